@@ -1,0 +1,79 @@
+# One command for each thing a contributor does; `make` alone lists them.
+SHELL := /bin/sh
+PYTHON := .venv/bin/python
+CODE := manage.py gpuplatform inventory tests
+KUBERNETES := tests/cluster/controlplane/launcher.py
+# Commands beside a running platform and checks without one are in development mode.
+export GPUPLATFORM_DEV := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-pure test-cluster cluster check format lint types contracts \
+	manifests swagger golden requirements ci
+
+help:  ## list the targets
+	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+setup:  ## make .venv with everything for development
+	@sh requirements/install.sh dev
+
+run:  ## start the whole platform (PORT, GPUPLATFORM_DATA, DATABASE_URL, REDIS_URL, KUBE_MODE, DEMO=0)
+	@sh requirements/install.sh run
+	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.embedded
+
+test:  ## all tests, on servers of their own (PYTEST_ARGS)
+	@sh requirements/install.sh test
+	@$(PYTHON) -m pytest -n 2 $(PYTEST_ARGS)
+
+test-pure:  ## the tests of pure code
+	@sh requirements/install.sh test
+	@$(PYTHON) -m pytest tests/pure $(PYTEST_ARGS)
+
+test-cluster:  ## the cluster tests on a real control plane (needs Go once, to build it)
+	@sh requirements/install.sh test
+	@$(PYTHON) $(KUBERNETES) --build-only
+	@CLUSTER_UNDER_TEST=controlplane $(PYTHON) -m pytest tests/cluster $(PYTEST_ARGS)
+
+cluster:  ## run a real control plane with three played nodes until Ctrl-C
+	@sh requirements/install.sh run
+	@exec $(PYTHON) $(KUBERNETES) --nodes 3
+
+check: lint types contracts  ## everything that needs no test: format, lint, types, imports, schema
+	@$(PYTHON) manage.py check
+	@$(PYTHON) manage.py makemigrations --check --dry-run
+	@$(PYTHON) manage.py export_crds --check
+	@mkdir -p .data && $(PYTHON) manage.py spectacular --validate --fail-on-warn --file .data/openapi.yaml
+	@diff -u docs/openapi.yaml .data/openapi.yaml || { echo "The API changed: run 'make swagger'." >&2; exit 1; }
+
+format: setup  ## format and sort
+	@$(PYTHON) -m ruff format $(CODE)
+	@$(PYTHON) -m ruff check --fix $(CODE)
+
+lint: setup  ## format and lint, without changing anything
+	@$(PYTHON) -m ruff format --check $(CODE)
+	@$(PYTHON) -m ruff check $(CODE)
+
+types: setup  ## mypy, strict
+	@$(PYTHON) -m mypy --explicit-package-bases $(CODE)
+
+contracts: setup  ## who may import whom
+	@PYTHONPATH=. .venv/bin/lint-imports
+
+manifests: setup  ## write the CRDs
+	@$(PYTHON) manage.py export_crds
+
+swagger: setup  ## write docs/openapi.yaml
+	@mkdir -p docs && $(PYTHON) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+
+golden:  ## rewrite the reviewed files in tests/golden
+	@sh requirements/install.sh test
+	@$(PYTHON) -m pytest -n 2 --update-golden tests/pure tests/contract
+
+requirements: setup  ## compile the hashed lists; every list has the versions of dev
+	@for list in dev test run base prod; do \
+		constraint=$$([ $$list = dev ] || echo "-c dev.txt"); \
+		(cd requirements && ../$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 \
+			--generate-hashes --no-emit-index-url --custom-compile-command "make requirements" \
+			$$constraint $$list.in --output-file $$list.txt) || exit 1; \
+	done
+
+ci: check test  ## what has to be green before a change is merged

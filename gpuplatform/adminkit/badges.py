@@ -1,0 +1,86 @@
+"""How a phase looks: five shapes, each with its own colour, always beside the word.
+
+Pages ask `phase_badge`. Each phase of each machine has a line in `PHASE_SHAPES`; a contract test says so.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+
+class Shape(StrEnum):
+    """What a phase means to the one who looks; the value is the class in the stylesheet."""
+
+    READY = "ready"
+    PROGRESS = "progress"
+    FAILED = "failed"
+    WAITING = "waiting"
+    OFF = "off"
+
+
+PHASE_SHAPES: Mapping[str, Shape] = MappingProxyType(
+    {
+        "Pending": Shape.WAITING,
+        "Running": Shape.PROGRESS,
+        "Succeeded": Shape.READY,
+        "Failed": Shape.FAILED,
+        "Cancelled": Shape.OFF,
+        "Progressing": Shape.PROGRESS,
+        "Ready": Shape.READY,
+        "Empty": Shape.OFF,
+        "Terminating": Shape.PROGRESS,
+        "Deleted": Shape.OFF,
+    }
+)
+"""The shape of each phase. `Deleted` is no phase: it stands for a row that is history."""
+
+CONDITION_SHAPES: Mapping[str, Shape] = MappingProxyType(
+    {"True": Shape.READY, "False": Shape.WAITING, "Unknown": Shape.OFF}
+)
+"""The shape of each status of a condition. A false one need not be a failure."""
+
+_DRAWINGS: Mapping[Shape, SafeString] = MappingProxyType(
+    {
+        Shape.READY: SafeString(
+            '<svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="5.5"'
+            ' fill="currentColor"/><path class="cut" d="M3.3 6.2 5.2 8l3.5-4" fill="none"'
+            ' stroke-width="1.6"/></svg>'
+        ),
+        Shape.PROGRESS: SafeString(
+            '<svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.7" fill="none"'
+            ' stroke="currentColor" stroke-width="1.6"/><path d="M6 1.3a4.7 4.7 0 0 1 0 9.4z"'
+            ' fill="currentColor"/></svg>'
+        ),
+        Shape.FAILED: SafeString(
+            '<svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 .6 11.6 11H.4z"'
+            ' fill="currentColor"/><path class="cut" d="M6 4.2v3.2M6 8.6v1" stroke-width="1.4"/></svg>'
+        ),
+        Shape.WAITING: SafeString(
+            '<svg viewBox="0 0 12 12" aria-hidden="true"><rect x="1" y="1" width="10" height="10"'
+            ' rx="2.5" fill="none" stroke="currentColor" stroke-width="1.6"/>'
+            '<path d="M6 3.4V6l1.8 1.3" stroke="currentColor" stroke-width="1.4" fill="none"/></svg>'
+        ),
+        Shape.OFF: SafeString(
+            '<svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.7" fill="none"'
+            ' stroke="currentColor" stroke-width="1.4" stroke-dasharray="2 2"/></svg>'
+        ),
+    }
+)
+
+
+def phase_shape(phase: str) -> Shape:
+    """Return the shape of a phase; one that nobody knows looks like one that is off."""
+    return PHASE_SHAPES.get(phase, Shape.OFF)
+
+
+def phase_badge(phase: str, text: str = "") -> SafeString:
+    """Return shape and word of a phase as HTML; `text` replaces the word."""
+    return shape_badge(phase_shape(phase), text or phase)
+
+
+def shape_badge(shape: Shape, text: str) -> SafeString:
+    """Return a shape and a text as HTML."""
+    return format_html('<span class="phase {}">{}{}</span>', shape.value, _DRAWINGS[shape], text)

@@ -1,0 +1,124 @@
+"""The parts of a detail page. An app's admin fills them; `admin/detail.html` draws them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.safestring import SafeString
+
+from gpuplatform.adminkit.age import age_of_text, ago_html
+from gpuplatform.adminkit.badges import CONDITION_SHAPES, Shape, shape_badge
+from gpuplatform.adminkit.text import visible
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What a person must know first: what happened in the cluster's own words, since when, what next."""
+
+    shape: Shape
+    title: str
+    text: str
+    since: SafeString
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A label and its value, left out when that is empty; `url` makes the value a link."""
+
+    label: str
+    value: str
+    url: str = ""
+
+    @classmethod
+    def time(cls, label: str, moment: datetime | None) -> "Fact":
+        """Return a fact about a time."""
+        return cls(label, "" if moment is None else ago_html(moment))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is wanted beside what was seen."""
+
+    label: str
+    wanted: str
+    seen: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether the difference is to be marked."""
+        return self.wanted != self.seen
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionLine:
+    """A Kubernetes condition as a line of a table."""
+
+    badge: SafeString
+    status: str
+    reason: str
+    message: str
+    since: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A longer text, shown as it is."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedRow:
+    """A row of another table, with its page."""
+
+    badge: SafeString
+    name: str
+    url: str
+    text: str
+    since: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Everything on the page of one object. `related` are rows of other tables."""
+
+    title: str
+    badge: SafeString
+    since: SafeString
+    panel: Panel | None = None
+    facts: Sequence[Fact] = ()
+    comparisons: Sequence[Comparison] = ()
+    comparison_note: str = ""
+    conditions: Sequence[ConditionLine] = ()
+    has_conditions: bool = False
+    related_title: str = ""
+    related: Sequence[RelatedRow] = ()
+    documents: Sequence[Document] = ()
+
+
+def condition_lines(conditions: Any, *, failed: bool) -> list[ConditionLine]:
+    """Read conditions, which anybody may have written; what is none is left out.
+
+    Args:
+        conditions: the column as it is.
+        failed: whether the object has failed, so that a false condition is the failure.
+    """
+    entries = conditions if isinstance(conditions, list) else []
+    return [_line(entry, failed=failed) for entry in entries if isinstance(entry, dict)]
+
+
+def _line(entry: dict[str, Any], *, failed: bool) -> ConditionLine:
+    status = str(entry.get("status", ""))
+    shape = CONDITION_SHAPES.get(status, Shape.OFF)
+    if failed and status == "False":
+        shape = Shape.FAILED
+    return ConditionLine(
+        badge=shape_badge(shape, visible(str(entry.get("type", "")))),
+        status=visible(status),
+        reason=visible(str(entry.get("reason", ""))),
+        message=visible(str(entry.get("message", ""))),
+        since=age_of_text(entry.get("lastTransitionTime")),
+    )

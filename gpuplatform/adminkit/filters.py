@@ -1,0 +1,137 @@
+"""Filters of the lists: phases as tabs, values of recent rows, one's own text, history.
+
+No filter counts or reads a whole table.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest
+from typing_extensions import override
+
+from gpuplatform.adminkit.badges import phase_badge
+from gpuplatform.adminkit.counts import capped, phase_counts
+from gpuplatform.adminkit.generics import ModelAdmin
+
+RECENT_ROWS = 2_000
+"""How many of the newest rows offer their values as choices."""
+
+Rows = QuerySet[Any]
+Choice = dict[str, Any]
+
+
+class PhaseTabs(admin.SimpleListFilter):
+    """The phases as tabs, with the number of rows that the other filters leave.
+
+    Stands last in `list_filter`: what it is given is what the others left.
+    """
+
+    title = "phase"
+    parameter_name = "phase"
+    template = "admin/phase_tabs.html"
+    shows_as_tabs = True
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        params: dict[str, list[str]],
+        model: type[Model],
+        model_admin: ModelAdmin,
+    ) -> None:
+        super().__init__(request, params, model, model_admin)
+        self._request = request
+        self._model_admin = model_admin
+        self._others: Rows = model_admin.get_queryset(request)
+
+    @override
+    def lookups(
+        self, request: HttpRequest, model_admin: ModelAdmin
+    ) -> list[tuple[str, str]]:
+        choices = model_admin.opts.get_field("phase").choices or ()
+        return [(str(value), str(label)) for value, label in choices]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        self._others = queryset
+        return queryset.filter(phase=self.value()) if self.value() else queryset
+
+    @override
+    def choices(self, changelist: ChangeList) -> Iterator[Choice]:  # type: ignore[override]  # more keys
+        found, _ = self._model_admin.get_search_results(
+            self._request, self._others, changelist.query
+        )
+        counts = phase_counts(found, [str(value) for value, _label in self.lookup_choices])
+        yield {
+            "selected": not self.value(),
+            "query_string": changelist.get_query_string(remove=[self.parameter_name]),
+            "display": "All",
+            "count": capped(sum(counts.values())),
+        }
+        for value, label in self.lookup_choices:
+            yield {
+                "selected": self.value() == value,
+                "query_string": changelist.get_query_string({self.parameter_name: value}),
+                "display": phase_badge(str(value), str(label)),
+                "count": capped(counts[str(value)]),
+            }
+
+
+class RecentValues(admin.SimpleListFilter):
+    """Offers the values which the newest rows have in `fields`; any of the fields may match.
+
+    A subclass says `title`, `parameter_name` and `fields`.
+    """
+
+    fields: ClassVar[tuple[str, ...]]
+    template = "admin/choice_filter.html"
+
+    @override
+    def lookups(
+        self, request: HttpRequest, model_admin: ModelAdmin
+    ) -> list[tuple[str, str]]:
+        recent = model_admin.get_queryset(request).order_by("-pk")[:RECENT_ROWS]
+        rows = recent.values_list(*self.fields)
+        found = {value for row in set(rows) for value in row if value}
+        return [(value, value) for value in sorted(found | {self.value() or ""} - {""})]
+
+    @override
+    def has_output(self) -> bool:
+        return True
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        value = self.value()
+        if not value:
+            return queryset
+        wanted = Q()
+        for field in self.fields:
+            wanted |= Q(**{field: value})
+        return queryset.filter(wanted)
+
+
+class HistoryFilter(admin.SimpleListFilter):
+    """Hides the rows of deleted resources unless they are asked for."""
+
+    title = "history"
+    parameter_name = "history"
+    template = "admin/choice_filter.html"
+
+    @override
+    def lookups(
+        self, request: HttpRequest, model_admin: ModelAdmin
+    ) -> list[tuple[str, str]]:
+        return [("deleted", "Deleted"), ("all", "Existing and deleted")]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        if self.value() == "all":
+            return queryset
+        return queryset.filter(deleted_at__isnull=self.value() != "deleted")
+
+    @override
+    def choices(self, changelist: ChangeList) -> Iterator[Choice]:  # type: ignore[override]  # as above
+        for choice in super().choices(changelist):
+            yield {**choice, "display": "Existing"} if choice["display"] == "All" else dict(choice)

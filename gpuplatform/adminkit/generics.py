@@ -1,0 +1,16 @@
+"""Django's classes that only the type checker knows as generic, as bases of our own."""
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django import forms
+from django.contrib import admin
+from django.core.paginator import Paginator
+
+if TYPE_CHECKING:
+    ModelAdmin: TypeAlias = admin.ModelAdmin[Any]
+    ModelForm: TypeAlias = forms.ModelForm[Any]
+    RowPaginator: TypeAlias = Paginator[Any]
+else:
+    ModelAdmin = admin.ModelAdmin
+    ModelForm = forms.ModelForm
+    RowPaginator = Paginator

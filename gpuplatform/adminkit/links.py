@@ -1,0 +1,40 @@
+"""From an operation to the object that it names, without knowing the object's app."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from gpuplatform.adminkit.detail import RelatedRow
+
+ReadRows = Callable[[int], Sequence[RelatedRow]]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPage:
+    """The page of a kind's objects, and how one of them becomes a line on another page."""
+
+    url_name: str
+    rows: ReadRows
+
+
+_PAGES: dict[str, ObjectPage] = {}
+
+
+def register_object_page(kind: str, page: ObjectPage) -> None:
+    """Say which page shows objects of a Kubernetes kind; called by the `admin.py` of the kind's app."""
+    _PAGES[kind] = page
+
+
+def object_url(kind: str, row: int | None) -> str:
+    """Return the address of the page of an object's row; empty if there is none."""
+    if row is None or kind not in _PAGES:
+        return ""
+    return reverse(_PAGES[kind].url_name, args=[row])
+
+
+def object_rows(kind: str, row: int | None) -> Sequence[RelatedRow]:
+    """Return an object's row as a line; nothing if it is gone or of a kind without pages."""
+    if row is None or kind not in _PAGES:
+        return ()
+    return _PAGES[kind].rows(row)

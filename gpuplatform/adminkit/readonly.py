@@ -1,0 +1,76 @@
+"""The base of every page about rows that people do not edit."""
+
+from typing import Any, ClassVar
+
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from typing_extensions import override
+
+from gpuplatform.adminkit.detail import Detail
+from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.paginator import CappedPaginator
+
+NUL = "\x00"
+
+
+class ReadOnlyAdmin(ModelAdmin):
+    """Lists rows and shows one; adds, changes and deletes nothing.
+
+    A subclass returns what its detail page shows from `detail`. Whatever acts on a row goes through the
+    services of the row's app.
+    """
+
+    actions = None
+    list_per_page = 50
+    show_full_result_count = False
+    paginator = CappedPaginator
+    sortable_by: ClassVar[tuple[str, ...]] = ()
+
+    def detail(self, row: Any) -> Detail:
+        """Return what the page of `row` shows."""
+        raise NotImplementedError
+
+    @override
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @override
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    @override
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    @override
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if any(NUL in value for values in request.GET.lists() for value in values[1]):
+            return HttpResponseRedirect(request.path)  # PostgreSQL cannot be asked for it
+        return super().changelist_view(request, extra_context)
+
+    @override
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        if request.method not in {"GET", "HEAD"} or not self.has_view_permission(request):
+            raise PermissionDenied
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            raise Http404
+        detail = self.detail(row)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": detail.title,
+            "opts": self.opts,
+            "detail": detail,
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "admin/detail.html", context)

@@ -1,0 +1,54 @@
+"""Text from outside (messages of the cluster, names in requests) made fit to be shown.
+
+HTML is escaped by templates and `format_html`; here goes what escaping leaves: characters that cannot be
+seen or that turn the reading direction, and length.
+"""
+
+import re
+from typing import Any
+
+import yaml
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+LIST_LENGTH = 160
+"""Characters of a message in a list."""
+
+TITLE_LENGTH = 1000
+"""Characters of a message in a tooltip."""
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Return `text` with control characters and direction marks written out, such as `\u202e`."""
+    return _INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text.replace("\r\n", "\n"))
+
+
+def shortened(text: str, length: int = LIST_LENGTH) -> str:
+    """Return `text` on one line, with at most `length` characters."""
+    line = visible(" ".join(text[: 4 * length].split()))
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+def words(reason: str) -> str:
+    """Return a machine's word as people write it: `PodStartupFailed` → `Pod startup failed`."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", reason).replace("_", " ")
+    return visible(spaced[:1].upper() + spaced[1:].lower())
+
+
+def why(reason: str, message: str) -> SafeString:
+    """Return reason and message as one line of a list, with more of the message as its title."""
+    parts = [visible(reason), shortened(message)]
+    return format_html(
+        '<span class="why" title="{}"><bdi>{}</bdi></span>',
+        shortened(message, TITLE_LENGTH),
+        " · ".join(part for part in parts if part),
+    )
+
+
+def as_yaml(document: Any) -> str:
+    """Return a JSON document as YAML, sorted: the database keeps no order."""
+    return str(yaml.safe_dump(document, sort_keys=True, allow_unicode=True, width=100))

@@ -1,0 +1,33 @@
+"""Bodies without a Content-Length (`Transfer-Encoding: chunked`), which Django reads as empty.
+
+Wraps the WSGI application. What is larger than the API takes is cut one byte past the limit, so
+that the parser refuses it as too large and nobody holds it in memory.
+"""
+
+from collections.abc import Iterable
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from gpuplatform.api.parsers import MAX_BODY_BYTES
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+
+class ChunkedBodies:
+    """A WSGI application that gives chunked bodies a length."""
+
+    def __init__(self, application: "WSGIApplication") -> None:
+        self._application = application
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        """Answer one request."""
+        is_chunked = "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
+        # Only a server that marks the end of the input can be read without a length.
+        if is_chunked and environ.get("wsgi.input_terminated"):
+            body = environ["wsgi.input"].read(MAX_BODY_BYTES + 1)
+            environ["wsgi.input"] = BytesIO(body)
+            environ["CONTENT_LENGTH"] = str(len(body))
+        return self._application(environ, start_response)

@@ -1,0 +1,116 @@
+"""Turns whatever a request raised into the one error envelope.
+
+The boundary out: known failures keep their code and sentence, anything else goes out in generic
+words and into the log in full. Used by DRF (`exception_handler`) and by the middleware for what
+DRF never saw.
+"""
+
+import logging
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import (
+    BadRequest,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+)
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, UnreadablePostError
+from rest_framework import exceptions as drf
+from rest_framework.response import Response
+
+from gpuplatform import errors
+from gpuplatform.api.request_id import current_request_id
+
+logger = logging.getLogger(__name__)
+
+_STATUSES: tuple[tuple[type[Exception], int], ...] = (
+    (RequestDataTooBig, 413),
+    (SuspiciousOperation, 400),
+    (BadRequest, 400),
+    (UnreadablePostError, 400),
+    (Http404, 404),
+    (PermissionDenied, 403),
+)
+_BY_STATUS: Mapping[int, type[errors.PlatformError]] = {
+    401: errors.Unauthenticated,
+    403: errors.NotAllowed,
+    413: errors.TooLarge,
+    415: errors.UnsupportedMediaType,
+    429: errors.Throttled,
+}
+
+
+def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
+    """Answer for an exception of a view; every one of them, so that none becomes HTML."""
+    error = platform_error(exc, allowed=context["view"].allowed_methods)
+    log(error, exc)
+    return Response(envelope(error), status=error.http_status, headers=headers(error))
+
+
+def platform_error(exc: Exception, *, allowed: list[str]) -> errors.PlatformError:
+    """Return what the caller may know of `exc`. `allowed` are the methods that the path takes."""
+    match exc:
+        case errors.PlatformError():
+            return exc
+        case drf.MethodNotAllowed():
+            methods = ", ".join(allowed)
+            return errors.MethodNotAllowed(
+                f"This method is not possible here. Possible: {methods}."
+            )
+        case OperationalError() | InterfaceError():
+            return errors.DatabaseUnavailable.example()
+        case drf.APIException():
+            return error_for_status(exc.status_code)
+        case _:
+            status = next((status for kind, status in _STATUSES if isinstance(exc, kind)), 500)
+            return error_for_status(status)
+
+
+def error_for_status(status: int) -> errors.PlatformError:
+    """Return the error for a status about which nothing more is known."""
+    if status in _BY_STATUS:
+        return _BY_STATUS[status].example()
+    if status == HTTPStatus.NOT_FOUND:
+        return errors.NotFound("There is nothing at this address.")
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        return errors.MethodNotAllowed("This method is not possible here.")
+    if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return errors.RequestError("The request is not understood.")
+    return errors.InvariantBroken.example()
+
+
+def envelope(error: errors.PlatformError) -> dict[str, Any]:
+    """Return the error as the JSON that every caller gets."""
+    details = [{"field": one.field, "message": one.message} for one in error.details]
+    return {
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "details": details,
+            "requestID": current_request_id(),
+        }
+    }
+
+
+def headers(error: errors.PlatformError) -> dict[str, str]:
+    """Return the headers that belong to the error."""
+    found: dict[str, str] = {}
+    if error.retry_after is not None:
+        found["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+    if error.http_status == HTTPStatus.UNAUTHORIZED:
+        found["WWW-Authenticate"] = "Bearer"
+    return found
+
+
+def log(error: errors.PlatformError, exc: Exception) -> None:
+    """Keep what the caller is not told: the whole of a fault of ours, one line of an outage."""
+    if error.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        logger.error(
+            "a request failed by a fault of ours", exc_info=exc, extra={"context": error.context}
+        )
+    elif error.http_status > HTTPStatus.INTERNAL_SERVER_ERROR:
+        logger.warning("a request was answered with %s: %s", error.code, exc)

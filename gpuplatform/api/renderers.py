@@ -1,0 +1,91 @@
+"""What a reply looks like: `{"data": …}`, as JSON or in a page that a person can post from."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from pydantic import BaseModel
+from rest_framework.renderers import BrowsableAPIRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.utils.encoders import JSONEncoder
+from rest_framework.views import APIView
+from typing_extensions import override
+
+from gpuplatform.api.endpoint import endpoint_of
+from gpuplatform.api.examples import example_of
+from gpuplatform.api.pagination import Page
+
+
+class _Encoder(JSONEncoder):
+    @override
+    def default(self, obj: Any) -> Any:
+        if isinstance(obj, BaseModel):
+            return obj.model_dump(mode="json", by_alias=True)
+        return super().default(obj)
+
+
+class EnvelopeRenderer(JSONRenderer):
+    """Wraps what a view returns; an error is an envelope already."""
+
+    encoder_class = _Encoder
+
+    @override
+    def render(
+        self,
+        data: Any,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Return the reply as JSON."""
+        response = (renderer_context or {}).get("response")
+        if data is not None and not getattr(response, "exception", False):
+            data = _envelope(data)
+        return super().render(data, accepted_media_type, renderer_context)
+
+
+class FormRenderer(BrowsableAPIRenderer):
+    """DRF's page for browsers, with the body's example in the raw form."""
+
+    @override
+    def get_rendered_html_form(
+        self, data: Any, view: APIView, method: str, request: Request
+    ) -> Any:
+        """Offer no form of fields, and no delete button: it could carry no operationID."""
+        return method == "OPTIONS" or None
+
+    @override
+    def get_raw_data_form(
+        self, data: Any, view: APIView, method: str, request: Request
+    ) -> forms.Form | None:
+        """Return the form whose text is a valid body for `method`."""
+        endpoint = endpoint_of(view, method)
+        if endpoint is None or endpoint.body is None:
+            return None
+        media_type = view.parser_classes[0].media_type
+        example = json.dumps(example_of(endpoint.body), indent=4, ensure_ascii=False)
+        return _raw_form(str(media_type), example)
+
+
+def _envelope(data: Any) -> dict[str, Any]:
+    if isinstance(data, Page):
+        return {"data": data.rows, "page": {"next": data.next}}
+    return {"data": data}
+
+
+def _raw_form(media_type: str, text: str) -> forms.Form:
+    """Return the form that DRF's scripts send as a body; the names of its fields are theirs."""
+    form = forms.Form()
+    form.fields["_content_type"] = forms.ChoiceField(
+        label="Media type",
+        choices=[(media_type, media_type)],
+        initial=media_type,
+        widget=forms.Select(attrs={"data-override": "content-type"}),
+    )
+    form.fields["_content"] = forms.CharField(
+        label="Content",
+        widget=forms.Textarea(attrs={"data-override": "content", "rows": 24}),
+        initial=text,
+        required=False,
+    )
+    return form

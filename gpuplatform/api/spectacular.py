@@ -1,0 +1,35 @@
+"""How the OpenAPI document is made. Settings import it, so it imports nothing."""
+
+from typing import Any
+
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "GPU platform API",
+    "VERSION": "1.0.0",
+    "DESCRIPTION": (
+        "Stock, GPU units and their operations. Every write carries an `operationID` and can be"
+        " sent"
+        " again safely: the answer is a 202 with the operation, whose phase says whether the"
+        " request"
+        " is persisted in the cluster. Whether a thing is *ready* is its own status."
+    ),
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX": r"/api/v1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_PATCH": False,
+    "PATH_CONVERTER_OVERRIDES": {
+        "name": {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+        "operation": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
+    },
+    "SERVE_PERMISSIONS": ["gpuplatform.api.permissions.DevelopmentModeOnly"],
+    # The pydantic models say their enums themselves.
+    "POSTPROCESSING_HOOKS": [],
+    # Everything comes from this host, also on a machine without the Internet.
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {
+        "deepLinking": True,
+        "displayOperationId": True,
+        "persistAuthorization": True,
+        "validatorUrl": None,
+    },
+}

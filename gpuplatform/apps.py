@@ -1,0 +1,15 @@
+"""The platform's own app: management commands and start-up checks."""
+
+from django.apps import AppConfig
+
+
+class PlatformConfig(AppConfig):
+    """Carries the commands that belong to no single app."""
+
+    name = "gpuplatform"
+    label = "platform"
+    verbose_name = "Platform"
+
+    def ready(self) -> None:
+        """Make the Celery application known to processes that only send messages."""
+        import gpuplatform.celery  # noqa: F401

@@ -1,0 +1,254 @@
+"""The controller: watches the cluster, fills the mirror, marks rows due. It writes nothing there.
+
+One is active at a time, by a Lease; two would do no harm, since every write of the mirror is
+guarded. Started by `manage.py run_controller`.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import Error as DatabaseFault
+from django.db import close_old_connections, connection
+from django.db.models.functions import Now
+
+from gpuplatform.errors import ClusterError, ClusterUnavailable, InvariantBroken
+from gpuplatform.kube.client import Cluster, Listing
+from gpuplatform.kube.elector import Elector
+from gpuplatform.kube.kinds import (
+    DEPLOYMENT,
+    NODE,
+    POD,
+    SERVICE,
+    STOCK_POOL,
+    Manifest,
+    ResourceKind,
+)
+from gpuplatform.kube.reflector import Reflector
+from gpuplatform.operations.services import OperationTask
+from gpuplatform.queueing import Queue, enqueue
+from gpuplatform.reconciliation import epoch, gate
+from gpuplatform.reconciliation.heartbeats import Part, forget_life, part_states, show_life
+from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.reconciliation.ownership import POOL_LABEL
+from inventory.core.observed import condition
+from inventory.mirror import pool_marked, pool_observed, pools_listed
+from inventory.services import InventoryTask
+
+logger = logging.getLogger(__name__)
+
+LEASE_NAME = "gpu-platform-controller"
+LIFE_SECONDS = 5.0
+COMPARE_SECONDS = 10.0
+SWEEP_SECONDS = 30.0
+BLIND_SECONDS = 180.0
+"""Without a good list or watch for so long the process gives up, loudly, and is started again."""
+
+CHILD_KINDS = (DEPLOYMENT, SERVICE, POD)
+
+
+class Controller:
+    """The reflectors of one cluster, run while this process holds the lease."""
+
+    def __init__(self, cluster: Cluster, watch_cluster: Cluster, identity: str) -> None:
+        """`watch_cluster` has connections of its own: writes must not starve the watch."""
+        self._cluster = cluster
+        self._nodes: dict[str, bool] = {}
+        self._is_foreign = False
+        self._elector = Elector(
+            cluster,
+            namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE,
+            name=LEASE_NAME,
+            identity=identity,
+        )
+        self._reflectors = [
+            self._reflector(watch_cluster, STOCK_POOL, self._pools, self._pool),
+            self._reflector(watch_cluster, NODE, self._all_nodes, self._node),
+            *(
+                self._reflector(watch_cluster, kind, self._children, self._child, POOL_LABEL)
+                for kind in CHILD_KINDS
+            ),
+        ]
+
+    def run(self, stop: threading.Event) -> None:
+        """Stand by, lead, stand by again, until `stop` is set.
+
+        Raises:
+            ClusterUnavailable: the leader saw nothing of the cluster for too long.
+            InvariantBroken: a watch ended by a fault of ours.
+        """
+        elector = threading.Thread(target=self._elector.run, args=(stop,), name="elector")
+        elector.start()
+        try:
+            while not stop.is_set():
+                if self._elector.may_act():
+                    self._lead(stop)
+                stop.wait(0.2)
+        finally:
+            stop.set()
+            elector.join()
+            close_old_connections()
+
+    def _lead(self, stop: threading.Event) -> None:
+        """Watch for as long as this process is the leader and the cluster is this database's."""
+        over = threading.Event()
+        threads = [
+            threading.Thread(target=self._watch, args=(reflector, over), daemon=True)
+            for reflector in self._reflectors
+        ]
+        duties = [
+            _Duty(COMPARE_SECONDS, self._compare),
+            _Duty(LIFE_SECONDS, self._show_life),
+            _Duty(SWEEP_SECONDS, self._sweep_without_beat),
+        ]
+        duties[0].run_if_due()
+        if self._is_foreign:
+            stop.wait(LIFE_SECONDS)
+            return
+        begun_at = time.monotonic()
+        for thread in threads:
+            thread.start()
+        try:
+            while not stop.is_set() and self._elector.may_act() and not self._is_foreign:
+                for duty in duties:
+                    duty.run_if_due()
+                self._check_sight(begun_at, threads)
+                stop.wait(0.5)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join(timeout=5)
+            _Duty(0, lambda: forget_life(Part.CONTROLLER)).run_if_due()
+
+    def _reflector(
+        self,
+        cluster: Cluster,
+        kind: ResourceKind,
+        on_list: Callable[[Listing], None],
+        on_event: Callable[[str, Manifest], None],
+        label_selector: str = "",
+    ) -> Reflector:
+        def listed(listing: Listing) -> None:
+            close_old_connections()
+            on_list(listing)
+
+        def happened(type_: str, resource: Manifest) -> None:
+            close_old_connections()
+            on_event(type_, resource)
+
+        return Reflector(
+            cluster,
+            kind,
+            on_list=listed,
+            on_event=happened,
+            label_selector=label_selector,
+            retry_on=(DatabaseFault,),
+        )
+
+    def _watch(self, reflector: Reflector, over: threading.Event) -> None:
+        try:
+            reflector.run(over)
+        finally:
+            connection.close()
+
+    def _pools(self, listing: Listing) -> None:
+        _hint(pools_listed(listing))
+
+    def _pool(self, type_: str, resource: Manifest) -> None:
+        metadata = resource["metadata"]
+        if type_ == "DELETED":
+            row = pool_marked(metadata["namespace"], metadata["name"])
+        else:
+            row = pool_observed(resource)
+        _hint([] if row is None else [row])
+
+    def _children(self, _: Listing) -> None:
+        """Something owned may have changed unseen: compare everything once."""
+        enqueue(InventoryTask.RECONCILE_ALL, queue=Queue.PERIODIC)
+
+    def _child(self, _: str, child: Manifest) -> None:
+        metadata = child["metadata"]
+        row = pool_marked(metadata["namespace"], metadata["labels"][POOL_LABEL])
+        _hint([] if row is None else [row])
+
+    def _all_nodes(self, listing: Listing) -> None:
+        self._nodes = {node["metadata"]["name"]: _is_ready(node) for node in listing.items}
+
+    def _node(self, type_: str, node: Manifest) -> None:
+        if type_ == "DELETED":
+            self._nodes.pop(node["metadata"]["name"], None)
+        else:
+            self._nodes[node["metadata"]["name"]] = _is_ready(node)
+
+    def _show_life(self) -> None:
+        """Say what is seen; not synced yet, or blind for long, is no sign of life."""
+        if not all(reflector.is_synced for reflector in self._reflectors):
+            return
+        if self._blind_seconds() > LIFE_SECONDS * 20:
+            return
+        show_life(Part.CONTROLLER)
+        ready = sum(self._nodes.values())
+        ClusterState.objects.filter(id=ClusterState.SINGLETON).update(
+            node_count=len(self._nodes), ready_node_count=ready, seen_at=Now()
+        )
+
+    def _compare(self) -> None:
+        """Make sure that cluster and database still belong together."""
+        try:
+            self._is_foreign = bool(epoch.compare(self._cluster))
+            if not self._is_foreign:
+                epoch.advance(self._cluster)
+        except ClusterError as error:
+            if gate.is_away(error):
+                gate.close(error)
+            logger.warning("cluster and database could not be compared: %s", error)
+
+    def _sweep_without_beat(self) -> None:
+        """Do what beat does when beat is down: two engines, one query."""
+        if not part_states()[Part.BEAT].ok:
+            for task in (OperationTask.SWEEP, InventoryTask.SWEEP_POOLS):
+                enqueue(task, queue=Queue.PERIODIC)
+
+    def _blind_seconds(self) -> float:
+        return max(reflector.last_good_list_age_seconds() for reflector in self._reflectors)
+
+    def _check_sight(self, begun_at: float, threads: Iterable[threading.Thread]) -> None:
+        if not all(thread.is_alive() for thread in threads):
+            msg = "a watch ended by a fault of the platform; see the log above"
+            raise InvariantBroken(msg)
+        blind = min(self._blind_seconds(), time.monotonic() - begun_at)
+        if blind > BLIND_SECONDS:
+            msg = f"Nothing was seen of the cluster for {BLIND_SECONDS:.0f} s."
+            raise ClusterUnavailable(msg)
+
+
+@dataclass
+class _Duty:
+    """Something to do every so often, for which a database that is away is no reason to end."""
+
+    every_seconds: float
+    do: Callable[[], None]
+    due_at: float = 0.0
+
+    def run_if_due(self) -> None:
+        """Do it when it is time."""
+        if time.monotonic() < self.due_at:
+            return
+        self.due_at = time.monotonic() + self.every_seconds
+        close_old_connections()
+        try:
+            self.do()
+        except DatabaseFault as error:
+            logger.warning("the database does not answer: %s", error)
+
+
+def _hint(rows: Iterable[int]) -> None:
+    for row in rows:
+        enqueue(InventoryTask.RECONCILE_POOL, row, queue=Queue.RECONCILE)
+
+
+def _is_ready(node: Manifest) -> bool:
+    return condition(node, "Ready").get("status") == "True"

@@ -1,0 +1,5 @@
+"""The one-command start: servers from wheels, and a supervisor for every process of the platform.
+
+Used by `make run` and by the tests; production sets `DATABASE_URL` and `REDIS_URL` instead.
+Nothing here imports Django, so that the runner starts at once and stays small.
+"""

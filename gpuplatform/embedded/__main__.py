@@ -1,0 +1,89 @@
+"""The runner, `python -m gpuplatform.embedded`: started by `make run` and `run_platform`.
+
+It prepares, supervises and stops; everything it runs is a process of its own.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from gpuplatform.embedded.children import ChildRecord, die_with_parent, stop_leftovers
+from gpuplatform.embedded.console import Console
+from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory
+from gpuplatform.embedded.errors import StartError
+from gpuplatform.embedded.layout import Layout
+from gpuplatform.embedded.options import DEFAULT_PORT, Options
+from gpuplatform.embedded.ports import LOOPBACK, choose_port
+from gpuplatform.embedded.supervisor import Supervisor
+
+
+def main() -> int:
+    """Run the platform until it is asked to stop or a part dies; return the exit code."""
+    os.chdir(PROJECT_ROOT)
+    if os.environ.get("GPUPLATFORM_RUN_BY") == "make":
+        # make, killed with -9, would leave us behind.
+        die_with_parent(signal.SIGTERM)
+    try:
+        options = Options.from_environment(os.environ)
+        options.data.create()
+        with options.data.owned():
+            return _run(options)
+    except StartError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 0
+
+
+def _run(options: Options) -> int:
+    data = options.data
+    record = ChildRecord(data.children)
+    leftovers = stop_leftovers(record)
+    record.begin()
+    chosen = choose_port(options.asked_port, DEFAULT_PORT)
+    is_first_run = not data.admin_password.exists()
+    layout = Layout.prepare(options, chosen.port)
+    parts = layout.parts()
+    console = Console(tuple(part.name for part in parts))
+    if leftovers:
+        console.say(f"Stopped what an earlier run left behind: {', '.join(leftovers)}.")
+    if chosen.notice:
+        console.say(chosen.notice)
+    data.write_addresses(layout.addresses())
+
+    def show_table() -> None:
+        console.plain(table(layout, shows_password=is_first_run))
+
+    def stop() -> None:
+        data.mark_stopping()
+        data.remove_addresses()
+
+    return Supervisor(parts, console, record).run(show_table, stop)
+
+
+def table(layout: Layout, *, shows_password: bool) -> str:
+    """Return the lines that say what is where; the password only when it was just made."""
+    data, url = layout.options.data, f"http://{LOOPBACK}:{layout.port}"
+    rows = {
+        "Admin": f"{url}/admin/",
+        "Log-in": f"admin / {_password(data, shows_password=shows_password)}",
+        "Swagger": f"{url}/swagger/index.html",
+        "API": f"{url}/api/v1/health",
+        "Kubeconfig": layout.addresses()["KUBECONFIG"] or "none (KUBE_MODE=off)",
+        "Data": str(data.path),
+        "Stop": "Ctrl-C",
+    }
+    lines = [f"  {name:<11} {value}" for name, value in rows.items()]
+    return "\n".join(["", "The platform is ready.", "", *lines, ""])
+
+
+def _password(data: DataDirectory, *, shows_password: bool) -> str:
+    path: Path = data.admin_password
+    if shows_password and path.exists():
+        return path.read_text().strip()
+    return f"the password in {path}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

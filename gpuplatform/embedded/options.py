@@ -1,0 +1,53 @@
+"""What `make run` is told by the environment, checked before anything starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuplatform.embedded.data_directory import DataDirectory
+from gpuplatform.embedded.errors import StartError
+
+DEFAULT_PORT = 8080
+KUBE_MODES = ("simulated", "required", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The choices of a person who starts the platform; empty means: not made."""
+
+    data: DataDirectory
+    asked_port: str
+    database_url: str
+    redis_url: str
+    kube_mode: str
+    kubeconfig: str
+    wants_demo: bool
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> "Options":
+        """Read the environment variables.
+
+        A real cluster has to be asked for: an exported KUBECONFIG alone changes nothing, and the
+        demo is sent to a real cluster only when DEMO=1 says so.
+
+        Raises:
+            StartError: a value is wrong, or one is missing beside another.
+        """
+        kube_mode = environment.get("KUBE_MODE") or "simulated"
+        if kube_mode not in KUBE_MODES:
+            raise StartError(
+                f"KUBE_MODE={kube_mode} is no mode of this start; it is one of:"
+                f" {', '.join(KUBE_MODES)}."
+            )
+        kubeconfig = environment.get("KUBECONFIG", "")
+        if kube_mode == "required" and not kubeconfig:
+            raise StartError("KUBE_MODE=required needs KUBECONFIG, the path of a kubeconfig.")
+        demo = environment.get("DEMO", "")
+        return cls(
+            data=DataDirectory.from_setting(environment.get("GPUPLATFORM_DATA", "")),
+            asked_port=environment.get("PORT", ""),
+            database_url=environment.get("DATABASE_URL", ""),
+            redis_url=environment.get("REDIS_URL", ""),
+            kube_mode=kube_mode,
+            kubeconfig=kubeconfig if kube_mode == "required" else "",
+            wants_demo=demo != "0" and (kube_mode == "simulated" or demo == "1"),
+        )

@@ -1,0 +1,104 @@
+"""What the operating system knows of processes: who is who, across re-used process numbers.
+
+A process is known by its number and its start together. A zombie counts as gone: where process
+number 1 does not reap, ended orphans stay as zombies for ever.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+IS_LINUX = (PROC / "self" / "stat").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """One living process."""
+
+    pid: int
+    group: int
+    started: str
+    """Boot and clock tick of the start; equal for no two processes with one number."""
+
+
+def _boot() -> str:
+    try:
+        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def read_process(pid: int) -> ProcessState | None:
+    """Return the process, or None if it is gone or a zombie."""
+    if not IS_LINUX:
+        return _ask_ps(pid)
+    try:
+        stat = (PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        return None
+    return ProcessState(pid=pid, group=int(fields[2]), started=f"{_boot()}/{fields[19]}")
+
+
+def _ask_ps(pid: int) -> ProcessState | None:
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,pgid=,lstart=", "-p", str(pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    fields = answer.stdout.split(maxsplit=2)
+    if answer.returncode != 0 or len(fields) < 3 or fields[0].startswith("Z"):
+        return None
+    return ProcessState(pid=pid, group=int(fields[1]), started=fields[2].strip())
+
+
+def all_processes() -> Iterator[ProcessState]:
+    """Yield every living process; none where there is no /proc."""
+    for entry in PROC.iterdir() if IS_LINUX else ():
+        if entry.name.isdigit() and (process := read_process(int(entry.name))):
+            yield process
+
+
+def has_environment(pid: int, line: str) -> bool:
+    """Say whether the process was started with `NAME=value`; False where it cannot be read."""
+    try:
+        return line.encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def works_in(pid: int, directory: Path) -> bool:
+    """Say whether this is the working directory of the process; False where it cannot be read."""
+    try:
+        return (PROC / str(pid) / "cwd").resolve() == directory.resolve()
+    except OSError:
+        return False
+
+
+def send_signal(pid: int, number: signal.Signals, *, to_group: bool) -> None:
+    """Send a signal to a process or to its whole group; gone already is as good."""
+    try:
+        if to_group:
+            os.killpg(pid, number)
+        else:
+            os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def wait_until(is_done: Callable[[], bool], seconds: float) -> bool:
+    """Ask every 20 ms until it is done; False when the time is over."""
+    deadline = time.monotonic() + seconds
+    while not is_done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

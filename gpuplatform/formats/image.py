@@ -1,0 +1,84 @@
+"""Image references by the grammar that the kubelet parses them with (distribution/reference).
+
+The API server takes any string as an image and the failure shows up on the node, so the door has
+to know the grammar. Where the grammar takes what no registry can serve (a port above 65535, an
+upper-case name without a host that could be one) the reference is refused too.
+"""
+
+import re
+
+from gpuplatform.formats.text import quoted
+
+MAX_LENGTH = 1024
+_NAME_MAX = 255
+
+_ALPHANUMERIC = "[a-z0-9]+"
+_PATH_PART = rf"{_ALPHANUMERIC}(?:(?:[._]|__|-+){_ALPHANUMERIC})*"
+_PATH = re.compile(rf"{_PATH_PART}(?:/{_PATH_PART})*")
+_HOST_PART = "(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_DOMAIN = re.compile(
+    rf"(?:{_HOST_PART}(?:\.{_HOST_PART})*|\[[a-fA-F0-9:]+\])(?::(?P<port>[0-9]{{1,5}}))?"
+)
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_DIGEST = re.compile("sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128}")
+_IDENTIFIER = re.compile("[a-f0-9]{64}")
+
+
+def image_reference(text: str) -> str:
+    """Return `text`, unchanged, if the kubelet can read it as an image.
+
+    Raises:
+        ValueError: it cannot; the sentence says which part is wrong.
+    """
+    fault = _fault(text)
+    if fault:
+        msg = f"{quoted(text)} is not an image reference: {fault}."
+        raise ValueError(msg)
+    return text
+
+
+def _fault(text: str) -> str:
+    if not text or len(text) > MAX_LENGTH:
+        return f"it must have 1 to {MAX_LENGTH} characters"
+    if re.search(r"\s", text):
+        return "it holds a blank"
+    if "://" in text:
+        return "it starts with a scheme; write the host alone, such as registry.example.com/image"
+    if _IDENTIFIER.fullmatch(text):
+        return "64 hex digits alone are an image ID; write name@sha256:<digits>"
+    name, at, digest = text.partition("@")
+    if at and not _DIGEST.fullmatch(digest):
+        return "the digest must be sha256:<64 lower-case hex digits> (or sha384, sha512)"
+    return _name_fault(name)
+
+
+def _name_fault(name: str) -> str:
+    domain, path = _split_domain(name)
+    path, colon, tag = path.partition(":")
+    if colon and not _TAG.fullmatch(tag):
+        return (
+            "the tag must be 1 to 128 letters, digits, '_', '.', '-', not starting with '.' or '-'"
+        )
+    if domain and (fault := _domain_fault(domain)):
+        return fault
+    if path != path.lower():
+        return "the name must be in lower case"
+    if not _PATH.fullmatch(path):
+        return "the name must be lower-case letters and digits with '.', '_', '__' or '-' between"
+    if len(f"{domain or 'docker.io/library'}/{path}") > _NAME_MAX:
+        return f"host and name have more than {_NAME_MAX} characters"
+    return ""
+
+
+def _domain_fault(domain: str) -> str:
+    match = _DOMAIN.fullmatch(domain)
+    if match is None or not 0 < int(match["port"] or 443) < 65536:
+        return "the host must be a DNS name or an address, with an optional port"
+    return ""
+
+
+def _split_domain(name: str) -> tuple[str, str]:
+    """Split off the registry as Docker does: a first part with '.' or ':', or `localhost`."""
+    first, slash, rest = name.partition("/")
+    is_domain = slash and ("." in first or ":" in first or first == "localhost")
+    return (first, rest) if is_domain else ("", name)

@@ -1,0 +1,150 @@
+"""Kubernetes quantities: the grammar and meaning of `resource.ParseQuantity`, without its traps.
+
+Stricter than the API server where that one hangs (huge exponents), reads something else than was
+written (`Ki` and `.` as 0, more than nano precision rounded up, more than 2^63-1 cut off) or trims
+(blanks). Called by the spec models and by whoever compares sizes. Pure; the work is bounded by
+`MAX_LENGTH`.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from gpuplatform.formats.text import quoted
+
+MAX_LENGTH = 48
+"""Longer than any sensible quantity, short enough that no input costs time."""
+
+NANO = 10**9
+MAX_VALUE = 2**63 - 1
+"""The API server silently cuts larger values down to this one."""
+
+_QUANTITY = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
+    r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]+))?"
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_MAX_EXPONENT = 18
+_SAMPLE = "Write a number with an optional unit, such as 16Gi, 512Mi or 500m."
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Quantity:
+    """An exact amount, compared by value: `1Gi` equals `1024Mi`."""
+
+    nanos: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a quantity exactly.
+
+        Raises:
+            ValueError: `text` is no quantity, or none that Kubernetes keeps unchanged.
+        """
+        if len(text) > MAX_LENGTH:
+            msg = f"{quoted(text)} is not a quantity: it has more than {MAX_LENGTH} characters."
+            raise ValueError(msg)
+        match = _QUANTITY.fullmatch(text)
+        if match is None or not (match["whole"] or match["part"]):
+            msg = f"{quoted(text)} is not a quantity. {_SAMPLE}"
+            raise ValueError(msg)
+        nanos = _nanos(match, text)
+        return cls(-nanos if match["sign"] == "-" else nanos)
+
+    def canonical(self) -> str:
+        """Return the one text of this value: the shorter of its binary and its decimal form.
+
+        Both forms are as the API server itself would store them, so it keeps the text unchanged.
+        """
+        sign, amount = ("-", -self.nanos) if self.nanos < 0 else ("", self.nanos)
+        return sign + min((_binary(amount), _decimal(amount)), key=len)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the amount has no fraction."""
+        return self.nanos % NANO == 0
+
+    def __int__(self) -> int:
+        """Return the whole amount, rounded up as Kubernetes does."""
+        return -(-self.nanos // NANO)
+
+
+def canonical(text: str) -> str:
+    """Return the canonical form of a quantity: equal values give equal texts.
+
+    Raises:
+        ValueError: see `Quantity.parse`.
+    """
+    return Quantity.parse(text).canonical()
+
+
+def memory(text: str, *, minimum: str = "1Mi") -> str:
+    """Return the canonical form of an amount of memory: whole bytes, at least `minimum`.
+
+    Raises:
+        ValueError: no quantity, a fraction of a byte, or less than `minimum`.
+    """
+    amount = Quantity.parse(text)
+    if amount < Quantity.parse(minimum):
+        msg = f"{quoted(text)} is too little memory: at least {minimum}."
+        raise ValueError(msg)
+    if not amount.is_whole:
+        msg = (
+            f"{quoted(text)} is not a whole number of bytes. Use a smaller unit, such as Mi or Ki."
+        )
+        raise ValueError(msg)
+    return amount.canonical()
+
+
+def _nanos(match: re.Match[str], text: str) -> int:
+    part = match["part"] or ""
+    digits = int((match["whole"] or "0") + part)
+    suffix = match["suffix"] or ""
+    binary = _BINARY.get(suffix, 0)
+    power = 9 - len(part) + _exponent(match["exponent"], suffix, text)
+    numerator = (digits << binary) * _ten_to(power)
+    nanos, rest = divmod(numerator, _ten_to(-power))
+    if rest:
+        msg = f"{quoted(text)} is finer than Kubernetes can keep (one billionth)."
+        raise ValueError(msg)
+    if nanos > MAX_VALUE * NANO:
+        msg = f"{quoted(text)} is more than Kubernetes can keep (2^63 - 1)."
+        raise ValueError(msg)
+    return nanos
+
+
+def _ten_to(power: int) -> int:
+    return int(f"1{'0' * power}")  # 1 for a negative power
+
+
+def _exponent(exponent: str | None, suffix: str, text: str) -> int:
+    if exponent is None:
+        return _DECIMAL.get(suffix, 0)
+    power = int(exponent)  # short: the whole text is
+    if abs(power) > _MAX_EXPONENT:
+        msg = f"{quoted(text)} has an exponent beyond {_MAX_EXPONENT}. {_SAMPLE}"
+        raise ValueError(msg)
+    return power
+
+
+def _binary(nanos: int) -> str:
+    if nanos == 0 or nanos % NANO:
+        return _decimal(nanos)
+    amount, unit = nanos // NANO, ""
+    for suffix in _BINARY:
+        if amount % 1024:
+            break
+        amount, unit = amount // 1024, suffix
+    return f"{amount}{unit}"
+
+
+def _decimal(nanos: int) -> str:
+    amount, unit = nanos, "n"
+    if amount == 0:
+        return "0"
+    for suffix in list(_DECIMAL)[1:]:
+        if amount % 1000:
+            break
+        amount, unit = amount // 1000, suffix
+    return f"{amount}{unit}"

@@ -1,0 +1,51 @@
+"""Text that goes into a container: command, arguments and environment values.
+
+A value must arrive in the process exactly as it was sent. What would not is refused here: it would
+be refused or changed on the way, by PostgreSQL (NUL), by the YAML parser behind a server-side
+apply (control characters, line separators), or by the kernel (strings beyond 128 KiB).
+"""
+
+import re
+
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]"  # tab, LF and CR are fine
+)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SHOWN = 40
+
+
+def quoted(text: str) -> str:
+    """Return `text` for an error sentence: quoted, escaped, never long."""
+    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return ascii(shown) if _SURROGATE.search(shown) or not shown.isprintable() else f"'{shown}'"
+
+
+def no_surrogates(text: str) -> str:
+    """Return `text` if it is valid Unicode.
+
+    Raises:
+        ValueError: it holds half of a surrogate pair, which no UTF-8 can carry.
+    """
+    if found := _SURROGATE.search(text):
+        msg = f"Holds U+{ord(found[0]):04X}, half of a surrogate pair, which is not valid text."
+        raise ValueError(msg)
+    return text
+
+
+def container_text(text: str, *, max_bytes: int = 32 * 1024) -> str:
+    """Return `text` if it reaches a container unchanged.
+
+    Raises:
+        ValueError: control characters, invalid Unicode, or more than `max_bytes` in UTF-8.
+    """
+    no_surrogates(text)
+    if found := _UNSAFE.search(text):
+        msg = (
+            f"Holds the character U+{ord(found[0]):04X} at position {found.start()},"
+            " which cannot be passed on unchanged."
+        )
+        raise ValueError(msg)
+    if len(text.encode()) > max_bytes:
+        msg = f"Is longer than {max_bytes} bytes."
+        raise ValueError(msg)
+    return text

@@ -1,0 +1,73 @@
+"""The kinds of Kubernetes objects the platform reads or writes, and where each lives in the API.
+
+Declared by hand, so that no process pays a discovery request at start and a cluster without our
+resource definitions is a clear answer, not a failed start. A new kind is one constant here.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+Manifest: TypeAlias = dict[str, Any]
+"""A Kubernetes object as JSON has it: dicts, lists, strings, numbers, booleans, None."""
+
+GROUP = "runtime.lokiwager.io"
+"""The API group of the platform's own resources, and the prefix of its labels and annotations."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind:
+    """A kind, its API version and the name of its collection."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of its manifests: `apps/v1`, or `v1` in the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+        """Return the URL path of an object, or of a collection when `name` is empty.
+
+        Without a namespace the path of a namespaced kind spans all namespaces: right for a list or
+        a watch, wrong for one object.
+
+        Raises:
+            ValueError: One object of a namespaced kind was asked for without its namespace.
+        """
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        elif self.namespaced and name:
+            msg = f"{self.kind} '{name}' needs a namespace"
+            raise ValueError(msg)
+        parts += [self.plural, name, subresource]
+        return "/" + "/".join(quote(part, safe="") for part in parts if part)
+
+
+STOCK_POOL = ResourceKind(GROUP, "v1alpha1", "StockPool", "stockpools")
+
+DEPLOYMENT = ResourceKind("apps", "v1", "Deployment", "deployments")
+REPLICA_SET = ResourceKind("apps", "v1", "ReplicaSet", "replicasets")
+POD = ResourceKind("", "v1", "Pod", "pods")
+SERVICE = ResourceKind("", "v1", "Service", "services")
+CONFIG_MAP = ResourceKind("", "v1", "ConfigMap", "configmaps")
+EVENT = ResourceKind("", "v1", "Event", "events")
+LEASE = ResourceKind("coordination.k8s.io", "v1", "Lease", "leases")
+NODE = ResourceKind("", "v1", "Node", "nodes", namespaced=False)
+NAMESPACE = ResourceKind("", "v1", "Namespace", "namespaces", namespaced=False)
+PRIORITY_CLASS = ResourceKind(
+    "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False
+)
+CUSTOM_RESOURCE_DEFINITION = ResourceKind(
+    "apiextensions.k8s.io",
+    "v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    namespaced=False,
+)

@@ -1,0 +1,195 @@
+"""Which cluster this process talks to, if any.
+
+`connect` is for whoever starts something (a command, a test) and wants to know at once whether
+there is one. Everybody else asks `get_cluster()` at each use: it never waits for the network,
+and a forked worker gets connections of its own.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from ipaddress import ip_address
+from pathlib import Path
+from typing import assert_never
+from urllib.parse import urlsplit
+
+import yaml
+from django.conf import settings
+from kubernetes.client import Configuration
+from kubernetes.config import ConfigException
+from kubernetes.config.incluster_config import load_incluster_config
+from kubernetes.config.kube_config import load_kube_config
+
+from gpuplatform.errors import ClusterUnavailable, OperatorUnavailable
+from gpuplatform.kube.client import Cluster
+
+
+class KubeMode(StrEnum):
+    """Where the cluster comes from (`KUBE_MODE`)."""
+
+    AUTO = "auto"
+    """The cluster this process runs in, else a kubeconfig, else none."""
+    REQUIRED = "required"
+    """The given kubeconfig, else the cluster this process runs in; without one nothing works."""
+    OFF = "off"
+    """No cluster, by choice: what needs one answers `operator_unavailable`."""
+    SIMULATED = "simulated"
+    """The embedded cluster, whose kubeconfig the runner wrote; development only."""
+
+
+def connect(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
+    """Return a cluster that has answered, or `None` where the mode allows that there is none.
+
+    Raises:
+        ClusterUnavailable: The cluster cannot be found or does not answer.
+    """
+    cluster = open_cluster(mode, kubeconfig)
+    if cluster is not None:
+        cluster.version()
+    return cluster
+
+
+def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
+    """Return the cluster of `mode` without asking it anything, or `None` as `connect`.
+
+    Raises:
+        ClusterUnavailable: There is no configuration that can be used.
+    """
+    match mode:
+        case KubeMode.OFF:
+            return None
+        case KubeMode.AUTO:
+            load = _in_pod() or _in_file(kubeconfig)
+            return Cluster(load) if load else None
+        case KubeMode.REQUIRED:
+            load = (_in_file(kubeconfig) if kubeconfig else None) or _in_pod() or _in_file("")
+            if load is None:
+                raise ClusterUnavailable(
+                    "KUBE_MODE=required needs a cluster, and there is no kubeconfig and this is no"
+                    " pod. Set KUBECONFIG to the file that names the cluster."
+                )
+            return Cluster(load)
+        case KubeMode.SIMULATED:
+            return Cluster(lambda: _loopback(_from_file(kubeconfig)))
+        case _:
+            assert_never(mode)
+
+
+def get_cluster() -> Cluster:
+    """Return this process's connections for requests, as the settings have it.
+
+    Raises:
+        OperatorUnavailable: The platform runs without a cluster.
+        ClusterUnavailable: There is no configuration that can be used (yet).
+    """
+    return _of_this_process("requests")
+
+
+def get_watch_cluster() -> Cluster:
+    """Return this process's connections for watches: apart, so that requests never starve them.
+
+    Raises:
+        OperatorUnavailable: As `get_cluster`.
+        ClusterUnavailable: As `get_cluster`.
+    """
+    return _of_this_process("watches")
+
+
+def close_clusters() -> None:
+    """Close this process's connections; the next use opens new ones."""
+    with _PROCESS.lock:
+        clusters = list(_PROCESS.clusters.values())
+        _PROCESS.clusters.clear()
+    for cluster in clusters:
+        cluster.close()
+
+
+class _Process:
+    """What belongs to one process and must not survive a fork, the lock included."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.lock = threading.Lock()
+        self.clusters: dict[str, Cluster] = {}
+
+
+_PROCESS = _Process()
+os.register_at_fork(after_in_child=_PROCESS.reset)
+
+
+def _of_this_process(purpose: str) -> Cluster:
+    with _PROCESS.lock:
+        if (cluster := _PROCESS.clusters.get(purpose)) is None:
+            cluster = _PROCESS.clusters[purpose] = _from_settings()
+        return cluster
+
+
+def _from_settings() -> Cluster:
+    mode = KubeMode(settings.KUBE_MODE)
+    if mode is KubeMode.SIMULATED and not settings.GPUPLATFORM_DEV:
+        raise OperatorUnavailable(
+            "KUBE_MODE=simulated is for development only. Set KUBE_MODE=required and KUBECONFIG."
+        )
+    cluster = open_cluster(mode, settings.KUBECONFIG)
+    if cluster is None:
+        raise OperatorUnavailable(
+            f"This platform runs without a cluster (KUBE_MODE={mode}), so nothing can be changed.",
+            retry_after=60,
+        )
+    return cluster
+
+
+def _in_pod() -> Callable[[], Configuration] | None:
+    return _from_pod if os.environ.get("KUBERNETES_SERVICE_HOST") else None
+
+
+def _in_file(kubeconfig: str) -> Callable[[], Configuration] | None:
+    """The given file counts even if it is not there, so that the error can name it."""
+    path = kubeconfig or os.environ.get("KUBECONFIG", "")
+    if not path and not (Path.home() / ".kube" / "config").exists():
+        return None
+    return lambda: _from_file(path)
+
+
+def _from_pod() -> Configuration:
+    configuration = Configuration()
+    try:
+        load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except (ConfigException, OSError) as fault:
+        raise ClusterUnavailable(
+            f"The service account of this pod cannot be used: {fault}"
+        ) from fault
+    return configuration
+
+
+def _from_file(path: str) -> Configuration:
+    configuration = Configuration()
+    try:
+        load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=path or None, client_configuration=configuration, persist_config=False
+        )
+    except (ConfigException, OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as fault:
+        shown = path or "~/.kube/config"
+        raise ClusterUnavailable(
+            f"The kubeconfig '{shown}' cannot be used: {fault}", context={"fault": repr(fault)}
+        ) from fault
+    return configuration
+
+
+def _loopback(configuration: Configuration) -> Configuration:
+    """Refuse an address that is not this machine's: demo objects must not reach other clusters."""
+    host = urlsplit(configuration.host).hostname or ""
+    try:
+        is_loopback = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise ClusterUnavailable(
+            "KUBE_MODE=simulated takes a cluster on this machine only. For another cluster set"
+            " KUBE_MODE=required."
+        )
+    configuration.proxy = None
+    return configuration

@@ -1,0 +1,170 @@
+"""Requests to the API server as bytes, bounded in time, over the official client's connections.
+
+The official client brings what is hard: kubeconfig, tokens that rotate, TLS and proxies. Its
+models and its own retries are not used: an answer is decoded once, by us, and who may try again is
+decided by the drivers. Called by `client` and `watch` only; it knows no kinds and maps no answers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from kubernetes.client import Configuration
+from kubernetes.client.rest import RESTClientObject
+from typing_extensions import override
+from urllib3 import BaseHTTPResponse, HTTPResponse, Timeout
+from urllib3 import exceptions as http
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from gpuplatform.kube import interrupt
+from gpuplatform.kube.deadline import capped, deadline
+from gpuplatform.kube.responses import no_answer
+
+CONNECT_SECONDS = 3.0
+READ_SECONDS = 10.0
+"""How long a call waits for the next byte."""
+CALL_SECONDS = 30.0
+"""How long a call may take in all, however slowly the bytes drip."""
+POOL_SIZE = 32
+"""Connections kept: at least the threads of a process that call at once."""
+
+_CHUNK = 64 * 1024
+
+
+class _Connection(HTTPConnection):
+    @override
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # so does urllib3
+        interrupt.attach(self.sock)
+        return super().getresponse()
+
+
+class _SecureConnection(HTTPSConnection):
+    @override
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # so does urllib3
+        interrupt.attach(self.sock)
+        return super().getresponse()
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _SecurePool(HTTPSConnectionPool):
+    ConnectionCls = _SecureConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request: `query` values that are empty are left out."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = ""
+
+    @property
+    def target(self) -> str:
+        """The path with its query."""
+        query = urlencode({key: value for key, value in self.query.items() if value})
+        return f"{self.path}?{query}" if query else self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, whatever its status."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    """The connections to one API server. Safe to share between threads, never across a fork."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        configuration.retries = False
+        configuration.connection_pool_maxsize = POOL_SIZE
+        self._configuration = configuration
+        self._connections = RESTClientObject(configuration).pool_manager
+        self._connections.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        self._connections.clear()
+
+    def exchange(self, request: Request) -> Answer:
+        """Send `request` and read the whole answer.
+
+        Raises:
+            ClusterUnavailable: There was none, or not all of it, in time.
+        """
+        with deadline(CALL_SECONDS):
+            try:
+                response = self.open(request, read_seconds=READ_SECONDS)
+                return Answer(response.status, response.headers, read_all(response))
+            finally:
+                interrupt.detach()
+
+    def open(self, request: Request, *, read_seconds: float) -> BaseHTTPResponse:
+        """Send `request` and return as soon as the answer begins; its body is still to be read.
+
+        Every wait for a next byte ends after `read_seconds`, during the body too.
+
+        Raises:
+            ClusterUnavailable: There was no answer in time.
+        """
+        timeout = Timeout(connect=capped(CONNECT_SECONDS), read=capped(read_seconds))
+        try:
+            return self._connections.request(
+                request.method,
+                self._configuration.host + request.target,
+                body=request.body,
+                headers=self._headers(request),
+                timeout=timeout,
+                preload_content=False,
+                redirect=False,
+            )
+        except (http.HTTPError, OSError, ValueError) as fault:
+            raise no_answer(fault) from fault
+
+    def _headers(self, request: Request) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": "gpu-platform"}
+        if request.content_type:
+            headers["Content-Type"] = request.content_type
+        # Asked for each request: the hook behind it reads a rotated token file again.
+        bearer = self._configuration.auth_settings().get("BearerToken")
+        if bearer is not None and bearer["value"]:
+            headers["Authorization"] = bearer["value"]
+        return headers
+
+
+def read_some(response: BaseHTTPResponse) -> bytes:
+    """Return the bytes that have come, waiting for at least one; none means the end of the body.
+
+    Raises:
+        ClusterUnavailable: The connection was lost, fell silent or ended in the midst.
+    """
+    try:
+        return response.read1(_CHUNK)
+    except (http.HTTPError, OSError, ValueError) as fault:
+        response.close()
+        raise no_answer(fault) from fault
+
+
+def read_all(response: BaseHTTPResponse) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        ClusterUnavailable: As `read_some`, or the deadline has passed.
+    """
+    body = bytearray()
+    while some := read_some(response):
+        body += some
+        try:
+            capped(CALL_SECONDS)
+        except BaseException:
+            response.close()
+            raise
+    return bytes(body)

@@ -1,0 +1,50 @@
+"""Kubernetes conditions as plain dicts, with the rules of the API conventions.
+
+Source: Kubernetes API conventions, "Typical status properties". Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from gpuplatform.clock import rfc3339
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An observation: `type` is what is observed, `reason` a word, `message` for a person."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str
+    observed_generation: int
+
+
+def merge_conditions(
+    present: Sequence[dict[str, Any]], observed: Sequence[Condition], now: datetime
+) -> list[dict[str, Any]]:
+    """Return `present` with `observed` put in, by type.
+
+    `lastTransitionTime` moves only when the status of that type changes. Types that were not
+    observed stay.
+    """
+    before = {str(condition.get("type")): condition for condition in present}
+    merged = dict(before)
+    for condition in observed:
+        old = before.get(condition.type)
+        since = rfc3339(now)
+        if old is not None and old.get("status") == condition.status:
+            since = str(old.get("lastTransitionTime") or since)
+        merged[condition.type] = {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "observedGeneration": condition.observed_generation,
+            "lastTransitionTime": since,
+        }
+    return [merged[key] for key in sorted(merged)]

@@ -1,0 +1,38 @@
+"""The one way in which a phase changes: along its table, by a guarded update.
+
+An app declares its machine in `phases.py`; its services call `transition`. Nobody assigns a phase.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from django.db.models import Model, QuerySet
+
+ModelT = TypeVar("ModelT", bound=Model)
+PhaseTable = Mapping[str, frozenset[str]]
+"""From each phase to the phases that may follow. A phase with none is terminal."""
+
+
+def terminal_phases(table: PhaseTable) -> frozenset[str]:
+    """Return the phases that nothing follows."""
+    return frozenset(phase for phase, following in table.items() if not following)
+
+
+def open_phases(table: PhaseTable) -> frozenset[str]:
+    """Return the phases that something follows."""
+    return frozenset(table) - terminal_phases(table)
+
+
+def previous_phases(table: PhaseTable, to: str) -> frozenset[str]:
+    """Return the phases from which `to` may be reached."""
+    return frozenset(phase for phase, following in table.items() if to in following)
+
+
+def transition(queryset: QuerySet[ModelT], table: PhaseTable, to: str, **changes: Any) -> int:
+    """Move the rows of `queryset` that may move to the phase `to`; return how many did.
+
+    Rows whose present phase does not allow it stay as they are: 0 means that somebody else was
+    faster or that the move is illegal. `changes` are further columns of the same update.
+    """
+    allowed = previous_phases(table, to)
+    return queryset.filter(phase__in=allowed).update(phase=to, **changes)

@@ -1,0 +1,54 @@
+"""`manage.py install_cluster`: bring what the platform needs into the cluster."""
+
+import time
+from typing import Any
+
+import yaml
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from gpuplatform.errors import ClusterError
+from gpuplatform.installation import manifests
+from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, STOCK_POOL
+from gpuplatform.kube.modes import get_cluster
+
+READY_SECONDS = 30.0
+
+
+class Command(BaseCommand):
+    """Apply namespaces, priority classes and resource definitions. Can be repeated."""
+
+    help = "Applies namespaces, priority classes and resource definitions (server-side apply)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--dry-run", action="store_true", help="Print the manifests, change nothing."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        wanted = list(manifests(settings.GPUPLATFORM_SYSTEM_NAMESPACE))
+        if options["dry_run"]:
+            self.stdout.write(yaml.safe_dump_all([m for _, m in wanted], sort_keys=False))
+            return
+        try:
+            cluster = get_cluster()
+            with deadline(READY_SECONDS):
+                for kind, manifest in wanted:
+                    cluster.apply(kind, manifest)
+                    self.stdout.write(f"applied {kind.kind} {manifest['metadata']['name']}")
+                self._wait_until_served()
+        except ClusterError as error:
+            msg = f"The cluster could not be prepared: {error}"
+            raise CommandError(msg) from error
+
+    def _wait_until_served(self) -> None:
+        """Wait until the API server serves the new kinds; the deadline ends the wait."""
+        cluster = get_cluster()
+        name = f"{STOCK_POOL.plural}.{STOCK_POOL.group}"
+        while True:
+            found = cluster.get(CUSTOM_RESOURCE_DEFINITION, name) or {}
+            conditions = (found.get("status") or {}).get("conditions") or []
+            if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
+                return
+            time.sleep(0.1)

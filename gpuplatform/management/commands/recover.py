@@ -1,0 +1,46 @@
+"""`manage.py recover`: make cluster and database belong together again."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from gpuplatform.errors import ClusterError
+from gpuplatform.kube.modes import get_cluster
+from gpuplatform.reconciliation import epoch
+from gpuplatform.reconciliation.heartbeats import part_states
+from inventory.recovery import recover_pools
+
+
+class Command(BaseCommand):
+    """Take what the cluster has, report what cannot be explained, begin a new epoch."""
+
+    help = (
+        "Takes over what the cluster has after the database was restored or replaced, and begins"
+        " a new epoch. Stop every process of the platform first."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--dry-run", action="store_true", help="Say what would be done, change nothing."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        running = [str(part) for part, state in part_states().items() if state.ok]
+        if running and not options["dry_run"]:
+            msg = (
+                f"These parts of the platform run: {', '.join(running)}. Stop every process, wait"
+                " 40 seconds and run this again."
+            )
+            raise CommandError(msg)
+        try:
+            cluster = get_cluster()
+            for line in recover_pools(cluster, dry_run=options["dry_run"]):
+                self.stdout.write(line)
+            if not options["dry_run"]:
+                epoch.renew(cluster)
+        except ClusterError as error:
+            msg = f"Nothing was decided, since the cluster could not be read: {error}"
+            raise CommandError(msg) from error
+        self.stdout.write(
+            "nothing was changed" if options["dry_run"] else "recovered: start the platform again"
+        )

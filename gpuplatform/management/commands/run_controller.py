@@ -1,0 +1,26 @@
+"""`manage.py run_controller`: the process that watches the cluster."""
+
+import os
+import signal
+import socket
+import threading
+import uuid
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from gpuplatform.controller import Controller
+from gpuplatform.kube.modes import get_cluster, get_watch_cluster
+
+
+class Command(BaseCommand):
+    """Run until SIGTERM or SIGINT; then give the lease back and end."""
+
+    help = "Watches the cluster, fills the mirror and marks rows due; one of N is active."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+        Controller(get_cluster(), get_watch_cluster(), identity).run(stop)

@@ -1,0 +1,237 @@
+"""Jobs (operations) in the admin, and the schedules of the periodic work."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from typing_extensions import override
+
+from gpuplatform.adminkit.age import age_html
+from gpuplatform.adminkit.badges import Shape, phase_badge
+from gpuplatform.adminkit.counts import capped, phase_counts
+from gpuplatform.adminkit.dashboard import Count, Failure, Tile, register_dashboard_part
+from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, RelatedRow
+from gpuplatform.adminkit.filters import PhaseTabs, RecentValues
+from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.links import object_rows, object_url
+from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.schedules import register_schedules
+from gpuplatform.adminkit.text import as_yaml, shortened, visible, why, words
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
+from gpuplatform.operations.registry import kind_names
+
+LIST_URL = "admin:operations_operation_changelist"
+PAGE_URL = "admin:operations_operation_change"
+DASHBOARD_FAILURES = 8
+
+AGAIN = "Send the request again with a new operationID; it can succeed."
+CORRECT = "Correct the request and send it with a new operationID."
+
+
+class ReasonFilter(RecentValues):
+    """Why it waits, or why it failed."""
+
+    title = "why"
+    parameter_name = "why"
+    fields = ("reason", "error_code")
+
+
+class NamespaceFilter(RecentValues):
+    """The namespace of the operation's object."""
+
+    title = "namespace"
+    parameter_name = "namespace"
+    fields = ("object_namespace",)
+
+
+class KindFilter(admin.SimpleListFilter):
+    """What was asked."""
+
+    title = "kind"
+    parameter_name = "kind"
+    template = "admin/choice_filter.html"
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [(name, name) for name in kind_names()]
+
+    @override
+    def has_output(self) -> bool:
+        return True
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+@admin.register(Operation)
+class OperationAdmin(ReadOnlyAdmin):
+    """Every accepted request and what became of it."""
+
+    list_display = (
+        "phase_column",
+        "operation_column",
+        "kind",
+        "object_column",
+        "why_column",
+        "since",
+    )
+    list_display_links = ("operation_column",)
+    list_filter = (KindFilter, ReasonFilter, NamespaceFilter, PhaseTabs)
+    search_fields = ("operation_id", "object_name")
+    search_help_text = "operationID or object"
+
+    @admin.display(description="Phase")
+    def phase_column(self, row: Operation) -> SafeString:
+        """Return the badge."""
+        return phase_badge(row.phase)
+
+    @admin.display(description="operationID")
+    def operation_column(self, row: Operation) -> str:
+        """Return the caller's key."""
+        return visible(row.operation_id)
+
+    @admin.display(description="Object")
+    def object_column(self, row: Operation) -> str:
+        """Return where the object is, with a link to its page."""
+        url = object_url(row.object_kind, row.object_row)
+        name = f"{row.object_namespace}/{row.object_name}"
+        return format_html('<a href="{}">{}</a>', url, name) if url else name
+
+    @admin.display(description="Why")
+    def why_column(self, row: Operation) -> SafeString:
+        """Return why it waits or failed, on one line."""
+        return why(row.error_code or row.reason, row.error_message or row.message)
+
+    @admin.display(description="Since")
+    def since(self, row: Operation) -> SafeString:
+        """Return how long the operation is what it is."""
+        return age_html(_since(row))
+
+    @override
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Operation]:
+        return super().get_queryset(request).select_related("tenant")
+
+    @override
+    def detail(self, row: Operation) -> Detail:
+        related = object_rows(row.object_kind, row.object_row)
+        return Detail(
+            title=row.operation_id,
+            badge=phase_badge(row.phase),
+            since=age_html(_since(row)),
+            panel=_panel(row),
+            facts=_facts(row),
+            related_title="What it acts on",
+            related=related,
+            documents=(Document("Request", visible(as_yaml(row.payload))),),
+        )
+
+
+def _since(row: Operation) -> Any:
+    return row.ended_at or (
+        row.updated_at if row.phase != OperationPhase.PENDING else row.created_at
+    )
+
+
+def _panel(row: Operation) -> Panel | None:
+    since = age_html(_since(row))
+    if row.phase == OperationPhase.FAILED:
+        return Panel(
+            shape=Shape.FAILED,
+            title=words(row.error_code),
+            text=visible(row.error_message),
+            since=since,
+            next_step=AGAIN if row.error_retryable else CORRECT,
+        )
+    if row.phase in OPEN_PHASES and row.reason:
+        return Panel(
+            shape=Shape.WAITING,
+            title=words(row.reason),
+            text=visible(row.message),
+            since=since,
+            next_step="The platform tries again by itself.",
+        )
+    return None
+
+
+def _facts(row: Operation) -> Sequence[Fact]:
+    url = object_url(row.object_kind, row.object_row)
+    place = f"{row.object_kind} {row.object_namespace}/{row.object_name}"
+    facts = [
+        Fact("Kind", row.kind),
+        Fact("Object", place, url),
+        Fact("UID", row.object_uid),
+        Fact("Tenant", row.tenant.name),
+        Fact("Progress", f"{row.progress_done} of {row.progress_total}"),
+        Fact.time("Accepted", row.created_at),
+        Fact.time("Changed", row.updated_at),
+        Fact.time("Ended", row.ended_at),
+        Fact.time("Due", row.due_at),
+        Fact("Failed tries", str(row.failures) if row.failures else ""),
+    ]
+    return [fact for fact in facts if fact.value]
+
+
+def operation_row(row: Operation) -> RelatedRow:
+    """Return an operation as a line on another object's page."""
+    return RelatedRow(
+        badge=phase_badge(row.phase),
+        name=row.operation_id,
+        url=reverse(PAGE_URL, args=[row.pk]),
+        text=row.kind,
+        since=age_html(row.created_at),
+    )
+
+
+class OperationsOnDashboard:
+    """The numbers of open and failed operations, and the newest failures."""
+
+    def tiles(self, request: HttpRequest) -> Sequence[Tile]:
+        """Return the tile of all operations."""
+        if not request.user.has_perm("operations.view_operation"):
+            return ()
+        counts = phase_counts(Operation.objects.all(), OperationPhase.values)
+        url = reverse(LIST_URL)
+        open_count = sum(counts[phase] for phase in OPEN_PHASES)
+        return (
+            Tile(
+                title="Jobs",
+                number=capped(open_count),
+                of="open",
+                url=url,
+                counts=[
+                    Count(phase_badge(phase), capped(counts[phase]), f"{url}?phase={phase}")
+                    for phase in OperationPhase.values
+                    if counts[phase]
+                ],
+            ),
+        )
+
+    def failures(self, request: HttpRequest) -> Sequence[Failure]:
+        """Return the newest failed operations."""
+        if not request.user.has_perm("operations.view_operation"):
+            return ()
+        rows = Operation.objects.filter(phase=OperationPhase.FAILED).order_by("-id")
+        return [_failure(row) for row in rows[:DASHBOARD_FAILURES]]
+
+
+def _failure(row: Operation) -> Failure:
+    moment = row.ended_at or row.updated_at
+    return Failure(
+        badge=phase_badge(row.phase, "Job"),
+        name=row.operation_id,
+        url=reverse(PAGE_URL, args=[row.pk]),
+        why=shortened(f"{row.error_code}: {row.error_message}"),
+        since=age_html(moment),
+        order=moment.timestamp(),
+    )
+
+
+register_dashboard_part(OperationsOnDashboard())
+register_schedules()

@@ -1,0 +1,1 @@
+"""The jobs API, and the reply that every accepted write gives."""

@@ -1,0 +1,84 @@
+"""Routes of the jobs API."""
+
+from datetime import timedelta
+
+from django.db.models.functions import Now
+from pydantic import Field
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gpuplatform.api.endpoint import Endpoint
+from gpuplatform.api.pagination import mapped, paginate
+from gpuplatform.api.query import PageQuery, QueryInt
+from gpuplatform.api.views import ApiView
+from gpuplatform.errors import NotFound
+from gpuplatform.operations.api.serializers import OperationReply
+from gpuplatform.operations.phases import OperationPhase
+from gpuplatform.operations.selectors import operation_get, operations_of
+from gpuplatform.tenancy.selectors import tenant_by_name
+
+_TAG = "Jobs"
+
+
+class JobsQuery(PageQuery):
+    """Filters of the list of jobs."""
+
+    kind: str | None = Field(
+        default=None, max_length=64, description="Only this kind.", examples=["stockpool.create"]
+    )
+    phase: OperationPhase | None = Field(default=None, description="Only this phase.")
+    max_age_seconds: QueryInt | None = Field(
+        default=None,
+        ge=1,
+        le=10**9,
+        alias="maxAgeSeconds",
+        description="Only jobs accepted within so many seconds.",
+        examples=[3600],
+    )
+    search: str | None = Field(
+        default=None,
+        max_length=128,
+        description="Only jobs whose operationID or object's name has this in it.",
+    )
+
+
+class Jobs(ApiView):
+    """All jobs of the tenant."""
+
+    @Endpoint(
+        id="listJobs",
+        summary="List jobs (operations), newest first",
+        tag=_TAG,
+        query=JobsQuery,
+        replies={200: OperationReply},
+    )
+    def get(self, request: Request, *, query: JobsQuery) -> Response:
+        """Return one page of jobs."""
+        rows = operations_of(tenant_by_name())
+        if query.kind:
+            rows = rows.filter(kind=query.kind)
+        if query.phase:
+            rows = rows.filter(phase=query.phase)
+        if query.max_age_seconds:
+            rows = rows.filter(created_at__gt=Now() - timedelta(seconds=query.max_age_seconds))
+        if query.search:
+            rows = rows.filter(operation_id__contains=query.search) | rows.filter(
+                object_name__contains=query.search
+            )
+        page = paginate(rows, query)
+        return Response(mapped(page, [OperationReply.of(row) for row in page.rows]))
+
+
+class Job(ApiView):
+    """One job."""
+
+    @Endpoint(
+        id="getJob",
+        summary="Read one job (operation) by its operationID",
+        tag=_TAG,
+        replies={200: OperationReply},
+        errors=[NotFound],
+    )
+    def get(self, request: Request, *, operation_id: str) -> Response:
+        """Return the job in its present state."""
+        return Response(OperationReply.of(operation_get(tenant_by_name(), operation_id)))

@@ -1,0 +1,145 @@
+"""Running one operation to its end, or to the point where it has to wait.
+
+Called by the task with the operation's number. Killed anywhere, another worker continues after the
+lease: everything before the recorded outcome can be repeated.
+"""
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from gpuplatform.errors import (
+    ClusterConflict,
+    ClusterError,
+    ClusterForbidden,
+    ClusterRejected,
+    ClusterUnavailable,
+    InvariantBroken,
+    Retry,
+)
+from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.modes import get_cluster
+from gpuplatform.lifecycle.transition import previous_phases, transition
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase
+from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting, kind_named
+from gpuplatform.operations.selectors import operations_runnable
+from gpuplatform.reconciliation import epoch, gate
+from gpuplatform.reconciliation.backoff import backoff_seconds
+from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
+
+logger = logging.getLogger(__name__)
+
+MOST_STARTS = 10
+"""Starts in a row without an outcome after which an operation is given up."""
+
+RUN_SECONDS = 25.0
+
+
+def run(operation_number: int) -> float | None:
+    """Take the operation if it is due, free and first of its object; do it; record the outcome.
+
+    Returns:
+        The seconds after which to try again; None when it ended or is not this worker's.
+    """
+    if gate.is_closed() or not epoch.matches():
+        return None
+    runnable = operations_runnable().filter(
+        pk=operation_number,
+        phase__in=previous_phases(OPERATION_TRANSITIONS, OperationPhase.RUNNING),
+    )
+    lease = claim(runnable, phase=OperationPhase.RUNNING, starts=F("starts") + 1, updated_at=Now())
+    if lease is None:
+        return None
+    with kept_alive(lease):
+        return _record(lease, _outcome(lease))
+
+
+def _outcome(lease: RowLease[Operation]) -> Outcome:
+    """Do it, and turn every failure of the cluster into what to do about it.
+
+    A fault of ours is not caught: it leaves a start without an outcome, the lease runs out, and
+    the next start tries again until `MOST_STARTS`.
+    """
+    operation = lease.row
+    if operation.starts > MOST_STARTS:
+        return Refused(
+            InvariantBroken.code,
+            f"The platform gave up after {MOST_STARTS} starts that ended without a result."
+            " Its operator finds the cause in the log.",
+            retryable=True,
+        )
+    try:
+        with deadline(RUN_SECONDS):
+            return kind_named(operation.kind).execute(get_cluster(), operation)
+    except ClusterError as error:
+        return _after(error, operation.failures + 1)
+
+
+def _after(error: ClusterError, failures: int) -> Outcome:
+    """Decide by the kind of error: only a deterministic refusal ends an operation."""
+    if gate.is_away(error):
+        gate.close(error)
+    seconds = error.retry_after or backoff_seconds(failures)
+    match error:
+        case ClusterRejected():
+            return Refused("invalid_request", str(error))
+        case ClusterConflict():
+            return Waiting("Conflict", str(error), backoff_seconds(1))
+        case ClusterForbidden():
+            return Waiting("ClusterForbidden", str(error), seconds)
+        case ClusterUnavailable():
+            return Waiting("ClusterUnavailable", str(error), seconds)
+        case _:
+            return Waiting(
+                "ClusterError", str(error), seconds if error.retry is Retry.LATER else 1
+            )
+
+
+def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:
+    """Write the outcome in one transaction, guarded by the lease; return the wait, if any."""
+    if isinstance(outcome, Waiting):
+        waits: dict[str, Any] = {
+            "reason": outcome.reason,
+            "message": outcome.message,
+            "due_at": Now() + timedelta(seconds=outcome.seconds),
+            "failures": F("failures") + 1,
+        }
+        return outcome.seconds if _move(lease, OperationPhase.PENDING, waits) else None
+    with transaction.atomic():
+        ended: dict[str, Any] = {"reason": "", "message": "", "due_at": None, "ended_at": Now()}
+        if isinstance(outcome, Done):
+            uid = str((outcome.resource or {}).get("metadata", {}).get("uid", ""))
+            ended |= {"object_uid": uid, "progress_done": F("progress_total")}
+            moved = _move(lease, OperationPhase.SUCCEEDED, ended)
+        else:
+            ended |= {
+                "error_code": outcome.code,
+                "error_message": outcome.message,
+                "error_retryable": outcome.retryable,
+            }
+            moved = _move(lease, OperationPhase.FAILED, ended)
+        if moved:
+            kind_named(lease.row.kind).settle(lease.row, outcome)
+    return None
+
+
+def _move(lease: RowLease[Operation], to: OperationPhase, changes: dict[str, Any]) -> bool:
+    """Move the row unless the lease was lost; the start is accounted for by its outcome."""
+    moved = transition(
+        lease.guarded(),
+        OPERATION_TRANSITIONS,
+        to,
+        lease_token=None,
+        lease_expires_at=None,
+        starts=0,
+        updated_at=Now(),
+        **changes,
+    )
+    if not moved:
+        logger.info("the outcome of %s came after its lease and is dropped", lease.row)
+    return bool(moved)

@@ -1,0 +1,92 @@
+"""The operation: one accepted request, and what became of it."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
+from gpuplatform.reconciliation.models import LeasedRow
+from gpuplatform.tenancy.models import Tenant
+
+
+class Operation(LeasedRow):
+    """One accepted request (also called job). It outlives the object that it made by 30 days.
+
+    Its number (`id`) is the order in which operations were accepted. Written by
+    `operations.services` and `operations.driver` only.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, help_text="Whose request it is.")
+    operation_id = models.CharField(
+        max_length=128, help_text="The caller's idempotency key, unique a tenant."
+    )
+    kind = models.CharField(max_length=64, help_text="What was asked, such as `stockpool.create`.")
+    payload = models.JSONField(default=dict, help_text="The normalised request.")
+    request_hash = models.CharField(max_length=64, help_text="Fingerprint of the request.")
+    hash_version = models.PositiveSmallIntegerField(help_text="How the fingerprint was made.")
+    phase = models.CharField(
+        max_length=16,
+        choices=OperationPhase.choices,
+        default=OperationPhase.PENDING,
+        help_text="What has become of it.",
+    )
+    reason = models.CharField(max_length=64, blank=True, help_text="Why it waits.")
+    message = models.TextField(blank=True, help_text="The same for people.")
+    error_code = models.CharField(max_length=64, blank=True, help_text="Why it failed.")
+    error_message = models.TextField(blank=True, help_text="The same for people.")
+    error_retryable = models.BooleanField(
+        default=False, help_text="Whether the same request under a new operationID can succeed."
+    )
+    object_kind = models.CharField(max_length=32, help_text="Kubernetes kind of its object.")
+    object_namespace = models.CharField(max_length=63, help_text="Namespace of its object.")
+    object_name = models.CharField(max_length=63, help_text="Name of its object.")
+    object_row = models.BigIntegerField(null=True, help_text="Number of its object's row.")
+    object_uid = models.CharField(
+        max_length=36, blank=True, help_text="UID of its object, recorded with its success."
+    )
+    progress_done = models.PositiveIntegerField(default=0, help_text="Things made.")
+    progress_total = models.PositiveIntegerField(default=1, help_text="Things to make.")
+    starts = models.PositiveSmallIntegerField(
+        default=0, help_text="Starts in a row that recorded no outcome."
+    )
+    created_at = models.DateTimeField(db_default=Now(), help_text="When it was accepted.")
+    updated_at = models.DateTimeField(db_default=Now(), help_text="When it last changed.")
+    ended_at = models.DateTimeField(null=True, blank=True, help_text="When it ended.")
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["-id"]
+        verbose_name = "job (operation)"
+        verbose_name_plural = "jobs (operations)"
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["tenant", "operation_id"], name="operation_is_unique"),
+            models.CheckConstraint(
+                condition=Q(phase__in=OperationPhase.values), name="operation_phase_is_known"
+            ),
+            models.CheckConstraint(
+                condition=~Q(phase=OperationPhase.FAILED) | ~Q(error_code=""),
+                name="operation_failed_says_why",
+            ),
+            models.CheckConstraint(
+                condition=Q(phase__in=OPEN_PHASES, due_at__isnull=False, ended_at__isnull=True)
+                | Q(phase__in=ENDED_PHASES, due_at__isnull=True, ended_at__isnull=False),
+                name="operation_open_is_due",
+            ),
+        ]
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(
+                fields=["due_at"], name="operation_due", condition=Q(due_at__isnull=False)
+            ),
+            models.Index(
+                fields=["object_kind", "object_namespace", "object_name", "id"],
+                name="operation_open_of_object",
+                condition=Q(phase__in=OPEN_PHASES),
+            ),
+            models.Index(fields=["ended_at"], name="operation_ended"),
+            models.Index(fields=["phase", "-id"], name="operation_phase"),
+            models.Index(fields=["kind", "-id"], name="operation_kind"),
+        ]
+
+    def __str__(self) -> str:
+        return self.operation_id

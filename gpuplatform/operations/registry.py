@@ -1,0 +1,83 @@
+"""The kinds of operation; each app makes its own known from its `ready()`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from gpuplatform.errors import InvariantBroken
+from gpuplatform.kube.client import Cluster
+from gpuplatform.operations.models import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It is in the cluster (or gone from it); `resource` is the object as read back."""
+
+    resource: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """It cannot go on yet, for a reason that passes."""
+
+    reason: str
+    message: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A deterministic refusal. `resource` is what stands in the way, if it was read."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    resource: dict[str, Any] | None = None
+
+
+Outcome: TypeAlias = Done | Waiting | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class OperationKind:
+    """How one kind of operation is done.
+
+    `execute` asks the cluster; repeating it is safe; it opens no transaction and writes no row.
+    `settle` writes the rows of the outcome, inside the transaction that ends the operation.
+    """
+
+    name: str
+    execute: Callable[[Cluster, Operation], Outcome]
+    settle: Callable[[Operation, Done | Refused], None]
+
+
+_kinds: dict[str, OperationKind] = {}
+
+
+def register(kind: OperationKind) -> None:
+    """Make a kind known.
+
+    Raises:
+        InvariantBroken: the name is taken by another.
+    """
+    if _kinds.setdefault(kind.name, kind) is not kind:
+        msg = f"the kind of operation {kind.name} is declared twice"
+        raise InvariantBroken(msg)
+
+
+def kind_named(name: str) -> OperationKind:
+    """Return the kind.
+
+    Raises:
+        InvariantBroken: a row names a kind that this release does not know.
+    """
+    try:
+        return _kinds[name]
+    except KeyError as error:
+        msg = f"this release does not know the kind of operation {name}"
+        raise InvariantBroken(msg) from error
+
+
+def kind_names() -> list[str]:
+    """Return the names of all kinds, sorted."""
+    return sorted(_kinds)

@@ -1,0 +1,113 @@
+"""Reading operations."""
+
+from datetime import timedelta
+
+from django.db.models import (
+    Count,
+    DurationField,
+    Exists,
+    ExpressionWrapper,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+)
+from django.db.models.functions import Now
+
+from gpuplatform.errors import NotFound
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES
+from gpuplatform.operations.provenance import (
+    OPERATION_ID_ANNOTATION,
+    TENANT_ANNOTATION,
+    annotations,
+)
+from gpuplatform.tenancy.models import Tenant
+
+
+def operations_of(tenant: Tenant) -> QuerySet[Operation]:
+    """Return a tenant's operations, newest first."""
+    return Operation.objects.filter(tenant=tenant).select_related("tenant").order_by("-id")
+
+
+def operation_get(tenant: Tenant, operation_id: str) -> Operation:
+    """Return one operation.
+
+    Raises:
+        NotFound: this tenant has none of that id.
+    """
+    operation = operations_of(tenant).filter(operation_id=operation_id).first()
+    if operation is None:
+        msg = f"There is no operation '{operation_id}'."
+        raise NotFound(msg)
+    return operation
+
+
+def operations_runnable() -> QuerySet[Operation]:
+    """Return open operations that no earlier open one of the same object stands before."""
+    earlier = Operation.objects.filter(
+        object_kind=OuterRef("object_kind"),
+        object_namespace=OuterRef("object_namespace"),
+        object_name=OuterRef("object_name"),
+        id__lt=OuterRef("id"),
+        phase__in=OPEN_PHASES,
+    )
+    return Operation.objects.filter(phase__in=OPEN_PHASES).exclude(Exists(earlier))
+
+
+def operations_due(limit: int) -> list[int]:
+    """Return the numbers of operations that a worker should take now, oldest first."""
+    free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
+    due = operations_runnable().filter(free, due_at__lte=Now()).order_by("id")
+    return list(due.values_list("id", flat=True)[:limit])
+
+
+def next_after(operation_number: int) -> list[int]:
+    """Return the operation that waited behind this ended one of the same object, if any."""
+    ended = Operation.objects.filter(id=operation_number).exclude(phase__in=OPEN_PHASES)
+    behind = Operation.objects.filter(
+        Exists(
+            ended.filter(
+                object_kind=OuterRef("object_kind"),
+                object_namespace=OuterRef("object_namespace"),
+                object_name=OuterRef("object_name"),
+            )
+        ),
+        id__gt=operation_number,
+        phase__in=OPEN_PHASES,
+    )
+    return list(behind.order_by("id").values_list("id", flat=True)[:1])
+
+
+def pending_operations() -> tuple[int, float | None]:
+    """Return how many operations are open, and the age of the oldest in seconds."""
+    age = ExpressionWrapper(Now() - Min("created_at"), output_field=DurationField())
+    totals = Operation.objects.filter(phase__in=OPEN_PHASES).aggregate(count=Count("id"), age=age)
+    oldest: timedelta | None = totals["age"]
+    return int(totals["count"]), None if oldest is None else oldest.total_seconds()
+
+
+def operation_of(resource: Manifest) -> Operation | None:
+    """Return the operation whose marks `resource` bears, if this database knows it."""
+    marks = annotations(resource)
+    return (
+        Operation.objects.select_related("tenant")
+        .filter(
+            tenant__name=str(marks.get(TENANT_ANNOTATION, "")),
+            operation_id=str(marks.get(OPERATION_ID_ANNOTATION, "")),
+        )
+        .first()
+    )
+
+
+def is_leftover(resource: Manifest, operation: Operation | None) -> bool:
+    """Say whether a late write made `resource`: its operation ended, and with another object.
+
+    `resource` has to be read first and `operation` second.
+    """
+    return (
+        operation is not None
+        and operation.phase in ENDED_PHASES
+        and operation.object_uid != resource["metadata"]["uid"]
+    )

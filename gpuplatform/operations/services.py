@@ -1,0 +1,190 @@
+"""Accepting operations. The only writer of new operation rows.
+
+Called by the apps' services, never by a view. Accepting is one transaction without a network call:
+the operation, and whatever row the app makes for its object.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from gpuplatform.clock import parse_rfc3339
+from gpuplatform.errors import OperationConflict, OperatorUnavailable, RecoveryNeeded
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.operations.hashing import HASH_VERSION, request_hash
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
+from gpuplatform.operations.provenance import (
+    HASH_VERSION_ANNOTATION,
+    OPERATION_ID_ANNOTATION,
+    REQUEST_HASH_ANNOTATION,
+    TENANT_ANNOTATION,
+    annotations,
+)
+from gpuplatform.queueing import Queue, enqueue_after_commit
+from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.tenancy.models import Tenant
+
+RETENTION_DAYS = 30
+"""How long an ended operation answers replays. Published in the API's documentation."""
+
+
+class OperationTask(StrEnum):
+    """Names of this app's tasks."""
+
+    RUN = "operations.run_operation"
+    SWEEP = "operations.sweep_operations"
+    PRUNE = "operations.prune_operations"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One write, normalised: who asks, under which operationID, for what."""
+
+    tenant: Tenant
+    operation_id: str
+    kind: str
+    object_kind: str
+    namespace: str
+    name: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The operation of a request; `is_replay` when it had been accepted before."""
+
+    operation: Operation
+    is_replay: bool
+
+
+def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -> Accepted:
+    """Accept `request`, or find that it was accepted before.
+
+    `prepare` makes or takes the row of the object in the same transaction and returns its number;
+    what it raises leaves nothing behind.
+
+    Raises:
+        OperationConflict: the operationID belongs to another request.
+        OperatorUnavailable: the platform runs without a cluster.
+        RecoveryNeeded: cluster and database do not belong together.
+    """
+    check_writable()
+    with transaction.atomic():
+        number = _insert(request)
+        if number is not None:
+            operation = Operation.objects.select_related("tenant").get(id=number)
+            row = prepare(operation)
+            Operation.objects.filter(id=number).update(object_row=row)
+            operation.object_row = row
+            enqueue_after_commit(OperationTask.RUN, number, queue=Queue.OPERATIONS)
+            return Accepted(operation, is_replay=False)
+    operation = Operation.objects.select_related("tenant").get(
+        tenant=request.tenant, operation_id=request.operation_id
+    )
+    expected = request_hash(
+        request.kind, _full_name(request), request.payload, version=operation.hash_version
+    )
+    if operation.request_hash != expected:
+        msg = (
+            f"The operationID '{request.operation_id}' was used for another request."
+            " Use a new one for a new request."
+        )
+        raise OperationConflict(msg)
+    return Accepted(operation, is_replay=True)
+
+
+def check_writable() -> None:
+    """Refuse writes when the platform has no cluster or not the one of this database.
+
+    Raises:
+        OperatorUnavailable: `KUBE_MODE=off`.
+        RecoveryNeeded: cluster and database do not belong together.
+    """
+    if settings.KUBE_MODE == "off":
+        raise OperatorUnavailable(str(OperatorUnavailable.example()), retry_after=60)
+    if ClusterState.objects.exclude(recovery_reason="").exists():
+        raise RecoveryNeeded(str(RecoveryNeeded.example()), retry_after=60)
+
+
+def operation_rebuild(resource: Manifest, *, kind: str) -> Operation:
+    """Make the ended operation that `resource` says made it, for a database that lost it.
+
+    A replay of the request then answers as before.
+    """
+    marks, metadata = annotations(resource), resource["metadata"]
+    tenant, _ = Tenant.objects.get_or_create(
+        name=marks[TENANT_ANNOTATION], defaults={"namespace": f"tenant-{marks[TENANT_ANNOTATION]}"}
+    )
+    version = marks.get(HASH_VERSION_ANNOTATION, "")
+    return Operation.objects.create(
+        tenant=tenant,
+        operation_id=marks[OPERATION_ID_ANNOTATION],
+        kind=kind,
+        payload={},
+        request_hash=marks.get(REQUEST_HASH_ANNOTATION, ""),
+        hash_version=int(version) if version.isdecimal() else HASH_VERSION,
+        phase=OperationPhase.SUCCEEDED,
+        object_kind=resource["kind"],
+        object_namespace=metadata["namespace"],
+        object_name=metadata["name"],
+        object_uid=metadata["uid"],
+        progress_done=1,
+        created_at=parse_rfc3339(metadata["creationTimestamp"]),
+        ended_at=Now(),
+    )
+
+
+def operations_prune() -> int:
+    """Delete operations that ended long ago and whose object's row is gone; return how many."""
+    ended = Operation.objects.filter(
+        phase__in=ENDED_PHASES, ended_at__lt=Now() - timedelta(days=RETENTION_DAYS)
+    )
+    return ended.filter(stock_pools__isnull=True).delete()[0]
+
+
+def _full_name(request: Request) -> str:
+    return f"{request.namespace}/{request.name}"
+
+
+def _insert(request: Request) -> int | None:
+    """Insert the operation and return its number; None when its id is there already.
+
+    One arbitrated insert: of two at the same moment the second waits for the first one's end.
+    """
+    columns = {
+        "tenant_id": request.tenant.pk,
+        "operation_id": request.operation_id,
+        "kind": request.kind,
+        "payload": json.dumps(request.payload),
+        "request_hash": request_hash(request.kind, _full_name(request), request.payload),
+        "hash_version": HASH_VERSION,
+        "phase": OperationPhase.PENDING.value,
+        "object_kind": request.object_kind,
+        "object_namespace": request.namespace,
+        "object_name": request.name,
+        **dict.fromkeys(("reason", "message", "error_code", "error_message", "object_uid"), ""),
+        "error_retryable": False,
+        "progress_done": 0,
+        "progress_total": 1,
+        "starts": 0,
+        "failures": 0,
+        "due_seq": 0,
+    }
+    table = connection.ops.quote_name(Operation._meta.db_table)  # noqa: SLF001 - Django's public name
+    sql = (
+        f"INSERT INTO {table} ({', '.join(columns)}, due_at)"  # noqa: S608 - names of ours
+        f" VALUES ({', '.join(['%s'] * len(columns))}, now())"
+        " ON CONFLICT (tenant_id, operation_id) DO NOTHING RETURNING id"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, list(columns.values()))
+        row = cursor.fetchone()
+    return None if row is None else int(row[0])

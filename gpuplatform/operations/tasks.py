@@ -1,0 +1,34 @@
+"""Celery tasks of the write path. Each is a hint: safe to lose, to repeat, and beside itself."""
+
+from celery import shared_task
+
+from gpuplatform.operations import driver
+from gpuplatform.operations.selectors import next_after, operations_due
+from gpuplatform.operations.services import OperationTask, operations_prune
+from gpuplatform.queueing import Queue, enqueue, enqueue_again
+from gpuplatform.reconciliation import gate
+
+SWEEP_LIMIT = 500
+
+
+@shared_task(name=OperationTask.RUN)
+def run_operation(operation_number: int) -> None:
+    """Take one operation as far as it goes; hint at what comes next."""
+    wait = driver.run(operation_number)
+    enqueue_again(OperationTask.RUN, operation_number, wait, queue=Queue.OPERATIONS)
+    for following in next_after(operation_number):
+        enqueue(OperationTask.RUN, following, queue=Queue.OPERATIONS)
+
+
+@shared_task(name=OperationTask.SWEEP)
+def sweep_operations() -> None:
+    """Send a hint for everything that is due: the guarantee that nothing is lost."""
+    if gate.probe():
+        for operation_number in operations_due(SWEEP_LIMIT):
+            enqueue(OperationTask.RUN, operation_number, queue=Queue.OPERATIONS)
+
+
+@shared_task(name=OperationTask.PRUNE)
+def prune_operations() -> None:
+    """Forget operations whose retention is over."""
+    operations_prune()

@@ -1,0 +1,77 @@
+"""Sending hints to workers.
+
+A message is only a hint: it carries the number of a row and nothing else, and losing it costs
+time, never work. So sending never fails a caller, and never waits long for a broker that is away.
+"""
+
+import logging
+import time
+from enum import StrEnum
+from typing import Final
+
+from celery import current_app
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS: Final = 5.0
+"""After a failure nothing is sent for this long: the sweep does it anyway."""
+
+LONGEST_COUNTDOWN_SECONDS: Final = 60.0
+"""Far below the visibility timeout: a message that waits longer would be delivered twice."""
+
+
+class Queue(StrEnum):
+    """The queues, one kind of worker each."""
+
+    OPERATIONS = "operations"
+    RECONCILE = "reconcile"
+    PERIODIC = "periodic"
+
+
+class _Pause:
+    """When this process may try the broker again."""
+
+    until = 0.0
+
+
+def enqueue_after_commit(task: str, row_id: int, *, queue: Queue) -> None:
+    """Send a hint once the present transaction is committed; nothing if it is rolled back."""
+    transaction.on_commit(lambda: enqueue(task, row_id, queue=queue), robust=True)
+
+
+def enqueue(
+    task: str,
+    *args: int,
+    queue: Queue,
+    countdown: float | None = None,
+    expires: float | None = None,
+) -> bool:
+    """Send a hint now; return False when the broker does not take it.
+
+    `countdown` and `expires` are seconds: not before, and not after.
+    """
+    if time.monotonic() < _Pause.until:
+        return False
+    try:
+        current_app.send_task(
+            task,
+            args=args,
+            queue=queue.value,
+            countdown=countdown,
+            expires=expires,
+            retry=False,
+            ignore_result=True,
+        )
+    except (OperationalError, OSError) as error:
+        _Pause.until = time.monotonic() + PAUSE_SECONDS
+        logger.warning("the broker does not take messages; the sweep will do it: %s", error)
+        return False
+    return True
+
+
+def enqueue_again(task: str, row_id: int, wait: float | None, *, queue: Queue) -> None:
+    """Hint at a row that is due again after `wait` seconds; long waits are the sweep's."""
+    if wait is not None and wait <= LONGEST_COUNTDOWN_SECONDS:
+        enqueue(task, row_id, queue=queue, countdown=wait)

@@ -1,0 +1,165 @@
+"""The five steps that every kind of resource goes through: claim, observe, plan, apply, record.
+
+Called by an app's `reconcile_…` task with a row's number. No transaction is open while the cluster
+is asked; one deadline covers all calls of a run. An app supplies a `Reconciler`.
+"""
+
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+
+from gpuplatform import clock
+from gpuplatform.errors import ClusterConflict, ClusterError, Retry
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.kinds import ResourceKind
+from gpuplatform.kube.modes import get_cluster
+from gpuplatform.lifecycle.conditions import merge_conditions
+from gpuplatform.reconciliation import epoch, gate
+from gpuplatform.reconciliation.actions import carry_out, status_differs
+from gpuplatform.reconciliation.backoff import backoff_seconds
+from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
+from gpuplatform.reconciliation.models import MirrorRow
+from gpuplatform.reconciliation.plan import Manifest, Plan, Status
+
+logger = logging.getLogger(__name__)
+
+RUN_SECONDS = 25.0
+"""Shorter than a lease, so that a run ends before another may begin."""
+
+RowT = TypeVar("RowT", bound=MirrorRow)
+ObservedT = TypeVar("ObservedT")
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler(Generic[RowT, ObservedT]):
+    """What an app knows about one kind of resource."""
+
+    kind: ResourceKind
+    rows: Callable[[], QuerySet[RowT]]
+    """Rows of resources that may still be there."""
+    observe: Callable[[Cluster, Manifest], ObservedT]
+    """Read what the resource owns; failed reads become `Unknown`."""
+    plan: Callable[[Manifest, ObservedT], Plan]
+    """Decide. Pure and total."""
+    record: Callable[[QuerySet[RowT], Manifest], None]
+    """Copy the resource into the guarded row."""
+    close: Callable[[QuerySet[RowT], Manifest | None], None]
+    """Close the guarded row of a resource that is gone; given is what has its name, if anything."""
+
+
+def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
+    """Move one resource toward its spec, if its row is due and nobody else is at it.
+
+    Returns:
+        The seconds after which to run again; None when that is left to a mark or the sweep.
+    """
+    if gate.is_closed() or not epoch.matches():
+        return None
+    lease = claim(reconciler.rows().filter(pk=row_id).exclude(uid=""))
+    if lease is None:
+        return None
+    with kept_alive(lease):
+        try:
+            requeue_after = _reconcile(reconciler, lease)
+        except ClusterConflict:  # Somebody was faster: observe and plan again, soon.
+            return _finish(lease, wait=backoff_seconds(1), failed=False)
+        except ClusterError as error:
+            if gate.is_away(error):
+                gate.close(error)
+            return _finish_failed(lease, error.retry_after, str(error))
+        except Exception:  # noqa: BLE001 - one poison object costs nobody else
+            return _finish_failed(lease, None, traceback.format_exc())
+        return _finish(lease, wait=requeue_after, failed=False)
+
+
+def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -> float | None:
+    row, cluster = lease.row, get_cluster()
+    with deadline(RUN_SECONDS):
+        resource = cluster.get(reconciler.kind, row.name, namespace=row.namespace)
+        if resource is None or resource["metadata"]["uid"] != row.uid:
+            reconciler.close(lease.guarded(), resource)
+            return None
+        plan = reconciler.plan(resource, reconciler.observe(cluster, resource))
+        status, error = plan.status, None
+        for action in plan.actions:
+            try:
+                carry_out(cluster, action)
+            except ClusterError as refusal:
+                status, error = _refused(plan, action.kind, refusal), refusal
+                break
+        if status is not None:
+            resource = _write_status(cluster, reconciler.kind, resource, status)
+    reconciler.record(lease.guarded(), resource)
+    if error is not None:
+        raise error
+    return plan.requeue_after
+
+
+def _refused(plan: Plan, kind: ResourceKind, error: ClusterError) -> Status | None:
+    """Return what to say of a refused action; nothing when the next try may differ at once."""
+    said = plan.on_error.get(kind)
+    if said is None or error.retry is Retry.NOW or gate.is_away(error):
+        return None
+    conditions = tuple(
+        type(c)(c.type, c.status, c.reason, f"{c.message} {error}".strip(), c.observed_generation)
+        for c in said.conditions
+    )
+    return Status(said.phase, conditions, said.observed_generation, said.fields)
+
+
+def status_fields(resource: Manifest, status: Status) -> Manifest:
+    """Return the status to write, as JSON; conditions keep the time of their last change."""
+    live = resource.get("status") or {}
+    return {
+        **status.fields,
+        "phase": status.phase,
+        "observedGeneration": status.observed_generation,
+        "conditions": merge_conditions(
+            live.get("conditions") or [], status.conditions, clock.now()
+        ),
+    }
+
+
+def _write_status(
+    cluster: Cluster, kind: ResourceKind, resource: Manifest, status: Status
+) -> Manifest:
+    """Write the status if it says anything new; return the resource as it is then."""
+    wanted = status_fields(resource, status)
+    if not status_differs(resource.get("status") or {}, wanted):
+        return resource
+    metadata = resource["metadata"]
+    return cluster.merge_patch(
+        kind,
+        metadata["name"],
+        {
+            "metadata": {key: metadata[key] for key in ("uid", "resourceVersion")},
+            "status": {**wanted, "lastSyncTime": clock.rfc3339(clock.now())},
+        },
+        namespace=metadata["namespace"],
+        subresource="status",
+    )
+
+
+def _finish_failed(lease: RowLease[RowT], retry_after: float | None, why: str) -> float | None:
+    logger.warning("%s was not reconciled: %s", lease.row, why)
+    wait = retry_after or backoff_seconds(lease.row.failures + 1)
+    return _finish(lease, wait=wait, failed=True)
+
+
+def _finish(lease: RowLease[RowT], *, wait: float | None, failed: bool) -> float | None:
+    """Give the row back; return the wait, which is 0 if a mark was set during the run."""
+    due_at = None if wait is None else Now() + timedelta(seconds=wait)
+    failures = F("failures") + 1 if failed else 0
+    unmarked = lease.guarded().filter(due_seq=lease.row.due_seq)
+    freed = {"lease_token": None, "lease_expires_at": None, "failures": failures}
+    if unmarked.update(due_at=due_at, **freed):
+        return wait
+    lease.guarded().update(**freed)
+    return 0.0

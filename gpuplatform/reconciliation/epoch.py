@@ -1,0 +1,165 @@
+"""Do this cluster and this database belong together?
+
+They share an epoch, written at the first start, and the cluster keeps the number of the newest
+operation. Another database has another epoch; a restored one has seen fewer operations. In both
+cases nothing is written until `manage.py recover` ran.
+"""
+
+import logging
+import os
+import uuid
+from typing import Final
+
+from django.conf import settings
+from django.db import connection
+
+from gpuplatform.errors import ClusterConflict, ClusterError
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import CONFIG_MAP, Manifest
+from gpuplatform.kube.modes import get_cluster
+from gpuplatform.reconciliation import gate
+from gpuplatform.reconciliation.gate import cluster_state
+from gpuplatform.reconciliation.models import ClusterState
+
+logger = logging.getLogger(__name__)
+
+CONFIG_MAP_NAME: Final = "gpu-platform-epoch"
+
+
+class _Compared:
+    """The process that compared already; a fork compares anew."""
+
+    pid = 0
+
+
+def matches() -> bool:
+    """Say whether this process may write: compared once a process, and by the controller always."""
+    if ClusterState.objects.exclude(recovery_reason="").exists():
+        return False
+    if _Compared.pid == os.getpid():
+        return True
+    try:
+        fault = compare(get_cluster())
+    except ClusterError as error:
+        if gate.is_away(error):
+            gate.close(error)
+        logger.warning("cluster and database could not be compared: %s", error)
+        return False
+    if not fault:
+        _Compared.pid = os.getpid()
+    return not fault
+
+
+def compare(cluster: Cluster) -> str:
+    """Compare cluster and database, and record why nothing may be written.
+
+    Returns:
+        The fault as a sentence; empty when they belong together.
+
+    Raises:
+        ClusterError: the cluster could not be asked.
+    """
+    found = cluster.get(
+        CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+    )
+    state = cluster_state()
+    if not state.epoch:
+        ClusterState.objects.filter(id=state.id, epoch="").update(epoch=str(uuid.uuid4()))
+        state = cluster_state()
+    if found is None and not state.epoch_is_established:
+        found = _tell(cluster, state.epoch)
+    fault = _fault(state, found)
+    if fault != state.recovery_reason:
+        ClusterState.objects.filter(id=state.id).update(recovery_reason=fault)
+        logger.error("recovery needed: %s", fault or "no longer")
+    if not fault and not state.epoch_is_established:
+        ClusterState.objects.filter(id=state.id).update(epoch_is_established=True)
+    return fault
+
+
+def advance(cluster: Cluster) -> None:
+    """Tell the cluster the number of the newest operation, if there is a newer one.
+
+    Raises:
+        ClusterError: the cluster did not take it; the next time does.
+    """
+    found = cluster.get(
+        CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+    )
+    newest = newest_operation()
+    if found is not None and _operations(found) < newest:
+        cluster.merge_patch(
+            CONFIG_MAP,
+            CONFIG_MAP_NAME,
+            {
+                "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+                "data": {"operations": str(newest)},
+            },
+            namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE,
+        )
+
+
+def renew(cluster: Cluster) -> None:
+    """Begin a new epoch in cluster and database: the last step of a recovery.
+
+    Operations are numbered on from the newest one that the cluster knows of.
+
+    Raises:
+        ClusterError: the cluster did not take it.
+    """
+    epoch = str(uuid.uuid4())
+    found = cluster.get(
+        CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+    )
+    newest = max(newest_operation(), _operations(found))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT setval('operations_operation_id_seq', %s)", [max(newest, 1)])
+    cluster.apply(CONFIG_MAP, _config_map(epoch, newest))
+    ClusterState.objects.filter(id=cluster_state().id).update(
+        epoch=epoch, epoch_is_established=True, recovery_reason=""
+    )
+
+
+def newest_operation() -> int:
+    """Return the highest number that an operation of this database ever had."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT last_value, is_called FROM operations_operation_id_seq")
+        last, is_called = cursor.fetchone()
+    return int(last) if is_called else 0
+
+
+def _tell(cluster: Cluster, epoch: str) -> Manifest | None:
+    """Create the mark; of two databases at the same moment one does."""
+    try:
+        return cluster.create(CONFIG_MAP, _config_map(epoch, newest_operation()))
+    except ClusterConflict:
+        return cluster.get(
+            CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+        )
+
+
+def _config_map(epoch: str, operations: int) -> Manifest:
+    return {
+        "apiVersion": CONFIG_MAP.api_version,
+        "kind": CONFIG_MAP.kind,
+        "metadata": {
+            "name": CONFIG_MAP_NAME,
+            "namespace": settings.GPUPLATFORM_SYSTEM_NAMESPACE,
+        },
+        "data": {"epoch": epoch, "operations": str(operations)},
+    }
+
+
+def _fault(state: ClusterState, found: Manifest | None) -> str:
+    if found is None:
+        return "The cluster does not know this database, though it knew it before."
+    if (found.get("data") or {}).get("epoch") != state.epoch:
+        return "The cluster belongs to another database."
+    if _operations(found) > newest_operation():
+        return "The database is older than the cluster: it was restored from a back-up."
+    return ""
+
+
+def _operations(found: Manifest | None) -> int:
+    text = str(((found or {}).get("data") or {}).get("operations", ""))
+    return int(text) if text.isdecimal() else 0

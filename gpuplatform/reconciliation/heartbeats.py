@@ -1,0 +1,64 @@
+"""Signs of life of the platform's parts, and what they say about readiness.
+
+A worker's sign travels beat → broker → worker → database, so that it proves the whole way and not
+only that a process exists.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from django.db.models.functions import Now
+
+from gpuplatform.reconciliation.models import ProcessHeartbeat
+
+FRESH_SECONDS = 40
+"""Older signs mean that the part is down."""
+
+
+class Part(StrEnum):
+    """Parts of the platform that show signs of life."""
+
+    CONTROLLER = "controller"
+    OPERATIONS = "operations"
+    RECONCILE = "reconcile"
+    PERIODIC = "periodic"
+    BEAT = "beat"
+
+
+@dataclass(frozen=True, slots=True)
+class PartState:
+    """Whether a part works, and one sentence about it."""
+
+    ok: bool
+    detail: str
+
+
+def show_life(part: Part, detail: str = "") -> None:
+    """Record that `part` lives now."""
+    ProcessHeartbeat.objects.bulk_create(
+        [ProcessHeartbeat(part=part, seen_at=Now(), detail=detail[:200])],
+        update_conflicts=True,
+        unique_fields=["part"],
+        update_fields=["seen_at", "detail"],
+    )
+
+
+def forget_life(part: Part) -> None:
+    """Record that `part` stopped on purpose."""
+    ProcessHeartbeat.objects.filter(part=part).delete()
+
+
+def part_states() -> Mapping[Part, PartState]:
+    """Return the state of each part that shows signs of life."""
+    fresh_since = Now() - timedelta(seconds=FRESH_SECONDS)
+    fresh = dict(
+        ProcessHeartbeat.objects.filter(seen_at__gt=fresh_since).values_list("part", "detail")
+    )
+    return {
+        part: PartState(ok=True, detail=fresh[part] or "works")
+        if part in fresh
+        else PartState(ok=False, detail=f"no sign of life for {FRESH_SECONDS} s")
+        for part in Part
+    }

@@ -1,0 +1,120 @@
+"""Row leases: one worker at a time on a row, and what a lost lease means.
+
+A lease saves work; it is never what makes a write safe. Every later write of the run is guarded by
+the token, so a worker that lost its lease records nothing. Times are the database's, so that the
+clocks of workers do not matter.
+"""
+
+import logging
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from django.db import Error as DatabaseFault
+from django.db import connection
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from gpuplatform.reconciliation.models import LeasedRow
+
+logger = logging.getLogger(__name__)
+
+LEASE_SECONDS = 30
+HEARTBEAT_SECONDS = 10
+
+RowT = TypeVar("RowT", bound=LeasedRow)
+
+
+@dataclass(frozen=True, slots=True)
+class RowLease(Generic[RowT]):
+    """Proof of a claim: the row as it was claimed, and the token that guards what follows."""
+
+    row: RowT
+    token: uuid.UUID
+
+    def guarded(self) -> QuerySet[RowT]:
+        """Return the row as a queryset that is empty once the lease was taken by another."""
+        return type(self.row)._default_manager.filter(pk=self.row.pk, lease_token=self.token)  # noqa: SLF001 - Django's documented name
+
+
+def claim(queryset: QuerySet[RowT], **changes: object) -> RowLease[RowT] | None:
+    """Take the one row of `queryset` if it is due and free; `changes` are further columns.
+
+    One guarded update: of two workers one gets None.
+    """
+    token = uuid.uuid4()
+    free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
+    taken = queryset.filter(free, due_at__lte=Now()).update(
+        lease_token=token,
+        lease_expires_at=Now() + timedelta(seconds=LEASE_SECONDS),
+        **changes,
+    )
+    if not taken:
+        return None
+    row = queryset.model._default_manager.filter(lease_token=token).first()  # noqa: SLF001 - as above
+    return None if row is None else RowLease(row, token)
+
+
+def mark_due(queryset: QuerySet[RowT]) -> int:
+    """Mark rows due now, also while a run is under way; return how many."""
+    return queryset.update(due_seq=F("due_seq") + 1, due_at=Now())
+
+
+@dataclass(slots=True)
+class _Heart:
+    """Renews the leases of this process; its thread ends when there is none."""
+
+    pid: int
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    held: dict[uuid.UUID, RowLease[LeasedRow]] = field(default_factory=dict)
+    wake: threading.Event = field(default_factory=threading.Event)
+    thread: threading.Thread | None = None
+
+
+_heart: _Heart | None = None
+
+
+def _own_heart() -> _Heart:
+    """Return the heart of this very process: threads do not survive a fork."""
+    global _heart  # noqa: PLW0603 - one a process
+    if _heart is None or _heart.pid != os.getpid():
+        _heart = _Heart(os.getpid())
+    return _heart
+
+
+@contextmanager
+def kept_alive(lease: RowLease[RowT]) -> Iterator[None]:
+    """Renew `lease` in the background for as long as the block runs."""
+    heart = _own_heart()
+    with heart.lock:
+        heart.held[lease.token] = lease  # type: ignore[assignment]  # only pk and token are used
+        if heart.thread is None:
+            heart.thread = threading.Thread(target=_beat, args=(heart,), daemon=True)
+            heart.thread.start()
+    try:
+        yield
+    finally:
+        with heart.lock:
+            heart.held.pop(lease.token, None)
+
+
+def _beat(heart: _Heart) -> None:
+    while True:
+        heart.wake.wait(HEARTBEAT_SECONDS)
+        with heart.lock:
+            leases = list(heart.held.values())
+            if not leases:
+                heart.thread = None
+                return
+        try:
+            for lease in leases:
+                lease.guarded().update(lease_expires_at=Now() + timedelta(seconds=LEASE_SECONDS))
+        except DatabaseFault as error:
+            logger.warning("leases could not be renewed: %s", error)
+        finally:
+            connection.close()

@@ -1,0 +1,204 @@
+"""Django's settings, made from the process settings in `environment`.
+
+DEBUG stays off everywhere, so that errors look in development as they will in production;
+development mode is `GPUPLATFORM_DEV`.
+"""
+
+from typing import Any
+
+import dj_database_url
+from csp.constants import NONE, SELF
+
+from gpuplatform.api.spectacular import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
+from gpuplatform.settings.environment import PROJECT_ROOT, load_environment
+
+ENVIRONMENT = load_environment()
+
+DEBUG = False
+GPUPLATFORM_DEV = ENVIRONMENT.gpuplatform_dev
+GPUPLATFORM_DATA = ENVIRONMENT.data_dir
+GPUPLATFORM_ENVIRONMENT = ENVIRONMENT.gpuplatform_environment
+GPUPLATFORM_SYSTEM_NAMESPACE = ENVIRONMENT.gpuplatform_system_namespace
+KUBE_MODE = ENVIRONMENT.effective_kube_mode()
+KUBECONFIG = ENVIRONMENT.effective_kubeconfig()
+PORT = ENVIRONMENT.port
+
+SECRET_KEY = ENVIRONMENT.effective_secret_key()
+ALLOWED_HOSTS = [host.strip() for host in ENVIRONMENT.gpuplatform_allowed_hosts.split(",") if host]
+if GPUPLATFORM_DEV:
+    ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+
+INSTALLED_APPS = [
+    "gpuplatform.adminkit.site.PlatformAdminConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_celery_beat",
+    "csp",
+    "gpuplatform.apps.PlatformConfig",
+    "gpuplatform.tenancy.apps.TenancyConfig",
+    "gpuplatform.reconciliation.apps.ReconciliationConfig",
+    "gpuplatform.operations.apps.OperationsConfig",
+    "inventory.apps.InventoryConfig",
+]
+
+MIDDLEWARE = [
+    "gpuplatform.api.middleware.RequestMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "gpuplatform.urls"
+WSGI_APPLICATION = "gpuplatform.wsgi.application"
+APPEND_SLASH = False
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [PROJECT_ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+
+def _database() -> dict[str, Any]:
+    """Return the default database: limits on every statement, a pool in web only.
+
+    Celery closes connections around tasks, so a pool would only cost there.
+    """
+    url = ENVIRONMENT.database_url or ENVIRONMENT.running_address("DATABASE_URL")
+    database: dict[str, Any] = dict(
+        dj_database_url.parse(url or "postgres://app@127.0.0.1:5432/app")
+    )
+    is_web = ENVIRONMENT.gpuplatform_role == "web"
+    statement_seconds = 10 if is_web else 60
+    options = database.setdefault("OPTIONS", {})
+    options["connect_timeout"] = 3
+    options["options"] = (
+        f"-c lock_timeout=2000 -c statement_timeout={statement_seconds * 1000}"
+        " -c idle_in_transaction_session_timeout=15000"
+    )
+    if is_web:
+        options["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5}
+    else:
+        database["CONN_MAX_AGE"] = 60
+    return database
+
+
+DATABASES = {"default": _database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = ENVIRONMENT.redis_url or ENVIRONMENT.running_address("REDIS_URL")
+
+# The visibility timeout is longer than any task may run and the same in every process: the
+# shortest one wins for all. The sweep of due rows is what nothing-is-lost rests on, not this.
+TASK_SOFT_SECONDS, TASK_HARD_SECONDS = 60, 120
+CELERY_BROKER_URL = REDIS_URL or "redis://127.0.0.1:6379/0"
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 300,
+    "unacked_restore_interval": 10,
+    "unacked_restore_throttle": 1,
+    "socket_keepalive": True,
+    "socket_timeout": 30,
+    "socket_connect_timeout": 1,
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0.1,
+    "interval_max": 0.1,
+}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_SOFT_TIME_LIMIT = TASK_SOFT_SECONDS
+CELERY_TASK_TIME_LIMIT = TASK_HARD_SECONDS
+CELERY_TASK_DEFAULT_QUEUE = "periodic"
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_BEAT_SCHEDULER = "gpuplatform.beat:HeartbeatScheduler"
+CELERY_BEAT_MAX_LOOP_INTERVAL = 5
+CELERY_TIMEZONE = "UTC"
+DJANGO_CELERY_BEAT_TZ_AWARE = True
+
+# Views of ours take their classes from `api.views.ApiView`; these are the answer for any other.
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "gpuplatform.api.exceptions.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+}
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = GPUPLATFORM_DATA / "static"
+STATICFILES_DIRS = [PROJECT_ROOT / "gpuplatform" / "adminkit" / "static"]
+WHITENOISE_USE_FINDERS = GPUPLATFORM_DEV
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+LOGIN_URL = "admin:login"
+
+SESSION_COOKIE_AGE = 8 * 3600
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not GPUPLATFORM_DEV
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024 + 1
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    },
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": ENVIRONMENT.gpuplatform_log_level},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "celery": {"level": "WARNING"},
+        "kombu": {"level": "WARNING"},
+        "django_celery_beat": {"level": "WARNING"},
+        "urllib3": {"level": "ERROR"},
+    },
+}

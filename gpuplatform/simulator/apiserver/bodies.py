@@ -1,0 +1,95 @@
+"""Reading request bodies: JSON or YAML, and what is no such thing."""
+
+import re
+from typing import Any
+
+from gpuplatform.simulator.apiserver.objects import from_bytes
+from gpuplatform.simulator.apiserver.status import ApiError, bad_request
+from gpuplatform.simulator.apiserver.writes import APPLY, JSON, MERGE, STRATEGIC
+
+_PLAIN = ("application/json", "application/yaml")
+_PATCHES = (JSON, MERGE, STRATEGIC, APPLY)
+_LONE_ESCAPE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_UNSAFE_IN_YAML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+
+
+def media_type(header: str) -> str:
+    """Return the media type of a Content-Type header."""
+    return header.partition(";")[0].strip().lower()
+
+
+def unknown_media_type(accepted: tuple[str, ...]) -> ApiError:
+    """Return 415."""
+    message = (
+        "the body of the request was in an unknown format - accepted media types include:"
+        f" {', '.join(accepted)}"
+    )
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def read_object(raw: bytes, content_type: str) -> Any:  # noqa: ANN401 - any JSON
+    """Read the body of a POST, PUT or DELETE.
+
+    Raises:
+        ApiError: 400, it is not what it says; 415, it is nothing that is read here.
+    """
+    kind = media_type(content_type) or _PLAIN[0]
+    if kind not in _PLAIN:
+        raise unknown_media_type(_PLAIN)
+    if kind == "application/yaml":
+        return _yaml(raw)
+    try:
+        return from_bytes(raw)
+    except (ValueError, RecursionError) as error:
+        message = f"couldn't get version/kind; json parse error: {error}"
+        raise bad_request(message) from error
+
+
+def read_patch(raw: bytes, content_type: str, *, is_custom: bool) -> tuple[str, Any]:
+    """Return the kind of a patch and its content.
+
+    Raises:
+        ApiError: 400, it cannot be read; 415, no patch of a kind that this object takes.
+    """
+    kind = media_type(content_type)
+    accepted = tuple(p for p in _PATCHES if not (is_custom and p == STRATEGIC))
+    if kind not in accepted:
+        raise unknown_media_type(accepted)
+    if kind == APPLY:
+        return kind, _yaml(raw)
+    try:
+        return kind, from_bytes(raw)
+    except (ValueError, RecursionError) as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+
+
+def _yaml(raw: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """Read YAML. Nearly always it is JSON; then YAML is not needed, only its rules on characters."""
+    try:
+        text = raw.decode()
+        value = from_bytes(raw)
+    except (ValueError, RecursionError):
+        return _real_yaml(raw)
+    if _LONE_ESCAPE.search(raw) or _UNSAFE_IN_YAML.search(text):
+        raise bad_request("error decoding YAML: yaml: control characters are not allowed, or an invalid Unicode character escape code")
+    return value
+
+
+def _real_yaml(raw: bytes) -> Any:  # noqa: ANN401 - any JSON
+    import yaml  # noqa: PLC0415 - costs memory, and is rarely needed
+
+    try:
+        events = yaml.load(raw, Loader=_plain_loader(yaml))  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise bad_request(f"error decoding YAML: {error}") from error
+    return events
+
+
+def _plain_loader(yaml: Any) -> Any:  # noqa: ANN401 - a lazily imported module
+    """Return a safe loader that leaves times as text, as JSON has them."""
+    loader = type("PlainLoader", (yaml.CSafeLoader,), {})
+    loader.yaml_implicit_resolvers = {
+        first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]
+        for first, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    }
+    return loader

@@ -1,0 +1,75 @@
+"""What admission adds to new objects: a pod's priority, tolerations and first status."""
+
+from typing import TYPE_CHECKING
+
+from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.objects import Manifest
+from gpuplatform.simulator.apiserver.store import Store
+
+if TYPE_CHECKING:
+    from gpuplatform.simulator.apiserver.writes import Target
+
+_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def admit(store: Store, target: "Target", obj: Manifest) -> None:
+    """Complete a new object, after its defaults and before its checks.
+
+    Raises:
+        ApiError: 403, the pod names a priority class that does not exist.
+    """
+    if target.resource.key == ("", "pods"):
+        _set_priority(store, target, obj["spec"])
+        _tolerate_node_faults(obj["spec"])
+        obj["spec"].setdefault("serviceAccountName", "default")
+        obj["spec"].setdefault("serviceAccount", obj["spec"]["serviceAccountName"])
+        obj["status"] = {"phase": "Pending", "qosClass": _qos_class(obj["spec"])}
+    elif target.resource.key == ("", "nodes"):
+        _taint(obj)
+
+
+def _set_priority(store: Store, target: "Target", spec: Manifest) -> None:
+    classes = [e.object for e in store.find(("scheduling.k8s.io", "priorityclasses"))]
+    name = spec.get("priorityClassName", "")
+    if name in _SYSTEM_CLASSES:
+        found: Manifest | None = {"value": _SYSTEM_CLASSES[name]}
+    elif name:
+        found = next((c for c in classes if c["metadata"]["name"] == name), None)
+        if found is None:
+            why = f"no PriorityClass with name {name} was found"
+            raise say.forbidden(target.resource, target.name, why)
+    else:
+        found = next((c for c in classes if c.get("globalDefault")), None)
+        if found:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    chosen = found or {}
+    spec["priority"] = chosen.get("value", 0)
+    spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _tolerate_node_faults(spec: Manifest) -> None:
+    tolerations = spec.setdefault("tolerations", [])
+    for key in _TAINTS:
+        if not any(t.get("key", key) == key and t.get("effect", "NoExecute") == "NoExecute" for t in tolerations):
+            fault = {"key": key, "operator": "Exists", "effect": "NoExecute"}
+            tolerations.append({**fault, "tolerationSeconds": 300})
+
+
+def _qos_class(spec: Manifest) -> str:
+    resources = [c.get("resources", {}) for c in spec.get("containers", ())]
+    if not any(r.get("limits") or r.get("requests") for r in resources):
+        return "BestEffort"
+    guaranteed = all(
+        {"cpu", "memory"} <= r.get("limits", {}).keys() and r["limits"] == r.get("requests", r["limits"])
+        for r in resources
+    )
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _taint(node: Manifest) -> None:
+    """A node is not ready until it says so; the node controller takes the taint away then."""
+    taints = node["spec"].setdefault("taints", [])
+    key = _TAINTS[0]
+    if not any(t.get("key") == key and t.get("effect") == "NoSchedule" for t in taints):
+        taints.append({"key": key, "effect": "NoSchedule"})

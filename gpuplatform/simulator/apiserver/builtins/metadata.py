@@ -1,0 +1,84 @@
+"""Checks of `metadata` that hold for every kind."""
+
+from collections.abc import Callable, Iterator
+
+from gpuplatform.formats.names import DNS_LABEL, DNS_SUBDOMAIN
+from gpuplatform.simulator.apiserver.builtins import words
+from gpuplatform.simulator.apiserver.objects import Manifest
+from gpuplatform.simulator.apiserver.resources import Resource
+from gpuplatform.simulator.apiserver.status import Fault, forbidden_value, invalid_value, show
+
+_LABEL_NAMES = {"Namespace", "Service"}
+_ANNOTATIONS_BYTES = 256 * 1024
+
+
+def metadata_faults(resource: Resource, obj: Manifest, old: Manifest | None) -> list[Fault]:
+    """Return the faults of name, labels, annotations, owner references and finalizers."""
+    metadata = obj["metadata"]
+    faults: list[Fault] = []
+    if old is None:
+        pattern = DNS_LABEL if resource.kind in _LABEL_NAMES and not resource.is_custom else DNS_SUBDOMAIN
+        name = metadata["name"]
+        faults += [invalid_value("metadata.name", name, w) for w in words.dns(name, pattern)]
+    elif "deletionTimestamp" in old["metadata"]:
+        faults += _new_finalizers(metadata, old["metadata"])
+    faults += label_faults(metadata.get("labels", {}), "metadata.labels")
+    faults += annotation_faults(metadata.get("annotations", {}))
+    faults += _owner_faults(metadata)
+    for finalizer in metadata.get("finalizers", ()):
+        faults += _each("metadata.finalizers", finalizer, words.label_key)
+    return faults
+
+
+def _new_finalizers(metadata: Manifest, before: Manifest) -> Iterator[Fault]:
+    added = [f for f in metadata.get("finalizers", ()) if f not in before.get("finalizers", ())]
+    if added:
+        detail = (
+            "no new finalizers can be added if the object is being deleted, found new finalizers"
+            f" {show(added)}"
+        )
+        yield forbidden_value("metadata.finalizers", detail)
+
+
+def _each(path: str, text: str, rule: Callable[[str], Iterator[str]]) -> list[Fault]:
+    return [invalid_value(path, text, problem) for problem in rule(text)]
+
+
+def label_faults(labels: dict[str, str], path: str) -> list[Fault]:
+    """Return the faults of a map of labels."""
+    faults: list[Fault] = []
+    for key, value in labels.items():
+        faults += _each(path, key, words.label_key) + _each(path, value, words.label_value)
+    return faults
+
+
+def annotation_faults(annotations: dict[str, str], path: str = "metadata.annotations") -> list[Fault]:
+    """Return the faults of a map of annotations."""
+    faults = [
+        invalid_value(path, key, problem)
+        for key in annotations
+        for problem in words.label_key(key.lower())
+    ]
+    if sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items()) > _ANNOTATIONS_BYTES:
+        message = f"Too long: may not be more than {_ANNOTATIONS_BYTES} bytes"
+        faults.append(Fault("FieldValueTooLong", path, message))
+    return faults
+
+
+def _owner_faults(metadata: Manifest) -> Iterator[Fault]:
+    path = "metadata.ownerReferences"
+    controllers: list[str] = []
+    for reference in metadata.get("ownerReferences", ()):
+        if not reference.get("apiVersion"):
+            yield invalid_value(f"{path}.apiVersion", "", "version must not be empty")
+        for name in ("kind", "name", "uid"):
+            if not reference.get(name):
+                yield invalid_value(f"{path}.{name}", "", "must not be empty")
+        if reference.get("controller"):
+            controllers.append(f"{reference.get('kind')}/{reference.get('name')}")
+    if len(controllers) > 1:
+        detail = (
+            'Only one reference can have Controller set to true. Found "true" in references for'
+            f" {controllers[0]} and {controllers[1]}"
+        )
+        yield invalid_value(path, metadata["ownerReferences"], detail)

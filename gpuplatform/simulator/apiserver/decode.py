@@ -1,0 +1,124 @@
+"""Reading built-in kinds the way Go's decoder does: types are errors, nulls and unknown fields go.
+
+Custom resources take another way (`schema`): there types are validated, not decoded.
+"""
+
+import re
+from typing import Any
+
+from gpuplatform.formats.quantity import Quantity
+from gpuplatform.simulator.apiserver.objects import show_type
+from gpuplatform.simulator.apiserver.schema import INT_OR_STRING, PRESERVE, Schema
+from gpuplatform.simulator.apiserver.status import ApiError, bad_request
+
+_LIMITS = {"int32": 2**31, "int64": 2**63}
+_QUANTITY_WORDS = (
+    "quantities must match the regular expression"
+    " '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+_EMPTY: tuple[object, ...] = ("", [])
+
+
+class Decoder:
+    """Decodes one object; `unknown` holds the paths of the fields it dropped."""
+
+    def __init__(self, kind: str, version: str) -> None:
+        self.kind = kind
+        self.version = version
+        self.unknown: list[str] = []
+
+    def object(self, value: dict[str, Any], schema: Schema, path: str = "") -> dict[str, Any]:
+        """Return a clean copy of `value`.
+
+        Raises:
+            ApiError: 400, a value has the wrong JSON type or is no quantity.
+        """
+        properties, extra = schema.get("properties", {}), schema.get("additionalProperties")
+        clean: dict[str, Any] = {}
+        for key, member in value.items():
+            here = f"{path}.{key}" if path else key
+            sub = properties.get(key, extra)
+            if sub is None:
+                if schema.get(PRESERVE):
+                    clean[key] = member
+                else:
+                    self.unknown.append(here)
+            elif member is not None and (member not in _EMPTY or extra):
+                clean[key] = self._value(member, sub, here, schema.get("x-type", ""))
+        return clean
+
+    def _value(self, value: object, schema: Schema, path: str, owner: str) -> object:
+        kind = schema.get("type")
+        if kind == "object" and isinstance(value, dict):
+            return self.object(value, schema, path)
+        if kind == "array" and isinstance(value, list):
+            items = schema["items"]
+            filler: object = "" if items.get("type") == "string" else {}
+            return [
+                self._value(filler if item is None else item, items, f"{path}[{index}]", owner)
+                for index, item in enumerate(value)
+            ]
+        if kind == "quantity":
+            return self._quantity(value)
+        if not _scalar_fits(value, schema):
+            raise self._wrong_type(value, schema, path, owner)
+        return value
+
+    def _quantity(self, value: object) -> str:
+        text = str(value).strip(" ") if isinstance(value, str | int | float) else ""
+        try:
+            return Quantity.parse(text).canonical()
+        except ValueError as error:
+            raise self._cannot(_QUANTITY_WORDS) from error
+
+    def _wrong_type(self, value: object, schema: Schema, path: str, owner: str) -> ApiError:
+        field = re.sub(r"\[\d+\]", "", path)
+        got = show_type(value)
+        if isinstance(value, int | float) and schema.get("type") == "integer":
+            got = f"number {value}"
+        return self._cannot(
+            f"json: cannot unmarshal {got} into Go struct field {owner}.{field}"
+            f" of type {_go_type(schema)}"
+        )
+
+    def _cannot(self, why: str) -> ApiError:
+        version = self.version.rpartition("/")[2]
+        return bad_request(
+            f'{self.kind} in version "{version}" cannot be handled as a {self.kind}: {why}'
+        )
+
+
+def _scalar_fits(value: object, schema: Schema) -> bool:
+    if schema.get(INT_OR_STRING):
+        return isinstance(value, int | str) and not isinstance(value, bool)
+    match schema.get("type"):
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            limit = _LIMITS[schema.get("format", "int64")]
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            return whole and -limit <= int(str(value)) < limit
+        case "number":
+            return isinstance(value, int | float)
+        case None:
+            return True
+    return False
+
+
+def _go_type(schema: Schema) -> str:
+    match schema.get("type"):
+        case "array":
+            return "[]" + _go_type(schema["items"])
+        case "object" if "x-type" in schema:
+            return f"v1.{schema['x-type']}"
+        case "object":
+            return "map[string]" + _go_type(schema.get("additionalProperties", {}))
+        case "integer":
+            return str(schema.get("format", "int64"))
+        case "boolean":
+            return "bool"
+        case None:
+            return "intstr.IntOrString"
+    return "string"

@@ -1,0 +1,283 @@
+"""The door: HTTP requests to verbs, results to the form that the client accepts."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from aiohttp import web
+
+from gpuplatform.simulator.apiserver import discovery
+from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.bodies import read_object, read_patch
+from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.simulator.apiserver.objects import Manifest, to_bytes
+from gpuplatform.simulator.apiserver.reads import Lister, Listing
+from gpuplatform.simulator.apiserver.requests import Address, check_apply, options_of, parse_path
+from gpuplatform.simulator.apiserver.resources import Resource
+from gpuplatform.simulator.apiserver.scale import scale_of, write_scale
+from gpuplatform.simulator.apiserver.store import Entry
+from gpuplatform.simulator.apiserver.subresources import bind, finalize
+from gpuplatform.simulator.apiserver.tables import table
+from gpuplatform.simulator.apiserver.watch import Watch
+from gpuplatform.simulator.apiserver.writes import APPLY, JSON, Options, Writer
+
+log = logging.getLogger(__name__)
+Reply: TypeAlias = Awaitable[web.StreamResponse]
+Verb: TypeAlias = Callable[[web.Request, Address], Reply]
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+_RETURNS_OBJECT = {"Pod", "Service", "ServiceAccount"}
+"""Kinds whose DELETE answers with the object; the others answer with a Status."""
+
+
+class Door:
+    """Serves the API over `writer`."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._store = writer.store
+        self._registry = writer.registry
+        self._lister = Lister(writer.store)
+        self._verbs: dict[str, Verb] = {
+            "GET": self._get,
+            "POST": self._post,
+            "PUT": self._put,
+            "PATCH": self._patch,
+            "DELETE": self._delete,
+        }
+
+    def application(self) -> web.Application:
+        """Return the aiohttp application."""
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_route("*", "/{path:.*}", self.handle)
+        return app
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request; every refusal is a Status object."""
+        try:
+            return await self._answer(request)
+        except say.ApiError as error:
+            return _json(error.status, error.code)
+        except web.HTTPRequestEntityTooLarge:
+            limit = f"limit is {MAX_BODY_BYTES}"
+            error = say.ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {limit}")
+            return _json(error.status, error.code)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        path = request.rel_url.raw_path
+        address = parse_path(self._registry, path)
+        if address is None:
+            return self._fixed(path)
+        verb = self._verbs.get(request.method)
+        if verb is None:
+            raise _no_verb(request.method, address.resource)
+        if address.subresource in {"binding", "eviction", "finalize"}:
+            return await self._special(request, address)
+        return await verb(request, address)
+
+    def _fixed(self, path: str) -> web.Response:
+        if path in {"/livez", "/readyz", "/healthz"}:
+            return web.Response(text="ok")
+        if path == "/version":
+            return _json(discovery.VERSION)
+        if path == "/openapi/v3":
+            return _json(discovery.openapi_index(self._registry, self._store.version))
+        if path.startswith("/openapi/v3/"):
+            return _json(discovery.openapi(self._registry, path.removeprefix("/openapi/v3/")))
+        return _json(discovery.root(self._registry, path))
+
+    async def _get(self, request: web.Request, address: Address) -> web.StreamResponse:
+        resource, query, accept = address.resource, request.query, request.headers.get("Accept", "")
+        if address.name and query.get("watch") not in {"1", "true"}:
+            entry = self._store.get(address.target.key)
+            if entry is None:
+                raise say.not_found(resource, address.name)
+            return self._object(request, address, entry)
+        if query.get("watch") in {"1", "true"}:
+            return await self._watch(request, address)
+        page = self._lister.list(resource, address.namespace, query)
+        if "as=Table" in accept:
+            return _raw(table(resource, page.entries, page.metadata(), query.get("includeObject", "")))
+        if "as=PartialObjectMetadataList" in accept:
+            return _json(_metadata_list(page))
+        return _raw(page.json(resource))
+
+    async def _watch(self, request: web.Request, address: Address) -> web.StreamResponse:
+        resource, query = address.resource, dict(request.query)
+        if address.name:
+            query["fieldSelector"] = f"metadata.name={address.name}"
+        render: Callable[[Entry], bytes] = lambda entry: entry.json
+        if "as=Table" in request.headers.get("Accept", ""):
+            include = query.get("includeObject", "")
+            render = lambda entry: table(  # noqa: E731
+                resource, [entry], {"resourceVersion": str(entry.version)}, include
+            )
+        watch = Watch(self._store, resource, address.namespace, query, render)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        try:
+            async for lines in watch.lines():
+                await response.write(lines)
+        except ConnectionResetError:
+            log.debug("a watch ended: the client has gone")
+        return response
+
+    async def _post(self, request: web.Request, address: Address) -> web.StreamResponse:
+        resource = address.resource
+        if address.name or (resource.namespaced and not address.namespace):
+            raise _no_verb("POST", resource)
+        options = self._options(request, address)
+        body = await self._body(request)
+        entry = self._writer.create(address.target, body, options)
+        return self._object(request, address, entry, code=201, options=options)
+
+    async def _put(self, request: web.Request, address: Address) -> web.StreamResponse:
+        self._need_name(address, "PUT")
+        options = self._options(request, address)
+        body = await self._body(request)
+        if address.subresource == "scale":
+            entry = write_scale(self._writer, address.target, body, options)
+        else:
+            entry = self._writer.update(address.target, body, options)
+        return self._object(request, address, entry, options=options)
+
+    async def _patch(self, request: web.Request, address: Address) -> web.StreamResponse:
+        self._need_name(address, "PATCH")
+        options = self._options(request, address)
+        kind, patch = read_patch(
+            await request.read(),
+            request.headers.get("Content-Type", ""),
+            is_custom=address.resource.is_custom,
+        )
+        if kind == APPLY:
+            check_apply(request.query)
+            if not isinstance(patch, dict):
+                raise say.bad_request("the body is not an object")
+        if address.subresource == "scale":
+            return self._patch_scale(request, address, kind, patch)
+        existed = self._store.get(address.target.key) is not None
+        entry = self._writer.patch(address.target, patch, kind, options)
+        code = 200 if existed else 201
+        return self._object(request, address, entry, code=code, options=options)
+
+    def _patch_scale(
+        self, request: web.Request, address: Address, kind: str, patch: Manifest
+    ) -> web.Response:
+        if kind in {JSON, APPLY}:
+            raise say.not_simulated("patches of scale other than merge patches")
+        options = self._options(request, address)
+        entry = write_scale(self._writer, address.target, patch, options)
+        return self._object(request, address, entry, options=options)
+
+    async def _delete(self, request: web.Request, address: Address) -> web.StreamResponse:
+        raw = await request.read()
+        body = read_object(raw, request.headers.get("Content-Type", "")) if raw else {}
+        if not isinstance(body, dict):
+            raise say.bad_request("the body is not an object")
+        options, resource = DeleteOptions.read(body, dict(request.query)), address.resource
+        if not address.name:
+            return self._delete_many(request, address, options)
+        deleted = delete(self._store, address.target, options)
+        if deleted.is_gone and resource.kind not in _RETURNS_OBJECT:
+            return _json(_success(resource, deleted.entry))
+        return self._object(request, address, deleted.entry)
+
+    def _delete_many(
+        self, request: web.Request, address: Address, options: DeleteOptions
+    ) -> web.Response:
+        resource = address.resource
+        if resource.namespaced and not address.namespace:
+            raise _no_verb("DELETE", resource)
+        page = self._lister.list(resource, address.namespace, request.query)
+        for entry in page.entries:
+            one = Address(resource, entry.key[2], entry.key[3], "")
+            delete(self._store, one.target, options)
+        return _raw(page.json(resource))
+
+    async def _special(self, request: web.Request, address: Address) -> web.Response:
+        body = await self._body(request)
+        target = address.target
+        if address.subresource == "finalize" and request.method == "PUT":
+            return _raw(finalize(self._writer, target, body).json)
+        if request.method != "POST":
+            raise _no_verb(request.method, address.resource)
+        if address.subresource == "binding":
+            bind(self._writer, target, str(body.get("target", {}).get("name", "")))
+        else:
+            delete(self._store, target, DeleteOptions.read(body.get("deleteOptions") or {}, {}))
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        return _json(status, 201)
+
+    def _object(
+        self,
+        request: web.Request,
+        address: Address,
+        entry: Entry,
+        *,
+        code: int = 200,
+        options: Options | None = None,
+    ) -> web.Response:
+        resource, accept = address.resource, request.headers.get("Accept", "")
+        if address.subresource == "scale":
+            body = to_bytes(scale_of(resource, entry))
+        elif "as=Table" in accept:
+            metadata = {"resourceVersion": str(entry.version)}
+            body = table(resource, [entry], metadata, request.query.get("includeObject", ""))
+        elif "as=PartialObjectMetadata" in accept:
+            body = to_bytes(_metadata_only(entry))
+        else:
+            body = entry.json
+        return _raw(body, code, options.warnings if options else ())
+
+    def _options(self, request: web.Request, address: Address) -> Options:
+        agent = request.headers.get("User-Agent", "")
+        return options_of(request.query, agent, address.subresource)
+
+    async def _body(self, request: web.Request) -> Any:  # noqa: ANN401 - any JSON
+        body = read_object(await request.read(), request.headers.get("Content-Type", ""))
+        if not isinstance(body, dict):
+            raise say.bad_request("the body is not an object")
+        return body
+
+    def _need_name(self, address: Address, method: str) -> None:
+        if not address.name:
+            raise _no_verb(method, address.resource)
+
+
+def _no_verb(method: str, resource: Resource) -> say.ApiError:
+    return say.method_not_allowed(
+        f'the server does not allow this method on the requested resource: {method} "{resource.qualified}"'
+    )
+
+
+def _metadata_only(entry: Entry) -> Manifest:
+    kind = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+    return {**kind, "metadata": entry.object["metadata"]}
+
+
+def _metadata_list(page: Listing) -> Manifest:
+    kind = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+    return {**kind, "metadata": page.metadata(), "items": [_metadata_only(e) for e in page.entries]}
+
+
+def _success(resource: Resource, entry: Entry) -> Manifest:
+    details = {"name": entry.key[3], "group": resource.group, "kind": resource.plural}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {k: v for k, v in details.items() if v} | {"uid": entry.object["metadata"]["uid"]},
+    }
+
+
+def _json(body: Mapping[str, object], code: int = 200) -> web.Response:
+    return _raw(to_bytes(body), code)
+
+
+def _raw(body: bytes, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
+    response = web.Response(body=body, status=code, content_type="application/json")
+    for warning in warnings:
+        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{quoted}"')
+    return response

@@ -1,0 +1,95 @@
+"""Kubernetes objects as plain dicts: copying, identity, JSON."""
+
+import json
+import marshal
+import re
+import secrets
+import uuid
+from typing import Any, TypeAlias, TypeVar
+
+from gpuplatform import clock
+
+Manifest: TypeAlias = dict[str, Any]
+_Json = TypeVar("_Json")
+
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def clone(value: _Json) -> _Json:
+    """Return a deep copy of JSON data, much faster than `copy.deepcopy`."""
+    copied: _Json = marshal.loads(marshal.dumps(value))  # noqa: S302 - our own bytes
+    return copied
+
+
+def to_bytes(value: object) -> bytes:
+    """Return compact JSON in UTF-8."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def from_bytes(raw: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """Read JSON as Go does: bad UTF-8 and halves of surrogate pairs become U+FFFD.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    value = json.loads(raw.decode("utf-8", "replace"))
+    if b"\\u" in raw:
+        text = json.dumps(value, ensure_ascii=False)
+        if _SURROGATE.search(text):
+            value = json.loads(_SURROGATE.sub("\ufffd", text))
+    return value
+
+
+def now() -> str:
+    """Return the present time as Kubernetes writes it."""
+    return clock.rfc3339(clock.now())
+
+
+def micro_now() -> str:
+    """Return the present time with microseconds."""
+    return clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def new_uid() -> str:
+    """Return a fresh UID."""
+    return str(uuid.uuid4())
+
+
+def random_suffix() -> str:
+    """Return the five characters that `generateName` appends."""
+    return "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
+
+
+def controller_of(obj: Manifest) -> Manifest | None:
+    """Return the owner reference of the controller of `obj`."""
+    references = obj["metadata"].get("ownerReferences", ())
+    return next((r for r in references if r.get("controller")), None)
+
+
+def condition(obj: Manifest, kind: str) -> Manifest:
+    """Return the condition `kind` from the status of `obj`, or an empty dict."""
+    conditions = obj.get("status", {}).get("conditions") or ()
+    return next((c for c in conditions if c.get("type") == kind), {})
+
+
+def set_condition(status: Manifest, new: Manifest) -> None:
+    """Put `new` into the conditions of `status`, keeping its times while nothing changed."""
+    conditions = status.setdefault("conditions", [])
+    old = next((c for c in conditions if c["type"] == new["type"]), None)
+    if old is None:
+        conditions.append({**new, "lastUpdateTime": now(), "lastTransitionTime": now()})
+        return
+    if all(old.get(key) == value for key, value in new.items()):
+        return
+    same = old["status"] == new["status"]
+    transition = old.get("lastTransitionTime", now()) if same else now()
+    old.update({**new, "lastUpdateTime": now(), "lastTransitionTime": transition})
+
+
+def show_type(value: object) -> str:
+    """Return the name that Go's JSON decoder has for the type of `value`."""
+    if isinstance(value, bool):
+        return "bool"
+    names = {dict: "object", list: "array", str: "string", int: "number", float: "number"}
+    return names.get(type(value), "null")

@@ -1,0 +1,95 @@
+"""What a request is about: from its path and query to a resource, a target, options."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.resources import Registry, Resource
+from gpuplatform.simulator.apiserver.writes import Options, Target
+
+_NOT_SIMULATED = {"log", "exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize", "token"}
+_VALIDATIONS = ("Ignore", "Strict", "Warn")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The part of the API that a path names."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    subresource: str
+
+    @property
+    def target(self) -> Target:
+        """The object."""
+        return Target(self.resource, self.namespace, self.name)
+
+
+def parse_path(registry: Registry, raw_path: str) -> Address | None:
+    """Return what `raw_path` names; None for paths of discovery and of nothing.
+
+    Raises:
+        ApiError: 404, no such resource; 501, a subresource that is not simulated.
+    """
+    match [unquote(part) for part in raw_path.strip("/").split("/")]:
+        case ["api", version, *rest]:
+            group = ""
+        case ["apis", group, version, *rest]:
+            pass
+        case _:
+            return None
+    if not rest:
+        return None
+    namespace = ""
+    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in {"status", "finalize"}:
+        namespace, rest = rest[1], rest[2:]
+    resource = registry.find(group, rest[0])
+    if resource is None or resource.version != version or len(rest) > 3:
+        raise say.no_such_path()
+    name, subresource = [*rest[1:], "", ""][:2]
+    if bool(namespace) != resource.namespaced and (namespace or name):
+        raise say.no_such_path()
+    if subresource and subresource not in resource.subresources:
+        if subresource in _NOT_SIMULATED:
+            raise say.not_simulated(f"{resource.plural}/{subresource}")
+        raise say.no_such_path()
+    return Address(resource, namespace, name, subresource)
+
+
+def options_of(query: Mapping[str, str], user_agent: str, subresource: str) -> Options:
+    """Read the options of a write.
+
+    Raises:
+        ApiError: 422, a value is not possible.
+    """
+    validation = query.get("fieldValidation") or "Warn"
+    if validation not in _VALIDATIONS:
+        raise _wrong("fieldValidation", validation, ("", "Ignore", "Strict", "Warn"))
+    dry_run = query.get("dryRun", "")
+    if dry_run not in {"", "All"}:
+        raise _wrong("dryRun", dry_run, ("All",))
+    return Options(
+        manager=query.get("fieldManager") or user_agent.partition("/")[0][:128] or "unknown",
+        dry_run=bool(dry_run),
+        force=query.get("force") in {"true", "1"},
+        validation=validation,
+        subresource=subresource,
+    )
+
+
+def _wrong(name: str, value: str, possible: tuple[str, ...]) -> say.ApiError:
+    fault = say.unsupported(name, value, possible)
+    return say.invalid("meta.k8s.io", "PatchOptions", "", [fault])
+
+
+def check_apply(query: Mapping[str, str]) -> None:
+    """Refuse an apply without a manager.
+
+    Raises:
+        ApiError: 422.
+    """
+    if not query.get("fieldManager"):
+        fault = say.required("fieldManager", "is required for apply patch")
+        raise say.invalid("meta.k8s.io", "PatchOptions", "", [fault])

@@ -1,0 +1,55 @@
+"""The scale subresource: replicas of a Deployment, a ReplicaSet or a custom kind, as one small object."""
+
+from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.objects import Manifest, clone
+from gpuplatform.simulator.apiserver.paths import set_at, value_at
+from gpuplatform.simulator.apiserver.resources import Resource
+from gpuplatform.simulator.apiserver.store import Entry
+from gpuplatform.simulator.apiserver.writes import Options, Target, Writer
+
+_PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+_COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def scale_of(resource: Resource, entry: Entry) -> Manifest:
+    """Return the Scale of an object."""
+    paths, obj = resource.scale or _PATHS, entry.object
+    status: Manifest = {"replicas": value_at(obj, paths["statusReplicasPath"]) or 0}
+    if resource.scale is None:
+        wanted = obj["spec"]["selector"].get("matchLabels", {})
+        status["selector"] = ",".join(f"{k}={v}" for k, v in sorted(wanted.items()))
+    elif "labelSelectorPath" in paths:
+        status["selector"] = value_at(obj, paths["labelSelectorPath"]) or ""
+    replicas = value_at(obj, paths["specReplicasPath"])
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {k: obj["metadata"][k] for k in _COPIED if k in obj["metadata"]},
+        "spec": {} if replicas is None else {"replicas": replicas},
+        "status": status,
+    }
+
+
+def write_scale(writer: Writer, target: Target, scale: Manifest, options: Options) -> Entry:
+    """Set the replicas of an object to those of `scale`.
+
+    Raises:
+        ApiError: 404; 409, `scale` bears another version; 422, no possible number.
+    """
+    resource = target.resource
+    entry = writer.store.get(target.key)
+    if entry is None:
+        raise say.not_found(resource, target.name)
+    metadata, replicas = scale.get("metadata") or {}, (scale.get("spec") or {}).get("replicas", 0)
+    version = metadata.get("resourceVersion")
+    if version and version != entry.object["metadata"]["resourceVersion"]:
+        raise say.conflict(resource, target.name)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise say.bad_request("spec.replicas of a Scale must be an integer")
+    if replicas < 0:
+        fault = say.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise say.invalid("autoscaling", "Scale", target.name, [fault])
+    obj = clone(entry.object)
+    set_at(obj, (resource.scale or _PATHS)["specReplicasPath"], replicas)
+    options.subresource = ""
+    return writer.update(target, obj, options)

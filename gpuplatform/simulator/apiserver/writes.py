@@ -1,0 +1,408 @@
+"""Create, update, patch and apply: from a body to a committed object.
+
+Every way ends in `_finish`: defaults, checks, ownership, then one commit, or none when nothing changed. The
+controllers inside the process call the same functions as the door.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.apply import apply, typed_fault
+from gpuplatform.simulator.apiserver.builtins.admission import admit
+from gpuplatform.simulator.apiserver.builtins.defaults import fill_defaults
+from gpuplatform.simulator.apiserver.builtins.metadata import metadata_faults
+from gpuplatform.simulator.apiserver.builtins.validation import faults_of
+from gpuplatform.simulator.apiserver.decode import Decoder
+from gpuplatform.simulator.apiserver.objects import (
+    Manifest,
+    clone,
+    new_uid,
+    now,
+    random_suffix,
+)
+from gpuplatform.simulator.apiserver.ownership import Owner, record_update
+from gpuplatform.simulator.apiserver.patches import json_patch, merge_patch, strategic_merge_patch
+from gpuplatform.simulator.apiserver.resources import Registry, Resource
+from gpuplatform.simulator.apiserver.schema import (
+    apply_defaults,
+    drop_nulls,
+    prune,
+    validate,
+)
+from gpuplatform.simulator.apiserver.store import Entry, Key, Store, entry_of
+
+MERGE, JSON, STRATEGIC, APPLY = (
+    "application/merge-patch+json",
+    "application/json-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+_SERVER_OWNED = (
+    *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("generation", "selfLink", "managedFields"),
+)
+_FROM_OLD = (*_SERVER_OWNED[:-1], "name", "namespace")
+_UNCONDITIONAL_REFUSED = {"leases", "customresourcedefinitions"}
+
+
+@dataclass(slots=True)
+class Options:
+    """The parameters of one write. `warnings` comes back filled."""
+
+    manager: str = "unknown"
+    dry_run: bool = False
+    force: bool = False
+    validation: str = "Warn"
+    subresource: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which object a write is about."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> Key:
+        """Where the store has it."""
+        return (*self.resource.key, self.namespace, self.name)
+
+
+class Writer:
+    """Changes objects in `store`."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self.store = store
+        self.registry = registry
+
+    def create(self, target: Target, body: Manifest, options: Options) -> Entry:
+        """Make a new object; `target.name` may be empty, then the body has it, or a generateName.
+
+        Raises:
+            ApiError: 400, 403, 404 (namespace), 409, 422.
+        """
+        resource = target.resource
+        obj = self._decode(resource, body, options)
+        metadata = obj["metadata"]
+        if metadata.get("resourceVersion"):
+            raise say.bad_request("resourceVersion should not be set on objects to be created")
+        for name in _SERVER_OWNED:
+            metadata.pop(name, None)
+        target = self._identify(target, metadata)
+        self._check_namespace(target)
+        if self.store.get(target.key):
+            raise say.already_exists(resource, target.name)
+        return self._make(target, obj, options)
+
+    def _make(self, target: Target, obj: Manifest, options: Options, *, owned: bool = False) -> Entry:
+        resource, metadata = target.resource, obj["metadata"]
+        metadata |= {"uid": new_uid(), "creationTimestamp": now(), "name": target.name}
+        if resource.namespaced:
+            metadata["namespace"] = target.namespace
+        if resource.is_custom or "spec" in obj:
+            metadata["generation"] = 1
+        if resource.has_status:
+            obj.pop("status", None)
+        fill_defaults(resource, obj)
+        admit(self.store, target, obj)
+        if not owned:
+            record_update(obj, None, resource.schema, self._owner(target, options))
+        self._check(target, obj, None)
+        return self._commit(target, obj, options)
+
+    def update(self, target: Target, body: Manifest, options: Options) -> Entry:
+        """Replace an object, or its status when `options.subresource` says so.
+
+        Raises:
+            ApiError: 400, 404, 409, 422.
+        """
+        old = self._need(target)
+        return self._change(target, old, self._decode(target.resource, body, options), options)
+
+    def patch(self, target: Target, patch: Any, kind: str, options: Options) -> Entry:  # noqa: ANN401
+        """Patch an object; an apply makes it when it is not there.
+
+        Raises:
+            ApiError: 400, 404, 409, 415, 422; 500 for an applied field that no schema declares.
+        """
+        if kind == APPLY:
+            return self._apply(target, patch, options)
+        old = self._need(target)
+        result = _patched(old.object, patch, kind, target.resource)
+        if not isinstance(result, dict):
+            raise say.bad_request("the patched document is not an object")
+        return self._change(target, old, self._decode(target.resource, result, options), options)
+
+    def change(self, entry: Entry, edit: Callable[[Manifest], None], options: Options) -> Entry:
+        """Let `edit` change a copy of the present state: the way of the controllers.
+
+        Raises:
+            ApiError: 404, 409, 422.
+        """
+        resource = self.registry.need(entry.key[1], entry.key[0])
+        target = Target(resource, *entry.key[2:])
+        present = self._need(target)
+        obj = clone(present.object)
+        edit(obj)
+        return self._change(target, present, obj, options)
+
+    def _apply(self, target: Target, patch: Manifest, options: Options) -> Entry:
+        resource = target.resource
+        self._check_type(resource, patch)
+        if patch.get("metadata", {}).get("managedFields"):
+            raise say.bad_request("metadata.managedFields must be nil")
+        applied = {**patch, "metadata": dict(patch.get("metadata") or {})}
+        target = self._identify(target, applied["metadata"])
+        fault = typed_fault(applied, resource.schema)
+        if fault:
+            about = f"{target.namespace}/{target.name}; {resource.api_version}, Kind={resource.kind}"
+            message = f"failed to create typed patch object ({about}): {fault}"
+            raise say.ApiError(500, "", message)
+        entry = self.store.get(target.key)
+        ignored = _ignored(resource, options.subresource)
+        part = {name: value for name, value in applied.items() if name not in ignored}
+        if entry is None:
+            return self._apply_new(target, part, options)
+        _check_preconditions(target, entry.object, applied["metadata"])
+        for name in ("resourceVersion", "uid"):
+            part["metadata"].pop(name, None)
+        owner = self._owner(target, options, "Apply")
+        merged = apply(entry.object, part, resource.schema, owner, force=options.force)
+        obj = self._decode(resource, merged, options)
+        return self._change(target, entry, obj, options, owned=True)
+
+    def _apply_new(self, target: Target, applied: Manifest, options: Options) -> Entry:
+        resource, metadata = target.resource, applied["metadata"]
+        if options.subresource:
+            raise say.not_found(resource, target.name)
+        if metadata.get("uid") or metadata.get("resourceVersion"):
+            why = "uid mismatch: the provided object specified uid, and no existing object was found"
+            raise say.conflict(resource, target.name, why)
+        self._check_namespace(target)
+        owner = self._owner(target, options, "Apply")
+        merged = apply(None, applied, resource.schema, owner, force=True)
+        return self._make(target, self._decode(resource, merged, options), options, owned=True)
+
+    def _change(
+        self, target: Target, old: Entry, obj: Manifest, options: Options, *, owned: bool = False
+    ) -> Entry:
+        resource, metadata, before = target.resource, obj["metadata"], old.object["metadata"]
+        if metadata.get("name", target.name) != target.name:
+            raise say.bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL"
+                f" ({target.name})"
+            )
+        self._check_version(target, old, metadata)
+        for name in _FROM_OLD:
+            metadata.pop(name, None)
+            if name in before:
+                metadata[name] = before[name]
+        if not owned:
+            metadata.pop("managedFields", None)
+        obj = _with_ignored(obj, old.object, resource, options.subresource)
+        fill_defaults(resource, obj)
+        if resource.is_custom or "generation" in before:
+            changed = _differs_in_spec(obj, old.object)
+            obj["metadata"]["generation"] = before.get("generation", 1) + int(changed)
+        if not owned:
+            owner = self._owner(target, options)
+            record_update(obj, old.object, resource.schema, owner)
+        self._check(target, obj, old.object)
+        obj["metadata"]["resourceVersion"] = before["resourceVersion"]
+        if _is_same(obj, old.object):
+            return old
+        return self._commit(target, obj, options)
+
+    def _commit(self, target: Target, obj: Manifest, options: Options) -> Entry:
+        if options.dry_run:
+            return entry_of(target.key, obj, self.store.version)
+        if is_finished(obj):
+            return self.store.remove(target.key, obj)
+        return self.store.commit(target.key, obj)
+
+    def _need(self, target: Target) -> Entry:
+        entry = self.store.get(target.key)
+        if entry is None:
+            raise say.not_found(target.resource, target.name)
+        return entry
+
+    def _decode(self, resource: Resource, body: Manifest, options: Options) -> Manifest:
+        """Check kind and types, drop unknown fields; warn or refuse as `options.validation` says."""
+        self._check_type(resource, body)
+        if resource.is_custom:
+            obj = clone(body)
+            drop_nulls(obj, resource.schema)
+            unknown = prune(obj, resource.schema)
+            metadata = Decoder(resource.kind, resource.api_version)
+            meta = obj.get("metadata") or {}
+            obj["metadata"] = metadata.object(meta, self.registry.metadata_schema, "metadata")
+            unknown += metadata.unknown
+        else:
+            decoder = Decoder(resource.kind, resource.api_version)
+            obj = decoder.object(body, resource.schema)
+            obj.setdefault("metadata", {})
+            unknown = decoder.unknown
+        obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
+        faults = [f'unknown field "{path}"' for path in sorted(unknown)]
+        if faults and options.validation == "Strict":
+            version = resource.version if not resource.is_custom else resource.api_version
+            start = f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}'
+            raise say.bad_request(f"{start}: strict decoding error: {', '.join(faults)}")
+        if options.validation == "Warn":
+            options.warnings += faults
+        return obj
+
+    def _check_type(self, resource: Resource, body: object) -> None:
+        if not isinstance(body, dict):
+            raise say.bad_request("the body is not an object")
+        if not body.get("kind"):
+            raise say.bad_request("Object 'Kind' is missing in the body")
+        version = body.get("apiVersion", "")
+        if version != resource.api_version:
+            raise say.bad_request(
+                f"the API version in the data ({version}) does not match the expected API version"
+                f" ({resource.api_version})"
+            )
+        if body["kind"] != resource.kind:
+            raise say.bad_request(
+                f"no kind \"{body['kind']}\" is registered for version \"{version}\" here:"
+                f" {resource.kind} expected"
+            )
+
+    def _identify(self, target: Target, metadata: Manifest) -> Target:
+        namespace = metadata.get("namespace", "")
+        if target.resource.namespaced and namespace not in {"", target.namespace}:
+            raise say.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        name = metadata.get("name") or ""
+        if target.name and name and name != target.name:
+            raise say.bad_request(
+                f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+            )
+        name = name or target.name
+        if not name and metadata.get("generateName"):
+            name = metadata["generateName"] + random_suffix()
+        if not name:
+            fault = say.required("metadata.name", "name or generateName is required")
+            raise say.invalid(target.resource.group, target.resource.kind, "", [fault])
+        return Target(target.resource, target.namespace, name)
+
+    def _check_namespace(self, target: Target) -> None:
+        if not target.resource.namespaced:
+            return
+        entry = self.store.get(("", "namespaces", "", target.namespace))
+        if entry is None:
+            raise say.not_found(self.registry.need("namespaces"), target.namespace)
+        if "deletionTimestamp" in entry.object["metadata"]:
+            why = (
+                f"unable to create new content in namespace {target.namespace}"
+                " because it is being terminated"
+            )
+            error = say.forbidden(target.resource, target.name, why)
+            cause = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
+            words = f"namespace {target.namespace} is being terminated"
+            error.status["details"]["causes"] = [{**cause, "message": words}]
+            raise error
+
+    def _check_version(self, target: Target, old: Entry, metadata: Manifest) -> None:
+        resource = target.resource
+        if not metadata.get("resourceVersion") and (
+            resource.is_custom or resource.plural in _UNCONDITIONAL_REFUSED
+        ):
+            fault = say.invalid_value(
+                "metadata.resourceVersion", 0, "must be specified for an update"
+            )
+            raise say.invalid(resource.group, resource.kind, target.name, [fault])
+        _check_preconditions(target, old.object, metadata)
+
+    def _check(self, target: Target, obj: Manifest, old: Manifest | None) -> None:
+        resource = target.resource
+        faults = metadata_faults(resource, obj, old)
+        if resource.is_custom:
+            faults += validate(obj, resource.schema)
+        else:
+            faults += faults_of(resource, obj, old)
+        if faults:
+            raise say.invalid(resource.group, resource.kind, target.name, faults)
+
+    def _owner(self, target: Target, options: Options, operation: str = "Update") -> Owner:
+        version = target.resource.api_version
+        return Owner(
+            options.manager, operation, version, options.subresource, now(), frozenset()
+        )
+
+
+def _patched(live: Manifest, patch: Any, kind: str, resource: Resource) -> Any:  # noqa: ANN401
+    if kind == JSON:
+        return json_patch(live, patch)
+    if not isinstance(patch, dict):
+        raise say.bad_request("the patch is not an object")
+    if kind == MERGE:
+        return merge_patch(live, patch)
+    return strategic_merge_patch(live, patch, resource.schema)
+
+
+def _check_preconditions(target: Target, old: Manifest, metadata: Manifest) -> None:
+    uid, before = metadata.get("uid"), old["metadata"]
+    if uid and uid != before["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+        raise say.conflict(target.resource, target.name, why)
+    version = metadata.get("resourceVersion")
+    if version and version != before["resourceVersion"]:
+        raise say.conflict(target.resource, target.name)
+
+
+def _ignored(resource: Resource, subresource: str) -> tuple[str, ...]:
+    if subresource == "status":
+        return ("spec", "data", "binaryData")
+    return ("status",) if resource.has_status else ()
+
+
+def _with_ignored(obj: Manifest, old: Manifest, resource: Resource, subresource: str) -> Manifest:
+    """Take from `old` what this way of writing may not change."""
+    if subresource == "status":
+        managed = obj["metadata"].get("managedFields")
+        kept = clone({name: part for name, part in old.items() if name != "status"})
+        if managed is not None:
+            kept["metadata"]["managedFields"] = managed
+        return kept | ({"status": obj["status"]} if "status" in obj else {})
+    if resource.has_status:
+        obj.pop("status", None)
+        if "status" in old:
+            obj["status"] = clone(old["status"])
+    return obj
+
+
+def _differs_in_spec(obj: Manifest, old: Manifest) -> bool:
+    outside = {"metadata", "status"}
+    mine = {k: v for k, v in obj.items() if k not in outside}
+    return mine != {k: v for k, v in old.items() if k not in outside}
+
+
+def _is_same(obj: Manifest, old: Manifest) -> bool:
+    """Whether nothing changed but the times of owners."""
+    if any(obj.get(k) != old.get(k) for k in {*obj, *old} if k != "metadata"):
+        return False
+    mine, before = dict(obj["metadata"]), dict(old["metadata"])
+    owners = [
+        [{k: v for k, v in entry.items() if k != "time"} for entry in metadata.pop("managedFields", ())]
+        for metadata in (mine, before)
+    ]
+    return mine == before and owners[0] == owners[1]
+
+
+def is_finished(obj: Manifest) -> bool:
+    """Whether deletion was asked for and nothing holds the object any more."""
+    metadata = obj["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not (obj["kind"] == "Namespace" and obj["spec"].get("finalizers"))
+    )

@@ -1,0 +1,17 @@
+"""Reading tenants."""
+
+from gpuplatform.errors import NotFound
+from gpuplatform.tenancy.models import DEFAULT_TENANT_NAME, Tenant
+
+
+def tenant_by_name(name: str = DEFAULT_TENANT_NAME) -> Tenant:
+    """Return the tenant.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    try:
+        return Tenant.objects.get(name=name)
+    except Tenant.DoesNotExist as error:
+        msg = f"There is no tenant '{name}'."
+        raise NotFound(msg) from error

@@ -1,0 +1,18 @@
+"""Every address of the web process."""
+
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+
+from gpuplatform.health_api import Health, livez, readyz
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("livez", livez),
+    path("readyz", readyz),
+    path("api/v1/health", Health.as_view(), name="health"),
+    path("api/v1/", include("gpuplatform.operations.api.urls")),
+    path("api/v1/", include("inventory.api.urls")),
+    path("", include("gpuplatform.api.urls")),
+    path("admin/", admin.site.urls),
+]

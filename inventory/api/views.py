@@ -1,0 +1,144 @@
+"""Routes of the stock pools."""
+
+from pydantic import Field
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gpuplatform.api.endpoint import Endpoint
+from gpuplatform.api.pagination import mapped, paginate
+from gpuplatform.api.query import PageQuery, Query
+from gpuplatform.api.views import ApiView
+from gpuplatform.errors import NameConflict, NotFound, PhaseConflict
+from gpuplatform.operations.api.replies import accepted_reply
+from gpuplatform.operations.api.serializers import OperationReply
+from gpuplatform.tenancy.selectors import tenant_by_name
+from inventory.api.serializers import StockPoolReply
+from inventory.core.requests import (
+    DEFAULT_NAMESPACE,
+    Namespace,
+    OperationID,
+    StockPoolCreate,
+    StockPoolPatch,
+)
+from inventory.phases import PoolPhase
+from inventory.selectors import pool_get, pools_live
+from inventory.services import pool_create, pool_request_deletion, pool_update
+
+_TAG = "Stock pools"
+_ACCEPTED = {202: OperationReply, 200: OperationReply}
+
+
+class PoolsQuery(PageQuery):
+    """Filters of the list of pools."""
+
+    namespace: Namespace | None = Field(default=None, description="Only this namespace.")
+    phase: PoolPhase | None = Field(default=None, description="Only this phase.")
+    reason: str | None = Field(default=None, max_length=64, description="Only this reason.")
+    spec_name: str | None = Field(
+        default=None, alias="specName", max_length=63, description="Only this GPU spec."
+    )
+    search: str | None = Field(
+        default=None, max_length=63, description="Only pools whose name has this in it."
+    )
+
+
+class PoolQuery(Query):
+    """Where a pool is."""
+
+    namespace: Namespace = Field(
+        default=DEFAULT_NAMESPACE, description="The namespace of the pool."
+    )
+
+
+class DeletePoolQuery(PoolQuery):
+    """A deletion carries its key in the address."""
+
+    operation_id: OperationID = Field(alias="operationID")
+
+
+class StockPools(ApiView):
+    """All stock pools."""
+
+    @Endpoint(
+        id="listStockPools",
+        summary="List stock pools, newest first",
+        tag=_TAG,
+        query=PoolsQuery,
+        replies={200: StockPoolReply},
+    )
+    def get(self, request: Request, *, query: PoolsQuery) -> Response:
+        """Return one page of pools."""
+        wanted = {
+            "namespace": query.namespace,
+            "phase": query.phase,
+            "reason": query.reason,
+            "spec_name": query.spec_name,
+            "name__contains": query.search,
+        }
+        rows = pools_live().filter(**{key: value for key, value in wanted.items() if value})
+        page = paginate(rows, query)
+        return Response(mapped(page, [StockPoolReply.of(row) for row in page.rows]))
+
+    @Endpoint(
+        id="createStockPool",
+        summary="Create a stock pool",
+        tag=_TAG,
+        body=StockPoolCreate,
+        replies=_ACCEPTED,
+        errors=[NameConflict],
+    )
+    def post(self, request: Request, *, body: StockPoolCreate) -> Response:
+        """Accept the creation; the pool is there at once as `Pending`."""
+        return accepted_reply(pool_create(tenant=tenant_by_name(), asked=body))
+
+
+class StockPoolDetail(ApiView):
+    """One stock pool."""
+
+    @Endpoint(
+        id="getStockPool",
+        summary="Read one stock pool",
+        tag=_TAG,
+        query=PoolQuery,
+        replies={200: StockPoolReply},
+        errors=[NotFound],
+    )
+    def get(self, request: Request, *, name: str, query: PoolQuery) -> Response:
+        """Return the pool as it is."""
+        return Response(StockPoolReply.of(pool_get(query.namespace, name)))
+
+    @Endpoint(
+        id="patchStockPool",
+        summary="Change replicas, image or template of a stock pool",
+        tag=_TAG,
+        body=StockPoolPatch,
+        query=PoolQuery,
+        replies=_ACCEPTED,
+        errors=[NotFound, PhaseConflict],
+    )
+    def patch(
+        self, request: Request, *, name: str, body: StockPoolPatch, query: PoolQuery
+    ) -> Response:
+        """Accept the change."""
+        accepted = pool_update(
+            tenant=tenant_by_name(), namespace=query.namespace, name=name, asked=body
+        )
+        return accepted_reply(accepted)
+
+    @Endpoint(
+        id="deleteStockPool",
+        summary="Delete a stock pool",
+        tag=_TAG,
+        query=DeletePoolQuery,
+        replies=_ACCEPTED,
+        errors=[NotFound],
+    )
+    def delete(self, request: Request, *, name: str, query: DeletePoolQuery) -> Response:
+        """Accept the deletion; the pool shows `Terminating`, then it is gone."""
+        accepted = pool_request_deletion(
+            tenant=tenant_by_name(),
+            operation_id=query.operation_id,
+            namespace=query.namespace,
+            name=name,
+        )
+        return accepted_reply(accepted)

@@ -1,0 +1,16 @@
+"""Inventory: stock pools."""
+
+from django.apps import AppConfig
+
+
+class InventoryConfig(AppConfig):
+    """The capacity that operators declare."""
+
+    name = "inventory"
+    verbose_name = "Inventory"
+
+    def ready(self) -> None:
+        """Make the kinds of operation of this app known."""
+        from inventory.operations import register_operations
+
+        register_operations()

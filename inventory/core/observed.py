@@ -1,0 +1,127 @@
+"""Reading what a pool owns out of raw objects. Total: a malformed object is no exception. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.reconciliation.plan import Observation
+
+_NOT_A_FAILURE = frozenset({"", "ContainerCreating", "PodInitializing"})
+_PULL_CAUSE = "ErrImagePull: "
+_LONGEST_MESSAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPool:
+    """What a pool's resource owns, as it was read in one run."""
+
+    deployment: Observation[Manifest]
+    service: Observation[Manifest]
+    pods: Observation[Sequence[Manifest]]
+
+
+def field(value: Any, *path: str) -> Any:
+    """Return what stands at `path`, or None where something on the way is no object."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def number(value: Any, *path: str) -> int:
+    """Return the number at `path`; 0 where there is none."""
+    found = field(value, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def items(value: Any, *path: str) -> list[Any]:
+    """Return the list at `path`; empty where there is none."""
+    found = field(value, *path)
+    return found if isinstance(found, list) else []
+
+
+def condition(value: Manifest, type_: str) -> Manifest:
+    """Return the condition of that type; empty where there is none."""
+    for found in items(value, "status", "conditions"):
+        if field(found, "type") == type_ and isinstance(found, dict):
+            return found
+    return {}
+
+
+def startup_failure(pods: Sequence[Manifest], deployment: Manifest) -> str | None:
+    """Return why pods do not start, in the cluster's own words; None if nothing says so.
+
+    The most useful first: what a container said, what the scheduler said, why no pod was made.
+    Pods that are being deleted belong to the past.
+    """
+    living = [pod for pod in pods if not field(pod, "metadata", "deletionTimestamp")]
+    for pod in living:
+        text = _container_failure(pod) or _pod_failure(pod)
+        if text:
+            return _shortened(f"Pod {field(pod, 'metadata', 'name')}: {text}")
+    for pod in living:
+        scheduled = condition(pod, "PodScheduled")
+        if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
+            return _shortened(f"No node for the pod: {scheduled.get('message')}")
+    refused = condition(deployment, "ReplicaFailure")
+    if refused.get("status") == "True":
+        return _shortened(f"No pod can be made: {refused.get('message')}")
+    return None
+
+
+def is_bare_back_off(text: str) -> bool:
+    """Say whether `text` only repeats that there is a wait, and not what for."""
+    return "Back-off pulling image" in text or "back-off " in text
+
+
+def _container_failure(pod: Manifest) -> str | None:
+    for name, state, last in _container_states(pod):
+        text = _state_failure(state, last)
+        if text:
+            return f"container {name}: {text}"
+    return None
+
+
+def _container_states(pod: Manifest) -> Iterator[tuple[Any, Any, Any]]:
+    for group in ("initContainerStatuses", "containerStatuses"):
+        for status in items(pod, "status", group):
+            yield field(status, "name"), field(status, "state"), field(status, "lastState")
+
+
+def _state_failure(state: Any, last: Any) -> str | None:
+    waiting = field(state, "waiting")
+    if isinstance(waiting, dict):
+        reason, message = waiting.get("reason") or "", waiting.get("message") or ""
+        if reason in _NOT_A_FAILURE:
+            return None
+        if reason == "CrashLoopBackOff":
+            return _termination(field(last, "terminated")) or message or reason
+        # The pull's cause stands behind the back-off: keep it, so that the text does not flip.
+        cause = message.partition(_PULL_CAUSE)[2] or message
+        return (
+            f"{'ErrImagePull' if _PULL_CAUSE in message else reason}: {cause}" if cause else reason
+        )
+    return _termination(field(state, "terminated"))
+
+
+def _termination(terminated: Any) -> str | None:
+    if not isinstance(terminated, dict):
+        return None
+    code, signal = terminated.get("exitCode"), terminated.get("signal")
+    reason, message = terminated.get("reason") or "", terminated.get("message") or ""
+    if code == 0 and not signal:
+        return "it ended with exit code 0; a pool's container has to keep running"
+    how = f"exit code {code}" if code is not None else f"signal {signal}"
+    said = f": {message.strip()}" if message.strip() else ""
+    return f"{reason or 'Error'} ({how}){said}"
+
+
+def _pod_failure(pod: Manifest) -> str | None:
+    if field(pod, "status", "phase") != "Failed":
+        return None
+    status = pod["status"]
+    return str(status.get("message") or status.get("reason") or "it failed")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"

@@ -1,0 +1,274 @@
+"""What to do about a stock pool: its rules, most urgent first. Pure and total."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gpuplatform.errors import InvalidSpec
+from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
+from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
+from gpuplatform.reconciliation.actions import contains
+from gpuplatform.reconciliation.ownership import is_controlled_by
+from gpuplatform.reconciliation.plan import (
+    Absent,
+    Action,
+    Apply,
+    Delete,
+    Observation,
+    Patch,
+    Plan,
+    Present,
+    Status,
+    Unknown,
+)
+from inventory.core import manifests
+from inventory.core.names import service_name
+from inventory.core.observed import (
+    ObservedPool,
+    condition,
+    field,
+    is_bare_back_off,
+    number,
+    startup_failure,
+)
+from inventory.core.spec import PodTemplate, StockPoolSpec, parse_spec
+from inventory.phases import PoolPhase, PoolReason
+
+PROGRESS_SECONDS: Final = 15.0
+FAILED_SECONDS: Final = 60.0
+"""How soon to look again without a mark; the watch is faster."""
+
+
+def plan_pool(pool: Manifest, observed: ObservedPool) -> Plan:
+    """Return what brings the cluster closer to `pool`, and what its status says.
+
+    Nothing is deleted because of something unknown, and nothing that is not the pool's is changed.
+    """
+    if field(pool, "metadata", "deletionTimestamp"):
+        return Plan()  # The garbage collector takes what the pool owns.
+    try:
+        spec = parse_spec(pool.get("spec") or {})
+    except InvalidSpec as error:
+        return _invalid(pool, error)
+    unread = _unread(observed)
+    if unread:
+        return _unreadable(pool, *unread)
+    in_the_way = _foreign(pool, spec, observed)
+    if in_the_way:
+        return _conflict(pool, in_the_way)
+    actions = _service_actions(pool, spec, observed.service)
+    actions += _deployment_actions(pool, spec, observed.deployment)
+    status = _observed_status(pool, spec, observed, is_changing=bool(actions))
+    return Plan(
+        actions=actions,
+        status=status,
+        requeue_after=_requeue_after(status),
+        on_error={
+            SERVICE: _status(pool, PoolPhase.FAILED, PoolReason.SERVICE_SYNC_FAILED, ""),
+            DEPLOYMENT: _status(pool, PoolPhase.FAILED, PoolReason.DEPLOYMENT_SYNC_FAILED, ""),
+        },
+    )
+
+
+def _invalid(pool: Manifest, error: InvalidSpec) -> Plan:
+    faults = "; ".join(f"spec.{fault.field}: {fault.message}" for fault in error.details)
+    return Plan(
+        status=_status(pool, PoolPhase.FAILED, PoolReason.INVALID_SPEC, faults or str(error))
+    )
+
+
+def _unreadable(pool: Manifest, reason: PoolReason, why: str) -> Plan:
+    return Plan(
+        status=_status(pool, PoolPhase.FAILED, reason, f"It could not be read: {why}"),
+        requeue_after=PROGRESS_SECONDS,
+    )
+
+
+def _foreign(pool: Manifest, spec: StockPoolSpec, observed: ObservedPool) -> str | None:
+    """Return what stands where the pool's objects belong and is not the pool's, if anything.
+
+    A Service of that name is in nobody's way when the pool has no ports.
+    """
+    uid = pool["metadata"]["uid"]
+    places = [(DEPLOYMENT, observed.deployment)]
+    if _template(spec).ports:
+        places.append((SERVICE, observed.service))
+    for kind, observation in places:
+        match observation:
+            case Present(found) if not is_controlled_by(found, uid):
+                return f"{kind.kind} '{found['metadata']['name']}'"
+            case _:
+                continue
+    return None
+
+
+def _conflict(pool: Manifest, in_the_way: str) -> Plan:
+    message = (
+        f"The {in_the_way} exists and does not belong to this pool. It is left as it is;"
+        " remove or rename it."
+    )
+    return Plan(
+        status=_status(pool, PoolPhase.FAILED, PoolReason.NAME_CONFLICT, message),
+        requeue_after=FAILED_SECONDS,
+    )
+
+
+def _unread(observed: ObservedPool) -> tuple[PoolReason, str] | None:
+    """Return what could not be read, if anything, and the cluster's words."""
+    for reason, observation in (
+        (PoolReason.SERVICE_SYNC_FAILED, observed.service),
+        (PoolReason.DEPLOYMENT_SYNC_FAILED, observed.deployment),
+        (PoolReason.POD_STATUS_SYNC_FAILED, observed.pods),
+    ):
+        match observation:
+            case Unknown(why):
+                return reason, why
+            case _:
+                continue
+    return None
+
+
+def _service_actions(
+    pool: Manifest, spec: StockPoolSpec, observation: Observation[Manifest]
+) -> list[Action]:
+    """The Service is there exactly when the template has ports."""
+    template, uid = _template(spec), pool["metadata"]["uid"]
+    match observation:
+        case Absent() if template.ports:
+            return [Apply(SERVICE, manifests.service(pool, template), force=False)]
+        case Present(live) if template.ports:
+            return _applied(SERVICE, live, manifests.service(pool, template))
+        case Present(live) if is_controlled_by(live, uid):
+            metadata = live["metadata"]
+            return [Delete(SERVICE, metadata["namespace"], metadata["name"], metadata["uid"])]
+        case _:
+            return []
+
+
+def _deployment_actions(
+    pool: Manifest, spec: StockPoolSpec, observation: Observation[Manifest]
+) -> list[Action]:
+    wanted = manifests.deployment(pool, spec)
+    match observation:
+        case Absent():
+            return [Apply(DEPLOYMENT, wanted, force=False)]
+        case Present(live) if _keeps_its_template(live, wanted):
+            return _scaled(live, spec.replicas)
+        case Present(live):
+            return _applied(DEPLOYMENT, live, wanted)
+        case _:
+            return []
+
+
+def _applied(kind: ResourceKind, live: Manifest, wanted: Manifest) -> list[Action]:
+    """Apply what is wanted over exactly the object that was read, unless it is so already."""
+    if contains(live, wanted):
+        return []
+    metadata = {**wanted["metadata"], "uid": live["metadata"]["uid"]}
+    return [Apply(kind, {**wanted, "metadata": metadata}, force=True)]
+
+
+def _keeps_its_template(live: Manifest, wanted: Manifest) -> bool:
+    """Another release's pods stay: an older one's while the spec is the same, a newer one's."""
+    annotations = field(live, "metadata", "annotations") or {}
+    version = annotations.get(manifests.TEMPLATE_VERSION_ANNOTATION, "")
+    if not version.isdecimal() or int(version) == manifests.TEMPLATE_VERSION:
+        return False
+    is_same_spec = (
+        annotations.get(manifests.SPEC_HASH_ANNOTATION)
+        == wanted["metadata"]["annotations"][manifests.SPEC_HASH_ANNOTATION]
+    )
+    return is_same_spec or int(version) > manifests.TEMPLATE_VERSION
+
+
+def _scaled(live: Manifest, replicas: int) -> list[Action]:
+    if number(live, "spec", "replicas") == replicas:
+        return []
+    metadata = live["metadata"]
+    version = {key: metadata[key] for key in ("uid", "resourceVersion")}
+    patch = {"metadata": version, "spec": {"replicas": replicas}}
+    return [Patch(DEPLOYMENT, metadata["namespace"], metadata["name"], patch)]
+
+
+def _observed_status(
+    pool: Manifest, spec: StockPoolSpec, observed: ObservedPool, *, is_changing: bool
+) -> Status:
+    """Say how the pool is doing, about the current generation only."""
+    deployment = observed.deployment.value if isinstance(observed.deployment, Present) else {}
+    available = number(deployment, "status", "availableReplicas")
+    if is_changing or not _is_caught_up(deployment):
+        phase, reason = PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING
+        message = f"{available} of {spec.replicas} pods are available; a change is under way."
+    elif spec.replicas == 0:
+        phase, reason = PoolPhase.EMPTY, PoolReason.SCALED_TO_ZERO
+        message = "The pool is scaled to zero."
+    elif available >= spec.replicas:
+        phase, reason = PoolPhase.READY, PoolReason.DEPLOYMENT_READY
+        message = f"{available} of {spec.replicas} pods are available."
+    else:
+        pods = observed.pods.value if isinstance(observed.pods, Present) else ()
+        phase, reason, message = _unready(pool, startup_failure(pods, deployment), available, spec)
+    counts = {
+        "available": available,
+        "allocated": max(spec.replicas - available, 0),
+        "serviceName": (service_name(pool["metadata"]["name"]) if _template(spec).ports else None),
+    }
+    return _status(pool, phase, reason, message, counts)
+
+
+def _unready(
+    pool: Manifest, failure: str | None, available: int, spec: StockPoolSpec
+) -> tuple[PoolPhase, PoolReason, str]:
+    if failure is None:
+        message = f"{available} of {spec.replicas} pods are available; the others are starting."
+        return PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING, message
+    said = condition(pool, "Ready")
+    if is_bare_back_off(failure) and said.get("reason") == PoolReason.POD_STARTUP_FAILED:
+        failure = str(said.get("message") or failure)  # The cause was said first; keep it.
+    return PoolPhase.FAILED, PoolReason.POD_STARTUP_FAILED, failure
+
+
+def _is_caught_up(deployment: Manifest) -> bool:
+    """Say whether the Deployment's status speaks of its present spec and counts no older pod."""
+    generation = number(deployment, "metadata", "generation")
+    wanted = number(deployment, "spec", "replicas")
+    return (
+        generation > 0
+        and number(deployment, "status", "observedGeneration") >= generation
+        and number(deployment, "status", "replicas")
+        == number(deployment, "status", "updatedReplicas")
+        and number(deployment, "status", "replicas") <= wanted
+    )
+
+
+def _requeue_after(status: Status) -> float | None:
+    """Settled pools are left to the watch; the others are looked at again."""
+    match status.phase:
+        case PoolPhase.PROGRESSING:
+            return PROGRESS_SECONDS
+        case PoolPhase.FAILED:
+            return FAILED_SECONDS
+        case _:
+            return None
+
+
+def _template(spec: StockPoolSpec) -> PodTemplate:
+    return spec.template or PodTemplate()
+
+
+def _status(
+    pool: Manifest,
+    phase: PoolPhase,
+    reason: PoolReason,
+    message: str,
+    counts: Mapping[str, object] | None = None,
+) -> Status:
+    """Return the whole status; without `counts` the ones that were known last stay."""
+    generation = number(pool, "metadata", "generation")
+    truth: ConditionStatus = "True" if phase == PoolPhase.READY else "False"
+    known = {key: field(pool, "status", key) for key in ("available", "allocated", "serviceName")}
+    return Status(
+        phase=phase.value,
+        conditions=(Condition("Ready", truth, reason.value, message, generation),),
+        observed_generation=generation,
+        fields=counts or {key: value for key, value in known.items() if value is not None},
+    )

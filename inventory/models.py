@@ -1,0 +1,73 @@
+"""Rows of the inventory."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from gpuplatform.operations.models import Operation
+from gpuplatform.reconciliation.models import MirrorRow
+from gpuplatform.tenancy.models import Tenant
+from inventory.phases import PoolPhase
+
+
+class StockPool(MirrorRow):
+    """The mirror of a `StockPool` resource: an operator's declared pool, held by a Deployment.
+
+    Its GPUs are held by the pool and never become units.
+    """
+
+    tenant = models.ForeignKey(
+        Tenant, null=True, blank=True, on_delete=models.PROTECT, help_text="Empty: operators only."
+    )
+    operation = models.ForeignKey(
+        Operation,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="stock_pools",
+        help_text="The operation that made it; empty for a resource made by hand.",
+    )
+    phase = models.CharField(
+        max_length=16,
+        choices=PoolPhase.choices,
+        default=PoolPhase.PENDING,
+        help_text="How it is doing.",
+    )
+    spec = models.JSONField(default=dict, help_text="What is wanted, as in the resource.")
+    spec_name = models.CharField(max_length=63, blank=True, help_text="Name of the GPU spec.")
+    desired_replicas = models.PositiveIntegerField(default=0, help_text="Replicas wanted.")
+    available_replicas = models.PositiveIntegerField(default=0, help_text="Replicas that run.")
+    allocated_replicas = models.PositiveIntegerField(default=0, help_text="Wanted, not running.")
+    service_name = models.CharField(max_length=63, blank=True, help_text="Its Service, if any.")
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["-id"]
+        verbose_name = "stock pool"
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(
+                fields=["namespace", "name"],
+                condition=Q(deleted_at__isnull=True),
+                name="stock_pool_name_is_unique",
+            ),
+            models.UniqueConstraint(
+                fields=["uid"], condition=~Q(uid=""), name="stock_pool_uid_is_unique"
+            ),
+            models.CheckConstraint(
+                condition=Q(phase__in=PoolPhase.values), name="stock_pool_phase_is_known"
+            ),
+            models.CheckConstraint(
+                condition=~Q(phase=PoolPhase.FAILED) | ~Q(reason=""),
+                name="stock_pool_failed_says_why",
+            ),
+        ]
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(
+                fields=["due_at"], name="stock_pool_due", condition=Q(due_at__isnull=False)
+            ),
+            models.Index(
+                fields=["-id"], name="stock_pool_live", condition=Q(deleted_at__isnull=True)
+            ),
+            models.Index(fields=["phase", "-id"], name="stock_pool_phase"),
+            models.Index(fields=["deleted_at"], name="stock_pool_deleted"),
+        ]

@@ -1,0 +1,154 @@
+"""How operations on stock pools are done in the cluster.
+
+Called by `operations.driver`. Each step may be repeated at any point: a worker that was killed is
+followed by one that knows nothing of it.
+"""
+
+from gpuplatform.errors import InvalidSpec
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.provenance import (
+    APPLIED_OPERATION_ANNOTATION,
+    applied_operation,
+    bears,
+    marks,
+)
+from gpuplatform.operations.registry import (
+    Done,
+    OperationKind,
+    Outcome,
+    Refused,
+    Waiting,
+    register,
+)
+from gpuplatform.operations.selectors import is_leftover, operation_of
+from inventory.core.requests import StockPoolPatch
+from inventory.core.spec import StockPoolSpec, parse_spec
+from inventory.models import StockPool
+from inventory.services import (
+    PoolOperation,
+    pool_changed,
+    pool_created,
+    pool_deletion_sent,
+    pool_refused,
+)
+
+LEFTOVER_SECONDS = 2.0
+_ENVELOPE = frozenset({"name", "namespace"})
+
+
+def register_operations() -> None:
+    """Make the kinds of operation of this app known."""
+    register(OperationKind(PoolOperation.CREATE, _create, _settle_create))
+    register(OperationKind(PoolOperation.UPDATE, _update, _settle_update))
+    register(OperationKind(PoolOperation.DELETE, _delete, _settle_delete))
+
+
+def _create(cluster: Cluster, operation: Operation) -> Outcome:
+    found = _read(cluster, operation)
+    if found is None:
+        return Done(cluster.create(STOCK_POOL, _manifest(operation)))
+    if bears(found, operation):
+        return Done(found)
+    if is_leftover(found, operation_of(found)):
+        return Waiting(
+            "LeftoverInTheWay",
+            "A late write of an ended operation left an object of that name; it is being removed.",
+            LEFTOVER_SECONDS,
+        )
+    return Refused(
+        "name_conflict",
+        f"A stock pool '{operation.object_name}' that this operation did not make exists in the"
+        f" namespace '{operation.object_namespace}'. Choose another name.",
+        retryable=False,
+        resource=found,
+    )
+
+
+def _settle_create(operation: Operation, outcome: Done | Refused) -> None:
+    if isinstance(outcome, Refused):
+        pool_refused(operation, outcome.resource)
+    elif outcome.resource is not None:
+        pool_created(operation, outcome.resource)
+
+
+def _update(cluster: Cluster, operation: Operation) -> Outcome:
+    found = _read(cluster, operation)
+    if found is None or found["metadata"]["uid"] != _uid(operation):
+        return Refused("not_found", f"The stock pool '{operation.object_name}' is gone.")
+    if applied_operation(found) >= operation.pk:
+        return Done(found)  # This one was applied, or a later one that replaces it.
+    asked = StockPoolPatch.parse({**operation.payload, "operationID": operation.operation_id})
+    try:
+        spec = asked.applied_to(parse_spec(found.get("spec") or {}))
+    except InvalidSpec as error:
+        faults = "; ".join(f"{fault.field}: {fault.message}" for fault in error.details)
+        return Refused("invalid_request", f"The stock pool cannot be changed so: {faults}")
+    metadata = found["metadata"]
+    patch = {
+        "metadata": {
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+            "annotations": {APPLIED_OPERATION_ANNOTATION: str(operation.pk)},
+        },
+        "spec": _replacing(found.get("spec") or {}, spec.normalised()),
+    }
+    return Done(
+        cluster.merge_patch(STOCK_POOL, metadata["name"], patch, namespace=metadata["namespace"])
+    )
+
+
+def _settle_update(operation: Operation, outcome: Done | Refused) -> None:
+    if isinstance(outcome, Done) and outcome.resource is not None:
+        pool_changed(operation, outcome.resource)
+
+
+def _delete(cluster: Cluster, operation: Operation) -> Outcome:
+    """Delete the object that the row names by its UID; one that is gone is deleted."""
+    uid = _uid(operation)
+    found = _read(cluster, operation) if uid else None
+    if found is not None and found["metadata"]["uid"] == uid:
+        cluster.delete(
+            STOCK_POOL, operation.object_name, namespace=operation.object_namespace, uid=uid
+        )
+    return Done()
+
+
+def _settle_delete(operation: Operation, outcome: Done | Refused) -> None:
+    if isinstance(outcome, Done):
+        pool_deletion_sent(operation)
+
+
+def _read(cluster: Cluster, operation: Operation) -> Manifest | None:
+    return cluster.get(STOCK_POOL, operation.object_name, namespace=operation.object_namespace)
+
+
+def _uid(operation: Operation) -> str:
+    """Return the UID that the create recorded; operations on one object run in order."""
+    rows = StockPool.objects.filter(pk=operation.object_row)
+    return rows.values_list("uid", flat=True).first() or ""
+
+
+def _manifest(operation: Operation) -> Manifest:
+    spec = {key: value for key, value in operation.payload.items() if key not in _ENVELOPE}
+    return {
+        "apiVersion": STOCK_POOL.api_version,
+        "kind": STOCK_POOL.kind,
+        "metadata": {
+            "name": operation.object_name,
+            "namespace": operation.object_namespace,
+            "annotations": marks(operation),
+        },
+        "spec": StockPoolSpec.parse(spec).normalised(),
+    }
+
+
+def _replacing(present: Manifest, wanted: Manifest) -> Manifest:
+    """Return the merge patch from `present` to `wanted`: what is not wanted becomes null."""
+    patch: Manifest = {key: None for key in present if key not in wanted}
+    for key, value in wanted.items():
+        before = present.get(key)
+        is_nested = isinstance(value, dict) and isinstance(before, dict)
+        patch[key] = _replacing(before, value) if is_nested else value
+    return patch

@@ -1,0 +1,51 @@
+"""Rebuilding rows and operations of stock pools from what the cluster has.
+
+Called by `manage.py recover` only, while no process of the platform runs.
+"""
+
+from collections.abc import Iterator
+
+from django.db import transaction
+
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.operations.provenance import has_marks
+from gpuplatform.operations.selectors import operation_of
+from gpuplatform.operations.services import operation_rebuild
+from inventory.mirror import pool_observed, pools_listed
+from inventory.models import StockPool
+from inventory.services import PoolOperation
+
+
+def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
+    """Take over every pool of the cluster; yield a line for each thing done or not explained.
+
+    Raises:
+        ClusterError: the cluster could not be read; nothing was changed.
+    """
+    listing = cluster.list(STOCK_POOL)
+    known = set(StockPool.objects.exclude(uid="").values_list("uid", flat=True))
+    seen = {pool["metadata"]["uid"] for pool in listing.items}
+    with transaction.atomic():
+        for pool in listing.items:
+            yield from _recover_pool(pool, known, dry_run=dry_run)
+        if not dry_run:
+            pools_listed(listing)
+    missing = StockPool.objects.filter(deleted_at__isnull=True).exclude(uid="")
+    for row in missing.exclude(uid__in=seen):
+        yield f"{row}: the database has it, the cluster does not; it will be closed as gone"
+
+
+def _recover_pool(pool: Manifest, known: set[str], *, dry_run: bool) -> Iterator[str]:
+    metadata = pool["metadata"]
+    name = f"{metadata['namespace']}/{metadata['name']}"
+    if not has_marks(pool):
+        yield f"{name}: made by hand; kept without an operation"
+    elif operation_of(pool) is None:
+        yield f"{name}: its operation is rebuilt from its annotations"
+        if not dry_run:
+            operation_rebuild(pool, kind=PoolOperation.CREATE)
+    if metadata["uid"] not in known:
+        yield f"{name}: taken over into the database"
+        if not dry_run:
+            pool_observed(pool)

@@ -1,0 +1,187 @@
+"""Writes that people ask for: making, changing and deleting stock pools.
+
+With `mirror` the only writer of the inventory's rows. Each call is one transaction without a
+network call; API, admin and commands all come here.
+"""
+
+from datetime import timedelta
+from enum import StrEnum
+
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from gpuplatform.errors import FieldError, NameConflict, NotFound, PhaseConflict
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.services import RETENTION_DAYS, Accepted, Request, operation_accept
+from gpuplatform.queueing import Queue, enqueue_after_commit
+from gpuplatform.reconciliation.leases import mark_due
+from gpuplatform.tenancy.models import Tenant
+from inventory.core.requests import StockPoolCreate, StockPoolPatch
+from inventory.core.spec import parse_spec
+from inventory.mirror import pool_gone, pool_recorded, spec_columns
+from inventory.models import StockPool
+from inventory.phases import PoolPhase
+from inventory.selectors import pool_get
+
+
+class InventoryTask(StrEnum):
+    """Names of this app's tasks."""
+
+    RECONCILE_POOL = "inventory.reconcile_pool"
+    SWEEP_POOLS = "inventory.sweep_pools"
+    RECONCILE_ALL = "inventory.reconcile_all"
+    PRUNE_POOLS = "inventory.prune_pools"
+    DELETE_LEFTOVERS = "inventory.delete_leftovers"
+
+
+class PoolOperation(StrEnum):
+    """The kinds of operation on pools."""
+
+    CREATE = "stockpool.create"
+    UPDATE = "stockpool.update"
+    DELETE = "stockpool.delete"
+
+
+def pool_create(*, tenant: Tenant, asked: StockPoolCreate) -> Accepted:
+    """Accept the creation of a pool; its row is there at once, `Pending` and without a uid.
+
+    Raises:
+        NameConflict: the name is in use in that namespace.
+        OperationConflict: the operationID belongs to another request.
+    """
+    name = asked.pool_name(tenant=tenant.name)
+
+    def prepare(operation: Operation) -> int:
+        spec = asked.spec().normalised()
+        row = StockPool(
+            tenant=tenant,
+            operation=operation,
+            namespace=asked.namespace,
+            name=name,
+            **spec_columns(spec),
+        )
+        # One arbitrated insert: of two with the same name the second one inserts nothing.
+        StockPool.objects.bulk_create([row], ignore_conflicts=True)
+        made = operation.stock_pools.values_list("id", flat=True).first()
+        if made is None:
+            msg = (
+                f"The name '{name}' is in use in the namespace '{asked.namespace}'."
+                " Choose another name."
+            )
+            raise NameConflict(msg, details=[FieldError("name", "Is in use.")])
+        return made
+
+    request = Request(
+        tenant=tenant,
+        operation_id=asked.operation_id,
+        kind=PoolOperation.CREATE,
+        object_kind="StockPool",
+        namespace=asked.namespace,
+        name=name,
+        payload=asked.payload(),
+    )
+    return operation_accept(request, prepare=prepare)
+
+
+def pool_update(*, tenant: Tenant, namespace: str, name: str, asked: StockPoolPatch) -> Accepted:
+    """Accept a change of a pool's spec.
+
+    Raises:
+        NotFound: there is no such pool.
+        PhaseConflict: it is being deleted.
+        InvalidSpec: the changed spec breaks a rule.
+    """
+
+    def prepare(_: Operation) -> int:
+        pool = _locked(namespace, name)
+        if pool.deletion_requested_at:
+            msg = f"The stock pool '{name}' is being deleted. Wait until it is gone."
+            raise PhaseConflict(msg)
+        asked.applied_to(parse_spec(pool.spec))
+        return pool.id
+
+    request = Request(
+        tenant=tenant,
+        operation_id=asked.operation_id,
+        kind=PoolOperation.UPDATE,
+        object_kind="StockPool",
+        namespace=namespace,
+        name=name,
+        payload=asked.payload(),
+    )
+    return operation_accept(request, prepare=prepare)
+
+
+def pool_request_deletion(
+    *, tenant: Tenant, operation_id: str, namespace: str, name: str
+) -> Accepted:
+    """Accept the deletion of a pool; it shows `Terminating` at once.
+
+    Raises:
+        NotFound: there is no such pool.
+    """
+
+    def prepare(_: Operation) -> int:
+        pool = _locked(namespace, name)
+        StockPool.objects.filter(pk=pool.pk, deletion_requested_at__isnull=True).update(
+            deletion_requested_at=Now(), phase=PoolPhase.TERMINATING, phase_since=Now()
+        )
+        return pool.id
+
+    request = Request(
+        tenant=tenant,
+        operation_id=operation_id,
+        kind=PoolOperation.DELETE,
+        object_kind="StockPool",
+        namespace=namespace,
+        name=name,
+        payload={},
+    )
+    return operation_accept(request, prepare=prepare)
+
+
+def pool_created(operation: Operation, resource: Manifest) -> None:
+    """Give the row its resource, in the transaction in which the operation succeeds."""
+    pool_recorded(StockPool.objects.filter(pk=operation.object_row, uid=""), resource)
+    _reconcile_soon(StockPool.objects.filter(pk=operation.object_row))
+
+
+def pool_refused(operation: Operation, in_the_way: Manifest | None) -> None:
+    """Close the row of a pool that was never made; show what stands in its place."""
+    pool_gone(StockPool.objects.filter(pk=operation.object_row, uid=""), in_the_way)
+
+
+def pool_changed(operation: Operation, resource: Manifest) -> None:
+    """Copy the changed resource and let it be reconciled."""
+    rows = StockPool.objects.filter(pk=operation.object_row)
+    pool_recorded(rows, resource)
+    _reconcile_soon(rows)
+
+
+def pool_deletion_sent(operation: Operation) -> None:
+    """Let the reconciler see that the resource is gone."""
+    _reconcile_soon(StockPool.objects.filter(pk=operation.object_row))
+
+
+def pools_prune() -> int:
+    """Forget pools that are gone for longer than operations are kept; return how many."""
+    old = StockPool.objects.filter(deleted_at__lt=Now() - timedelta(days=RETENTION_DAYS))
+    return old.delete()[0]
+
+
+def _reconcile_soon(rows: QuerySet[StockPool]) -> None:
+    mark_due(rows)
+    for number in rows.values_list("id", flat=True):
+        enqueue_after_commit(InventoryTask.RECONCILE_POOL, number, queue=Queue.RECONCILE)
+
+
+def _locked(namespace: str, name: str) -> StockPool:
+    """Return the live pool, locked, so that operations on it are accepted in one order."""
+    pool = pool_get(namespace, name)
+    locked = StockPool.objects.select_for_update().filter(pk=pool.pk, deleted_at__isnull=True)
+    found = locked.first()
+    if found is None:
+        msg = f"There is no stock pool '{name}' in the namespace '{namespace}'."
+        raise NotFound(msg)
+    return found

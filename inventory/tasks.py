@@ -1,0 +1,55 @@
+"""Celery tasks of the inventory. Each is a hint: safe to lose, to repeat, and beside itself."""
+
+from celery import shared_task
+
+from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.modes import get_cluster
+from gpuplatform.queueing import Queue, enqueue, enqueue_again
+from gpuplatform.reconciliation import driver, epoch, gate
+from inventory.reconcile import POOLS, compare_all, delete_leftovers
+from inventory.selectors import pools_due
+from inventory.services import InventoryTask, pools_prune
+
+SWEEP_LIMIT = 500
+COMPARE_SECONDS = 50.0
+
+
+@shared_task(name=InventoryTask.RECONCILE_POOL)
+def reconcile_pool(row_id: int) -> None:
+    """Move one pool toward its spec; hint at when to look again."""
+    wait = driver.run(POOLS, row_id)
+    enqueue_again(InventoryTask.RECONCILE_POOL, row_id, wait, queue=Queue.RECONCILE)
+
+
+@shared_task(name=InventoryTask.SWEEP_POOLS)
+def sweep_pools() -> None:
+    """Send a hint for every pool that is due: the guarantee that nothing is lost."""
+    if gate.probe():
+        _hint(pools_due(SWEEP_LIMIT))
+
+
+@shared_task(name=InventoryTask.RECONCILE_ALL)
+def reconcile_all() -> None:
+    """Compare everything in the cluster with the mirror: what the watch may have missed."""
+    if gate.probe() and epoch.matches():
+        with deadline(COMPARE_SECONDS):
+            _hint(compare_all(get_cluster()))
+
+
+@shared_task(name=InventoryTask.DELETE_LEFTOVERS)
+def remove_leftovers() -> None:
+    """Delete what late writes of ended operations left in the cluster."""
+    if gate.probe() and epoch.matches():
+        with deadline(COMPARE_SECONDS):
+            delete_leftovers(get_cluster())
+
+
+@shared_task(name=InventoryTask.PRUNE_POOLS)
+def prune_pools() -> None:
+    """Forget pools that are gone for long."""
+    pools_prune()
+
+
+def _hint(rows: list[int]) -> None:
+    for row_id in rows:
+        enqueue(InventoryTask.RECONCILE_POOL, row_id, queue=Queue.RECONCILE)

@@ -1,0 +1,153 @@
+"""Watches: nothing lost, nothing twice, and an honest 410."""
+
+import itertools
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from gpuplatform.errors import ClusterGone
+from gpuplatform.kube.client import WatchEvent
+from gpuplatform.kube.kinds import CONFIG_MAP
+from tests.cluster.world import World
+
+pytestmark = pytest.mark.cluster
+
+
+def version_now(world: World) -> str:
+    return world.cluster.list(CONFIG_MAP, namespace=world.namespace).resource_version
+
+
+def watch(
+    world: World, version: str, *, selector: str = "", seconds: float = 20
+) -> Iterator[WatchEvent]:
+    """Yield the events of the test's own objects."""
+    events = world.cluster.watch(
+        CONFIG_MAP,
+        resource_version=version,
+        namespace=world.namespace,
+        label_selector=selector,
+        timeout_seconds=seconds,
+    )
+    for event in events:
+        if not event.object["metadata"].get("name", "").startswith("kube-root"):
+            yield event
+
+
+def first(events: Iterator[WatchEvent], count: int) -> list[tuple[str, str]]:
+    """Return type and name of so many events that are no bookmarks."""
+    changes = (event for event in events if event.type != "BOOKMARK")
+    return [
+        (event.type, event.object["metadata"]["name"])
+        for event in itertools.islice(changes, count)
+    ]
+
+
+def test_a_watch_sees_what_happens_after_its_version_in_order(world: World) -> None:
+    world.config_map("before")
+    version = version_now(world)
+    world.config_map("one")
+    world.patch(CONFIG_MAP, "one", {"data": {"a": "1"}})
+    world.delete(CONFIG_MAP, "one")
+
+    seen = first(watch(world, version), 3)
+
+    assert seen == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
+
+
+def test_a_watch_without_version_begins_with_what_is_there(world: World) -> None:
+    world.config_map("one")
+    query = "?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Done"
+
+    reply = world.http("GET", world.path(CONFIG_MAP) + query)
+
+    lines = reply.body if isinstance(reply.body, str) else json.dumps(reply.body)
+    events = [json.loads(line) for line in lines.splitlines() if line]
+    assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
+        ("ADDED", "one")
+    ]
+
+
+def test_a_watch_resumed_after_an_event_misses_and_repeats_nothing(world: World) -> None:
+    version = version_now(world)
+    for name in ("a", "b", "c", "d"):
+        world.config_map(name)
+    events = watch(world, version)
+    seen = [next(events) for _ in range(2)]
+
+    rest = first(watch(world, seen[-1].object["metadata"]["resourceVersion"]), 2)
+
+    assert [event.object["metadata"]["name"] for event in seen] == ["a", "b"]
+    assert rest == [("ADDED", "c"), ("ADDED", "d")]
+
+
+def test_a_watch_sees_a_change_made_while_it_is_open(world: World) -> None:
+    events = watch(world, version_now(world))
+    world.config_map("one")
+    opened = first(events, 1)
+    world.patch(CONFIG_MAP, "one", {"data": {"a": "1"}})
+
+    assert opened == [("ADDED", "one")]
+    assert first(events, 1) == [("MODIFIED", "one")]
+
+
+def test_a_bookmark_brings_a_quiet_watch_forward(world: World) -> None:
+    version = version_now(world)
+    world.cluster.create(
+        CONFIG_MAP,
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"elsewhere-{world.namespace}", "namespace": "default"},
+        },
+    )
+
+    bookmarks = [event for event in watch(world, version, seconds=5) if event.type == "BOOKMARK"]
+
+    world.cluster.delete(CONFIG_MAP, f"elsewhere-{world.namespace}", namespace="default")
+    assert bookmarks
+    assert int(bookmarks[-1].object["metadata"]["resourceVersion"]) > int(version)
+
+
+def test_a_watch_ends_at_its_timeout(world: World) -> None:
+    assert first(watch(world, version_now(world), seconds=1), 1) == []
+
+
+def test_a_watch_from_a_version_that_is_compacted_away_is_gone(world: World) -> None:
+    with pytest.raises(ClusterGone):
+        first(watch(world, "1", seconds=3), 1)
+
+
+def test_a_watch_from_a_version_that_is_no_number_is_refused(world: World) -> None:
+    reply = world.http("GET", world.path(CONFIG_MAP) + "?watch=true&resourceVersion=nonsense")
+
+    assert (reply.status, reply.reason) == (400, "BadRequest")
+
+
+def test_an_object_that_enters_a_selector_is_added(world: World) -> None:
+    world.config_map("one")
+    version = version_now(world)
+    world.patch(CONFIG_MAP, "one", {"metadata": {"labels": {"app": "x"}}})
+
+    assert first(watch(world, version, selector="app=x"), 1) == [("ADDED", "one")]
+
+
+def test_an_object_that_leaves_a_selector_is_deleted(world: World) -> None:
+    labels = {"app": "x"}
+    world.create(CONFIG_MAP, {"metadata": {"name": "one", "labels": labels}})
+    version = version_now(world)
+    world.patch(CONFIG_MAP, "one", {"metadata": {"labels": None}})
+
+    assert first(watch(world, version, selector="app=x"), 1) == [("DELETED", "one")]
+
+
+def test_a_deletion_has_a_version_of_its_own(world: World) -> None:
+    made = world.config_map("one")
+    world.delete(CONFIG_MAP, "one")
+
+    event = next(watch(world, made["metadata"]["resourceVersion"]))
+
+    assert event.type == "DELETED"
+    deleted, created = event.object["metadata"], made["metadata"]
+    assert deleted["uid"] == created["uid"]
+    assert int(deleted["resourceVersion"]) > int(created["resourceVersion"])

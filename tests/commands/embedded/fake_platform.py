@@ -1,0 +1,36 @@
+"""Runs a supervisor over the parts that its first argument describes as JSON."""
+
+import json
+import sys
+from pathlib import Path
+
+from gpuplatform.embedded.children import ChildRecord, Command, stop_leftovers
+from gpuplatform.embedded.console import Console
+from gpuplatform.embedded.supervisor import Part, StopTimes, Supervisor
+
+
+def _part(name: str, fields: dict[str, object]) -> Part:
+    code = fields.pop("code", None)
+    file = fields.pop("ready_file", None)
+    return Part(
+        name,
+        None if code is None else Command(argv=(sys.executable, "-u", "-c", str(code))),
+        is_ready=None if file is None else Path(str(file)).exists,
+        **{**fields, "after": tuple(fields.get("after", ()))},  # type: ignore[arg-type,call-overload]
+    )
+
+
+def main() -> int:
+    """Print `READY` when all parts are ready, and `STOPPING` when stopping begins."""
+    description = json.loads(sys.argv[1])
+    record = ChildRecord(Path(description["record"]))
+    console = Console(tuple(description["parts"]))
+    console.plain(f"LEFTOVERS {','.join(stop_leftovers(record))}")
+    record.begin()
+    parts = [_part(name, fields) for name, fields in description["parts"].items()]
+    supervisor = Supervisor(parts, console, record, StopTimes(**description.get("times", {})))
+    return supervisor.run(lambda: console.plain("READY"), lambda: console.plain("STOPPING"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

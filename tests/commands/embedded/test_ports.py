@@ -1,0 +1,47 @@
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from gpuplatform.embedded.errors import StartError
+from gpuplatform.embedded.ports import LOOPBACK, choose_port, free_port, is_free
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind((LOOPBACK, 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def test_a_free_port_is_free() -> None:
+    assert is_free(free_port())
+
+
+def test_a_port_with_a_server_is_taken(taken: int) -> None:
+    assert not is_free(taken)
+
+
+def test_the_default_is_used_while_it_is_free() -> None:
+    default = free_port()
+
+    assert choose_port("", default).port == default
+
+
+def test_a_taken_default_is_replaced_and_that_is_said(taken: int) -> None:
+    chosen = choose_port("", taken)
+
+    assert is_free(chosen.port)
+    assert chosen.notice == f"Port {taken} is taken, so the platform listens on {chosen.port}."
+
+
+def test_a_taken_port_that_was_asked_for_is_named(taken: int) -> None:
+    with pytest.raises(StartError, match=f"Port {taken}, asked for by PORT, is taken"):
+        choose_port(str(taken), 8080)
+
+
+@pytest.mark.parametrize("asked", ["0", "65536", "-1", "http", "²", "8080 "])
+def test_what_is_no_port_is_named(asked: str) -> None:
+    with pytest.raises(StartError, match="is no port"):
+        choose_port(asked, 8080)

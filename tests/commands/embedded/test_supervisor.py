@@ -1,0 +1,226 @@
+"""The supervisor over tiny parts: order, one log, deaths, signals, kill -9."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuplatform.embedded.children import ChildRecord
+from gpuplatform.embedded.processes import read_process, send_signal, wait_until
+
+pytestmark = pytest.mark.processes
+
+PLATFORM = Path(__file__).parent / "fake_platform.py"
+ROOT = Path(__file__).parents[3]
+RUNS_ON = "import signal; print('up'); signal.pause()"
+DEAF = (
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up')\n"
+    "while True: signal.pause()"
+)
+WITH_CHILD = (
+    "import subprocess, sys, signal\n"
+    "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
+    "print('child', child.pid); signal.pause()"
+)
+
+
+class FakePlatform:
+    """A supervisor in a process of its own."""
+
+    def __init__(self, record: Path) -> None:
+        self.record = record
+        self.lines: list[str] = []
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self, parts: dict[str, dict[str, Any]], **description: Any) -> None:
+        text = json.dumps({"record": str(self.record), "parts": parts, **description})
+        self.process = subprocess.Popen(
+            [sys.executable, str(PLATFORM), text],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        )
+
+    def read_until(self, wanted: str) -> str:
+        """Read the log up to the line that contains this text."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+            if wanted in line:
+                return line
+        raise AssertionError(f"the log ends without {wanted!r}: {self.lines}")
+
+    def ask(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def end(self, timeout: float = 10) -> int:
+        """Wait for the end and return the exit code."""
+        assert self.process is not None
+        rest, _nothing = self.process.communicate(timeout=timeout)
+        self.lines += rest.splitlines()
+        return self.process.returncode
+
+    def children(self) -> list[int]:
+        return [int(entry["pid"]) for entry in ChildRecord(self.record).read()]
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[FakePlatform]:
+    platform = FakePlatform(tmp_path / "children.jsonl")
+    yield platform
+    if platform.process:
+        platform.process.kill()
+        platform.process.communicate()
+    for pid in platform.children():
+        send_signal(pid, signal.SIGKILL, to_group=True)
+
+
+def all_gone(pids: list[int]) -> bool:
+    return wait_until(lambda: not any(read_process(pid) for pid in pids), 5)
+
+
+def test_parts_start_after_what_they_need(platform: FakePlatform, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    server = f"import pathlib; pathlib.Path({str(ready)!r}).touch(); print('serving'); {RUNS_ON}"
+    platform.start(
+        {
+            "web": {"code": RUNS_ON, "after": ["migrate"]},
+            "migrate": {"code": "print('migrated')", "after": ["server"], "runs_once": True},
+            "server": {"code": server, "ready_file": str(ready), "is_server": True},
+        }
+    )
+
+    platform.read_until("READY")
+    platform.ask(signal.SIGTERM)
+    code = platform.end()
+
+    shown = [line for line in platform.lines if "|" in line and "up" not in line]
+    assert shown[:2] == ["server  | serving", "migrate | migrated"]
+    assert code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_everything_with_exit_code_0(
+    platform: FakePlatform, number: signal.Signals
+) -> None:
+    platform.start({"one": {"code": RUNS_ON}, "two": {"code": RUNS_ON, "is_server": True}})
+    platform.read_until("READY")
+    pids = platform.children()
+
+    platform.ask(number)
+    code = platform.end()
+
+    assert code == 0
+    assert len(pids) == 2
+    assert all_gone(pids)
+    assert "STOPPING" in platform.lines
+
+
+@pytest.mark.parametrize(
+    ("code", "expected", "sentence"),
+    [
+        pytest.param("raise SystemExit(7)", 7, "ended with exit code 7", id="a code of its own"),
+        pytest.param("pass", 1, "ended with exit code 0", id="an end that was not wanted"),
+        pytest.param(
+            "import os; os.kill(os.getpid(), 9)", 137, "was killed by SIGKILL", id="a signal"
+        ),
+    ],
+)
+def test_the_death_of_a_part_stops_everything_and_the_exit_code_says_why(
+    platform: FakePlatform, code: str, expected: int, sentence: str
+) -> None:
+    platform.start({"other": {"code": RUNS_ON}, "weak": {"code": code, "after": ["other"]}})
+
+    assert platform.end() == expected
+    assert f"run   | weak {sentence}, so everything stops." in platform.lines
+    assert all_gone(platform.children())
+
+
+def test_a_step_that_may_fail_stops_nothing(platform: FakePlatform) -> None:
+    step = {"code": "raise SystemExit(3)", "runs_once": True, "may_fail": True}
+    platform.start({"other": {"code": RUNS_ON}, "demo": step})
+
+    platform.read_until("READY")
+    platform.ask(signal.SIGTERM)
+
+    assert platform.end() == 0
+
+
+def test_a_part_that_is_not_ready_in_time_is_named(platform: FakePlatform, tmp_path: Path) -> None:
+    never = {"code": RUNS_ON, "ready_file": str(tmp_path / "never"), "start_seconds": 0.3}
+    platform.start({"slow": never})
+
+    assert platform.end() == 1
+    assert any("slow was not ready within" in line for line in platform.lines)
+
+
+def test_what_ignores_sigterm_is_killed(platform: FakePlatform) -> None:
+    times = {"others_seconds": 0.3, "servers_seconds": 0.3}
+    platform.start({"deaf": {"code": DEAF}}, times=times)
+    platform.read_until("deaf | up")
+    pids = platform.children()
+
+    platform.ask(signal.SIGTERM)
+
+    assert platform.end() == 0
+    assert any("deaf does not stop by itself" in line for line in platform.lines)
+    assert all_gone(pids)
+
+
+def test_a_second_signal_does_not_wait(platform: FakePlatform) -> None:
+    platform.start({"deaf": {"code": DEAF}}, times={"others_seconds": 60})
+    platform.read_until("deaf | up")
+
+    platform.ask(signal.SIGINT)
+    platform.read_until("STOPPING")
+    platform.ask(signal.SIGINT)
+
+    assert platform.end(timeout=10) == 0
+
+
+def test_children_that_a_part_leaves_behind_are_killed(platform: FakePlatform) -> None:
+    platform.start({"parent": {"code": WITH_CHILD}})
+    grandchild = int(platform.read_until("child").split()[-1])
+
+    platform.ask(signal.SIGTERM)
+
+    assert platform.end() == 0
+    assert all_gone([grandchild])
+
+
+def test_after_kill_9_of_the_runner_the_children_end(platform: FakePlatform) -> None:
+    platform.start({"one": {"code": RUNS_ON}, "two": {"code": RUNS_ON}})
+    platform.read_until("READY")
+    pids = platform.children()
+
+    platform.ask(signal.SIGKILL)
+    platform.end()
+
+    assert len(pids) == 2
+    assert all_gone(pids)
+
+
+def test_the_next_run_stops_what_a_killed_runner_left(platform: FakePlatform) -> None:
+    platform.start({"deaf": {"code": DEAF}})
+    platform.read_until("deaf | up")
+    left = platform.children()
+    platform.ask(signal.SIGKILL)
+    platform.end()
+    assert read_process(left[0]) is not None
+
+    platform.start({"other": {"code": RUNS_ON}})
+    said = platform.read_until("LEFTOVERS")
+    platform.read_until("READY")
+    platform.ask(signal.SIGTERM)
+    platform.end()
+
+    assert said.strip() == "LEFTOVERS deaf"
+    assert all_gone(left)

@@ -1,0 +1,56 @@
+"""The repository's own files, for the tests that look at the source."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CODE = ("gpuplatform", "inventory", "units", "serverless", "tests")
+OTHER = ("templates", "deploy", "docs", "requirements", ".ci")
+TOP_LEVEL_SUFFIXES = {".md", ".toml", ".yaml", ".py", ".in", ".txt", ".sh", ""}
+SKIPPED = {"__pycache__", "migrations", "node_modules"}
+
+
+def python_files() -> Iterator[Path]:
+    """Yield every Python file that a person writes."""
+    yield ROOT / "manage.py"
+    for folder in CODE:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if not SKIPPED & set(path.parts):
+                yield path
+
+
+def text_files() -> Iterator[Path]:
+    """Yield every text file of the repository."""
+    for path in sorted(ROOT.iterdir()):
+        if path.is_file() and path.suffix in TOP_LEVEL_SUFFIXES:
+            yield path
+    for folder in (*CODE, *OTHER):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and not SKIPPED & set(path.parts):
+                yield path
+
+
+def name_of(path: Path) -> str:
+    """Return the path below the root, as a test's id."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def is_test(path: Path) -> bool:
+    """Say whether the file belongs to the tests."""
+    return path.relative_to(ROOT).parts[0] == "tests"
+
+
+def parse(path: Path) -> ast.Module:
+    """Return the syntax tree."""
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
+    """Return the length of a function or class without its docstring and decorators."""
+    length = (node.end_lineno or node.lineno) - node.lineno + 1
+    first = node.body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    if is_docstring:
+        length -= (first.end_lineno or first.lineno) - first.lineno + 1
+    return length

@@ -1,0 +1,98 @@
+"""compose.yaml against the compose specification's schema and the rules this project has for it.
+
+The schema beside this file is the one of compose-spec (Apache-2.0), as check-jsonschema 0.39.0
+ships it.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = Path(__file__).parent / "compose" / "compose-spec.json"
+SERVERS = {"postgres", "valkey", "nats"}
+PROCESSES = {"web", "operations", "reconcile", "periodic", "beat", "controller"}
+ADDRESS_WITH_PASSWORD = re.compile(r"://[^:@/\s]*:(?P<password>[^@\s]+)@")
+
+
+def _compose() -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    return document
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    return _compose()
+
+
+def test_compose_follows_the_schema(compose: dict[str, Any]) -> None:
+    schema = json.loads(SCHEMA.read_text())
+
+    validator = jsonschema.validators.validator_for(schema)(schema)
+
+    assert [error.message for error in validator.iter_errors(compose)] == []
+
+
+def test_every_process_and_server_is_there(compose: dict[str, Any]) -> None:
+    assert set(compose["services"]) == SERVERS | PROCESSES | {"migrate"}
+
+
+@pytest.mark.parametrize("name", sorted(SERVERS | PROCESSES))
+def test_every_lasting_service_has_a_health_check(compose: dict[str, Any], name: str) -> None:
+    assert {"test", "interval", "timeout", "retries"} <= set(
+        compose["services"][name]["healthcheck"]
+    )
+
+
+def test_every_process_waits_for_the_preparation(compose: dict[str, Any]) -> None:
+    for name in PROCESSES:
+        waits_for = compose["services"][name]["depends_on"]
+        assert waits_for["migrate"]["condition"] == "service_completed_successfully", name
+        assert waits_for["valkey"]["condition"] == "service_healthy", name
+
+
+def test_what_is_waited_for_exists(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert set(service.get("depends_on", {})) <= set(compose["services"]), name
+
+
+def test_passwords_come_from_the_environment_and_have_no_default(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        for variable, value in service.get("environment", {}).items():
+            if "PASSWORD" in variable or "SECRET" in variable:
+                assert value.startswith("${"), (name, variable)
+                assert ":?" in value, (name, variable)
+            for found in ADDRESS_WITH_PASSWORD.finditer(value):
+                assert found["password"].startswith("${"), (name, variable)
+
+
+def test_our_processes_share_one_image_without_rights(compose: dict[str, Any]) -> None:
+    services = [compose["services"][name] for name in PROCESSES | {"migrate"}]
+
+    assert {service["image"] for service in services} == {
+        "${GPUPLATFORM_IMAGE:-gpu-platform:latest}"
+    }
+    assert all(service["read_only"] and service["cap_drop"] == ["ALL"] for service in services)
+
+
+def test_only_loopback_is_published(compose: dict[str, Any]) -> None:
+    for service in compose["services"].values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+
+
+def test_the_image_runs_as_a_number_that_is_not_root() -> None:
+    users = re.findall(r"^USER (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+
+    assert users == ["10001:10001"]
+
+
+def test_the_image_is_built_from_what_the_repository_has() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    kept = [line.removeprefix("!") for line in ignored if line.startswith("!")]
+
+    assert [path for path in kept if not (ROOT / path).exists()] == []

@@ -1,0 +1,106 @@
+"""An image passes here exactly when the kubelet can read it and no reading of it is a surprise."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuplatform.formats.image import image_reference
+
+HEX = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "busybox",
+        "busybox:latest",
+        "busybox:1.36",
+        "library/busybox",
+        "docker.io/library/busybox",
+        "registry:5000",
+        "registry:5000/img",
+        "Registry.Example.COM:5000/t/i:v1",
+        "localhost/img",
+        "[::1]:5000/img",
+        "10.0.0.1:5000/a/b/c",
+        f"busybox@sha256:{HEX}",
+        f"busybox:1.0@sha256:{HEX}",
+        f"busybox@sha512:{HEX}{HEX}",
+        "img:" + "t" * 128,
+        "img:_Tag.1-2",
+        "a__b/c-d/e.f--g",
+        "0/1:2",
+        "registry.example.com/team/trainer:1.4",
+    ],
+)
+def test_what_the_kubelet_reads_passes_unchanged(text: str) -> None:
+    assert image_reference(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        " busybox",
+        "busybox ",
+        "busybox\n",
+        "busy box",
+        "busybox:",
+        "BusyBox",
+        "docker.io/Library/busybox",
+        "registry/GaRaLi/x",
+        "GaRaLi/x",
+        "https://example.com/img",
+        "http:/x",
+        "img:" + "t" * 129,
+        "img:v1+build",
+        "img:-a",
+        "img:.a",
+        HEX,
+        f"busybox@sha256:{HEX[:-1]}",
+        f"busybox@sha256:{HEX.upper()}",
+        f"busybox@sha256:{HEX}0",
+        f"busybox@md5:{HEX[:32]}",
+        "busybox@",
+        "@sha256:" + HEX,
+        "busybox@latest",
+        "a//b",
+        "/a",
+        "a/",
+        "a/b/",
+        "-a",
+        "a-",
+        "a..b",
+        "a___b",
+        "a_.b",
+        "ä",
+        "img:ä",
+        "a:b:c",
+        "a/b:c/d",
+        "registry:port/img",
+        "registry:99999/img",
+        "reg.io:0/img",
+        "reg-.io/img",
+        "[::1/img",
+        "a\x00",
+        "$(IMG)",
+        "img;rm",
+        "a" * 256,
+        "a/" * 200 + "a",
+        "x" * 2000,
+    ],
+)
+def test_what_it_cannot_read_or_no_registry_serves_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an image reference: "):
+        image_reference(text)
+
+
+@given(st.text(max_size=80) | st.from_regex(r"[a-zA-Z0-9._:/@\[\]-]{1,80}"))
+def test_any_text_passes_unchanged_or_gets_a_short_sentence(text: str) -> None:
+    try:
+        outcome = image_reference(text)
+    except ValueError as error:
+        outcome = str(error)
+
+    assert outcome == text or (len(outcome) < 250 and outcome.isprintable())

@@ -1,0 +1,132 @@
+"""Names pass exactly when every supported cluster takes them; made names never collide."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuplatform.formats import names
+
+Check = Callable[[str], str]
+
+LABEL_63 = "a" * 63
+HOSTILE = [
+    "",
+    " ",
+    "a b",
+    "a\n",
+    "\na",
+    "a\x00",
+    "ü",
+    "a\u0301",
+    "\uff41",
+    "\u0663",
+    "a/b",
+    "a%00",
+    "..",
+    "\ud800",
+]
+
+CASES: list[tuple[Check, list[str], list[str]]] = [
+    (
+        names.dns_label,
+        ["a", "0", "a-b", "a--b", "1abc", LABEL_63],
+        [*HOSTILE, "A", "aB", "-a", "a-", "a.b", "a_b", LABEL_63 + "a"],
+    ),
+    (names.dns_1035_label, ["a", "a1", "a-b"], [*HOSTILE, "1a", "0", "-a", "a-", "A"]),
+    (
+        names.dns_subdomain,
+        ["a", "a.b", "1.2", "a-b.c", ".".join([LABEL_63] * 3)],
+        [*HOSTILE, "a..b", ".a", "a.", "a-.b", "A.b", "a." * 126 + "aa"],
+    ),
+    (
+        names.label_value,
+        ["a", "A", "g1.1", "a_b", "a-b", "0", LABEL_63],
+        [*HOSTILE, "-a", "a-", ".a", "a.", "_a", LABEL_63 + "a"],
+    ),
+    (names.spec_name, ["g1.1", "a100-80GB", "0"], [*HOSTILE, "H100", "_a", "a.", LABEL_63 + "a"]),
+    (
+        names.port_name,
+        ["http", "abcdefghijklmno", "h", "1a", "a1", "http-web"],
+        [
+            *HOSTILE,
+            "http-web-service",
+            "HTTP",
+            "8080",
+            "a--b",
+            "-a",
+            "a-",
+            "http_1",
+            "http.1",
+            "ssh\n",
+            "1-2",
+        ],
+    ),
+    (
+        names.env_name,
+        ["A-B", "A.B", "ABC", "a", "_A", "-A", ".a", "A" * 300, "PATH"],
+        [*HOSTILE, "1ABC", "A=B", "=", ".", "..A", "ÄB", "A\t", "A" * 1025],
+    ),
+    (
+        names.operation_id,
+        ["op-1", "A:b.c_d-e", "0", "x" * 128],
+        [*HOSTILE, "x" * 129, "a#b", "a,b", "a+b"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("check", "good", "bad"), CASES, ids=[c[0].__name__ for c in CASES])
+def test_table_of_names(check: Check, good: list[str], bad: list[str]) -> None:
+    for text in good:
+        assert check(text) == text
+    for text in bad:
+        with pytest.raises(ValueError, match=r"\.$"):
+            check(text)
+
+
+@pytest.mark.parametrize("length", [1, 30, 40, 52, 53, 57, 58])
+def test_own_names_leave_room_for_a_prefix(length: int) -> None:
+    assert names.dns_label("a" * length, max_length=names.OWN_NAME_MAX)
+    assert names.dns_label("pool-" + "a" * length)
+
+
+@pytest.mark.parametrize("length", [59, 62, 63, 64, 253, 254])
+def test_longer_own_names_are_refused(length: int) -> None:
+    with pytest.raises(ValueError, match="at most 58"):
+        names.dns_label("a" * length, max_length=names.OWN_NAME_MAX)
+
+
+readable = st.text(max_size=80)
+identity = st.text(max_size=140)
+
+
+@given(readable, identity, identity)
+def test_a_generated_name_is_a_label_within_budget(text: str, tenant: str, operation: str) -> None:
+    name = names.generated_name("pool", text, tenant=tenant, operation_id=operation)
+
+    assert names.dns_label(name, max_length=names.OWN_NAME_MAX) == name
+    assert name == names.generated_name("pool", text, tenant=tenant, operation_id=operation)
+
+
+@given(identity, identity, identity, identity)
+def test_generated_names_differ_when_who_or_what_differs(a: str, b: str, c: str, d: str) -> None:
+    one = names.generated_name("pool", "g1.1", tenant=a, operation_id=b)
+    other = names.generated_name("pool", "g1.1", tenant=c, operation_id=d)
+
+    assert (one == other) == ((a, b) == (c, d))
+
+
+def test_names_that_agree_in_sixty_characters_do_not_run_together() -> None:
+    long = "a" * 60
+
+    pair = {names.generated_name("pool", long, tenant="t", operation_id=long + x) for x in "bc"}
+
+    assert len(pair) == 2
+
+
+def test_the_readable_part_stays_when_it_fits() -> None:
+    name = names.generated_name("pool", "G1.1_x", tenant="default", operation_id="op-1")
+
+    assert name.startswith("pool-g1-1-x-")
+    assert len(name.rsplit("-", 1)[1]) == 16

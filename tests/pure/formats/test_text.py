@@ -1,0 +1,52 @@
+"""Text that passes arrives in the container as it was sent."""
+
+import pytest
+
+from gpuplatform.formats.text import container_text, no_surrogates, quoted
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "tab\tline\nreturn\r", "ü 你好 🚀", "\u00a0", '$(HOME) "x"']
+)
+def test_ordinary_text_passes(text: str) -> None:
+    assert container_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "char",
+    [
+        "\x00",
+        "\x01",
+        "\x0b",
+        "\x1b",
+        "\x7f",
+        "\x80",
+        "\x85",
+        "\x9f",
+        "\u2028",
+        "\u2029",
+        "\ufffe",
+        "\uffff",
+        "\ud800",
+    ],
+)
+def test_what_is_lost_on_the_way_is_refused_by_its_number(char: str) -> None:
+    with pytest.raises(ValueError, match=f"U\\+{ord(char):04X}"):
+        container_text(f"a{char}b")
+
+
+def test_the_limit_counts_bytes() -> None:
+    assert container_text("x" * 32768)
+    with pytest.raises(ValueError, match="longer than 32768 bytes"):
+        container_text("ü" * 16385)
+
+
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    with pytest.raises(ValueError, match=r"U\+DC00"):
+        no_surrogates("a\udc00")
+
+
+@pytest.mark.parametrize("text", ["\x1b[31m", "\ud800", "x" * 1000, "a\nb", "\u202e"])
+def test_a_quoted_value_is_short_and_printable(text: str) -> None:
+    assert quoted(text).isprintable()
+    assert len(quoted(text)) < 300

@@ -1,0 +1,91 @@
+import json
+import re
+import string
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuplatform.kube.encoding import apply_bytes, json_bytes
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | TEXT,
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(TEXT.filter(lambda key: len(key) < 100), inner)
+    ),
+)
+
+RAW_TAKEN = re.compile("[\x20-\x7e\U00010000-\U0010ffff]*")
+"""What the server's YAML parser takes raw and unchanged inside double quotes, on one line."""
+ESCAPED_SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]")
+
+
+@settings(max_examples=40)
+@given(VALUES)
+def test_apply_body_is_json_of_the_same_value(value: object) -> None:
+    assert json.loads(apply_bytes(value)) == value
+
+
+@settings(max_examples=40)
+@given(VALUES)
+def test_apply_body_has_only_what_the_yaml_parser_takes(value: object) -> None:
+    text = apply_bytes(value).decode("utf-8")
+
+    assert RAW_TAKEN.fullmatch(text)
+    assert not ESCAPED_SURROGATE.search(text)
+
+
+@settings(max_examples=40)
+@given(VALUES)
+def test_apply_body_is_yaml_of_the_same_value(value: object) -> None:
+    assert yaml.safe_load(apply_bytes(value)) == value
+
+
+def test_every_character_there_is_survives_a_yaml_parser() -> None:
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+
+    assert yaml.load(apply_bytes(every), yaml.CSafeLoader) == every
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "<<",
+        "~",
+        "null",
+        "yes",
+        "1e3",
+        "0x1f",
+        "- a",
+        "# c",
+        "a: b",
+        "2026-01-01",
+        "  x  ",
+        "&a *b",
+    ],
+)
+def test_text_that_yaml_would_read_otherwise_stays_text(value: str) -> None:
+    assert yaml.safe_load(apply_bytes({"v": value})) == {"v": value}
+
+
+def test_lone_surrogate_is_left_for_the_server_to_refuse() -> None:
+    assert apply_bytes("\ud83d") == b'"\\ud83d"'
+
+
+@pytest.mark.parametrize("encode", [apply_bytes, json_bytes])
+def test_number_that_json_does_not_know_is_refused(encode: object) -> None:
+    assert callable(encode)
+
+    with pytest.raises(ValueError, match="JSON compliant"):
+        encode({"v": float("nan")})
+
+
+@settings(max_examples=40)
+@given(VALUES)
+def test_other_bodies_are_plain_ascii_json(value: object) -> None:
+    body = json_bytes(value)
+
+    assert json.loads(body) == value
+    assert set(body.decode("ascii")) <= set(string.printable)
