@@ -1,6 +1,7 @@
 """The platform's own app: management commands and start-up checks."""
 
 from django.apps import AppConfig
+from typing_extensions import override
 
 
 class PlatformConfig(AppConfig):
@@ -10,6 +11,7 @@ class PlatformConfig(AppConfig):
     label = "platform"
     verbose_name = "Platform"
 
+    @override
     def ready(self) -> None:
         """Make the Celery application known to processes that only send messages."""
         import gpuplatform.celery  # noqa: F401

@@ -4,25 +4,30 @@ Besides the schedules it sends, every few seconds, a no-op to each queue; the wo
 shows its own sign of life. Two beats do no harm.
 """
 
+import logging
 import time
 from typing import Any
 
 from django.db import Error as DatabaseFault
 from django_celery_beat.schedulers import DatabaseScheduler
+from typing_extensions import override
 
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation.heartbeats import Part, show_life
 
+logger = logging.getLogger(__name__)
+
 LIFE_SECONDS = 10.0
 
 
-class HeartbeatScheduler(DatabaseScheduler):
+class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
     """Sends what is due and shows that it does."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._next_life = 0.0
 
+    @override
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Run what is due; return the seconds until the next look."""
         if time.monotonic() >= self._next_life:
@@ -36,4 +41,4 @@ class HeartbeatScheduler(DatabaseScheduler):
         try:
             show_life(Part.BEAT)
         except DatabaseFault as error:
-            self.logger.warning("beat cannot show its life: %s", error)  # type: ignore[attr-defined]
+            logger.warning("beat cannot show its life: %s", error)

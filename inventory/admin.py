@@ -106,7 +106,7 @@ class StockPoolAdmin(ReadOnlyAdmin):
         """Return how many of the wanted pods run."""
         return f"{row.available_replicas}/{row.desired_replicas}"
 
-    @admin.display(description="Why")
+    @admin.display(description="Why", empty_value="")
     def why_column(self, row: StockPool) -> SafeString:
         """Return reason and message on one line; nothing for a pool that is well."""
         return why(row.reason, row.message) if row.phase != PoolPhase.READY else SafeString("")

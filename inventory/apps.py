@@ -1,6 +1,7 @@
 """Inventory: stock pools."""
 
 from django.apps import AppConfig
+from typing_extensions import override
 
 
 class InventoryConfig(AppConfig):
@@ -9,6 +10,7 @@ class InventoryConfig(AppConfig):
     name = "inventory"
     verbose_name = "Inventory"
 
+    @override
     def ready(self) -> None:
         """Make the kinds of operation of this app known."""
         from inventory.operations import register_operations

@@ -126,7 +126,7 @@ def _read(cluster: Cluster, operation: Operation) -> Manifest | None:
 
 def _uid(operation: Operation) -> str:
     """Return the UID that the create recorded; operations on one object run in order."""
-    rows = StockPool.objects.filter(pk=operation.object_row)
+    rows = StockPool.objects.filter(pk=operation.object_row or 0)
     return rows.values_list("uid", flat=True).first() or ""
 
 
@@ -149,6 +149,6 @@ def _replacing(present: Manifest, wanted: Manifest) -> Manifest:
     patch: Manifest = {key: None for key in present if key not in wanted}
     for key, value in wanted.items():
         before = present.get(key)
-        is_nested = isinstance(value, dict) and isinstance(before, dict)
-        patch[key] = _replacing(before, value) if is_nested else value
+        is_object = isinstance(value, dict) and isinstance(before, dict)
+        patch[key] = _replacing(before or {}, value) if is_object else value
     return patch

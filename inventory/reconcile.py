@@ -10,7 +10,7 @@ from gpuplatform.errors import ClusterForbidden, ClusterRejected
 from gpuplatform.kube.client import Cluster, Listing
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
 from gpuplatform.operations.selectors import is_leftover, operation_of
-from gpuplatform.reconciliation.actions import status_differs
+from gpuplatform.reconciliation.comparison import status_differs
 from gpuplatform.reconciliation.driver import Reconciler, status_fields
 from gpuplatform.reconciliation.ownership import POOL_LABEL
 from gpuplatform.reconciliation.plan import Absent, Observation, Plan, Present, Unknown

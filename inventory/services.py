@@ -143,31 +143,35 @@ def pool_request_deletion(
 
 def pool_created(operation: Operation, resource: Manifest) -> None:
     """Give the row its resource, in the transaction in which the operation succeeds."""
-    pool_recorded(StockPool.objects.filter(pk=operation.object_row, uid=""), resource)
-    _reconcile_soon(StockPool.objects.filter(pk=operation.object_row))
+    pool_recorded(_row_of(operation).filter(uid=""), resource)
+    _reconcile_soon(_row_of(operation))
 
 
 def pool_refused(operation: Operation, in_the_way: Manifest | None) -> None:
     """Close the row of a pool that was never made; show what stands in its place."""
-    pool_gone(StockPool.objects.filter(pk=operation.object_row, uid=""), in_the_way)
+    pool_gone(_row_of(operation).filter(uid=""), in_the_way)
 
 
 def pool_changed(operation: Operation, resource: Manifest) -> None:
     """Copy the changed resource and let it be reconciled."""
-    rows = StockPool.objects.filter(pk=operation.object_row)
+    rows = _row_of(operation)
     pool_recorded(rows, resource)
     _reconcile_soon(rows)
 
 
 def pool_deletion_sent(operation: Operation) -> None:
     """Let the reconciler see that the resource is gone."""
-    _reconcile_soon(StockPool.objects.filter(pk=operation.object_row))
+    _reconcile_soon(_row_of(operation))
 
 
 def pools_prune() -> int:
     """Forget pools that are gone for longer than operations are kept; return how many."""
     old = StockPool.objects.filter(deleted_at__lt=Now() - timedelta(days=RETENTION_DAYS))
     return old.delete()[0]
+
+
+def _row_of(operation: Operation) -> QuerySet[StockPool]:
+    return StockPool.objects.filter(pk=operation.object_row or 0)
 
 
 def _reconcile_soon(rows: QuerySet[StockPool]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-COUNT_CAP = 1_000
+COUNT_CAP = 5_000
 """Up to here a phase is counted."""
 
 
@@ -20,5 +20,5 @@ def phase_counts(rows: QuerySet[Any], phases: Iterable[str]) -> Counter[str]:
 
 
 def capped(count: int) -> str:
-    """Return the count for a reader: `1000+` if it was cut."""
+    """Return the count for a reader: `5000+` if it was cut."""
     return f"{COUNT_CAP}+" if count >= COUNT_CAP else str(count)

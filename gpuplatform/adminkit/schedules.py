@@ -6,7 +6,7 @@ that the platform does not use. Changes reach beat by the library's own notes of
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -55,6 +55,25 @@ class ScheduleForm(ModelForm):
             "queue",
             "expire_seconds",
         )
+        labels: ClassVar[dict[str, str]] = {
+            "interval": "Interval",
+            "crontab": "Crontab",
+            "start_time": "Not before",
+            "one_off": "Only once",
+            "queue": "Queue",
+            "expire_seconds": "Expires after seconds",
+        }
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "What people call it.",
+            "enabled": "Whether it is sent at all.",
+            "description": "What it is for.",
+            "interval": "Choose either an interval or a crontab.",
+            "crontab": "Choose either an interval or a crontab.",
+            "start_time": "Nothing is sent before this time; empty: at once.",
+            "one_off": "It is disabled when it was sent.",
+            "queue": "Empty: the queue of periodic work.",
+            "expire_seconds": "A worker that gets it later than this throws it away.",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -88,7 +107,7 @@ class ScheduleAdmin(ModelAdmin):
     """What runs when."""
 
     form = ScheduleForm
-    list_display = ("state", "name", "task", "schedule_text", "last_run", "total_run_count")
+    list_display = ("state", "name", "task", "schedule_text", "last_run", "runs")
     list_display_links = ("name",)
     list_filter = ("enabled",)
     search_fields = ("name", "task")
@@ -100,9 +119,9 @@ class ScheduleAdmin(ModelAdmin):
         (None, {"fields": ("name", "task", "enabled", "description")}),
         ("Schedule", {"fields": ("interval", "crontab", "start_time", "one_off")}),
         ("Message", {"fields": ("args", "kwargs", "queue", "expire_seconds")}),
-        ("What happened", {"fields": ("last_run", "total_run_count")}),
+        ("What happened", {"fields": ("last_run", "runs")}),
     )
-    readonly_fields = ("last_run", "total_run_count")
+    readonly_fields = ("last_run", "runs")
 
     @admin.display(description="Enabled")
     def state(self, row: PeriodicTask) -> SafeString:
@@ -120,6 +139,11 @@ class ScheduleAdmin(ModelAdmin):
     def last_run(self, row: PeriodicTask) -> SafeString:
         """Return when beat sent it last."""
         return age_html(row.last_run_at)
+
+    @admin.display(description="Runs")
+    def runs(self, row: PeriodicTask) -> int:
+        """Return how often beat sent it."""
+        return int(row.total_run_count)
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[PeriodicTask]:

@@ -41,6 +41,8 @@ def words(reason: str) -> str:
 
 def why(reason: str, message: str) -> SafeString:
     """Return reason and message as one line of a list, with more of the message as its title."""
+    if not reason and not message:
+        return SafeString("")
     parts = [visible(reason), shortened(message)]
     return format_html(
         '<span class="why" title="{}"><bdi>{}</bdi></span>',

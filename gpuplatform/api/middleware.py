@@ -27,11 +27,18 @@ class RequestMiddleware:
         """Answer one request."""
         request_id = sound_or_new(request.headers.get(REQUEST_ID_HEADER, ""))
         with answering(request_id):
-            response = self._get_response(request)
-            if request.path_info.startswith(API_PREFIX) and _is_djangos_error(response):
-                response = _replaced(response)
+            response = self._answer(request)
         response.headers[REQUEST_ID_HEADER] = request_id
         return response
+
+    def _answer(self, request: HttpRequest) -> HttpResponseBase:
+        if not request.path_info.startswith(API_PREFIX):
+            return self._get_response(request)
+        if "\x00" in request.path_info:
+            # No name of ours has a NUL in it, and PostgreSQL takes none in a comparison.
+            return _json(error_for_status(404))
+        response = self._get_response(request)
+        return _replaced(response) if _is_djangos_error(response) else response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer for a view that is not DRF's; elsewhere Django's own page serves."""

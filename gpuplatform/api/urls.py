@@ -1,8 +1,18 @@
-"""The documentation's own addresses: Swagger UI and the OpenAPI document. No page asks outside."""
+"""The documentation's own addresses (no page asks outside), and the end of the API's: a JSON 404.
 
-from django.urls import path
+Included after every app's routes.
+"""
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path, re_path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+
+
+def nothing_here(_request: HttpRequest) -> HttpResponse:
+    """Answer what no route takes here, so that Django's page for people is not even rendered."""
+    raise Http404
+
 
 urlpatterns = [
     path("api/v1/schema", SpectacularJSONAPIView.as_view(), name="schema"),
@@ -13,4 +23,5 @@ urlpatterns = [
         name="swagger",
     ),
     path("swagger/", RedirectView.as_view(pattern_name="swagger")),
+    re_path("^api/", nothing_here),
 ]

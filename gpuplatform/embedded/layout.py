@@ -156,14 +156,13 @@ class Layout:
             self._python("manage.py", "prepare_database"),
             after=("postgres",) if self.postgres else (),
             runs_once=True,
-            start_seconds=120,
         )
         if self.options.kube_mode == "off":
             return [database]
         install = Part(
             "install",
             self._python("manage.py", "install_cluster"),
-            after=("database", "cluster") if self.has_simulator else ("database",),
+            after=("cluster",) if self.has_simulator else (),
             runs_once=True,
         )
         return [database, install]
@@ -213,7 +212,7 @@ class Layout:
         must_be_ready = self.options.kube_mode != "off"
         everything = tuple(part.name for part in self._processes())
         probe = health_answers(self.port, must_be_ready=must_be_ready)
-        parts = [Part("health", after=everything, is_ready=probe, start_seconds=90)]
+        parts = [Part("health", after=everything, is_ready=probe)]
         if self.options.wants_demo and not self.options.data.demo_sent.exists():
             url = f"http://{LOOPBACK}:{self.port}"
             marker = str(self.options.data.demo_sent)

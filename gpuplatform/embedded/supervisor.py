@@ -41,7 +41,8 @@ class Part:
     """A `runs_once` part whose failure is only said."""
     is_server: bool = False
     """Stopped last, since the others need it to stop cleanly."""
-    start_seconds: float = 60.0
+    start_seconds: float = 180.0
+    """Generous, for a machine that is busy: what is broken ends by itself much earlier."""
 
 
 class State(Enum):

@@ -1,1 +1,1 @@
-"""State machines of the platform: tables of phases, one guarded transition, Kubernetes conditions."""
+"""State machines: tables of phases, one guarded transition, Kubernetes conditions."""

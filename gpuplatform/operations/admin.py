@@ -104,7 +104,7 @@ class OperationAdmin(ReadOnlyAdmin):
         name = f"{row.object_namespace}/{row.object_name}"
         return format_html('<a href="{}">{}</a>', url, name) if url else name
 
-    @admin.display(description="Why")
+    @admin.display(description="Why", empty_value="")
     def why_column(self, row: Operation) -> SafeString:
         """Return why it waits or failed, on one line."""
         return why(row.error_code or row.reason, row.error_message or row.message)

@@ -5,6 +5,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from typing_extensions import override
 
 from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
 from gpuplatform.reconciliation.models import LeasedRow
@@ -88,5 +89,6 @@ class Operation(LeasedRow):
             models.Index(fields=["kind", "-id"], name="operation_kind"),
         ]
 
+    @override
     def __str__(self) -> str:
         return self.operation_id

@@ -159,7 +159,7 @@ def _insert(request: Request) -> int | None:
 
     One arbitrated insert: of two at the same moment the second waits for the first one's end.
     """
-    columns = {
+    columns: dict[str, int | str | bool] = {
         "tenant_id": request.tenant.pk,
         "operation_id": request.operation_id,
         "kind": request.kind,

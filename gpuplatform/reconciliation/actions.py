@@ -1,11 +1,7 @@
-"""Carrying out a plan's actions, and comparing before writing."""
-
-from typing import Any
+"""Carrying out a plan's actions."""
 
 from gpuplatform.kube.client import Cluster
-from gpuplatform.reconciliation.plan import Action, Apply, Delete, Manifest, Patch
-
-VOLATILE_STATUS_FIELDS = frozenset({"lastSyncTime"})
+from gpuplatform.reconciliation.plan import Action, Apply, Delete, Patch
 
 
 def carry_out(cluster: Cluster, action: Action) -> None:
@@ -21,34 +17,3 @@ def carry_out(cluster: Cluster, action: Action) -> None:
             cluster.merge_patch(kind, name, patch, namespace=namespace)
         case Delete(kind, namespace, name, uid):
             cluster.delete(kind, name, namespace=namespace, uid=uid)
-
-
-def contains(live: Any, wanted: Any) -> bool:
-    """Say whether `live` has everything that `wanted` says.
-
-    Objects may have more keys; lists must be equal in length and element by element, except that
-    lists of named objects are matched by name and may hold more.
-    """
-    if isinstance(wanted, dict):
-        return isinstance(live, dict) and all(
-            key in live and contains(live[key], value) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return isinstance(live, list) and _contains_items(live, wanted)
-    return bool(live == wanted)
-
-
-def _contains_items(live: list[Any], wanted: list[Any]) -> bool:
-    if wanted and all(isinstance(item, dict) and "name" in item for item in wanted):
-        by_name = {item.get("name"): item for item in live if isinstance(item, dict)}
-        return all(contains(by_name.get(item["name"]), item) for item in wanted)
-    return len(live) == len(wanted) and all(map(contains, live, wanted))
-
-
-def status_differs(live: Manifest, wanted: Manifest) -> bool:
-    """Say whether `wanted` says anything that `live` does not, times aside."""
-    return any(
-        live.get(key) != value
-        for key, value in wanted.items()
-        if key not in VOLATILE_STATUS_FIELDS
-    )

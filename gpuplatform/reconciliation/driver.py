@@ -22,8 +22,9 @@ from gpuplatform.kube.kinds import ResourceKind
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.conditions import merge_conditions
 from gpuplatform.reconciliation import epoch, gate
-from gpuplatform.reconciliation.actions import carry_out, status_differs
+from gpuplatform.reconciliation.actions import carry_out
 from gpuplatform.reconciliation.backoff import backoff_seconds
+from gpuplatform.reconciliation.comparison import status_differs
 from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
 from gpuplatform.reconciliation.models import MirrorRow
 from gpuplatform.reconciliation.plan import Manifest, Plan, Status
@@ -51,7 +52,7 @@ class Reconciler(Generic[RowT, ObservedT]):
     record: Callable[[QuerySet[RowT], Manifest], None]
     """Copy the resource into the guarded row."""
     close: Callable[[QuerySet[RowT], Manifest | None], None]
-    """Close the guarded row of a resource that is gone; given is what has its name, if anything."""
+    """Close the guarded row of a resource that is gone; given is what has its name now."""
 
 
 def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:

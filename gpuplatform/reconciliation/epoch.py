@@ -33,7 +33,7 @@ class _Compared:
 
 
 def matches() -> bool:
-    """Say whether this process may write: compared once a process, and by the controller always."""
+    """Say whether this process may write: compared once a process, by the controller always."""
     if ClusterState.objects.exclude(recovery_reason="").exists():
         return False
     if _Compared.pid == os.getpid():

@@ -1,7 +1,7 @@
 """One gate before a cluster that is down, so that it is noticed once and not once a row.
 
-The first worker that gets no answer closes it for a while, for every process; when the time is over
-one sweep asks the cluster, and opens it.
+The first worker that gets no answer closes it for a while, for every process; when the time is
+over one sweep asks the cluster, and opens it.
 """
 
 import logging

@@ -1,20 +1,21 @@
 """Rows that mirror custom resources, and what the processes know of cluster and each other.
 
-Lease and due columns are written by `leases` and `due` only; everything else of a mirror row by its
-app's `services.py` and `mirror.py`.
+Lease and due columns are written by `leases` only; everything else of a mirror row by its app's
+`services.py` and `mirror.py`.
 """
 
 from typing import ClassVar
 
 from django.db import models
 from django.db.models.functions import Now
+from typing_extensions import override
 
 
 class LeasedRow(models.Model):
     """A row that one worker at a time works on, and that is worked on when it is due.
 
-    A mark set during a run is not lost: it raises `due_seq`, and the run's end clears `due_at` only
-    if `due_seq` is still the one that the run began with.
+    A mark set during a run is not lost: it raises `due_seq`, and the run's end clears `due_at`
+    only if `due_seq` is still the one that the run began with.
     """
 
     due_at = models.DateTimeField(
@@ -74,6 +75,7 @@ class MirrorRow(LeasedRow):
     class Meta:
         abstract = True
 
+    @override
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
@@ -110,6 +112,7 @@ class ClusterState(models.Model):
             models.CheckConstraint(condition=models.Q(id=1), name="cluster_state_is_one_row"),
         ]
 
+    @override
     def __str__(self) -> str:
         return "cluster"
 
@@ -126,5 +129,6 @@ class ProcessHeartbeat(models.Model):
     class Meta:
         ordering: ClassVar[list[str]] = ["part"]
 
+    @override
     def __str__(self) -> str:
         return self.part

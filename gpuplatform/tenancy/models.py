@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from django.db import models
+from typing_extensions import override
 
 DEFAULT_TENANT_NAME = "default"
 
@@ -21,5 +22,6 @@ class Tenant(models.Model):
     class Meta:
         ordering: ClassVar[list[str]] = ["name"]
 
+    @override
     def __str__(self) -> str:
         return self.name

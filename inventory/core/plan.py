@@ -6,7 +6,7 @@ from typing import Final
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
-from gpuplatform.reconciliation.actions import contains
+from gpuplatform.reconciliation.comparison import contains
 from gpuplatform.reconciliation.ownership import is_controlled_by
 from gpuplatform.reconciliation.plan import (
     Absent,

@@ -246,7 +246,12 @@ class StockPoolStatus(SpecModel):
 
     phase: str = Field(default="", max_length=32, description="The summary.", examples=["Ready"])
     available: int = Field(default=0, ge=0, description="Pods that are ready.", examples=[2])
-    allocated: int = Field(default=0, ge=0, description="Pods that have a node.", examples=[2])
+    allocated: int = Field(
+        default=0,
+        ge=0,
+        description="Pods wanted that are not ready: desired less available.",
+        examples=[0],
+    )
     service_name: str | None = Field(
         default=None,
         alias="serviceName",

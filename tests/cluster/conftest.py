@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from gpuplatform.kube.client import Cluster
-from gpuplatform.kube.kinds import NAMESPACE
+from gpuplatform.kube.kinds import NAMESPACE, ResourceKind
 from gpuplatform.kube.modes import KubeMode, open_cluster
 from tests.cluster.servers import Servers
+from tests.cluster.widgets import install
 from tests.cluster.world import Http, World
 
 SERVERS = ("simulator", "controlplane")
@@ -123,3 +124,9 @@ def world(server: str, kubeconfig: Path, cluster: Cluster) -> Iterator[World]:
     yield World(server, kubeconfig, cluster, http, name)
     cluster.delete(NAMESPACE, name)
     http.close()
+
+
+@pytest.fixture
+def widgets(world: World) -> ResourceKind:
+    """A custom kind with a schema that refuses, prunes and defaults."""
+    return install(world)

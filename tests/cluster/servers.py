@@ -81,7 +81,7 @@ def simulator(folder: Path) -> Iterator[Path]:
     """Run the embedded API server; yields its kubeconfig."""
     kubeconfig, log = folder / "kubeconfig", folder / "simulator.log"
     port = _free_port()
-    command = [sys.executable, "manage.py", "run_simulator", "--port", str(port)]
+    command = [sys.executable, "-m", "gpuplatform.simulator.apiserver", "--port", str(port)]
     command += ["--state-dir", str(folder / "state"), "--kubeconfig", str(kubeconfig)]
     with process(command, log) as running:
         wait_for(

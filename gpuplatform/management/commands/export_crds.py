@@ -1,7 +1,7 @@
 """Writes the CRDs that the spec models declare to `deploy/crd/`; `--check` only compares."""
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -17,7 +17,7 @@ class Command(BaseCommand):
     """Needs neither a database nor a cluster."""
 
     help = "Write the CustomResourceDefinitions as YAML."
-    requires_system_checks: ClassVar[list[str]] = []
+    requires_system_checks = ()
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from typing_extensions import override
 
 from gpuplatform.errors import ClusterError
 from gpuplatform.installation import manifests
@@ -21,11 +22,13 @@ class Command(BaseCommand):
 
     help = "Applies namespaces, priority classes and resource definitions (server-side apply)."
 
+    @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--dry-run", action="store_true", help="Print the manifests, change nothing."
         )
 
+    @override
     def handle(self, *args: Any, **options: Any) -> None:
         wanted = list(manifests(settings.GPUPLATFORM_SYSTEM_NAMESPACE))
         if options["dry_run"]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from typing_extensions import override
 
 from gpuplatform.errors import ClusterError
 from gpuplatform.kube.modes import get_cluster
@@ -19,11 +20,13 @@ class Command(BaseCommand):
         " a new epoch. Stop every process of the platform first."
     )
 
+    @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--dry-run", action="store_true", help="Say what would be done, change nothing."
         )
 
+    @override
     def handle(self, *args: Any, **options: Any) -> None:
         running = [str(part) for part, state in part_states().items() if state.ok]
         if running and not options["dry_run"]:

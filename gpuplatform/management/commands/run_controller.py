@@ -8,6 +8,7 @@ import uuid
 from typing import Any
 
 from django.core.management.base import BaseCommand
+from typing_extensions import override
 
 from gpuplatform.controller import Controller
 from gpuplatform.kube.modes import get_cluster, get_watch_cluster
@@ -18,6 +19,7 @@ class Command(BaseCommand):
 
     help = "Watches the cluster, fills the mirror and marks rows due; one of N is active."
 
+    @override
     def handle(self, *args: Any, **options: Any) -> None:
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

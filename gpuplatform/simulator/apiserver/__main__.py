@@ -25,7 +25,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         asyncio.run(serve(options.port, options.state_dir, options.kubeconfig, _say))
     except BlockingIOError:
-        sys.stderr.write(f"Another simulator uses {options.state_dir}. Stop it, or choose another.\n")
+        sys.stderr.write(
+            f"Another simulator uses {options.state_dir}. Stop it, or choose another.\n"
+        )
         return 1
     except OSError as error:
         sys.stderr.write(f"The simulator cannot start: {error}.\n")

@@ -24,7 +24,9 @@ from gpuplatform.simulator.apiserver.status import ApiError, show
 _GRANULAR = {"map", "set"}
 
 
-def apply(live: Manifest | None, applied: Manifest, schema: Schema, owner: Owner, *, force: bool) -> Manifest:
+def apply(
+    live: Manifest | None, applied: Manifest, schema: Schema, owner: Owner, *, force: bool
+) -> Manifest:
     """Return `live` with `applied` merged in and ownership recorded. Neither argument is changed.
 
     Raises:
@@ -47,7 +49,9 @@ def apply(live: Manifest | None, applied: Manifest, schema: Schema, owner: Owner
     lost = changed | (before.keys() - after.keys())
     unchanged = previous is not None and previous.paths == mine and before == after
     time = previous.time if previous and unchanged else now()
-    write_owners(merged, [*(o.without(lost) for o in others), replace(owner, paths=mine, time=time)])
+    write_owners(
+        merged, [*(o.without(lost) for o in others), replace(owner, paths=mine, time=time)]
+    )
     return merged
 
 
@@ -81,7 +85,7 @@ def _who(owner: Owner) -> str:
     return text
 
 
-def _merge(live: Any, applied: Any, schema: Schema) -> Any:  # noqa: ANN401 - any JSON
+def _merge(live: Any, applied: Any, schema: Schema) -> Any:
     if isinstance(live, dict) and isinstance(applied, dict):
         if schema.get("x-kubernetes-map-type") == "atomic":
             return applied
@@ -105,9 +109,11 @@ def _merge_list(live: list[Any], applied: list[Any], schema: Schema) -> list[Any
         for element, item in new.items()
     }
     order = [element for element in old if element not in new]
-    return [*(old[e] for e in order), *merged.values()] if not _same_order(old, new) else [
-        merged.get(e, old.get(e)) for e in [*old, *(e for e in new if e not in old)]
-    ]
+    return (
+        [*(old[e] for e in order), *merged.values()]
+        if not _same_order(old, new)
+        else [merged.get(e, old.get(e)) for e in [*old, *(e for e in new if e not in old)]]
+    )
 
 
 def _same_order(old: dict[str, Any], new: dict[str, Any]) -> bool:
@@ -127,7 +133,7 @@ def _children(paths: frozenset[Path]) -> dict[str, Any]:
     return root
 
 
-def _remove(value: Any, schema: Schema, path: Path, gone: dict[str, Any], keep: set[Path]) -> None:  # noqa: ANN401
+def _remove(value: Any, schema: Schema, path: Path, gone: dict[str, Any], keep: set[Path]) -> None:
     """Take out of `value` what `gone` names and nobody keeps; a whole branch when nobody has any of it."""
     for element, inner in gone.items():
         here = (*path, element)
@@ -141,14 +147,14 @@ def _remove(value: Any, schema: Schema, path: Path, gone: dict[str, Any], keep: 
                 _remove(found, sub, here, inner, keep)
 
 
-def _take_out(value: Any, schema: Schema, element: str) -> None:  # noqa: ANN401 - any JSON
+def _take_out(value: Any, schema: Schema, element: str) -> None:
     if isinstance(value, dict):
         value.pop(element.removeprefix("f:"), None)
     elif isinstance(value, list):
         value[:] = [item for item in value if item_element(item, schema) != element]
 
 
-def _member(value: Any, schema: Schema, element: str) -> tuple[Any, Schema]:  # noqa: ANN401
+def _member(value: Any, schema: Schema, element: str) -> tuple[Any, Schema]:
     if isinstance(value, dict):
         name = element.removeprefix("f:")
         return value.get(name), child(schema, name)

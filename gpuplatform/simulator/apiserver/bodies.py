@@ -27,7 +27,7 @@ def unknown_media_type(accepted: tuple[str, ...]) -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)
 
 
-def read_object(raw: bytes, content_type: str) -> Any:  # noqa: ANN401 - any JSON
+def read_object(raw: bytes, content_type: str) -> Any:
     """Read the body of a POST, PUT or DELETE.
 
     Raises:
@@ -63,7 +63,7 @@ def read_patch(raw: bytes, content_type: str, *, is_custom: bool) -> tuple[str, 
         raise bad_request(f"error decoding patch: {error}") from error
 
 
-def _yaml(raw: bytes) -> Any:  # noqa: ANN401 - any JSON
+def _yaml(raw: bytes) -> Any:
     """Read YAML. Nearly always it is JSON; then YAML is not needed, only its rules on characters."""
     try:
         text = raw.decode()
@@ -71,11 +71,13 @@ def _yaml(raw: bytes) -> Any:  # noqa: ANN401 - any JSON
     except (ValueError, RecursionError):
         return _real_yaml(raw)
     if _LONE_ESCAPE.search(raw) or _UNSAFE_IN_YAML.search(text):
-        raise bad_request("error decoding YAML: yaml: control characters are not allowed, or an invalid Unicode character escape code")
+        raise bad_request(
+            "error decoding YAML: yaml: control characters are not allowed, or an invalid Unicode character escape code"
+        )
     return value
 
 
-def _real_yaml(raw: bytes) -> Any:  # noqa: ANN401 - any JSON
+def _real_yaml(raw: bytes) -> Any:
     import yaml  # noqa: PLC0415 - costs memory, and is rarely needed
 
     try:
@@ -85,7 +87,7 @@ def _real_yaml(raw: bytes) -> Any:  # noqa: ANN401 - any JSON
     return events
 
 
-def _plain_loader(yaml: Any) -> Any:  # noqa: ANN401 - a lazily imported module
+def _plain_loader(yaml: Any) -> Any:
     """Return a safe loader that leaves times as text, as JSON has them."""
     loader = type("PlainLoader", (yaml.CSafeLoader,), {})
     loader.yaml_implicit_resolvers = {

@@ -76,7 +76,9 @@ def _service_ports(service: Manifest) -> str:
 
 def _node_status(node: Manifest) -> str:
     ready = condition(node, "Ready")
-    words = ["Unknown"] if not ready else ["Ready" if ready.get("status") == "True" else "NotReady"]
+    words = (
+        ["Unknown"] if not ready else ["Ready" if ready.get("status") == "True" else "NotReady"]
+    )
     if node["spec"].get("unschedulable"):
         words.append("SchedulingDisabled")
     return ",".join(words)
@@ -146,7 +148,9 @@ CELLS: dict[str, Callable[[Manifest], Any]] = {
     "event_source": _event_source,
     "data_count": lambda obj: len(obj.get("data", {})) + len(obj.get("binaryData", {})),
     "endpoint_list": _endpoint_list,
-    "replicas_ready": lambda obj: f"{_count('readyReplicas')(obj)}/{obj['spec'].get('replicas', 1)}",
+    "replicas_ready": lambda obj: (
+        f"{_count('readyReplicas')(obj)}/{obj['spec'].get('replicas', 1)}"
+    ),
     "updated_replicas": _count("updatedReplicas"),
     "available_replicas": _count("availableReplicas"),
     "current_replicas": _count("replicas"),

@@ -13,8 +13,7 @@ from gpuplatform.simulator.apiserver.status import ApiError, bad_request
 
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 _QUANTITY_WORDS = (
-    "quantities must match the regular expression"
-    " '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 _EMPTY: tuple[object, ...] = ("", [])
 

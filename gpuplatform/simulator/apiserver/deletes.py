@@ -35,7 +35,9 @@ class DeleteOptions:
         if policy is None and orphan is not None:
             policy = "Orphan" if orphan else "Background"
         if policy is not None and policy not in _POLICIES:
-            fault = say.unsupported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil"))
+            fault = say.unsupported(
+                "propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")
+            )
             raise say.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
         grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
         if isinstance(grace, str):
@@ -44,9 +46,7 @@ class DeleteOptions:
             raise say.bad_request("gracePeriodSeconds must be a number of seconds")
         conditions = body.get("preconditions") or {}
         dry = bool(body.get("dryRun") or query.get("dryRun"))
-        return cls(
-            policy, grace, conditions.get("uid"), conditions.get("resourceVersion"), dry
-        )
+        return cls(policy, grace, conditions.get("uid"), conditions.get("resourceVersion"), dry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,11 @@ def delete(store: Store, target: Target, options: DeleteOptions) -> Deleted:
     if entry is None:
         raise say.not_found(target.resource, target.name)
     _check(target, entry, options)
-    if target.key[:2] == ("", "namespaces") and target.name in {"default", "kube-system", "kube-public"}:
+    if target.key[:2] == ("", "namespaces") and target.name in {
+        "default",
+        "kube-system",
+        "kube-public",
+    }:
         raise say.forbidden(target.resource, target.name, "this namespace may not be deleted")
     obj = clone(entry.object)
     _set_finalizers(obj, options.policy)

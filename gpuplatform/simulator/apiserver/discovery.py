@@ -128,7 +128,11 @@ def openapi(registry: Registry, path: str) -> Document:
         shown = _schema(root_schema, schemas)
         schemas[name] = shown | {"x-kubernetes-group-version-kind": [kind]}
         place = "namespaces/{namespace}/" if resource.namespaced else ""
-        operation = {"parameters": [query], "responses": {}, "x-kubernetes-group-version-kind": kind}
+        operation = {
+            "parameters": [query],
+            "responses": {},
+            "x-kubernetes-group-version-kind": kind,
+        }
         paths[f"/{path}/{place}{resource.plural}/{{name}}"] = {
             verb: {**operation, "x-kubernetes-action": verb} for verb in ("get", "patch", "put")
         }

@@ -60,7 +60,9 @@ class Door:
             return _json(error.status, error.code)
         except web.HTTPRequestEntityTooLarge:
             limit = f"limit is {MAX_BODY_BYTES}"
-            error = say.ApiError(413, "RequestEntityTooLarge", f"Request entity too large: {limit}")
+            error = say.ApiError(
+                413, "RequestEntityTooLarge", f"Request entity too large: {limit}"
+            )
             return _json(error.status, error.code)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -87,7 +89,11 @@ class Door:
         return _json(discovery.root(self._registry, path))
 
     async def _get(self, request: web.Request, address: Address) -> web.StreamResponse:
-        resource, query, accept = address.resource, request.query, request.headers.get("Accept", "")
+        resource, query, accept = (
+            address.resource,
+            request.query,
+            request.headers.get("Accept", ""),
+        )
         if address.name and query.get("watch") not in {"1", "true"}:
             entry = self._store.get(address.target.key)
             if entry is None:
@@ -97,7 +103,9 @@ class Door:
             return await self._watch(request, address)
         page = self._lister.list(resource, address.namespace, query)
         if "as=Table" in accept:
-            return _raw(table(resource, page.entries, page.metadata(), query.get("includeObject", "")))
+            return _raw(
+                table(resource, page.entries, page.metadata(), query.get("includeObject", ""))
+            )
         if "as=PartialObjectMetadataList" in accept:
             return _json(_metadata_list(page))
         return _raw(page.json(resource))
@@ -205,7 +213,13 @@ class Door:
             bind(self._writer, target, str(body.get("target", {}).get("name", "")))
         else:
             delete(self._store, target, DeleteOptions.read(body.get("deleteOptions") or {}, {}))
-        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "code": 201,
+        }
         return _json(status, 201)
 
     def _object(
@@ -233,7 +247,7 @@ class Door:
         agent = request.headers.get("User-Agent", "")
         return options_of(request.query, agent, address.subresource)
 
-    async def _body(self, request: web.Request) -> Any:  # noqa: ANN401 - any JSON
+    async def _body(self, request: web.Request) -> Any:
         body = read_object(await request.read(), request.headers.get("Content-Type", ""))
         if not isinstance(body, dict):
             raise say.bad_request("the body is not an object")
@@ -257,7 +271,11 @@ def _metadata_only(entry: Entry) -> Manifest:
 
 def _metadata_list(page: Listing) -> Manifest:
     kind = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
-    return {**kind, "metadata": page.metadata(), "items": [_metadata_only(e) for e in page.entries]}
+    return {
+        **kind,
+        "metadata": page.metadata(),
+        "items": [_metadata_only(e) for e in page.entries],
+    }
 
 
 def _success(resource: Resource, entry: Entry) -> Manifest:
@@ -267,7 +285,8 @@ def _success(resource: Resource, entry: Entry) -> Manifest:
         "apiVersion": "v1",
         "metadata": {},
         "status": "Success",
-        "details": {k: v for k, v in details.items() if v} | {"uid": entry.object["metadata"]["uid"]},
+        "details": {k: v for k, v in details.items() if v}
+        | {"uid": entry.object["metadata"]["uid"]},
     }
 
 

@@ -61,7 +61,9 @@ class Journal:
         self._file.write(line)
         self._size += len(line)
 
-    def rewrite(self, version: int, objects: Iterable[tuple[tuple[str, str, str, str], bytes]]) -> None:
+    def rewrite(
+        self, version: int, objects: Iterable[tuple[tuple[str, str, str, str], bytes]]
+    ) -> None:
         """Replace the file by one with only the present state."""
         fresh = self._path.with_suffix(".new")
         with fresh.open("wb") as file:

@@ -27,7 +27,7 @@ def to_bytes(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def from_bytes(raw: bytes) -> Any:  # noqa: ANN401 - any JSON
+def from_bytes(raw: bytes) -> Any:
     """Read JSON as Go does: bad UTF-8 and halves of surrogate pairs become U+FFFD.
 
     Raises:
@@ -73,18 +73,20 @@ def condition(obj: Manifest, kind: str) -> Manifest:
     return next((c for c in conditions if c.get("type") == kind), {})
 
 
-def set_condition(status: Manifest, new: Manifest) -> None:
-    """Put `new` into the conditions of `status`, keeping its times while nothing changed."""
+def set_condition(status: Manifest, new: Manifest, *, progressed: bool = False) -> None:
+    """Put `new` into the conditions of `status`; its times stay while nothing changed.
+
+    `progressed` sets the update time although the condition says the same as before.
+    """
     conditions = status.setdefault("conditions", [])
     old = next((c for c in conditions if c["type"] == new["type"]), None)
     if old is None:
         conditions.append({**new, "lastUpdateTime": now(), "lastTransitionTime": now()})
         return
-    if all(old.get(key) == value for key, value in new.items()):
-        return
-    same = old["status"] == new["status"]
-    transition = old.get("lastTransitionTime", now()) if same else now()
-    old.update({**new, "lastUpdateTime": now(), "lastTransitionTime": transition})
+    if progressed or any(old.get(key) != value for key, value in new.items()):
+        same = old["status"] == new["status"]
+        transition = old.get("lastTransitionTime", now()) if same else now()
+        old.update({**new, "lastUpdateTime": now(), "lastTransitionTime": transition})
 
 
 def show_type(value: object) -> str:

@@ -38,7 +38,7 @@ def fields_of(obj: Manifest, schema: Schema) -> Fields:
     return {path: value for path, value in found if path not in _NEVER_OWNED and path != (SELF,)}
 
 
-def _walk(value: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:  # noqa: ANN401
+def _walk(value: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:
     if isinstance(value, dict) and value and schema.get("x-kubernetes-map-type") != "atomic":
         yield (*path, SELF), _OBJECT
         for key, member in value.items():
@@ -52,7 +52,7 @@ def _walk(value: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def _walk_item(item: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:  # noqa: ANN401
+def _walk_item(item: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:
     here = (*path, item_element(item, schema))
     items = schema.get("items", PASS)
     if not isinstance(item, dict) or items.get("x-kubernetes-map-type") == "atomic":
@@ -164,7 +164,11 @@ def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Ow
     """
     after = fields_of(new, schema)
     before = fields_of(old, schema) if old else {}
-    changed = {path for path, value in after.items() if path not in before or _differs(before, path, value)}
+    changed = {
+        path
+        for path, value in after.items()
+        if path not in before or _differs(before, path, value)
+    }
     removed = before.keys() - after.keys()
     owners = [o.without(changed | removed) for o in (read_owners(old) if old else [])]
     mine = next((o for o in owners if o.is_same(owner)), None)
@@ -175,7 +179,7 @@ def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Ow
     write_owners(new, owners)
 
 
-def _differs(before: Fields, path: Path, value: Any) -> bool:  # noqa: ANN401
+def _differs(before: Fields, path: Path, value: Any) -> bool:
     old = before[path]
     return type(old) is not type(value) or bool(old != value)
 

@@ -9,7 +9,7 @@ from gpuplatform.simulator.apiserver.status import ApiError, bad_request
 _DIRECTIVES = ("$setElementOrder/", "$retainKeys", "$deleteFromPrimitiveList/")
 
 
-def merge_patch(target: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON
+def merge_patch(target: Any, patch: Any) -> Any:
     """Return `target` with `patch` merged in; null removes. `target` is not changed."""
     if not isinstance(patch, dict):
         return patch
@@ -22,7 +22,7 @@ def merge_patch(target: Any, patch: Any) -> Any:  # noqa: ANN401 - any JSON
     return merged
 
 
-def json_patch(target: Manifest, operations: object) -> Any:  # noqa: ANN401 - any JSON
+def json_patch(target: Manifest, operations: object) -> Any:
     """Return `target` with the operations applied in order.
 
     Raises:
@@ -41,7 +41,7 @@ def json_patch(target: Manifest, operations: object) -> Any:  # noqa: ANN401 - a
     return document
 
 
-def _operate(document: Any, operation: Manifest) -> Any:  # noqa: ANN401 - any JSON
+def _operate(document: Any, operation: Manifest) -> Any:
     path = _tokens(operation["path"])
     match operation["op"]:
         case "add":
@@ -69,7 +69,7 @@ def _tokens(pointer: str) -> list[str]:
     return [t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:]]
 
 
-def _add(document: Any, path: list[str], value: object, *, replace: bool = False) -> Any:  # noqa: ANN401
+def _add(document: Any, path: list[str], value: object, *, replace: bool = False) -> Any:
     if not path:
         return value
     parent = _take(document, path[:-1], remove=False)
@@ -83,7 +83,7 @@ def _add(document: Any, path: list[str], value: object, *, replace: bool = False
     return document
 
 
-def _take(document: Any, path: list[str], *, remove: bool) -> Any:  # noqa: ANN401 - any JSON
+def _take(document: Any, path: list[str], *, remove: bool) -> Any:
     parent: Any = None
     key: str | int = ""
     for token in path:
@@ -101,7 +101,7 @@ def _index(token: str, last: int) -> int:
     return int(token)
 
 
-def strategic_merge_patch(target: Any, patch: Any, schema: Schema) -> Any:  # noqa: ANN401
+def strategic_merge_patch(target: Any, patch: Any, schema: Schema) -> Any:
     """Return `target` with `patch` merged in: lists with a merge key by that key, the others replaced.
 
     Element order hints are not needed: merged lists keep the order of `target`, new items come last.
@@ -127,7 +127,7 @@ def strategic_merge_patch(target: Any, patch: Any, schema: Schema) -> Any:  # no
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def _strategic_value(old: Any, value: Any, schema: Schema) -> Any:  # noqa: ANN401 - any JSON
+def _strategic_value(old: Any, value: Any, schema: Schema) -> Any:
     if not isinstance(value, list):
         return strategic_merge_patch(old, value, schema)
     if schema.get("x-kubernetes-patch-strategy") != "merge" or not isinstance(old, list):

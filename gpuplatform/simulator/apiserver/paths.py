@@ -43,7 +43,7 @@ def values_at(obj: object, path: str) -> list[Any]:
     return found
 
 
-def value_at(obj: object, path: str) -> Any:  # noqa: ANN401 - any JSON
+def value_at(obj: object, path: str) -> Any:
     """Return the first thing that `path` finds, or None."""
     return next(iter(values_at(obj, path)), None)
 

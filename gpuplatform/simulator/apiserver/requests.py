@@ -8,7 +8,16 @@ from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.resources import Registry, Resource
 from gpuplatform.simulator.apiserver.writes import Options, Target
 
-_NOT_SIMULATED = {"log", "exec", "attach", "portforward", "proxy", "ephemeralcontainers", "resize", "token"}
+_NOT_SIMULATED = {
+    "log",
+    "exec",
+    "attach",
+    "portforward",
+    "proxy",
+    "ephemeralcontainers",
+    "resize",
+    "token",
+}
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 

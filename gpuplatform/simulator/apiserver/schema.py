@@ -223,9 +223,7 @@ def _list_faults(value: list[Any], schema: Schema, path: str) -> Iterator[Fault]
 def too_many(path: str, count: int, most: int) -> Fault:
     """Return the fault of a collection with more than `most` members."""
     unit = "item" if most == 1 else "items"
-    return Fault(
-        "FieldValueTooMany", path, f"Too many: {count}: must have at most {most} {unit}"
-    )
+    return Fault("FieldValueTooMany", path, f"Too many: {count}: must have at most {most} {unit}")
 
 
 def list_key(item: object, schema: Schema) -> object | None:

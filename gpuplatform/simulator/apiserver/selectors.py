@@ -98,7 +98,7 @@ def field_selector(text: str, supported: tuple[str, ...]) -> Predicate:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         field, sign, value = found.groups()
         if field not in {"metadata.name", "metadata.namespace", *supported}:
-            raise bad_request(f'field label not supported: {field}')
+            raise bad_request(f"field label not supported: {field}")
         wanted.append((field, _SIGNS[sign], value))
 
     def holds(obj: Manifest) -> bool:

@@ -72,12 +72,14 @@ def write_kubeconfig(path: Path, port: int) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(fresh, "w", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:  # noqa: PTH123
+    with open(fresh, "w", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
         json.dump(config, file, indent=1)
     fresh.replace(path)
 
 
-async def serve(port: int, state_dir: Path | None, kubeconfig: Path, say: Callable[[str], object]) -> None:
+async def serve(
+    port: int, state_dir: Path | None, kubeconfig: Path, say: Callable[[str], object]
+) -> None:
     """Serve until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

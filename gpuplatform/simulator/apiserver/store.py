@@ -7,13 +7,13 @@ listen to commits; watches read the history and sleep until it grows.
 import asyncio
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
 from gpuplatform.simulator.apiserver.journal import Journal
-from gpuplatform.simulator.apiserver.objects import Manifest, to_bytes
+from gpuplatform.simulator.apiserver.objects import Manifest, controller_of, to_bytes
 from gpuplatform.simulator.apiserver.resources import GroupPlural
 
 Key: TypeAlias = tuple[str, str, str, str]
@@ -95,6 +95,7 @@ class Store:
         self.by_uid: dict[str, Key] = {}
         self.dependents: defaultdict[str, set[Key]] = defaultdict(set)
         """Keys of the objects that name a UID as their owner."""
+        self._free: defaultdict[tuple[str, str, str], set[Key]] = defaultdict(set)
         self.version = 0
         if journal:
             self._load(journal)
@@ -137,6 +138,11 @@ class Store:
         found = (self.get(key) for key in sorted(self.dependents.get(uid, ())))
         return [entry for entry in found if entry]
 
+    def orphans(self, kind: GroupPlural, namespace: str) -> list[Entry]:
+        """Return the objects of a kind that no controller owns."""
+        found = (self.get(key) for key in sorted(self._free[(*kind, namespace)]))
+        return [entry for entry in found if entry]
+
     def commit(self, key: Key, obj: Manifest) -> Entry:
         """Store `obj`, which belongs to the store from here on, under a new version."""
         before = self.get(key)
@@ -166,11 +172,12 @@ class Store:
         for listener in self._listeners:
             listener(change)
         if self._journal and self._journal.is_long:
-            self._journal.rewrite(self.version, self._everything())
+            self._journal.rewrite(self.version, ((e.key, e.json) for e in self.everything()))
 
-    def _everything(self) -> Iterable[tuple[Key, bytes]]:
+    def everything(self) -> list[Entry]:
+        """Return all objects, longest unchanged first."""
         entries = (e for objects in self._objects.values() for e in objects.values())
-        return ((e.key, e.json) for e in sorted(entries, key=lambda e: e.version))
+        return sorted(entries, key=lambda entry: entry.version)
 
     def _place(self, entry: Entry) -> None:
         kind, name = entry.key[:2], entry.key[2:]
@@ -184,6 +191,8 @@ class Store:
         self.by_uid[metadata["uid"]] = entry.key
         for reference in metadata.get("ownerReferences", ()):
             self.dependents[reference["uid"]].add(entry.key)
+        if controller_of(entry.object) is None:
+            self._free[entry.key[:3]].add(entry.key)
 
     def _displace(self, key: Key) -> None:
         old = self._objects[key[:2]].pop(key[2:], None)
@@ -192,6 +201,7 @@ class Store:
             self._unlink(old)
 
     def _unlink(self, old: Entry) -> None:
+        self._free[old.key[:3]].discard(old.key)
         metadata = old.object["metadata"]
         self.by_uid.pop(metadata["uid"], None)
         for reference in metadata.get("ownerReferences", ()):

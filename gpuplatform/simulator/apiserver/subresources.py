@@ -17,13 +17,18 @@ def bind(writer: Writer, target: Target, node: str) -> Entry:
     if not node:
         raise say.bad_request("target.name of a Binding is required")
     if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
-        why = f"pod {target.name} is already assigned to node \"{pod['spec'].get('nodeName', '')}\""
+        why = f'pod {target.name} is already assigned to node "{pod["spec"].get("nodeName", "")}"'
         if "deletionTimestamp" in pod["metadata"]:
             why = f"pod {target.name} is being deleted, cannot be assigned to a host"
         raise say.conflict(target.resource, target.name, why)
     pod["spec"]["nodeName"] = node
     conditions = [c for c in pod["status"].get("conditions", ()) if c["type"] != "PodScheduled"]
-    done = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now()}
+    done = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now(),
+    }
     pod["status"]["conditions"] = [*conditions, done]
     return writer.store.commit(target.key, pod)
 

@@ -23,7 +23,12 @@ _SHAPES: dict[str, Shape] = {
 
 
 def table(
-    resource: Resource, entries: Sequence[Entry], metadata: Manifest, include: str, *, columns: bool = True
+    resource: Resource,
+    entries: Sequence[Entry],
+    metadata: Manifest,
+    include: str,
+    *,
+    columns: bool = True,
 ) -> bytes:
     """Return a Table; `include` says how much of each object a row carries."""
     shape = _SHAPES.get(include, _SHAPES["Metadata"])

@@ -21,7 +21,12 @@ class Watch:
     """One watch request. `render` turns an object into what the client asked for."""
 
     def __init__(
-        self, store: Store, resource: Resource, namespace: str, query: Mapping[str, str], render: Render
+        self,
+        store: Store,
+        resource: Resource,
+        namespace: str,
+        query: Mapping[str, str],
+        render: Render,
     ) -> None:
         """Read the query.
 
@@ -34,7 +39,9 @@ class Watch:
         self._render = render
         self._matches = predicate_of(resource, query)
         self._bookmarks = query.get("allowWatchBookmarks") in {"true", "1"}
-        self._seconds = min(number_of(query, "timeoutSeconds") or _LONGEST_SECONDS, _LONGEST_SECONDS)
+        self._seconds = min(
+            number_of(query, "timeoutSeconds") or _LONGEST_SECONDS, _LONGEST_SECONDS
+        )
         self._streams_list = query.get("sendInitialEvents") == "true"
         self._cursor = number_of(query, "resourceVersion")
         self._starts_with_list = self._streams_list or not self._cursor
@@ -102,7 +109,10 @@ class Watch:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), self._render(entry))
 
     def _bookmark(self, annotations: Mapping[str, str] | None = None) -> bytes:
-        metadata: dict[str, object] = {"resourceVersion": str(self._cursor), "creationTimestamp": None}
+        metadata: dict[str, object] = {
+            "resourceVersion": str(self._cursor),
+            "creationTimestamp": None,
+        }
         if annotations:
             metadata["annotations"] = dict(annotations)
         obj = {

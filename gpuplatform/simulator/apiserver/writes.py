@@ -26,7 +26,6 @@ from gpuplatform.simulator.apiserver.ownership import Owner, record_update
 from gpuplatform.simulator.apiserver.patches import json_patch, merge_patch, strategic_merge_patch
 from gpuplatform.simulator.apiserver.resources import Registry, Resource
 from gpuplatform.simulator.apiserver.schema import (
-    apply_defaults,
     drop_nulls,
     prune,
     validate,
@@ -99,14 +98,16 @@ class Writer:
             raise say.already_exists(resource, target.name)
         return self._make(target, obj, options)
 
-    def _make(self, target: Target, obj: Manifest, options: Options, *, owned: bool = False) -> Entry:
+    def _make(
+        self, target: Target, obj: Manifest, options: Options, *, owned: bool = False
+    ) -> Entry:
         resource, metadata = target.resource, obj["metadata"]
         metadata |= {"uid": new_uid(), "creationTimestamp": now(), "name": target.name}
         if resource.namespaced:
             metadata["namespace"] = target.namespace
         if resource.is_custom or "spec" in obj:
             metadata["generation"] = 1
-        if resource.has_status:
+        if resource.has_status and resource.kind != "Node":  # a node registers with its status
             obj.pop("status", None)
         fill_defaults(resource, obj)
         admit(self.store, target, obj)
@@ -124,7 +125,7 @@ class Writer:
         old = self._need(target)
         return self._change(target, old, self._decode(target.resource, body, options), options)
 
-    def patch(self, target: Target, patch: Any, kind: str, options: Options) -> Entry:  # noqa: ANN401
+    def patch(self, target: Target, patch: Any, kind: str, options: Options) -> Entry:
         """Patch an object; an apply makes it when it is not there.
 
         Raises:
@@ -160,7 +161,9 @@ class Writer:
         target = self._identify(target, applied["metadata"])
         fault = typed_fault(applied, resource.schema)
         if fault:
-            about = f"{target.namespace}/{target.name}; {resource.api_version}, Kind={resource.kind}"
+            about = (
+                f"{target.namespace}/{target.name}; {resource.api_version}, Kind={resource.kind}"
+            )
             message = f"failed to create typed patch object ({about}): {fault}"
             raise say.ApiError(500, "", message)
         entry = self.store.get(target.key)
@@ -181,7 +184,9 @@ class Writer:
         if options.subresource:
             raise say.not_found(resource, target.name)
         if metadata.get("uid") or metadata.get("resourceVersion"):
-            why = "uid mismatch: the provided object specified uid, and no existing object was found"
+            why = (
+                "uid mismatch: the provided object specified uid, and no existing object was found"
+            )
             raise say.conflict(resource, target.name, why)
         self._check_namespace(target)
         owner = self._owner(target, options, "Apply")
@@ -251,7 +256,9 @@ class Writer:
         faults = [f'unknown field "{path}"' for path in sorted(unknown)]
         if faults and options.validation == "Strict":
             version = resource.version if not resource.is_custom else resource.api_version
-            start = f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}'
+            start = (
+                f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}'
+            )
             raise say.bad_request(f"{start}: strict decoding error: {', '.join(faults)}")
         if options.validation == "Warn":
             options.warnings += faults
@@ -270,7 +277,7 @@ class Writer:
             )
         if body["kind"] != resource.kind:
             raise say.bad_request(
-                f"no kind \"{body['kind']}\" is registered for version \"{version}\" here:"
+                f'no kind "{body["kind"]}" is registered for version "{version}" here:'
                 f" {resource.kind} expected"
             )
 
@@ -333,12 +340,10 @@ class Writer:
 
     def _owner(self, target: Target, options: Options, operation: str = "Update") -> Owner:
         version = target.resource.api_version
-        return Owner(
-            options.manager, operation, version, options.subresource, now(), frozenset()
-        )
+        return Owner(options.manager, operation, version, options.subresource, now(), frozenset())
 
 
-def _patched(live: Manifest, patch: Any, kind: str, resource: Resource) -> Any:  # noqa: ANN401
+def _patched(live: Manifest, patch: Any, kind: str, resource: Resource) -> Any:
     if kind == JSON:
         return json_patch(live, patch)
     if not isinstance(patch, dict):
@@ -351,7 +356,9 @@ def _patched(live: Manifest, patch: Any, kind: str, resource: Resource) -> Any: 
 def _check_preconditions(target: Target, old: Manifest, metadata: Manifest) -> None:
     uid, before = metadata.get("uid"), old["metadata"]
     if uid and uid != before["uid"]:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+        why = (
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
+        )
         raise say.conflict(target.resource, target.name, why)
     version = metadata.get("resourceVersion")
     if version and version != before["resourceVersion"]:
@@ -391,7 +398,10 @@ def _is_same(obj: Manifest, old: Manifest) -> bool:
         return False
     mine, before = dict(obj["metadata"]), dict(old["metadata"])
     owners = [
-        [{k: v for k, v in entry.items() if k != "time"} for entry in metadata.pop("managedFields", ())]
+        [
+            {k: v for k, v in entry.items() if k != "time"}
+            for entry in metadata.pop("managedFields", ())
+        ]
         for metadata in (mine, before)
     ]
     return mine == before and owners[0] == owners[1]

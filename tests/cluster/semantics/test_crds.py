@@ -1,77 +1,14 @@
 """Custom resources: schemas refuse, prune and default; status is apart."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, Manifest, ResourceKind
+from tests.cluster.widgets import definition
 from tests.cluster.world import APPLY, Reply, World, condition
 
 pytestmark = pytest.mark.cluster
-
-PORT = {
-    "type": "object",
-    "required": ["port"],
-    "properties": {
-        "name": {"type": "string"},
-        "port": {"type": "integer", "minimum": 1, "maximum": 65535},
-    },
-}
-SPEC = {
-    "type": "object",
-    "required": ["size"],
-    "properties": {
-        "size": {"type": "integer", "minimum": 0},
-        "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
-        "word": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
-        "ports": {
-            "type": "array",
-            "maxItems": 2,
-            "items": PORT,
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["port"],
-        },
-        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-    },
-}
-STATUS = {"type": "object", "properties": {"phase": {"type": "string"}}}
-
-
-def definition(group: str) -> Manifest:
-    schema = {"type": "object", "properties": {"spec": SPEC, "status": STATUS}}
-    column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": [column],
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget"},
-            "versions": [version],
-        },
-    }
-
-
-@pytest.fixture
-def widgets(world: World) -> Iterator[ResourceKind]:
-    """A kind of this test's own."""
-    group = f"{world.namespace}.example.com"
-    kind = ResourceKind(group, "v1", "Widget", "widgets")
-    world.cluster.create(CUSTOM_RESOURCE_DEFINITION, definition(group))
-    world.until(lambda: world.http("GET", world.path(kind)).status == 200)
-    yield kind
-    world.cluster.delete(CUSTOM_RESOURCE_DEFINITION, f"widgets.{group}")
 
 
 def widget(**spec: Any) -> Manifest:

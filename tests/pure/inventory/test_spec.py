@@ -42,7 +42,7 @@ PORT = {"name": "http", "port": 80}
     ],
 )
 def test_accepted(value: dict[str, Any]) -> None:
-    assert parse_spec(value)
+    assert parse_spec(value).spec_name == "g1.1"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from gpuplatform.errors import DatabaseUnavailable
 from gpuplatform.kube.client import Listing
@@ -280,6 +281,7 @@ def test_wish_for_time_has_a_limit() -> None:
 @pytest.mark.parametrize("fault", [DatabaseUnavailable("x"), KeyError("x")])
 def test_change_whose_consumer_failed_is_told_again_by_a_list(fault: Exception) -> None:
     class Failing(Seen):
+        @override
         def on_event(self, kind: str, manifest: dict[str, Any]) -> None:
             super().on_event(kind, manifest)
             raise fault
@@ -403,6 +405,7 @@ def test_waits_grow_to_their_limit_and_are_spread() -> None:
     seen, waits = Seen(), []
 
     class Stop(threading.Event):
+        @override
         def wait(self, timeout: float | None = None) -> bool:
             if timeout is None:
                 return super().wait()

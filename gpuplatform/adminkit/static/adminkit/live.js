@@ -5,7 +5,7 @@
 (() => {
   const PERIOD = 5000;
   const regions = () => document.querySelectorAll("[data-live]");
-  if (!regions().length || location.search.includes("p=")) return;
+  if (!regions().length) return;
 
   const isBusy = (region) => {
     const selection = document.getSelection();

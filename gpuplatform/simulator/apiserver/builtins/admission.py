@@ -51,7 +51,10 @@ def _set_priority(store: Store, target: "Target", spec: Manifest) -> None:
 def _tolerate_node_faults(spec: Manifest) -> None:
     tolerations = spec.setdefault("tolerations", [])
     for key in _TAINTS:
-        if not any(t.get("key", key) == key and t.get("effect", "NoExecute") == "NoExecute" for t in tolerations):
+        if not any(
+            t.get("key", key) == key and t.get("effect", "NoExecute") == "NoExecute"
+            for t in tolerations
+        ):
             fault = {"key": key, "operator": "Exists", "effect": "NoExecute"}
             tolerations.append({**fault, "tolerationSeconds": 300})
 
@@ -61,7 +64,8 @@ def _qos_class(spec: Manifest) -> str:
     if not any(r.get("limits") or r.get("requests") for r in resources):
         return "BestEffort"
     guaranteed = all(
-        {"cpu", "memory"} <= r.get("limits", {}).keys() and r["limits"] == r.get("requests", r["limits"])
+        {"cpu", "memory"} <= r.get("limits", {}).keys()
+        and r["limits"] == r.get("requests", r["limits"])
         for r in resources
     )
     return "Guaranteed" if guaranteed else "Burstable"

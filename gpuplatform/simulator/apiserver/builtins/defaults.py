@@ -129,7 +129,9 @@ def _cluster_ip(uid: str) -> str:
 
 def _namespace(namespace: Manifest) -> None:
     metadata = namespace["metadata"]
-    metadata["labels"] = metadata.get("labels", {}) | {"kubernetes.io/metadata.name": metadata["name"]}
+    metadata["labels"] = metadata.get("labels", {}) | {
+        "kubernetes.io/metadata.name": metadata["name"]
+    }
     namespace.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
     namespace.setdefault("status", {}).setdefault("phase", "Active")
 

@@ -67,7 +67,7 @@ def _name_faults(name: str, names: Manifest, group: str) -> Iterator[Fault]:
         yield invalid_value("metadata.name", name, detail)
 
 
-def _schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Fault]:  # noqa: ANN401
+def _schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Fault]:
     if not isinstance(schema, dict):
         yield invalid_value(path, schema, "must be an object")
         return
@@ -123,6 +123,8 @@ def _list_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
         yield required(f"{path}.x-kubernetes-list-map-keys", detail)
     items = schema.get("items", {})
     for key in keys:
-        if "default" not in items.get("properties", {}).get(key, {}) and key not in items.get("required", ()):
+        if "default" not in items.get("properties", {}).get(key, {}) and key not in items.get(
+            "required", ()
+        ):
             detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
             yield required(f"{path}.items.properties[{key}].default", detail)

@@ -17,7 +17,11 @@ def metadata_faults(resource: Resource, obj: Manifest, old: Manifest | None) -> 
     metadata = obj["metadata"]
     faults: list[Fault] = []
     if old is None:
-        pattern = DNS_LABEL if resource.kind in _LABEL_NAMES and not resource.is_custom else DNS_SUBDOMAIN
+        pattern = (
+            DNS_LABEL
+            if resource.kind in _LABEL_NAMES and not resource.is_custom
+            else DNS_SUBDOMAIN
+        )
         name = metadata["name"]
         faults += [invalid_value("metadata.name", name, w) for w in words.dns(name, pattern)]
     elif "deletionTimestamp" in old["metadata"]:
@@ -52,7 +56,9 @@ def label_faults(labels: dict[str, str], path: str) -> list[Fault]:
     return faults
 
 
-def annotation_faults(annotations: dict[str, str], path: str = "metadata.annotations") -> list[Fault]:
+def annotation_faults(
+    annotations: dict[str, str], path: str = "metadata.annotations"
+) -> list[Fault]:
     """Return the faults of a map of annotations."""
     faults = [
         invalid_value(path, key, problem)

@@ -39,7 +39,9 @@ def pod_spec_faults(spec: Manifest, path: str) -> Iterator[Fault]:
                 yield duplicate(f"{here}.name", name)
             seen.add(name)
     if spec["restartPolicy"] not in ("Always", "OnFailure", "Never"):
-        yield unsupported(f"{path}.restartPolicy", spec["restartPolicy"], ("Always", "OnFailure", "Never"))
+        yield unsupported(
+            f"{path}.restartPolicy", spec["restartPolicy"], ("Always", "OnFailure", "Never")
+        )
     if spec["dnsPolicy"] not in ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"):
         names = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
         yield unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], names)
@@ -73,7 +75,9 @@ def _volume_faults(spec: Manifest, path: str) -> Iterator[Fault]:
         for place, mount in enumerate(container.get("volumeMounts", ())):
             here = f"{path}.containers[{index}].volumeMounts[{place}]"
             if mount.get("name") not in names:
-                yield Fault("FieldValueNotFound", f"{here}.name", f'Not found: "{mount.get("name", "")}"')
+                yield Fault(
+                    "FieldValueNotFound", f"{here}.name", f'Not found: "{mount.get("name", "")}"'
+                )
             if not mount.get("mountPath"):
                 yield required(f"{here}.mountPath")
 
@@ -116,7 +120,9 @@ def _port_faults(ports: list[Manifest], path: str) -> Iterator[Fault]:
         for field in ("containerPort", "hostPort"):
             number = port.get(field)
             if number:
-                yield from (invalid_value(f"{here}.{field}", number, w) for w in words.port_number(number))
+                yield from (
+                    invalid_value(f"{here}.{field}", number, w) for w in words.port_number(number)
+                )
         if port["protocol"] not in _PROTOCOLS:
             yield unsupported(f"{here}.protocol", port["protocol"], _PROTOCOLS)
 

@@ -71,7 +71,9 @@ def _selector_faults(selector: Manifest) -> Iterator[Fault]:
 
 def _template_faults(template: Manifest, selector: Manifest | None) -> Iterator[Fault]:
     path, labels = "spec.template", template["metadata"].get("labels", {})
-    known = [e for e in (selector or {}).get("matchExpressions", ()) if e.get("operator") in _OPERATORS]
+    known = [
+        e for e in (selector or {}).get("matchExpressions", ()) if e.get("operator") in _OPERATORS
+    ]
     usable = {**(selector or {}), "matchExpressions": known}
     if not labels_match(labels, usable):
         detail = "`selector` does not match template `labels`"
@@ -99,7 +101,9 @@ def _deployment(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
         yield from _rolling_faults(strategy["rollingUpdate"], f"{path}.rollingUpdate")
     if spec["progressDeadlineSeconds"] <= spec.get("minReadySeconds", 0):
         detail = "must be greater than minReadySeconds"
-        yield invalid_value("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], detail)
+        yield invalid_value(
+            "spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], detail
+        )
 
 
 def _rolling_faults(rolling: Manifest, path: str) -> Iterator[Fault]:
@@ -143,7 +147,9 @@ def _service(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
         yield invalid_value("spec.clusterIPs[0]", spec.get("clusterIPs"), detail)
 
 
-def _service_port_name(port: Manifest, path: str, names: set[str], *, must: bool) -> Iterator[Fault]:
+def _service_port_name(
+    port: Manifest, path: str, names: set[str], *, must: bool
+) -> Iterator[Fault]:
     name = port.get("name", "")
     if not name:
         if must:
@@ -163,7 +169,11 @@ def _target_faults(target: int | str, path: str) -> Iterator[Fault]:
 def _priority_class(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
     if old and obj["value"] != old["value"]:
         yield forbidden_value("value", "may not be changed in an update.")
-    if not old and obj["value"] > 1_000_000_000 and not obj["metadata"]["name"].startswith("system-"):
+    if (
+        not old
+        and obj["value"] > 1_000_000_000
+        and not obj["metadata"]["name"].startswith("system-")
+    ):
         detail = "maximum allowed value of a user defined priority is 1000000000"
         yield forbidden_value("value", detail)
     policies = ("Never", "PreemptLowerPriority")
@@ -175,14 +185,20 @@ def _config_map(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
     for name in ("data", "binaryData"):
         for key in obj.get(name, {}):
             yield from (invalid_value(f"{name}[{key}]", key, w) for w in words.config_key(key))
-    if old and old.get("immutable") and (obj.get("data"), obj.get("immutable")) != (old.get("data"), True):
+    if (
+        old
+        and old.get("immutable")
+        and (obj.get("data"), obj.get("immutable")) != (old.get("data"), True)
+    ):
         yield forbidden_value("data", "field is immutable when `immutable` is set")
 
 
 def _event(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
     namespace = obj.get("involvedObject", {}).get("namespace") or "default"
     if namespace != obj["metadata"]["namespace"]:
-        yield invalid_value("involvedObject.namespace", namespace, "does not match event.namespace")
+        yield invalid_value(
+            "involvedObject.namespace", namespace, "does not match event.namespace"
+        )
 
 
 def _lease(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:

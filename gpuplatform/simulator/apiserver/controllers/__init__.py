@@ -1,8 +1,47 @@
+"""The controllers and the scheduler: clients inside the process, woken by commits, idle without them."""
+
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+
+from gpuplatform.simulator.apiserver.controllers.definitions import Definitions
+from gpuplatform.simulator.apiserver.controllers.deployments import Deployments
+from gpuplatform.simulator.apiserver.controllers.endpoints import Endpoints
+from gpuplatform.simulator.apiserver.controllers.expiry import expire_events
+from gpuplatform.simulator.apiserver.controllers.garbage import GarbageCollector
+from gpuplatform.simulator.apiserver.controllers.namespaces import Namespaces
+from gpuplatform.simulator.apiserver.controllers.nodes import Nodes
+from gpuplatform.simulator.apiserver.controllers.queue import Controller
+from gpuplatform.simulator.apiserver.controllers.replicasets import ReplicaSets
+from gpuplatform.simulator.apiserver.controllers.scheduler import Scheduler
+from gpuplatform.simulator.apiserver.store import Change
 from gpuplatform.simulator.apiserver.writes import Writer
+
+
 class Controllers:
-    def __init__(self, writer: Writer) -> None: pass
+    """All of them over one writer."""
+
+    def __init__(self, writer: Writer) -> None:
+        """Start listening; work begins with `running`."""
+        self._writer = writer
+        kinds: tuple[type[Controller], ...] = (
+            *(Definitions, Namespaces, Deployments, ReplicaSets),
+            *(Endpoints, Nodes, Scheduler, GarbageCollector),
+        )
+        self._all = [kind(writer) for kind in kinds]
+        for controller in self._all:
+            writer.store.listen(controller.note)
+            for entry in writer.store.everything():
+                controller.note(Change("MODIFIED", entry, None))
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        yield
+        """Work until the block ends."""
+        tasks = [asyncio.create_task(controller.run()) for controller in self._all]
+        tasks.append(asyncio.create_task(expire_events(self._writer)))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

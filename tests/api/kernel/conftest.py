@@ -1,0 +1,15 @@
+"""A client of the toy API that sees a 500 as a caller would."""
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+
+@pytest.fixture(autouse=True)
+def _toy_urls(settings: Settings) -> None:
+    settings.ROOT_URLCONF = "tests.api.kernel.toy"
+
+
+@pytest.fixture
+def api() -> Client:
+    return Client(raise_request_exception=False)

@@ -1,0 +1,116 @@
+"""Every failure below /api/ is the one envelope: right status, safe words, a request id."""
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+
+def error_of(response: Any) -> dict[str, Any]:
+    assert response["Content-Type"] == "application/json"
+    [(key, error)] = json.loads(response.content).items()
+    assert key == "error"
+    assert set(error) == {"code", "message", "details", "requestID"}
+    assert error["requestID"] == response["X-Request-ID"]
+    assert "secret" not in response.content.decode()
+    return dict(error)
+
+
+@pytest.mark.parametrize("route", ["raise", "plain"])
+@pytest.mark.parametrize(
+    ("which", "status", "code"),
+    [
+        ("known", 409, "name_conflict"),
+        ("waiting", 503, "operator_unavailable"),
+        ("cluster", 503, "cluster_unavailable"),
+        ("http404", 404, "not_found"),
+        ("denied", 403, "forbidden"),
+        ("suspicious", 400, "invalid_request"),
+        ("database", 503, "database_unavailable"),
+        ("interface", 503, "database_unavailable"),
+        ("parse", 400, "invalid_request"),
+        ("throttled", 429, "throttled"),
+        ("bug", 500, "internal_error"),
+        ("recursion", 500, "internal_error"),
+    ],
+)
+def test_whatever_is_raised_becomes_the_envelope(
+    api: Client, route: str, which: str, status: int, code: str
+) -> None:
+    response = api.get(f"/api/v1/{route}/{which}")
+
+    assert response.status_code == status
+    assert error_of(response)["code"] == code
+    assert ("Retry-After" in response) == (status in {429, 503})
+
+
+def test_a_retry_is_never_after_zero_seconds(api: Client) -> None:
+    assert api.get("/api/v1/raise/cluster")["Retry-After"] == "1"
+
+
+def test_the_log_has_what_the_caller_is_not_told(
+    api: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.get("/api/v1/raise/bug")
+
+    assert "ZeroDivisionError: secret" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/",
+        "/api/v2/things",
+        "/api/v1/things/",
+        "/api/v1/thing%00",
+        "/api/v1/plain/%00",
+        "/api/v1/raise/UPPER",
+        "/api/v1/%FF",
+    ],
+)
+def test_an_unknown_path_is_a_json_404(api: Client, path: str) -> None:
+    response = api.get(path)
+
+    assert response.status_code == 404
+    assert error_of(response)["code"] == "not_found"
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "BREW"])
+def test_a_wrong_method_names_the_right_ones(api: Client, method: str) -> None:
+    response = api.generic(method, "/api/v1/things")
+
+    assert response.status_code == 405
+    assert error_of(response)["code"] == "method_not_allowed"
+    assert {"GET", "POST"} <= set(response["Allow"].split(", "))
+
+
+def test_a_host_that_is_not_ours_is_a_json_400(api: Client) -> None:
+    response = api.get("/api/v1/things", headers={"host": "evil.example"})
+
+    assert response.status_code == 400
+    assert error_of(response)["code"] == "invalid_request"
+
+
+def test_elsewhere_djangos_own_pages_serve(api: Client) -> None:
+    assert "application/json" not in api.get("/elsewhere/bug")["Content-Type"]
+
+
+@pytest.mark.parametrize(
+    ("offered", "is_kept"), [("abc-1", True), ("a b", False), ("x" * 200, False), ("", False)]
+)
+def test_a_sound_request_id_is_echoed(api: Client, offered: str, is_kept: bool) -> None:
+    response = api.get("/api/v1/things", headers={"X-Request-ID": offered})
+
+    assert (response["X-Request-ID"] == offered) == is_kept
+
+
+def test_outside_development_mode_nobody_passes(api: Client, settings: Settings) -> None:
+    settings.GPUPLATFORM_DEV = False
+
+    for accept in ("application/json", "text/html"):
+        response = api.get("/api/v1/things", headers={"accept": accept})
+        assert response.status_code == 401
+        assert response["WWW-Authenticate"] == "Bearer"
+    assert error_of(api.post("/api/v1/things"))["code"] == "unauthenticated"

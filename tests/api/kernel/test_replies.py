@@ -1,0 +1,95 @@
+"""What a caller gets back: the envelope, pages, HTML for browsers, and the documents."""
+
+import json
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from gpuplatform import errors
+
+Json = dict[str, Any]
+
+
+def test_a_list_has_its_page(api: Client) -> None:
+    reply = json.loads(api.get("/api/v1/things?limit=2").content)
+
+    assert reply == {
+        "data": [{"name": "0", "operationID": None}, {"name": "1", "operationID": None}],
+        "page": {"next": "next"},
+    }
+
+
+@pytest.mark.parametrize("accept", ["", "*/*", "application/json", "image/png", "x" * 9000])
+def test_whoever_is_no_browser_gets_json(api: Client, accept: str) -> None:
+    response = api.get("/api/v1/things", headers={"accept": accept})
+
+    assert (response.status_code, response["Content-Type"]) == (200, "application/json")
+
+
+def test_a_browser_gets_a_form_with_a_valid_body(api: Client) -> None:
+    page = api.get("/api/v1/things", headers={"accept": "text/html"}).content.decode()
+
+    assert "&quot;operationID&quot;: &quot;create-h100-1&quot;" in page
+    assert "data-override" in page
+
+
+def test_head_and_options_are_answered(api: Client) -> None:
+    assert api.head("/api/v1/things").status_code == 200
+    assert api.options("/api/v1/things").status_code == 200
+
+
+@pytest.fixture
+def document(api: Client) -> Json:
+    found: Json = json.loads(api.get("/swagger/doc.json").content)
+    return found
+
+
+def test_the_document_is_openapi_31_and_has_both_addresses(api: Client, document: Json) -> None:
+    assert document["openapi"].startswith("3.1")
+    assert json.loads(api.get("/api/v1/schema").content) == document
+
+
+def test_the_document_has_no_warning(tmp_path: Any) -> None:
+    call_command(
+        "spectacular", "--validate", "--fail-on-warn", "--file", str(tmp_path / "schema.yaml")
+    )
+
+
+def test_bodies_and_replies_have_examples(document: Json) -> None:
+    create = document["paths"]["/api/v1/things"]["post"]
+
+    body = create["requestBody"]["content"]["application/json"]
+    assert body["examples"]["StockPoolCreate"]["value"]["operationID"] == "create-h100-1"
+    for response in create["responses"].values():
+        assert response["content"]["application/json"]["examples"]
+    assert create["responses"]["202"]["headers"]["Location"]
+
+
+def test_every_code_that_http_shows_is_in_the_document_at_its_status(document: Json) -> None:
+    shown = {
+        (int(status), example["value"]["error"]["code"])
+        for methods in document["paths"].values()
+        for operation in methods.values()
+        for status, response in operation["responses"].items()
+        for example in response["content"]["application/json"].get("examples", {}).values()
+        if "error" in example["value"]
+    }
+
+    expected = {(kind.http_status, kind.code) for kind in _http_errors(errors.PlatformError)}
+    assert expected - shown <= {(409, "phase_conflict")}  # the toy has no phases
+
+
+def _http_errors(kind: type[errors.PlatformError]) -> list[type[errors.PlatformError]]:
+    below = [one for child in kind.__subclasses__() for one in _http_errors(child)]
+    return [] if issubclass(kind, errors.ClusterError) else [kind, *below]
+
+
+def test_swagger_asks_nobody_outside(api: Client) -> None:
+    page = api.get("/swagger/index.html").content.decode()
+    script = api.get("/swagger/index.html?script=").content.decode()
+
+    assert "://" not in page
+    assert "/swagger/doc.json" in script
+    assert api.get("/swagger/").status_code == 302
