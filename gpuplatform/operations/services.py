@@ -6,18 +6,19 @@ the operation, and whatever row the app makes for its object.
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from gpuplatform.clock import parse_rfc3339
-from gpuplatform.errors import OperationConflict, OperatorUnavailable, RecoveryNeeded
+from gpuplatform.errors import ClusterUnavailable, OperationConflict, RecoveryNeeded
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.kube.modes import get_cluster
 from gpuplatform.operations.hashing import HASH_VERSION, request_hash
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
@@ -105,11 +106,12 @@ def check_writable() -> None:
     """Refuse writes when the platform has no cluster or not the one of this database.
 
     Raises:
-        OperatorUnavailable: `KUBE_MODE=off`.
+        OperatorUnavailable: the platform runs without a cluster (`KUBE_MODE=off`, or `auto` with
+            none to be found).
         RecoveryNeeded: cluster and database do not belong together.
     """
-    if settings.KUBE_MODE == "off":
-        raise OperatorUnavailable(str(OperatorUnavailable.example()), retry_after=60)
+    with suppress(ClusterUnavailable):  # Not there yet is an outage: the operation waits.
+        get_cluster()
     if ClusterState.objects.exclude(recovery_reason="").exists():
         raise RecoveryNeeded(str(RecoveryNeeded.example()), retry_after=60)
 

@@ -13,7 +13,7 @@ from typing import Final
 from django.conf import settings
 from django.db import connection
 
-from gpuplatform.errors import ClusterConflict, ClusterError
+from gpuplatform.errors import ClusterConflict, ClusterError, OperatorUnavailable
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import CONFIG_MAP, Manifest
 from gpuplatform.kube.modes import get_cluster
@@ -40,6 +40,8 @@ def matches() -> bool:
         return True
     try:
         fault = compare(get_cluster())
+    except OperatorUnavailable:
+        return False
     except ClusterError as error:
         if gate.is_away(error):
             gate.close(error)
