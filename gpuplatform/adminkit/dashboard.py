@@ -5,7 +5,7 @@ Knows no app: each app's `admin.py` registers a `DashboardPart` that reads its o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from django.db.models.functions import Now
@@ -15,10 +15,8 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.text import shortened, words
+from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
-
-SILENT_AFTER = timedelta(seconds=60)
-"""A part that gave no sign of life for so long is called silent."""
 
 NEWEST_FAILURES = 8
 
@@ -101,7 +99,7 @@ def cluster_health() -> Health:
     """Return whether the cluster answers and belongs to this database."""
     state = ClusterState.objects.filter(pk=ClusterState.SINGLETON).first()
     if state is None or (state.seen_at is None and not state.error):
-        return _health(Shape.OFF, "cluster", "Not seen yet", None)
+        return _health(Shape.OFF, "cluster", "Not seen", None)
     if state.recovery_reason:
         return _health(Shape.FAILED, "cluster", shortened(state.recovery_reason), state.seen_at)
     if state.closed_until is not None:
@@ -111,18 +109,20 @@ def cluster_health() -> Health:
 
 
 def process_health() -> list[Health]:
-    """Return the parts that ever gave a sign of life."""
-    beats = ProcessHeartbeat.objects.annotate(asked_at=Now())
-    return [_process(beat, silent=beat.asked_at - beat.seen_at > SILENT_AFTER) for beat in beats]
+    """Return each part that shows signs of life, and when it showed one last."""
+    beats = {beat.part: beat for beat in ProcessHeartbeat.objects.annotate(asked_at=Now())}
+    return [_process(part, beats.get(part)) for part in Part]
 
 
-def _process(beat: ProcessHeartbeat, *, silent: bool) -> Health:
-    if silent:
-        return _health(Shape.FAILED, beat.part, "No sign of life", beat.seen_at)
-    return _health(Shape.READY, beat.part, shortened(beat.detail), beat.seen_at)
+def _process(part: Part, beat: Any) -> Health:
+    if beat is None:
+        return _health(Shape.OFF, part, "Not running", None)
+    if beat.asked_at - beat.seen_at > timedelta(seconds=FRESH_SECONDS):
+        return _health(Shape.FAILED, part, "No sign of life", beat.seen_at)
+    return _health(Shape.READY, part, shortened(beat.detail), beat.seen_at)
 
 
-def _health(shape: Shape, part: str, text: str, seen_at: Any) -> Health:
+def _health(shape: Shape, part: str, text: str, seen_at: datetime | None) -> Health:
     return Health(shape_badge(shape, words(part)), shape, text, age_html(seen_at))
 
 
@@ -131,5 +131,5 @@ def _summary(health: Sequence[Health]) -> SafeString:
     if bad:
         return shape_badge(Shape.FAILED, f"{bad} {'part' if bad == 1 else 'parts'} not well")
     if any(part.shape is Shape.OFF for part in health):
-        return shape_badge(Shape.WAITING, "Starting")
+        return shape_badge(Shape.WAITING, "Not everything runs")
     return shape_badge(Shape.READY, "Healthy")

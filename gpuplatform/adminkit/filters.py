@@ -47,9 +47,7 @@ class PhaseTabs(admin.SimpleListFilter):
         self._others: Rows = model_admin.get_queryset(request)
 
     @override
-    def lookups(
-        self, request: HttpRequest, model_admin: ModelAdmin
-    ) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
         choices = model_admin.opts.get_field("phase").choices or ()
         return [(str(value), str(label)) for value, label in choices]
 
@@ -89,9 +87,7 @@ class RecentValues(admin.SimpleListFilter):
     template = "admin/choice_filter.html"
 
     @override
-    def lookups(
-        self, request: HttpRequest, model_admin: ModelAdmin
-    ) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
         recent = model_admin.get_queryset(request).order_by("-pk")[:RECENT_ROWS]
         rows = recent.values_list(*self.fields)
         found = {value for row in set(rows) for value in row if value}
@@ -120,9 +116,7 @@ class HistoryFilter(admin.SimpleListFilter):
     template = "admin/choice_filter.html"
 
     @override
-    def lookups(
-        self, request: HttpRequest, model_admin: ModelAdmin
-    ) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
         return [("deleted", "Deleted"), ("all", "Existing and deleted")]
 
     @override

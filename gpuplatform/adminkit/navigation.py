@@ -41,7 +41,9 @@ class NavigationGroup:
 def navigation(apps: Iterable[dict[str, Any]], path: str) -> list[NavigationGroup]:
     """Return the groups with the models of Django's app list; unknown ones under their app's name."""
     home = reverse("admin:index")
-    models = {_label(app, model): (str(app["name"]), model) for app in apps for model in app["models"]}
+    models = {
+        _label(app, model): (str(app["name"]), model) for app in apps for model in app["models"]
+    }
     groups = {"Platform": [NavigationLink("Overview", home, path == home)]}
     for name, labels in _GROUPS:
         for label in labels:

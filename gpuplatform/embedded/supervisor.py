@@ -74,8 +74,8 @@ class _Running:
 class StopTimes:
     """How long the two groups get to end by themselves; together below the promised 10 s."""
 
-    others_seconds: float = 5.0
-    servers_seconds: float = 3.0
+    others_seconds: float = 4.5
+    servers_seconds: float = 2.5
 
 
 class Supervisor:
@@ -254,13 +254,13 @@ class Supervisor:
         while any(r.is_alive for r in group) and time.monotonic() - began < seconds():
             self._read_output(0.05)
         for running in group:
-            if running.child is None:
-                continue
             if running.is_alive:
                 self._console.say(f"{running.part.name} does not stop by itself and is killed.")
             self._kill_group(running)
-            running.child.wait()
-            self._drain(running)
+        for running in group:
+            if running.child is not None:
+                running.child.wait()
+                self._drain(running)
 
     def _kill_group(self, running: _Running) -> None:
         """Kill what is left of the group: the leader that hangs, or children it left behind."""

@@ -32,7 +32,7 @@ from gpuplatform.reconciliation.plan import Manifest, Plan, Status
 logger = logging.getLogger(__name__)
 
 RUN_SECONDS = 25.0
-"""Shorter than a lease, so that a run ends before another may begin."""
+"""What a run may take; its lease is renewed meanwhile."""
 
 RowT = TypeVar("RowT", bound=MirrorRow)
 ObservedT = TypeVar("ObservedT")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from django.conf import settings
 from django.db import Error as DatabaseFault
 from django.db import connection
 from django.db.models import F, Q, QuerySet
@@ -24,8 +25,8 @@ from gpuplatform.reconciliation.models import LeasedRow
 
 logger = logging.getLogger(__name__)
 
-LEASE_SECONDS = 30
-HEARTBEAT_SECONDS = 10
+BEATS_A_LEASE = 3
+"""A lease outlives two renewals that were missed."""
 
 RowT = TypeVar("RowT", bound=LeasedRow)
 
@@ -51,7 +52,7 @@ def claim(queryset: QuerySet[RowT], **changes: object) -> RowLease[RowT] | None:
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
     taken = queryset.filter(free, due_at__lte=Now()).update(
         lease_token=token,
-        lease_expires_at=Now() + timedelta(seconds=LEASE_SECONDS),
+        lease_expires_at=Now() + timedelta(seconds=settings.LEASE_SECONDS),
         **changes,
     )
     if not taken:
@@ -105,7 +106,7 @@ def kept_alive(lease: RowLease[RowT]) -> Iterator[None]:
 
 def _beat(heart: _Heart) -> None:
     while True:
-        heart.wake.wait(HEARTBEAT_SECONDS)
+        heart.wake.wait(settings.LEASE_SECONDS / BEATS_A_LEASE)
         with heart.lock:
             leases = list(heart.held.values())
             if not leases:
@@ -113,7 +114,9 @@ def _beat(heart: _Heart) -> None:
                 return
         try:
             for lease in leases:
-                lease.guarded().update(lease_expires_at=Now() + timedelta(seconds=LEASE_SECONDS))
+                lease.guarded().update(
+                    lease_expires_at=Now() + timedelta(seconds=settings.LEASE_SECONDS)
+                )
         except DatabaseFault as error:
             logger.warning("leases could not be renewed: %s", error)
         finally:

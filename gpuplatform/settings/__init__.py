@@ -19,6 +19,7 @@ GPUPLATFORM_DEV = ENVIRONMENT.gpuplatform_dev
 GPUPLATFORM_DATA = ENVIRONMENT.data_dir
 GPUPLATFORM_ENVIRONMENT = ENVIRONMENT.gpuplatform_environment
 GPUPLATFORM_SYSTEM_NAMESPACE = ENVIRONMENT.gpuplatform_system_namespace
+LEASE_SECONDS = ENVIRONMENT.gpuplatform_lease_seconds
 KUBE_MODE = ENVIRONMENT.effective_kube_mode()
 KUBECONFIG = ENVIRONMENT.effective_kubeconfig()
 PORT = ENVIRONMENT.port

@@ -44,6 +44,9 @@ class Environment(BaseSettings):
     gpuplatform_system_namespace: str = Field(
         default="gpu-platform", description="Namespace of the lease and the epoch."
     )
+    gpuplatform_lease_seconds: int = Field(
+        default=30, ge=3, le=300, description="How long a worker that died keeps its rows."
+    )
     gpuplatform_log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="Least severe level that is logged."
     )

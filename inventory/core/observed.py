@@ -62,10 +62,10 @@ def startup_failure(pods: Sequence[Manifest], deployment: Manifest) -> str | Non
     for pod in living:
         scheduled = condition(pod, "PodScheduled")
         if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
-            return _shortened(f"No node for the pod: {scheduled.get('message')}")
+            return _shortened(f"No node for the pod: {_said(scheduled)}")
     refused = condition(deployment, "ReplicaFailure")
     if refused.get("status") == "True":
-        return _shortened(f"No pod can be made: {refused.get('message')}")
+        return _shortened(f"No pod can be made: {_said(refused)}")
     return None
 
 
@@ -109,6 +109,8 @@ def _termination(terminated: Any) -> str | None:
         return None
     code, signal = terminated.get("exitCode"), terminated.get("signal")
     reason, message = terminated.get("reason") or "", terminated.get("message") or ""
+    if not terminated:
+        return None
     if code == 0 and not signal:
         return "it ended with exit code 0; a pool's container has to keep running"
     how = f"exit code {code}" if code is not None else f"signal {signal}"
@@ -123,5 +125,11 @@ def _pod_failure(pod: Manifest) -> str | None:
     return str(status.get("message") or status.get("reason") or "it failed")
 
 
+def _said(condition_: Manifest) -> str:
+    return str(condition_.get("message") or condition_.get("reason") or "the cluster says no more")
+
+
 def _shortened(text: str) -> str:
+    """Cut what has no end, and leave out NUL, which a container may write and no row can hold."""
+    text = text.replace("\x00", "")
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"

@@ -1,5 +1,6 @@
 """What to do about a stock pool: its rules, most urgent first. Pure and total."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -170,8 +171,8 @@ def _applied(kind: ResourceKind, live: Manifest, wanted: Manifest) -> list[Actio
 def _keeps_its_template(live: Manifest, wanted: Manifest) -> bool:
     """Another release's pods stay: an older one's while the spec is the same, a newer one's."""
     annotations = field(live, "metadata", "annotations") or {}
-    version = annotations.get(manifests.TEMPLATE_VERSION_ANNOTATION, "")
-    if not version.isdecimal() or int(version) == manifests.TEMPLATE_VERSION:
+    version = str(annotations.get(manifests.TEMPLATE_VERSION_ANNOTATION, ""))
+    if not re.fullmatch("[0-9]{1,9}", version) or int(version) == manifests.TEMPLATE_VERSION:
         return False
     is_same_spec = (
         annotations.get(manifests.SPEC_HASH_ANNOTATION)
@@ -222,7 +223,9 @@ def _unready(
         message = f"{available} of {spec.replicas} pods are available; the others are starting."
         return PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING, message
     said = condition(pool, "Ready")
-    if is_bare_back_off(failure) and said.get("reason") == PoolReason.POD_STARTUP_FAILED:
+    is_of_this_spec = number(said, "observedGeneration") == number(pool, "metadata", "generation")
+    is_known = is_of_this_spec and said.get("reason") == PoolReason.POD_STARTUP_FAILED
+    if is_known and is_bare_back_off(failure):
         failure = str(said.get("message") or failure)  # The cause was said first; keep it.
     return PoolPhase.FAILED, PoolReason.POD_STARTUP_FAILED, failure
 

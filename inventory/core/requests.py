@@ -10,7 +10,6 @@ from inventory.core.names import generated_pool_name
 from inventory.core.spec import Image, Replicas, StockPoolSpec, Template
 
 DEFAULT_NAMESPACE = "default"
-_ENVELOPE = frozenset({"operationID", "name", "namespace"})
 
 
 def _own_name(name: str) -> str:
@@ -53,17 +52,24 @@ Namespace = Annotated[
 ]
 
 
-class StockPoolCreate(StockPoolSpec):
-    """Asks for a new stock pool."""
+class PoolAddress(SpecModel):
+    """What a create adds to the spec; before it, since pydantic keeps the last base first."""
 
     operation_id: OperationID = Field(alias="operationID")
     name: PoolName | None = None
     namespace: Namespace = DEFAULT_NAMESPACE
 
+
+_ADDRESS = frozenset(declared.alias or name for name, declared in PoolAddress.model_fields.items())
+
+
+class StockPoolCreate(StockPoolSpec, PoolAddress):
+    """Asks for a new stock pool."""
+
     def spec(self) -> StockPoolSpec:
         """Return the spec alone."""
         payload = self.normalised()
-        return StockPoolSpec.parse({k: v for k, v in payload.items() if k not in _ENVELOPE})
+        return StockPoolSpec.parse({k: v for k, v in payload.items() if k not in _ADDRESS})
 
     def pool_name(self, *, tenant: str) -> str:
         """Return the name that was asked for, or the generated one."""

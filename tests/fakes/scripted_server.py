@@ -102,6 +102,7 @@ class ScriptedServer:
         self.requests: list[Exchange] = []
         self._changed = threading.Condition()
         self._closing = threading.Event()
+        self._clusters: list[Cluster] = []
         self._server = _Server(self._handler_class())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
@@ -112,7 +113,10 @@ class ScriptedServer:
         assert met, [f"{seen.method} {seen.path} {seen.query}" for seen in self.requests]
 
     def cluster(self) -> Cluster:
-        return Cluster(lambda: _configuration(self.url))
+        """Return a new client of this server, closed with it."""
+        cluster = cluster_at(self.url)
+        self._clusters.append(cluster)
+        return cluster
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -122,6 +126,8 @@ class ScriptedServer:
             yield
         finally:
             self._closing.set()
+            for cluster in self._clusters:
+                cluster.close()
             self._server.shutdown()
             self._server.server_close()
             thread.join(TEST_PATIENCE_SECONDS)

@@ -11,7 +11,7 @@ from gpuplatform.simulator.apiserver.__main__ import add_arguments, run
 
 
 class Command(BaseCommand):
-    """Serves until SIGTERM. `python -m gpuplatform.simulator.apiserver` is the same with less memory."""
+    """Serves until SIGTERM; `python -m gpuplatform.simulator.apiserver` does it in less memory."""
 
     help = "Run the simulated Kubernetes API server (development mode, loopback)."
     requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it

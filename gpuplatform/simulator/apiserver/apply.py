@@ -1,7 +1,7 @@
 """Server-side apply: merging an applied object into the live one, with field ownership.
 
-What the manager applied before and does not apply any more goes away, unless somebody else owns it; what
-another manager owns with another value is a conflict, unless forced.
+What the manager applied before and does not apply any more goes away, unless somebody else owns
+it; what another manager owns with another value is a conflict, unless forced.
 """
 
 from dataclasses import replace
@@ -37,7 +37,7 @@ def apply(
     previous = next((o for o in owners if o.is_same(owner)), None)
     others = [o for o in owners if o is not previous]
     mine = frozenset(applied_paths(applied, schema))
-    merged = _merge(base, clone(applied), schema)
+    merged: Manifest = _merge(base, clone(applied), schema)
     gone = (previous.paths if previous else frozenset()) - mine
     if gone:
         keep = _prefixes(mine) | {p for o in others for p in _prefixes(o.paths)}
@@ -134,7 +134,7 @@ def _children(paths: frozenset[Path]) -> dict[str, Any]:
 
 
 def _remove(value: Any, schema: Schema, path: Path, gone: dict[str, Any], keep: set[Path]) -> None:
-    """Take out of `value` what `gone` names and nobody keeps; a whole branch when nobody has any of it."""
+    """Take out of `value` what `gone` names and nobody keeps: whole branches where possible."""
     for element, inner in gone.items():
         here = (*path, element)
         if element == ".":
@@ -164,7 +164,7 @@ def _member(value: Any, schema: Schema, element: str) -> tuple[Any, Schema]:
 
 
 def typed_fault(value: object, schema: Schema, path: str = "") -> str:
-    """Return why `value` cannot be applied: an undeclared field or a doubled list item; empty if it can."""
+    """Return why `value` cannot be applied (undeclared field, doubled item); empty if it can."""
     if isinstance(value, dict):
         return _object_fault(value, schema, path)
     if not isinstance(value, list):

@@ -64,7 +64,7 @@ def read_patch(raw: bytes, content_type: str, *, is_custom: bool) -> tuple[str, 
 
 
 def _yaml(raw: bytes) -> Any:
-    """Read YAML. Nearly always it is JSON; then YAML is not needed, only its rules on characters."""
+    """Read YAML. Nearly always it is JSON: then only YAML's rules on characters are needed."""
     try:
         text = raw.decode()
         value = from_bytes(raw)
@@ -72,7 +72,8 @@ def _yaml(raw: bytes) -> Any:
         return _real_yaml(raw)
     if _LONE_ESCAPE.search(raw) or _UNSAFE_IN_YAML.search(text):
         raise bad_request(
-            "error decoding YAML: yaml: control characters are not allowed, or an invalid Unicode character escape code"
+            "error decoding YAML: yaml: control characters are not allowed, or an invalid Unicode"
+            " character escape code"
         )
     return value
 
@@ -81,15 +82,14 @@ def _real_yaml(raw: bytes) -> Any:
     import yaml  # noqa: PLC0415 - costs memory, and is rarely needed
 
     try:
-        events = yaml.load(raw, Loader=_plain_loader(yaml))  # noqa: S506 - a safe loader
+        return yaml.load(raw, Loader=_plain_loader(yaml))  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise bad_request(f"error decoding YAML: {error}") from error
-    return events
 
 
 def _plain_loader(yaml: Any) -> Any:
     """Return a safe loader that leaves times as text, as JSON has them."""
-    loader = type("PlainLoader", (yaml.CSafeLoader,), {})
+    loader: Any = type("PlainLoader", (yaml.CSafeLoader,), {})
     loader.yaml_implicit_resolvers = {
         first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]
         for first, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()

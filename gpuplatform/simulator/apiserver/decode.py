@@ -15,7 +15,6 @@ _LIMITS = {"int32": 2**31, "int64": 2**63}
 _QUANTITY_WORDS = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
-_EMPTY: tuple[object, ...] = ("", [])
 
 
 class Decoder:
@@ -26,7 +25,7 @@ class Decoder:
         self.version = version
         self.unknown: list[str] = []
 
-    def object(self, value: dict[str, Any], schema: Schema, path: str = "") -> dict[str, Any]:
+    def clean(self, value: dict[str, Any], schema: Schema, path: str = "") -> dict[str, Any]:
         """Return a clean copy of `value`.
 
         Raises:
@@ -42,14 +41,14 @@ class Decoder:
                     clean[key] = member
                 else:
                     self.unknown.append(here)
-            elif member is not None and (member not in _EMPTY or extra):
+            elif member is not None and (extra or not _is_left_out(member, sub)):
                 clean[key] = self._value(member, sub, here, schema.get("x-type", ""))
         return clean
 
-    def _value(self, value: object, schema: Schema, path: str, owner: str) -> object:
+    def _value(self, value: Any, schema: Schema, path: str, owner: str) -> Any:
         kind = schema.get("type")
         if kind == "object" and isinstance(value, dict):
-            return self.object(value, schema, path)
+            return self.clean(value, schema, path)
         if kind == "array" and isinstance(value, list):
             items = schema["items"]
             filler: object = "" if items.get("type") == "string" else {}
@@ -63,14 +62,14 @@ class Decoder:
             raise self._wrong_type(value, schema, path, owner)
         return value
 
-    def _quantity(self, value: object) -> str:
+    def _quantity(self, value: Any) -> str:
         text = str(value).strip(" ") if isinstance(value, str | int | float) else ""
         try:
             return Quantity.parse(text).canonical()
         except ValueError as error:
             raise self._cannot(_QUANTITY_WORDS) from error
 
-    def _wrong_type(self, value: object, schema: Schema, path: str, owner: str) -> ApiError:
+    def _wrong_type(self, value: Any, schema: Schema, path: str, owner: str) -> ApiError:
         field = re.sub(r"\[\d+\]", "", path)
         got = show_type(value)
         if isinstance(value, int | float) and schema.get("type") == "integer":
@@ -87,37 +86,32 @@ class Decoder:
         )
 
 
-def _scalar_fits(value: object, schema: Schema) -> bool:
+def _is_left_out(value: Any, schema: Schema) -> bool:
+    """Whether Go leaves `value` out when it writes the object: nothing in a text, list or map."""
+    return value in ("", []) or (value == {} and "additionalProperties" in schema)
+
+
+def _scalar_fits(value: Any, schema: Schema) -> bool:
     if schema.get(INT_OR_STRING):
         return isinstance(value, int | str) and not isinstance(value, bool)
-    match schema.get("type"):
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            limit = _LIMITS[schema.get("format", "int64")]
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            return whole and -limit <= int(str(value)) < limit
-        case "number":
-            return isinstance(value, int | float)
-        case None:
-            return True
-    return False
+    kind = schema.get("type")
+    if kind == "integer":
+        limit = _LIMITS[schema.get("format", "int64")]
+        return type(value) is int and -limit <= value < limit
+    known: dict[str | None, type | tuple[type, ...]] = {
+        None: object,
+        "string": str,
+        "boolean": bool,
+        "number": (int, float),
+    }
+    return isinstance(value, known.get(kind, ()))
 
 
 def _go_type(schema: Schema) -> str:
-    match schema.get("type"):
-        case "array":
-            return "[]" + _go_type(schema["items"])
-        case "object" if "x-type" in schema:
-            return f"v1.{schema['x-type']}"
-        case "object":
-            return "map[string]" + _go_type(schema.get("additionalProperties", {}))
-        case "integer":
-            return str(schema.get("format", "int64"))
-        case "boolean":
-            return "bool"
-        case None:
-            return "intstr.IntOrString"
-    return "string"
+    kind = schema.get("type")
+    if kind == "array":
+        return "[]" + _go_type(schema["items"])
+    if kind == "object" and "x-type" not in schema:
+        return "map[string]" + _go_type(schema.get("additionalProperties", {}))
+    names = {"object": f"v1.{schema.get('x-type')}", "boolean": "bool", None: "intstr.IntOrString"}
+    return str(schema.get("format", "int64")) if kind == "integer" else names.get(kind, "string")

@@ -5,9 +5,10 @@ from datetime import timedelta
 
 from gpuplatform import clock
 from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.intake import Target
 from gpuplatform.simulator.apiserver.objects import Manifest, clone
 from gpuplatform.simulator.apiserver.store import Entry, Store
-from gpuplatform.simulator.apiserver.writes import Target, is_finished
+from gpuplatform.simulator.apiserver.writes import is_finished
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = ("Background", "Foreground", "Orphan")

@@ -42,7 +42,8 @@ def root(registry: Registry, path: str) -> Document:
             return _resources(registry, "", version)
         case ["apis", group, version]:
             return _resources(registry, group, version)
-    raise no_such_path()
+        case _:
+            raise no_such_path()
 
 
 def _group(registry: Registry, group: str) -> Document:
@@ -110,7 +111,7 @@ def _path(resource: Resource) -> str:
 
 
 def openapi(registry: Registry, path: str) -> Document:
-    """Return the OpenAPI v3 document of one group and version: schemas, and which parameters writes take.
+    """Return the OpenAPI v3 document of one group and version: schemas and write parameters.
 
     Raises:
         ApiError: 404, nothing is served there.
@@ -155,9 +156,10 @@ def _schema(schema: Schema, named: Document) -> Schema:
         public |= {"oneOf": [{"type": "integer"}, {"type": "string"}]}
     elif not schema.get("type") and schema.get(PRESERVE):
         public["type"] = "object"
-    for word in ("items", "additionalProperties"):
-        if isinstance(schema.get(word), dict):
-            public[word] = _schema(schema[word], named)
+    below = (
+        word for word in ("items", "additionalProperties") if isinstance(schema.get(word), dict)
+    )
+    public |= {word: _schema(schema[word], named) for word in below}
     if "properties" in schema:
         public["properties"] = {k: _schema(v, named) for k, v in schema["properties"].items()}
     return public

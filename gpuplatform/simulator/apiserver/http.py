@@ -10,6 +10,7 @@ from gpuplatform.simulator.apiserver import discovery
 from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.bodies import read_object, read_patch
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.simulator.apiserver.intake import Options
 from gpuplatform.simulator.apiserver.objects import Manifest, to_bytes
 from gpuplatform.simulator.apiserver.reads import Lister, Listing
 from gpuplatform.simulator.apiserver.requests import Address, check_apply, options_of, parse_path
@@ -19,7 +20,7 @@ from gpuplatform.simulator.apiserver.store import Entry
 from gpuplatform.simulator.apiserver.subresources import bind, finalize
 from gpuplatform.simulator.apiserver.tables import table
 from gpuplatform.simulator.apiserver.watch import Watch
-from gpuplatform.simulator.apiserver.writes import APPLY, JSON, Options, Writer
+from gpuplatform.simulator.apiserver.writes import APPLY, JSON, Writer
 
 log = logging.getLogger(__name__)
 Reply: TypeAlias = Awaitable[web.StreamResponse]
@@ -56,14 +57,14 @@ class Door:
         """Answer one request; every refusal is a Status object."""
         try:
             return await self._answer(request)
-        except say.ApiError as error:
-            return _json(error.status, error.code)
+        except say.ApiError as refusal:
+            error = refusal
         except web.HTTPRequestEntityTooLarge:
             limit = f"limit is {MAX_BODY_BYTES}"
             error = say.ApiError(
                 413, "RequestEntityTooLarge", f"Request entity too large: {limit}"
             )
-            return _json(error.status, error.code)
+        return _json(error.status, error.code)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.rel_url.raw_path
@@ -114,12 +115,13 @@ class Door:
         resource, query = address.resource, dict(request.query)
         if address.name:
             query["fieldSelector"] = f"metadata.name={address.name}"
-        render: Callable[[Entry], bytes] = lambda entry: entry.json
-        if "as=Table" in request.headers.get("Accept", ""):
-            include = query.get("includeObject", "")
-            render = lambda entry: table(  # noqa: E731
-                resource, [entry], {"resourceVersion": str(entry.version)}, include
-            )
+        as_table = "as=Table" in request.headers.get("Accept", "")
+        include = query.get("includeObject", "")
+
+        def render(entry: Entry) -> bytes:
+            metadata = {"resourceVersion": str(entry.version)}
+            return table(resource, [entry], metadata, include) if as_table else entry.json
+
         watch = Watch(self._store, resource, address.namespace, query, render)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
@@ -259,9 +261,8 @@ class Door:
 
 
 def _no_verb(method: str, resource: Resource) -> say.ApiError:
-    return say.method_not_allowed(
-        f'the server does not allow this method on the requested resource: {method} "{resource.qualified}"'
-    )
+    words = "the server does not allow this method on the requested resource"
+    return say.method_not_allowed(f'{words}: {method} "{resource.qualified}"')
 
 
 def _metadata_only(entry: Entry) -> Manifest:

@@ -1,7 +1,8 @@
 """The state on disk: one file, appended to at each change and rewritten when it has grown.
 
-A line is one change. `kill -9` can only cut the last line short; a cut line was never answered, so it is
-dropped at the next start. Rewriting goes through a second file and a rename, so one whole file always exists.
+A line is one change. `kill -9` can only cut the last line short; a cut line was never
+answered, so it is dropped at the next start. Rewriting goes through a second file and a rename, so
+one whole file always exists.
 """
 
 import fcntl

@@ -1,7 +1,7 @@
 """Who owns which field: sets of field paths, and `managedFields` as Kubernetes keeps them.
 
-A path is a tuple of the elements of `fieldsV1` (`f:spec`, `k:{"name":"a"}`, `v:"x"`); a trailing `.` stands
-for membership of the object or list item itself. The rules are those of structured-merge-diff.
+A path is a tuple of the elements of `fieldsV1` (`f:spec`, `k:{"name":"a"}`, `v:"x"`); `.` at its end
+stands for membership of the object or list item itself. The rules are those of structured-merge-diff.
 """
 
 import json
@@ -32,7 +32,7 @@ _NEVER_OWNED = {
 
 
 def fields_of(obj: Manifest, schema: Schema) -> Fields:
-    """Return every path of `obj` with its value; objects and list items have a marker under `.`."""
+    """Return every path of `obj` with its value; objects and list items have a marker `.`."""
     rest = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
     found = _walk({**obj, "metadata": rest}, schema, ())
     return {path: value for path, value in found if path not in _NEVER_OWNED and path != (SELF,)}

@@ -102,9 +102,9 @@ def _index(token: str, last: int) -> int:
 
 
 def strategic_merge_patch(target: Any, patch: Any, schema: Schema) -> Any:
-    """Return `target` with `patch` merged in: lists with a merge key by that key, the others replaced.
+    """Return `target` with `patch` merged in: lists with a merge key by key, others replaced.
 
-    Element order hints are not needed: merged lists keep the order of `target`, new items come last.
+    Merged lists keep the order of `target`; new items come last.
     """
     if not isinstance(patch, dict):
         return patch

@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from gpuplatform.simulator.apiserver.store import Entry, Store
 
 _OPEN_LISTS = 64
 _GONE = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new"
-    " list without the continue parameter."
+    "The provided continue parameter is too old to display a consistent list result. You can start"
+    " a new list without the continue parameter."
 )
 
 
@@ -64,7 +65,11 @@ class Lister:
         if token:
             page = self._open.get(token)
             if page is None:
-                raise say.expired(_GONE)
+                raise (
+                    say.expired(_GONE)
+                    if _is_token(token)
+                    else say.bad_request("continue key is not valid")
+                )
             return self._page(page, limit, counted=not _selects(query))
         self._check_version(query)
         matches = predicate_of(resource, query)
@@ -91,6 +96,14 @@ class Lister:
             raise _too_large(version, present)
         if query.get("resourceVersionMatch") == "Exact" and version != present:
             raise say.expired(f"The resourceVersion for the provided list is too old: {version}")
+
+
+def _is_token(token: str) -> bool:
+    """Whether this is a token of ours, of a list that is forgotten."""
+    try:
+        return bool(re.fullmatch(rb"\d+/\d+", base64.urlsafe_b64decode(token)))
+    except ValueError:
+        return False
 
 
 def _too_large(version: int, present: int) -> say.ApiError:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.resources import Registry, Resource
-from gpuplatform.simulator.apiserver.writes import Options, Target
 
 _NOT_SIMULATED = {
     "log",
@@ -42,15 +42,12 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
     Raises:
         ApiError: 404, no such resource; 501, a subresource that is not simulated.
     """
-    match [unquote(part) for part in raw_path.strip("/").split("/")]:
-        case ["api", version, *rest]:
-            group = ""
-        case ["apis", group, version, *rest]:
-            pass
-        case _:
-            return None
-    if not rest:
+    root, *rest = [unquote(part) for part in raw_path.strip("/").split("/")]
+    if root == "api":
+        rest = ["", *rest]
+    if root not in {"api", "apis"} or len(rest) < 3:
         return None
+    group, version, *rest = rest
     namespace = ""
     if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in {"status", "finalize"}:
         namespace, rest = rest[1], rest[2:]
@@ -60,10 +57,11 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
     name, subresource = [*rest[1:], "", ""][:2]
     if bool(namespace) != resource.namespaced and (namespace or name):
         raise say.no_such_path()
-    if subresource and subresource not in resource.subresources:
-        if subresource in _NOT_SIMULATED:
-            raise say.not_simulated(f"{resource.plural}/{subresource}")
-        raise say.no_such_path()
+    if subresource not in {"", *resource.subresources}:
+        known = subresource in _NOT_SIMULATED
+        raise (
+            say.not_simulated(f"{resource.plural}/{subresource}") if known else say.no_such_path()
+        )
     return Address(resource, namespace, name, subresource)
 
 

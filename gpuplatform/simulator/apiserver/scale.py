@@ -1,11 +1,12 @@
-"""The scale subresource: replicas of a Deployment, a ReplicaSet or a custom kind, as one small object."""
+"""The scale subresource: the replicas of an object, as one small object."""
 
 from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.objects import Manifest, clone
 from gpuplatform.simulator.apiserver.paths import set_at, value_at
 from gpuplatform.simulator.apiserver.resources import Resource
 from gpuplatform.simulator.apiserver.store import Entry
-from gpuplatform.simulator.apiserver.writes import Options, Target, Writer
+from gpuplatform.simulator.apiserver.writes import Writer
 
 _PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 _COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

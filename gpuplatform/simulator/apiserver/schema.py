@@ -70,7 +70,7 @@ def child(schema: Schema, key: str) -> Schema:
 
 
 def apply_defaults(value: object, schema: Schema) -> None:
-    """Fill in declared defaults, below present objects only; a null without `nullable` counts as absent."""
+    """Fill in declared defaults below present objects; a null that is not `nullable` is absent."""
     if isinstance(value, dict):
         for key, sub in schema.get("properties", {}).items():
             if "default" in sub and (
@@ -153,7 +153,7 @@ def _string_faults(value: str, schema: Schema, path: str) -> Iterator[Fault]:
 
 @lru_cache(maxsize=512)
 def go_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern of Go: there `$` is the end of the text, never before a last line break."""
+    """Compile a pattern of Go: `$` is the end of the text, never before a last line break."""
     return re.compile(re.sub(r"(?<!\\)\$", r"\\Z", pattern), re.ASCII)
 
 
@@ -176,9 +176,10 @@ def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Fault]:
 def _logic_faults(value: object, schema: Schema, path: str) -> Iterator[Fault]:
     for part in schema.get("allOf", ()):
         yield from validate(value, part, path)
-    for word, holds in (("anyOf", lambda n: n > 0), ("oneOf", lambda n: n == 1)):
-        parts = schema.get(word)
-        if parts and not holds(sum(not validate(value, part, path) for part in parts)):
+    for word in ("anyOf", "oneOf"):
+        parts = schema.get(word, ())
+        count = sum(not validate(value, part, path) for part in parts)
+        if parts and (count == 0 or (count > 1 and word == "oneOf")):
             want = "at least one schema" if word == "anyOf" else "one and only one schema"
             detail = f'"{path}" must validate {want} ({word})'
             yield invalid_value(path, value, detail)

@@ -22,7 +22,7 @@ _SIGNS = {"=": True, "==": True, "!=": False, "in": True, "notin": False}
 
 
 def labels_match(labels: Labels, selector: Manifest | None) -> bool:
-    """Whether a LabelSelector (matchLabels, matchExpressions) takes `labels`; a missing one takes none."""
+    """Whether a LabelSelector takes `labels`; a missing one takes none."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels", {}).items()
@@ -34,20 +34,15 @@ def labels_match(labels: Labels, selector: Manifest | None) -> bool:
 def expression_holds(labels: Labels, expression: Manifest) -> bool:
     """Whether one requirement (`In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`) holds."""
     key, values = expression["key"], expression.get("values", ())
-    match expression["operator"]:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case "Gt":
-            return key in labels and int(labels[key]) > int(values[0])
-        case "Lt":
-            return key in labels and int(labels[key]) < int(values[0])
-    return False
+    operator: str = expression["operator"]
+    if operator in {"In", "NotIn"}:
+        return (labels.get(key) in values) is (operator == "In")
+    if operator in {"Exists", "DoesNotExist"}:
+        return (key in labels) is (operator == "Exists")
+    number = labels.get(key, "")
+    if not number.lstrip("-").isdecimal():
+        return False
+    return int(number) > int(values[0]) if operator == "Gt" else int(number) < int(values[0])
 
 
 def label_selector(text: str) -> Predicate:

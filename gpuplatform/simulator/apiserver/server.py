@@ -12,10 +12,11 @@ from aiohttp import web
 
 from gpuplatform.simulator.apiserver.controllers import Controllers
 from gpuplatform.simulator.apiserver.http import Door
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.journal import Journal
 from gpuplatform.simulator.apiserver.resources import Registry
 from gpuplatform.simulator.apiserver.store import Store
-from gpuplatform.simulator.apiserver.writes import Options, Target, Writer
+from gpuplatform.simulator.apiserver.writes import Writer
 
 HOST = "127.0.0.1"
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

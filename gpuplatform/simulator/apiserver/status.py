@@ -1,4 +1,4 @@
-"""The refusals of the API server, in Kubernetes' own words: `ApiError` carries a `Status` object."""
+"""The refusals of the API server, in Kubernetes' words: `ApiError` carries a `Status` object."""
 
 import json
 from collections.abc import Sequence

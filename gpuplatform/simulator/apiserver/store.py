@@ -1,7 +1,7 @@
-"""What exists: objects by key, one version counter for all of them, and the recent changes for watches.
+"""What exists: objects by key, one version counter, and the recent changes for watches.
 
-Stored objects are never changed in place: whoever wants another state clones, edits and commits. Controllers
-listen to commits; watches read the history and sleep until it grows.
+Stored objects are never changed in place: whoever wants another state clones, edits and commits.
+Controllers listen to commits; watches read the history and sleep until it grows.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _WINDOW = 2000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One stored state of an object. `body` is its JSON without kind, apiVersion and opening brace."""
+    """One stored state. `body` is its JSON without kind, apiVersion and the opening brace."""
 
     key: Key
     object: Manifest
@@ -212,6 +212,7 @@ class Store:
 
 
 def entry_of(key: Key, obj: Manifest, version: int) -> Entry:
+    """Return the entry of a state that is not necessarily stored."""
     kind, api_version = obj["kind"], obj["apiVersion"]
     head = to_bytes({"kind": kind, "apiVersion": api_version})[:-1] + b","
     rest = {name: part for name, part in obj.items() if name not in {"kind", "apiVersion"}}

@@ -1,9 +1,10 @@
 """Small ways to write one part of an object: a pod's node, a namespace's finalizers."""
 
 from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.intake import Target
 from gpuplatform.simulator.apiserver.objects import Manifest, clone, now
 from gpuplatform.simulator.apiserver.store import Entry
-from gpuplatform.simulator.apiserver.writes import Target, Writer, is_finished
+from gpuplatform.simulator.apiserver.writes import Writer, is_finished
 
 
 def bind(writer: Writer, target: Target, node: str) -> Entry:

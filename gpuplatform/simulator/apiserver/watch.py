@@ -84,7 +84,7 @@ class Watch:
         return b"".join(lines)
 
     def _next(self) -> bytes | None:
-        """Return the lines of what happened since the last call; None when that is not known any more."""
+        """Return the lines of what happened since; None when that is not known any more."""
         changes = self._store.history(self._resource.key).since(self._cursor)
         if changes is None:
             return None

@@ -1,11 +1,10 @@
 """Create, update, patch and apply: from a body to a committed object.
 
-Every way ends in `_finish`: defaults, checks, ownership, then one commit, or none when nothing changed. The
-controllers inside the process call the same functions as the door.
+Every way ends in defaults, ownership, checks, and then one commit, or none when nothing changed.
+The controllers inside the process call the same functions as the door.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from gpuplatform.simulator.apiserver import status as say
@@ -14,23 +13,28 @@ from gpuplatform.simulator.apiserver.builtins.admission import admit
 from gpuplatform.simulator.apiserver.builtins.defaults import fill_defaults
 from gpuplatform.simulator.apiserver.builtins.metadata import metadata_faults
 from gpuplatform.simulator.apiserver.builtins.validation import faults_of
-from gpuplatform.simulator.apiserver.decode import Decoder
+from gpuplatform.simulator.apiserver.intake import (
+    SERVER_OWNED,
+    Options,
+    Target,
+    check_namespace,
+    check_type,
+    identify,
+    read_object,
+)
 from gpuplatform.simulator.apiserver.objects import (
     Manifest,
     clone,
     new_uid,
     now,
-    random_suffix,
 )
 from gpuplatform.simulator.apiserver.ownership import Owner, record_update
 from gpuplatform.simulator.apiserver.patches import json_patch, merge_patch, strategic_merge_patch
 from gpuplatform.simulator.apiserver.resources import Registry, Resource
 from gpuplatform.simulator.apiserver.schema import (
-    drop_nulls,
-    prune,
     validate,
 )
-from gpuplatform.simulator.apiserver.store import Entry, Key, Store, entry_of
+from gpuplatform.simulator.apiserver.store import Entry, Store, entry_of
 
 MERGE, JSON, STRATEGIC, APPLY = (
     "application/merge-patch+json",
@@ -38,38 +42,8 @@ MERGE, JSON, STRATEGIC, APPLY = (
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
-_SERVER_OWNED = (
-    *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
-    *("generation", "selfLink", "managedFields"),
-)
-_FROM_OLD = (*_SERVER_OWNED[:-1], "name", "namespace")
+_FROM_OLD = (*SERVER_OWNED[:-1], "name", "namespace")
 _UNCONDITIONAL_REFUSED = {"leases", "customresourcedefinitions"}
-
-
-@dataclass(slots=True)
-class Options:
-    """The parameters of one write. `warnings` comes back filled."""
-
-    manager: str = "unknown"
-    dry_run: bool = False
-    force: bool = False
-    validation: str = "Warn"
-    subresource: str = ""
-    warnings: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Which object a write is about."""
-
-    resource: Resource
-    namespace: str
-    name: str
-
-    @property
-    def key(self) -> Key:
-        """Where the store has it."""
-        return (*self.resource.key, self.namespace, self.name)
 
 
 class Writer:
@@ -86,14 +60,14 @@ class Writer:
             ApiError: 400, 403, 404 (namespace), 409, 422.
         """
         resource = target.resource
-        obj = self._decode(resource, body, options)
+        obj = self._read(resource, body, options)
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
             raise say.bad_request("resourceVersion should not be set on objects to be created")
-        for name in _SERVER_OWNED:
+        for name in SERVER_OWNED:
             metadata.pop(name, None)
-        target = self._identify(target, metadata)
-        self._check_namespace(target)
+        target = identify(target, metadata)
+        check_namespace(self.store, self.registry, target)
         if self.store.get(target.key):
             raise say.already_exists(resource, target.name)
         return self._make(target, obj, options)
@@ -123,7 +97,7 @@ class Writer:
             ApiError: 400, 404, 409, 422.
         """
         old = self._need(target)
-        return self._change(target, old, self._decode(target.resource, body, options), options)
+        return self._change(target, old, self._read(target.resource, body, options), options)
 
     def patch(self, target: Target, patch: Any, kind: str, options: Options) -> Entry:
         """Patch an object; an apply makes it when it is not there.
@@ -137,7 +111,7 @@ class Writer:
         result = _patched(old.object, patch, kind, target.resource)
         if not isinstance(result, dict):
             raise say.bad_request("the patched document is not an object")
-        return self._change(target, old, self._decode(target.resource, result, options), options)
+        return self._change(target, old, self._read(target.resource, result, options), options)
 
     def change(self, entry: Entry, edit: Callable[[Manifest], None], options: Options) -> Entry:
         """Let `edit` change a copy of the present state: the way of the controllers.
@@ -154,11 +128,11 @@ class Writer:
 
     def _apply(self, target: Target, patch: Manifest, options: Options) -> Entry:
         resource = target.resource
-        self._check_type(resource, patch)
+        check_type(resource, patch)
         if patch.get("metadata", {}).get("managedFields"):
             raise say.bad_request("metadata.managedFields must be nil")
         applied = {**patch, "metadata": dict(patch.get("metadata") or {})}
-        target = self._identify(target, applied["metadata"])
+        target = identify(target, applied["metadata"])
         fault = typed_fault(applied, resource.schema)
         if fault:
             about = (
@@ -176,7 +150,7 @@ class Writer:
             part["metadata"].pop(name, None)
         owner = self._owner(target, options, "Apply")
         merged = apply(entry.object, part, resource.schema, owner, force=options.force)
-        obj = self._decode(resource, merged, options)
+        obj = self._read(resource, merged, options)
         return self._change(target, entry, obj, options, owned=True)
 
     def _apply_new(self, target: Target, applied: Manifest, options: Options) -> Entry:
@@ -188,10 +162,10 @@ class Writer:
                 "uid mismatch: the provided object specified uid, and no existing object was found"
             )
             raise say.conflict(resource, target.name, why)
-        self._check_namespace(target)
+        check_namespace(self.store, self.registry, target)
         owner = self._owner(target, options, "Apply")
         merged = apply(None, applied, resource.schema, owner, force=True)
-        return self._make(target, self._decode(resource, merged, options), options, owned=True)
+        return self._make(target, self._read(resource, merged, options), options, owned=True)
 
     def _change(
         self, target: Target, old: Entry, obj: Manifest, options: Options, *, owned: bool = False
@@ -202,7 +176,7 @@ class Writer:
                 f"the name of the object ({metadata['name']}) does not match the name on the URL"
                 f" ({target.name})"
             )
-        self._check_version(target, old, metadata)
+        _check_version(target, old, metadata)
         for name in _FROM_OLD:
             metadata.pop(name, None)
             if name in before:
@@ -230,103 +204,14 @@ class Writer:
             return self.store.remove(target.key, obj)
         return self.store.commit(target.key, obj)
 
+    def _read(self, resource: Resource, body: Manifest, options: Options) -> Manifest:
+        return read_object(resource, body, options, self.registry.metadata_schema)
+
     def _need(self, target: Target) -> Entry:
         entry = self.store.get(target.key)
         if entry is None:
             raise say.not_found(target.resource, target.name)
         return entry
-
-    def _decode(self, resource: Resource, body: Manifest, options: Options) -> Manifest:
-        """Check kind and types, drop unknown fields; warn or refuse as `options.validation` says."""
-        self._check_type(resource, body)
-        if resource.is_custom:
-            obj = clone(body)
-            drop_nulls(obj, resource.schema)
-            unknown = prune(obj, resource.schema)
-            metadata = Decoder(resource.kind, resource.api_version)
-            meta = obj.get("metadata") or {}
-            obj["metadata"] = metadata.object(meta, self.registry.metadata_schema, "metadata")
-            unknown += metadata.unknown
-        else:
-            decoder = Decoder(resource.kind, resource.api_version)
-            obj = decoder.object(body, resource.schema)
-            obj.setdefault("metadata", {})
-            unknown = decoder.unknown
-        obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
-        faults = [f'unknown field "{path}"' for path in sorted(unknown)]
-        if faults and options.validation == "Strict":
-            version = resource.version if not resource.is_custom else resource.api_version
-            start = (
-                f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}'
-            )
-            raise say.bad_request(f"{start}: strict decoding error: {', '.join(faults)}")
-        if options.validation == "Warn":
-            options.warnings += faults
-        return obj
-
-    def _check_type(self, resource: Resource, body: object) -> None:
-        if not isinstance(body, dict):
-            raise say.bad_request("the body is not an object")
-        if not body.get("kind"):
-            raise say.bad_request("Object 'Kind' is missing in the body")
-        version = body.get("apiVersion", "")
-        if version != resource.api_version:
-            raise say.bad_request(
-                f"the API version in the data ({version}) does not match the expected API version"
-                f" ({resource.api_version})"
-            )
-        if body["kind"] != resource.kind:
-            raise say.bad_request(
-                f'no kind "{body["kind"]}" is registered for version "{version}" here:'
-                f" {resource.kind} expected"
-            )
-
-    def _identify(self, target: Target, metadata: Manifest) -> Target:
-        namespace = metadata.get("namespace", "")
-        if target.resource.namespaced and namespace not in {"", target.namespace}:
-            raise say.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
-        name = metadata.get("name") or ""
-        if target.name and name and name != target.name:
-            raise say.bad_request(
-                f"the name of the object ({name}) does not match the name on the URL ({target.name})"
-            )
-        name = name or target.name
-        if not name and metadata.get("generateName"):
-            name = metadata["generateName"] + random_suffix()
-        if not name:
-            fault = say.required("metadata.name", "name or generateName is required")
-            raise say.invalid(target.resource.group, target.resource.kind, "", [fault])
-        return Target(target.resource, target.namespace, name)
-
-    def _check_namespace(self, target: Target) -> None:
-        if not target.resource.namespaced:
-            return
-        entry = self.store.get(("", "namespaces", "", target.namespace))
-        if entry is None:
-            raise say.not_found(self.registry.need("namespaces"), target.namespace)
-        if "deletionTimestamp" in entry.object["metadata"]:
-            why = (
-                f"unable to create new content in namespace {target.namespace}"
-                " because it is being terminated"
-            )
-            error = say.forbidden(target.resource, target.name, why)
-            cause = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
-            words = f"namespace {target.namespace} is being terminated"
-            error.status["details"]["causes"] = [{**cause, "message": words}]
-            raise error
-
-    def _check_version(self, target: Target, old: Entry, metadata: Manifest) -> None:
-        resource = target.resource
-        if not metadata.get("resourceVersion") and (
-            resource.is_custom or resource.plural in _UNCONDITIONAL_REFUSED
-        ):
-            fault = say.invalid_value(
-                "metadata.resourceVersion", 0, "must be specified for an update"
-            )
-            raise say.invalid(resource.group, resource.kind, target.name, [fault])
-        _check_preconditions(target, old.object, metadata)
 
     def _check(self, target: Target, obj: Manifest, old: Manifest | None) -> None:
         resource = target.resource
@@ -351,6 +236,17 @@ def _patched(live: Manifest, patch: Any, kind: str, resource: Resource) -> Any:
     if kind == MERGE:
         return merge_patch(live, patch)
     return strategic_merge_patch(live, patch, resource.schema)
+
+
+def _check_version(target: Target, old: Entry, metadata: Manifest) -> None:
+    resource = target.resource
+    if not metadata.get("resourceVersion") and (
+        resource.is_custom or resource.plural in _UNCONDITIONAL_REFUSED
+    ):
+        words = "must be specified for an update"
+        fault = say.invalid_value("metadata.resourceVersion", 0, words)
+        raise say.invalid(resource.group, resource.kind, target.name, [fault])
+    _check_preconditions(target, old.object, metadata)
 
 
 def _check_preconditions(target: Target, old: Manifest, metadata: Manifest) -> None:

@@ -1,19 +1,15 @@
 """What admission adds to new objects: a pod's priority, tolerations and first status."""
 
-from typing import TYPE_CHECKING
-
 from gpuplatform.simulator.apiserver import status as say
+from gpuplatform.simulator.apiserver.intake import Target
 from gpuplatform.simulator.apiserver.objects import Manifest
 from gpuplatform.simulator.apiserver.store import Store
-
-if TYPE_CHECKING:
-    from gpuplatform.simulator.apiserver.writes import Target
 
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
-def admit(store: Store, target: "Target", obj: Manifest) -> None:
+def admit(store: Store, target: Target, obj: Manifest) -> None:
     """Complete a new object, after its defaults and before its checks.
 
     Raises:
@@ -29,7 +25,7 @@ def admit(store: Store, target: "Target", obj: Manifest) -> None:
         _taint(obj)
 
 
-def _set_priority(store: Store, target: "Target", spec: Manifest) -> None:
+def _set_priority(store: Store, target: Target, spec: Manifest) -> None:
     classes = [e.object for e in store.find(("scheduling.k8s.io", "priorityclasses"))]
     name = spec.get("priorityClassName", "")
     if name in _SYSTEM_CLASSES:

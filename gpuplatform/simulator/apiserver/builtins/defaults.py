@@ -90,6 +90,7 @@ def _template(owner: Manifest) -> Manifest:
 
 def _deployment(deployment: Manifest) -> None:
     spec = _template(deployment)
+    deployment.setdefault("status", {})
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("progressDeadlineSeconds", 600)
     strategy = spec.setdefault("strategy", {})
@@ -102,6 +103,7 @@ def _deployment(deployment: Manifest) -> None:
 
 def _replica_set(replica_set: Manifest) -> None:
     _template(replica_set)
+    replica_set.setdefault("status", {"replicas": 0})
 
 
 def _service(service: Manifest) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from gpuplatform.formats.names import DNS_1035_LABEL
 from gpuplatform.simulator.apiserver.builtins import words
 from gpuplatform.simulator.apiserver.objects import Manifest
 from gpuplatform.simulator.apiserver.schema import INT_OR_STRING, PRESERVE
@@ -30,13 +31,15 @@ def definition_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
     yield from _name_faults(obj["metadata"]["name"], names, group)
     if spec.get("scope") not in {"Namespaced", "Cluster"}:
         yield unsupported("spec.scope", spec.get("scope", ""), ("Cluster", "Namespaced"))
-    if old:
-        for name in ("group", "scope"):
-            if spec.get(name) != old["spec"].get(name):
-                yield invalid_value(f"spec.{name}", spec.get(name), "field is immutable")
+    for name in ("group", "scope") if old else ():
+        if old and spec.get(name) != old["spec"].get(name):
+            yield invalid_value(f"spec.{name}", spec.get(name), "field is immutable")
     if spec["conversion"].get("strategy") != "None":
         raise not_simulated("conversion of custom resources by webhook")
-    versions = spec.get("versions", [])
+    yield from _version_faults(spec.get("versions", []))
+
+
+def _version_faults(versions: list[Manifest]) -> Iterator[Fault]:
     if len(versions) > 1:
         raise not_simulated("custom resource definitions with several versions")
     if not versions or not versions[0].get("storage"):
@@ -60,7 +63,7 @@ def _name_faults(name: str, names: Manifest, group: str) -> Iterator[Fault]:
     for field in ("plural", "singular"):
         text = names.get(field, "")
         if text:
-            problems = words.dns(text, words.DNS_1035_LABEL)
+            problems = words.dns(text, DNS_1035_LABEL)
             yield from (invalid_value(f"spec.names.{field}", text, w) for w in problems)
     if name != f"{names.get('plural', '')}.{group}":
         detail = 'must be spec.names.plural+"."+spec.group'
@@ -74,15 +77,7 @@ def _schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator
     if schema.get("x-kubernetes-validations"):
         raise not_simulated("CEL rules (x-kubernetes-validations)")
     yield from _type_faults(schema, path, is_root=is_root)
-    for word in ("$ref", "patternProperties", "definitions", "dependencies"):
-        if word in schema:
-            yield forbidden_value(f"{path}.{word}", f"{word} is not supported")
-    if schema.get("uniqueItems"):
-        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield forbidden_value(f"{path}.uniqueItems", detail)
-    if "properties" in schema and "additionalProperties" in schema:
-        detail = "additionalProperties and properties are mutual exclusive"
-        yield forbidden_value(f"{path}.additionalProperties", detail)
+    yield from _word_faults(schema, path)
     yield from _list_faults(schema, path)
     for name, sub in schema.get("properties", {}).items():
         yield from _schema_faults(sub, f"{path}.properties[{name}]")
@@ -93,6 +88,18 @@ def _schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator
             yield required(f"{path}.items", "must be specified")
         else:
             yield from _schema_faults(schema["items"], f"{path}.items")
+
+
+def _word_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
+    for word in ("$ref", "patternProperties", "definitions", "dependencies"):
+        if word in schema:
+            yield forbidden_value(f"{path}.{word}", f"{word} is not supported")
+    if schema.get("uniqueItems"):
+        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield forbidden_value(f"{path}.uniqueItems", detail)
+    if "properties" in schema and "additionalProperties" in schema:
+        detail = "additionalProperties and properties are mutual exclusive"
+        yield forbidden_value(f"{path}.additionalProperties", detail)
 
 
 def _type_faults(schema: dict[str, Any], path: str, *, is_root: bool) -> Iterator[Fault]:
@@ -123,8 +130,10 @@ def _list_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
         yield required(f"{path}.x-kubernetes-list-map-keys", detail)
     items = schema.get("items", {})
     for key in keys:
-        if "default" not in items.get("properties", {}).get(key, {}) and key not in items.get(
-            "required", ()
-        ):
-            detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+        has_default = "default" in items.get("properties", {}).get(key, {})
+        if not has_default and key not in items.get("required", ()):
+            detail = (
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be"
+                " a required property"
+            )
             yield required(f"{path}.items.properties[{key}].default", detail)

@@ -14,6 +14,11 @@ from gpuplatform.simulator.apiserver.status import (
     unsupported,
 )
 
+_CONTAINERS = ("initContainers", "containers")
+_CHOICES = {
+    "restartPolicy": ("Always", "OnFailure", "Never"),
+    "dnsPolicy": ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
+}
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _POLICIES = ("Always", "IfNotPresent", "Never")
 _PLAIN_RESOURCES = {"cpu", "memory", "ephemeral-storage"}
@@ -30,21 +35,24 @@ def pod_spec_faults(spec: Manifest, path: str) -> Iterator[Fault]:
     if not containers:
         yield required(f"{path}.containers")
     seen: set[str] = set()
-    for kind in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(kind, ())):
-            here = f"{path}.{kind}[{index}]"
-            yield from _container_faults(container, here)
-            name = container.get("name", "")
-            if name and name in seen:
-                yield duplicate(f"{here}.name", name)
-            seen.add(name)
-    if spec["restartPolicy"] not in ("Always", "OnFailure", "Never"):
-        yield unsupported(
-            f"{path}.restartPolicy", spec["restartPolicy"], ("Always", "OnFailure", "Never")
-        )
-    if spec["dnsPolicy"] not in ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"):
-        names = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
-        yield unsupported(f"{path}.dnsPolicy", spec["dnsPolicy"], names)
+    places = [(k, i, c) for k in _CONTAINERS for i, c in enumerate(spec.get(k, ()))]
+    for kind, index, container in places:
+        here, name = f"{path}.{kind}[{index}]", container.get("name", "")
+        yield from _container_faults(container, here)
+        if name and name in seen:
+            yield duplicate(f"{here}.name", name)
+        seen.add(name)
+    for field, names in _CHOICES.items():
+        if spec[field] not in names:
+            yield unsupported(f"{path}.{field}", spec[field], names)
+    yield from _number_faults(spec, path)
+    for key, value in spec.get("nodeSelector", {}).items():
+        for text, rule in ((key, words.label_key), (value, words.label_value)):
+            yield from (invalid_value(f"{path}.nodeSelector", text, w) for w in rule(text))
+    yield from _volume_faults(spec, path)
+
+
+def _number_faults(spec: Manifest, path: str) -> Iterator[Fault]:
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2**31 - 1:
         detail = "must be between 1 and 2147483647, inclusive"
@@ -54,10 +62,6 @@ def pod_spec_faults(spec: Manifest, path: str) -> Iterator[Fault]:
         yield invalid_value(
             f"{path}.terminationGracePeriodSeconds", spec["terminationGracePeriodSeconds"], detail
         )
-    for key, value in spec.get("nodeSelector", {}).items():
-        for text, rule in ((key, words.label_key), (value, words.label_value)):
-            yield from (invalid_value(f"{path}.nodeSelector", text, w) for w in rule(text))
-    yield from _volume_faults(spec, path)
 
 
 def _volume_faults(spec: Manifest, path: str) -> Iterator[Fault]:

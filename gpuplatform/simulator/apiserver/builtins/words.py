@@ -16,25 +16,25 @@ _LABEL_WORDS = (
     " and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or"
     f" '12345', regex used for validation is '({_KEY})?')"
 )
+_DNS_LABEL_WORDS = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and"
+    " must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex"
+    f" used for validation is '{DNS_LABEL}')"
+)
+_DNS_1035_WORDS = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
+    " alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or"
+    f" 'abc-123', regex used for validation is '{DNS_1035_LABEL}')"
+)
+_SUBDOMAIN_WORDS = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or"
+    " '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex"
+    f" used for validation is '{DNS_SUBDOMAIN}')"
+)
 _DNS_WORDS = {
-    DNS_LABEL: (
-        63,
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and"
-        " must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex"
-        f" used for validation is '{DNS_LABEL}')",
-    ),
-    DNS_1035_LABEL: (
-        63,
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
-        " alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or"
-        f" 'abc-123', regex used for validation is '{DNS_1035_LABEL}')",
-    ),
-    DNS_SUBDOMAIN: (
-        253,
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or"
-        " '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex"
-        f" used for validation is '{DNS_SUBDOMAIN}')",
-    ),
+    DNS_LABEL: (63, _DNS_LABEL_WORDS),
+    DNS_1035_LABEL: (63, _DNS_1035_WORDS),
+    DNS_SUBDOMAIN: (253, _SUBDOMAIN_WORDS),
 }
 _PORT_RULES = (
     (r"[-a-z0-9]+", "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
@@ -57,7 +57,8 @@ def label_key(text: str) -> Iterator[str]:
     """Yield what is wrong with a qualified name."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
-        yield f"a valid label key {_KEY_WORDS} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        prefix_words = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        yield f"a valid label key {_KEY_WORDS} {prefix_words}"
         return
     if slash and not prefix:
         yield "prefix part must be non-empty"

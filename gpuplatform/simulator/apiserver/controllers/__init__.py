@@ -1,4 +1,4 @@
-"""The controllers and the scheduler: clients inside the process, woken by commits, idle without them."""
+"""The controllers and the scheduler: clients inside the process, woken by commits only."""
 
 import asyncio
 import contextlib

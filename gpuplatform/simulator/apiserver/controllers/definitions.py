@@ -4,17 +4,17 @@ from typing_extensions import override
 
 from gpuplatform.simulator.apiserver.controllers.queue import Controller
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.objects import Manifest, clone, now
 from gpuplatform.simulator.apiserver.resources import custom_resource
 from gpuplatform.simulator.apiserver.store import Change, Key
-from gpuplatform.simulator.apiserver.writes import Options, Target
 
 _KIND = ("apiextensions.k8s.io", "customresourcedefinitions")
 _FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class Definitions(Controller):
-    """Registers a kind in the moment its definition is committed; writes the definition's status after."""
+    """Serves a kind from the moment its definition is committed; its status follows."""
 
     def _serve(self, definition: Manifest) -> None:
         metadata = self.writer.registry.metadata_schema

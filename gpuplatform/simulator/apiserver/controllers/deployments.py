@@ -15,10 +15,10 @@ from gpuplatform.simulator.apiserver.controllers.replicas import (
 )
 from gpuplatform.simulator.apiserver.controllers.rollout import Bounds, Size, new_size, old_sizes
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.objects import Manifest, clone, controller_of, to_bytes
 from gpuplatform.simulator.apiserver.selectors import labels_match
 from gpuplatform.simulator.apiserver.store import Change, Entry, Key
-from gpuplatform.simulator.apiserver.writes import Options, Target
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -113,7 +113,7 @@ class Deployments(Controller):
         return changed
 
     def _ensure(self, entry: Entry, new: Entry | None, old: list[Entry], replicas: int) -> Entry:
-        """Return the ReplicaSet of the present template, made if needed, with the latest revision."""
+        """Return the ReplicaSet of the present template, made if needed, as latest revision."""
         revision = 1 + max((_revision(replica_set.object) for replica_set in old), default=0)
         if new is None:
             new = self._create(entry, revision, replicas)
@@ -168,7 +168,9 @@ class Deployments(Controller):
         if entry is None:
             return
         new, old = _split(entry.object, children(self.writer, entry, REPLICA_SETS))
-        status = deployment_status(entry.object, new and new.object, [e.object for e in old])
+        status = deployment_status(
+            entry.object, new.object if new else None, [e.object for e in old]
+        )
         self.set_status(entry, status)
         deadline = next_deadline(entry.object, status)
         if deadline:

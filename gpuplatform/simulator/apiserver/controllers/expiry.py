@@ -5,7 +5,8 @@ from datetime import timedelta
 
 from gpuplatform import clock
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
-from gpuplatform.simulator.apiserver.writes import Target, Writer
+from gpuplatform.simulator.apiserver.intake import Target
+from gpuplatform.simulator.apiserver.writes import Writer
 
 _LIFE = timedelta(hours=1)
 _EVERY_SECONDS = 60

@@ -1,12 +1,12 @@
-"""Garbage collection by owner references: background, foreground and orphan; also of owners that never were."""
+"""Garbage collection by owner references: background, foreground, orphan, and absent owners."""
 
 from typing_extensions import override
 
 from gpuplatform.simulator.apiserver.controllers.queue import Controller
 from gpuplatform.simulator.apiserver.deletes import FOREGROUND, ORPHAN, DeleteOptions, delete
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.objects import Manifest
 from gpuplatform.simulator.apiserver.store import Change, Entry, Key
-from gpuplatform.simulator.apiserver.writes import Options, Target
 
 _MANAGER = Options(manager="kube-controller-manager")
 

@@ -4,10 +4,10 @@ from typing_extensions import override
 
 from gpuplatform.simulator.apiserver.controllers.queue import MANAGER, Controller
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.resources import GroupPlural
 from gpuplatform.simulator.apiserver.store import Change, Entry, Key
 from gpuplatform.simulator.apiserver.subresources import finalize
-from gpuplatform.simulator.apiserver.writes import Options, Target
 
 _KIND: GroupPlural = ("", "namespaces")
 

@@ -6,9 +6,9 @@ A node that stops its heartbeats is not found out here: its kubelet says so, or 
 from typing_extensions import override
 
 from gpuplatform.simulator.apiserver.controllers.queue import MANAGER, Controller
+from gpuplatform.simulator.apiserver.intake import Options
 from gpuplatform.simulator.apiserver.objects import Manifest, condition
 from gpuplatform.simulator.apiserver.store import Change, Key
-from gpuplatform.simulator.apiserver.writes import Options
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -13,7 +13,7 @@ _BLOCKING = {"NoSchedule", "NoExecute"}
 
 
 def requests_of(pod: Manifest) -> Counter[str]:
-    """Return what a pod asks for, in billionths: the sum of its containers, or its largest init container."""
+    """Return a pod's requests in billionths: the sum of containers, or a larger init one."""
     spec = pod["spec"]
     total: Counter[str] = Counter({"pods": NANO})
     for container in spec.get("containers", ()):
@@ -112,7 +112,7 @@ def _term_holds(term: Manifest, node: Node) -> bool:
 
 
 def explain(nodes: int, reasons: Counter[str]) -> str:
-    """Return the sentence of FailedScheduling: `0/3 nodes are available: 3 Insufficient cpu.`"""
+    """Return the sentence of FailedScheduling, such as `0/3 nodes are available: 3 ...`."""
     if not nodes:
         return "no nodes available to schedule pods"
     parts = sorted(f"{count} {reason}" for reason, count in reasons.items())

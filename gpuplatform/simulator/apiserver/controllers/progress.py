@@ -1,4 +1,4 @@
-"""A Deployment's status: counts, and the conditions Available, Progressing and ReplicaFailure. Pure but for the clock."""
+"""A Deployment's status: counts, and the conditions Available, Progressing and ReplicaFailure."""
 
 from datetime import datetime, timedelta
 
@@ -80,7 +80,7 @@ def _is_complete(deployment: Manifest, status: Manifest) -> bool:
 
 
 def _moved(before: Manifest, status: Manifest) -> bool:
-    """Whether the rollout came forward: more updated, ready or available ones, or fewer old ones."""
+    """Whether the rollout came forward: more updated, ready or available, or fewer old."""
     grown = any(
         status.get(name, 0) > before.get(name, 0)
         for name in ("updatedReplicas", "readyReplicas", "availableReplicas")

@@ -1,4 +1,4 @@
-"""The loop that every controller runs: keys that need work, each once, with back-off after a refusal."""
+"""The loop that every controller runs: keys that need work, with back-off after a refusal."""
 
 import asyncio
 import hashlib
@@ -8,10 +8,11 @@ from collections import OrderedDict
 from datetime import datetime
 
 from gpuplatform import clock
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.objects import Manifest, now
 from gpuplatform.simulator.apiserver.status import ApiError
 from gpuplatform.simulator.apiserver.store import Change, Entry, Key, Store
-from gpuplatform.simulator.apiserver.writes import Options, Target, Writer
+from gpuplatform.simulator.apiserver.writes import Writer
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ _LONGEST_WAIT = 30.0
 
 
 class Controller(ABC):
-    """Takes notes of changes and works them off, one key at a time, each in one go without awaiting."""
+    """Takes notes of changes and works them off, one key at a time, without awaiting in one."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer

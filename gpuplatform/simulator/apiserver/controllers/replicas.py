@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 
 from gpuplatform import clock
 from gpuplatform.simulator.apiserver.controllers.queue import MANAGER
+from gpuplatform.simulator.apiserver.intake import Options
 from gpuplatform.simulator.apiserver.objects import Manifest, condition, controller_of
 from gpuplatform.simulator.apiserver.resources import GroupPlural
 from gpuplatform.simulator.apiserver.selectors import labels_match
 from gpuplatform.simulator.apiserver.store import Entry
-from gpuplatform.simulator.apiserver.writes import Options, Writer
+from gpuplatform.simulator.apiserver.writes import Writer
 
 PODS: GroupPlural = ("", "pods")
 REPLICA_SETS: GroupPlural = ("apps", "replicasets")

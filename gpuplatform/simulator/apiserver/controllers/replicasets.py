@@ -16,9 +16,11 @@ from gpuplatform.simulator.apiserver.controllers.replicas import (
     reference_to,
 )
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.objects import (
     Manifest,
     clone,
+    condition,
     controller_of,
     now,
     random_suffix,
@@ -26,7 +28,6 @@ from gpuplatform.simulator.apiserver.objects import (
 from gpuplatform.simulator.apiserver.selectors import labels_match
 from gpuplatform.simulator.apiserver.status import ApiError
 from gpuplatform.simulator.apiserver.store import Change, Entry, Key
-from gpuplatform.simulator.apiserver.writes import Options, Target
 
 _SOURCE = "replicaset-controller"
 
@@ -130,7 +131,7 @@ class ReplicaSets(Controller):
 
 
 def _failure(replica_set: Manifest, fault: ApiError) -> Manifest:
-    old = next(iter(replica_set.get("status", {}).get("conditions", ())), {})
+    old = condition(replica_set, "ReplicaFailure")
     return {
         "type": "ReplicaFailure",
         "status": "True",

@@ -57,7 +57,7 @@ def new_size(bounds: Bounds, new: Size, old: Sequence[Size]) -> int:
 
 
 def old_sizes(bounds: Bounds, new: Size, old: Sequence[Size]) -> dict[str, int]:
-    """Return the replicas that old ReplicaSets, oldest first, should have now: unhealthy ones go first."""
+    """Return the replicas that old ReplicaSets should have: unhealthy, then oldest go first."""
     total = new.replicas + sum(s.replicas for s in old)
     room = total - bounds.least_available - (new.replicas - new.available)
     sizes = {s.name: s.replicas for s in old}

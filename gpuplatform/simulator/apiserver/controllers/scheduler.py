@@ -1,4 +1,4 @@
-"""The scheduler: waiting pods by priority, nodes by room. It does not preempt: no pod is put off a node here."""
+"""The scheduler: waiting pods by priority, nodes by room. It does not preempt."""
 
 from collections import Counter
 
@@ -6,11 +6,12 @@ from typing_extensions import override
 
 from gpuplatform.simulator.apiserver.controllers.placement import Node, explain, requests_of
 from gpuplatform.simulator.apiserver.controllers.queue import Controller, record_event
+from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.objects import Manifest, clone, condition, now
 from gpuplatform.simulator.apiserver.resources import GroupPlural
 from gpuplatform.simulator.apiserver.store import Change, Entry, Key
 from gpuplatform.simulator.apiserver.subresources import bind
-from gpuplatform.simulator.apiserver.writes import Options, Target, Writer
+from gpuplatform.simulator.apiserver.writes import Writer
 
 _PODS: GroupPlural = ("", "pods")
 _NODES: GroupPlural = ("", "nodes")

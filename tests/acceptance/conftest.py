@@ -1,0 +1,27 @@
+"""One platform for all walks of a process."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.platform import RunningPlatform
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """The platform; what a test kills it starts again."""
+    folder: Path = tmp_path_factory.mktemp("platform")
+    platform = RunningPlatform(folder)
+    try:
+        platform.start_all()
+        yield platform
+    finally:
+        platform.stop_all()
+
+
+@pytest.fixture
+def platform(running: RunningPlatform) -> RunningPlatform:
+    """The platform, every part of it up."""
+    running.wait(running.is_ready, "the platform to be ready", 90)
+    return running

@@ -1,0 +1,196 @@
+"""A whole platform as a person runs it; each part is a process that a test can kill."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import redis
+
+from gpuplatform.embedded.children import ChildRecord, start_child
+from gpuplatform.embedded.data_directory import DataDirectory
+from gpuplatform.embedded.layout import Layout
+from gpuplatform.embedded.options import Options
+from gpuplatform.embedded.ports import LOOPBACK, free_port
+from gpuplatform.embedded.supervisor import Part
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.modes import KubeMode, open_cluster
+
+POOLS = "/api/v1/operator/stockpools"
+JOBS = "/api/v1/operator/jobs"
+START_SECONDS = 90.0
+SERVERS = ("postgres", "valkey", "cluster")
+PROCESSES = ("web", "operations", "reconcile", "periodic", "beat", "controller", "kubelet")
+LEASE_SECONDS = 5
+SWEEP_SECONDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API said."""
+
+    status: int
+    body: Any
+    headers: dict[str, str]
+
+    @property
+    def data(self) -> Any:
+        return self.body["data"]
+
+
+class RunningPlatform:
+    """The parts of one platform below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        data = DataDirectory(folder / "data")
+        data.create()
+        options = Options(
+            data=data,
+            asked_port="",
+            database_url="",
+            redis_url="",
+            kube_mode="simulated",
+            kubeconfig="",
+            wants_demo=False,
+        )
+        os.environ["GPUPLATFORM_LEASE_SECONDS"] = str(LEASE_SECONDS)
+        self._layout = Layout.prepare(options, free_port())
+        self._parts: dict[str, Part] = {part.name: part for part in self._layout.parts()}
+        del os.environ["GPUPLATFORM_LEASE_SECONDS"]
+        self._log = (folder / "log").open("ab")
+        self._record = ChildRecord(data.children)
+        self._record.begin()
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self.port = self._layout.port
+        self.kubeconfig = data.kubeconfig
+
+    def start_all(self) -> None:
+        """Start everything in order and wait until it is ready."""
+        for name in SERVERS:
+            self.start(name)
+        self.run_once("database")
+        self.run_once("install")
+        self._sweep_often()
+        for name in PROCESSES:
+            self.start(name)
+        self.wait(self.is_ready, "the platform to be ready", START_SECONDS)
+
+    def stop_all(self) -> None:
+        """Stop everything."""
+        for name in (*PROCESSES, *reversed(SERVERS)):
+            self.kill(name, signal.SIGTERM if name in SERVERS else signal.SIGKILL)
+        self._log.close()
+
+    def start(self, name: str, *, role: str = "") -> None:
+        """Start a part, or another process like it under the name `role`, and wait for it."""
+        part = self._parts[name]
+        assert part.command is not None
+        child = start_child(part.command, role or name, self._record, self._log)
+        self._children[role or name] = child
+        if part.is_ready is not None:
+            self.wait(part.is_ready, f"{name} to be ready", START_SECONDS)
+
+    def run_once(self, name: str) -> None:
+        """Run a part that ends by itself."""
+        command = self._parts[name].command
+        assert command is not None
+        child = start_child(command, name, self._record, self._log)
+        assert child.wait(START_SECONDS) == 0, f"{name} failed"
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """Kill a part with its children, and wait until it is gone."""
+        child = self._children.pop(name, None)
+        if child is None:
+            return
+        if number == signal.SIGKILL:
+            os.killpg(child.pid, number)
+        else:
+            child.send_signal(number)
+        child.wait(START_SECONDS)
+
+    def request(self, method: str, path: str, body: Any = None, *, seconds: float = 20) -> Answer:
+        """Ask the API."""
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=seconds)
+        try:
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return Answer(answer.status, json.loads(answer.read()), dict(answer.getheaders()))
+        finally:
+            connection.close()
+
+    def health(self) -> Any:
+        """Return the health document."""
+        return self.request("GET", "/api/v1/health").data
+
+    def is_ready(self) -> bool:
+        """Say whether every part is up."""
+        try:
+            return self.health()["ready"] is True
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def wait(self, met: Callable[[], bool], what: str, seconds: float = 60) -> None:
+        """Return when `met` says so; fail when it does not within `seconds`."""
+        pause = threading.Event()
+        end = time.monotonic() + seconds
+        while not met():
+            assert time.monotonic() < end, f"waited {seconds} s for {what}"
+            pause.wait(0.1)
+
+    def wait_for_job(
+        self, operation_id: str, phase: str = "Succeeded", seconds: float = 60
+    ) -> Any:
+        """Wait until the job has the phase; return it."""
+
+        def reached() -> bool:
+            return bool(self.request("GET", f"{JOBS}/{operation_id}").data["phase"] == phase)
+
+        self.wait(reached, f"{operation_id} to be {phase}", seconds)
+        return self.request("GET", f"{JOBS}/{operation_id}").data
+
+    def pool(self, name: str) -> Any:
+        """Return a pool as the API shows it; None when there is none."""
+        answer = self.request("GET", f"{POOLS}/{name}")
+        return None if answer.status == 404 else answer.data
+
+    def wait_for_pool(self, name: str, phase: str, seconds: float = 60) -> Any:
+        """Wait until the pool has the phase; return it."""
+        self.wait(
+            lambda: (self.pool(name) or {}).get("phase") == phase, f"{name} to be {phase}", seconds
+        )
+        return self.pool(name)
+
+    def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Read the truth of the database."""
+        with psycopg.connect(self._layout.addresses()["DATABASE_URL"], autocommit=True) as session:
+            cursor = session.execute(query, values)
+            return cursor.fetchall() if cursor.description else []
+
+    def cluster(self) -> Cluster:
+        """Return the platform's client of the embedded cluster."""
+        cluster = open_cluster(KubeMode.REQUIRED, str(self.kubeconfig))
+        assert cluster is not None
+        return cluster
+
+    def forget_messages(self) -> None:
+        """Throw all broker messages away."""
+
+        client = redis.Redis.from_url(self._layout.addresses()["REDIS_URL"])
+        client.flushall()
+        client.close()
+
+    def _sweep_often(self) -> None:
+        """Make beat's sweeps quicker than in production, so that a test need not wait long."""
+        self.sql(
+            "UPDATE django_celery_beat_intervalschedule SET every = %s WHERE every = 15",
+            SWEEP_SECONDS,
+        )

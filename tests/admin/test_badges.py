@@ -1,0 +1,92 @@
+"""Every phase has a badge, and texts and ages are what people expect."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.db.models import TextChoices
+
+from gpuplatform.adminkit.age import age, age_html, age_of_text
+from gpuplatform.adminkit.badges import PHASE_SHAPES, phase_badge
+from gpuplatform.adminkit.text import shortened, visible, why, words
+from gpuplatform.operations.phases import OperationPhase
+from inventory.phases import PoolPhase
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("machine", [OperationPhase, PoolPhase])
+def test_every_phase_has_a_shape(machine: type[TextChoices]) -> None:
+    assert set(machine.values) <= set(PHASE_SHAPES)
+
+
+def test_badge_is_shape_word_and_colour() -> None:
+    badge = phase_badge("Failed")
+
+    assert 'class="phase failed"' in badge
+    assert "<svg" in badge
+    assert ">Failed</span>" in badge
+    assert "style=" not in badge
+
+
+def test_unknown_phase_is_shown_and_escaped() -> None:
+    assert "&lt;b&gt;" in phase_badge("<b>")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (300, "5 min"),
+        (3600, "1 h"),
+        (47 * 3600, "47 h"),
+        (2 * 86400, "2 d"),
+        (400 * 86400, "400 d"),
+        (-90, "in 1 min"),
+    ],
+)
+def test_age_has_one_unit(seconds: int, text: str) -> None:
+    assert age(NOW - timedelta(seconds=seconds), NOW) == text
+
+
+def test_no_time_is_a_dash() -> None:
+    assert age_html(None) == "—"
+
+
+@pytest.mark.parametrize("odd", [None, "", "yesterday", 5, {"a": 1}, "2026-01-31T12:00:00"])
+def test_odd_time_of_a_resource_is_a_dash(odd: object) -> None:
+    assert age_of_text(odd) == "—"
+
+
+def test_what_cannot_be_seen_is_written_out() -> None:
+    assert visible("a\u202eb\x00\u200bc\nd\te") == "a\\u202eb\\u0000\\u200bc\nd\te"
+
+
+def test_shortened_text_is_one_line_of_bounded_length() -> None:
+    assert shortened("a\n b\t c") == "a b c"
+    assert len(shortened("y" * 100_000)) == 160
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("PodStartupFailed", "Pod startup failed"),
+        ("name_conflict", "Name conflict"),
+        ("", ""),
+    ],
+)
+def test_reason_becomes_words(reason: str, text: str) -> None:
+    assert words(reason) == text
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "text"),
+    [("A", "b", "A · b"), ("A", "", "A"), ("", "b", "b")],
+)
+def test_why_is_what_there_is(reason: str, message: str, text: str) -> None:
+    assert f"<bdi>{text}</bdi>" in why(reason, message)
+
+
+def test_nothing_to_explain_is_empty() -> None:
+    assert why("", "") == ""

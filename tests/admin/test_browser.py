@@ -1,0 +1,188 @@
+"""In a real browser: logging in works, nothing breaks the content security policy, all pages fit."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.urls import reverse
+from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from inventory.phases import PoolPhase
+
+if TYPE_CHECKING:
+    from pytest_django.live_server_helper import LiveServer
+
+    from tests.admin.conftest import Rows
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+REPORT_VIOLATIONS = """
+document.addEventListener("securitypolicyviolation", (event) =>
+  console.error(`CSP ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
+"""
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    # Playwright's event loop runs in this thread, and Django would refuse the database for it.
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setitem(os.environ, "DJANGO_ALLOW_ASYNC_UNSAFE", "true")
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+class Visit:
+    """A tab that notes every complaint of the browser."""
+
+    def __init__(self, page: Page, server: str) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self._server = server
+        page.on("console", self._note)
+        page.on("pageerror", lambda error: self.complaints.append(f"{page.url}: {error}"))
+        page.on("request", self._only_ours)
+        page.add_init_script(REPORT_VIOLATIONS)
+
+    def open(self, path: str) -> int:
+        """Open a page and wait until it is loaded."""
+        answer = self.page.goto(self._server + path, wait_until="load")
+        assert answer is not None
+        return answer.status
+
+    def log_in(self, name: str, password: str) -> None:
+        """Log in with the form."""
+        self.open(reverse("admin:login"))
+        self.page.fill("[name=username]", name)
+        self.page.fill("[name=password]", password)
+        self.page.click("input[type=submit]")
+        self.page.wait_for_load_state("load")
+
+    def _note(self, message: Any) -> None:
+        if message.type in {"error", "warning"}:
+            self.complaints.append(f"{self.page.url}: {message.text}")
+
+    def _only_ours(self, request: Any) -> None:
+        if not request.url.startswith((self._server, "data:")):
+            self.complaints.append(f"{self.page.url} asks {request.url}")
+
+
+@pytest.fixture
+def visit(browser: Browser, live_server: "LiveServer") -> Iterator[Visit]:
+    context = browser.new_context(viewport={"width": 360, "height": 740})
+    yield Visit(context.new_page(), live_server.url)
+    context.close()
+
+
+def _paths(rows: "Rows", user: User) -> list[str]:
+    """Return every kind of page of every model, with rows that say a lot."""
+    interval = IntervalSchedule.objects.create(every=45, period=IntervalSchedule.SECONDS)
+    crontab = CrontabSchedule.objects.create(minute="15", hour="3")
+    task = PeriodicTask.objects.create(name="x", task="gone.task", interval=interval)
+    operation = rows.operation("Failed")
+    pool = rows.pool(PoolPhase.FAILED, operation=operation, reason="NameConflict")
+    pages = ["index", "login", "password_change", "password_change_done"]
+    paths = [reverse(f"admin:{page}") for page in pages]
+    paths.append(reverse("admin:app_list", args=["inventory"]))
+    for row in (pool, operation, operation.tenant):
+        name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
+        paths += [reverse(f"{name}_changelist"), reverse(f"{name}_change", args=[row.pk])]
+    for row in (task, interval, crontab, user, Group.objects.create(name="g")):
+        name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
+        paths += [reverse(f"{name}_changelist"), reverse(f"{name}_add")]
+        kinds = ("change", "delete", "history")
+        paths += [reverse(f"{name}_{kind}", args=[row.pk]) for kind in kinds]
+    paths.append(reverse("admin:auth_user_password_change", args=[user.pk]))
+    return paths
+
+
+def test_every_page_keeps_the_policy_and_fits_a_phone(
+    visit: Visit, rows: "Rows", operator: User, password: str
+) -> None:
+    visit.log_in("operator", password)
+    wide: list[str] = []
+
+    for path in _paths(rows, operator):
+        assert visit.open(path) == 200, path
+        if visit.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wide.append(path)
+
+    assert visit.complaints == []
+    assert wide == []
+
+
+def test_hostile_text_does_nothing(
+    visit: Visit, rows: "Rows", operator: User, password: str, hostile_text: str
+) -> None:
+    pool = rows.pool(PoolPhase.FAILED, reason="Bad", message=hostile_text)
+    dialogs: list[str] = []
+    visit.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    visit.log_in("operator", password)
+
+    visit.open(reverse("admin:inventory_stockpool_changelist"))
+    visit.open(reverse("admin:inventory_stockpool_change", args=[pool.pk]))
+
+    expect(visit.page.locator(".panel .words")).to_contain_text("<script>alert(1)</script>")
+    assert dialogs == []
+    assert visit.complaints == []
+
+
+def test_wrong_password_is_refused_in_words(visit: Visit, operator: User) -> None:
+    visit.log_in("operator", "wrong")
+
+    expect(visit.page.locator(".errornote")).to_contain_text("correct username and password")
+
+
+def test_keyboard_reaches_the_content_first(
+    visit: Visit, rows: "Rows", operator: User, password: str
+) -> None:
+    visit.log_in("operator", password)
+
+    visit.page.keyboard.press("Tab")
+
+    focused = visit.page.locator(":focus")
+    expect(focused).to_have_text("Skip to main content")
+    expect(focused).to_be_in_viewport()
+
+
+def test_list_follows_the_rows_by_itself(
+    visit: Visit, rows: "Rows", operator: User, password: str
+) -> None:
+    pool = rows.pool(PoolPhase.PROGRESSING)
+    visit.log_in("operator", password)
+    visit.open(reverse("admin:inventory_stockpool_changelist"))
+    row = visit.page.locator("#result_list tbody tr")
+    expect(row).to_contain_text("Progressing")
+
+    type(pool).objects.filter(pk=pool.pk).update(phase=PoolPhase.READY)
+
+    expect(row).to_contain_text("Ready", timeout=15_000)
+    assert visit.complaints == []
+
+
+def test_schedule_gets_an_interval_that_is_made_beside_it(
+    visit: Visit, operator: User, password: str
+) -> None:
+    visit.log_in("operator", password)
+    visit.open(reverse("admin:django_celery_beat_periodictask_add"))
+
+    with visit.page.expect_popup() as popup:
+        visit.page.click("#add_id_interval")
+    popup.value.fill("[name=every]", "77")
+    popup.value.select_option("[name=period]", "seconds")
+    popup.value.click("[name=_save]")
+
+    chosen = visit.page.locator("#id_interval option:checked")
+    expect(chosen).to_have_text(re.compile("every 77 seconds"))
+    assert visit.complaints == []

@@ -1,0 +1,134 @@
+"""The schedules of the periodic work can be changed, and only sensibly."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django_celery_beat.models import (
+    CrontabSchedule,
+    IntervalSchedule,
+    PeriodicTask,
+    PeriodicTasks,
+)
+
+pytestmark = pytest.mark.django_db
+
+LIST = reverse("admin:django_celery_beat_periodictask_changelist")
+
+
+@pytest.fixture
+def interval() -> IntervalSchedule:
+    return IntervalSchedule.objects.create(every=45, period=IntervalSchedule.SECONDS)
+
+
+@pytest.fixture
+def schedule(interval: IntervalSchedule) -> PeriodicTask:
+    PeriodicTask.objects.all().delete()
+    return PeriodicTask.objects.create(
+        name="a schedule", task="operations.sweep_operations", interval=interval
+    )
+
+
+def _form(schedule: PeriodicTask, **changes: Any) -> dict[str, Any]:
+    return {
+        "name": schedule.name,
+        "task": schedule.task,
+        "enabled": "on",
+        "interval": schedule.interval_id,
+        "args": "[]",
+        "kwargs": "{}",
+        **changes,
+    }
+
+
+def _change(client: Client, schedule: PeriodicTask, **changes: Any) -> str:
+    url = reverse("admin:django_celery_beat_periodictask_change", args=[schedule.pk])
+    return client.post(url, _form(schedule, **changes), follow=True).content.decode()
+
+
+def test_list_shows_task_schedule_state_and_runs(
+    operator_client: Client, schedule: PeriodicTask
+) -> None:
+    page = operator_client.get(LIST).content.decode()
+
+    for text in ("a schedule", "operations.sweep_operations", "every 45 seconds", "Enabled"):
+        assert text in page
+
+
+def test_interval_can_be_changed(operator_client: Client, schedule: PeriodicTask) -> None:
+    other = IntervalSchedule.objects.create(every=7, period=IntervalSchedule.MINUTES)
+
+    _change(operator_client, schedule, interval=other.pk)
+
+    schedule.refresh_from_db()
+    assert schedule.interval == other
+    assert PeriodicTasks.last_change() is not None
+
+
+def test_task_that_this_release_does_not_know_stays_until_it_is_changed(
+    operator_client: Client, interval: IntervalSchedule
+) -> None:
+    old = PeriodicTask.objects.create(name="old", task="gone.task", interval=interval)
+
+    _change(operator_client, old, description="kept")
+
+    old.refresh_from_db()
+    assert (old.task, old.description) == ("gone.task", "kept")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"args": "{"}, "Must be a JSON list"),
+        ({"args": '{"a": 1}'}, "Must be a JSON list"),
+        ({"kwargs": "[1]"}, "Must be a JSON object"),
+        ({"task": "no.such.task"}, "is not one of the available choices"),
+        ({"interval": ""}, "must be set"),
+        ({"name": ""}, "This field is required"),
+    ],
+    ids=["no JSON", "object", "list", "unknown task", "no time", "no name"],
+)
+def test_wrong_entry_is_refused_with_a_reason(
+    operator_client: Client, schedule: PeriodicTask, changes: dict[str, str], complaint: str
+) -> None:
+    assert complaint in _change(operator_client, schedule, **changes)
+
+
+def test_interval_and_crontab_at_once_are_refused(
+    operator_client: Client, schedule: PeriodicTask
+) -> None:
+    crontab = CrontabSchedule.objects.create(minute="15", hour="3")
+
+    assert "Only one of" in _change(operator_client, schedule, crontab=crontab.pk)
+
+
+@pytest.mark.parametrize(("action", "enabled"), [("disable", False), ("enable", True)])
+def test_many_are_switched_at_once_and_beat_is_told(
+    operator_client: Client, schedule: PeriodicTask, action: str, enabled: bool
+) -> None:
+    PeriodicTask.objects.filter(pk=schedule.pk).update(enabled=not enabled)
+    before = PeriodicTasks.last_change()
+
+    operator_client.post(LIST, {"action": action, "_selected_action": schedule.pk})
+
+    schedule.refresh_from_db()
+    after = PeriodicTasks.last_change()
+    assert schedule.enabled is enabled
+    assert after is not None
+    assert before is None or after > before
+
+
+def test_deletion_of_an_interval_names_the_schedules_that_go_with_it(
+    operator_client: Client, schedule: PeriodicTask, interval: IntervalSchedule
+) -> None:
+    url = reverse("admin:django_celery_beat_intervalschedule_delete", args=[interval.pk])
+
+    assert "a schedule" in operator_client.get(url).content.decode()
+
+
+def test_kinds_of_schedule_that_are_not_used_have_no_page(operator_client: Client) -> None:
+    page = operator_client.get(reverse("admin:index")).content.decode()
+
+    assert "solarschedule" not in page
+    assert "clockedschedule" not in page

@@ -1,0 +1,281 @@
+"""Pods on nodes: where they go, how they fail, and how they end. The words are what people read."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from gpuplatform.kube.kinds import (
+    CONFIG_MAP,
+    EVENT,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    Manifest,
+)
+from tests.cluster.world import World, condition, container, gpus, is_ready, pod, waiting
+
+pytestmark = pytest.mark.cluster
+
+
+class Control:
+    """What the test tells the simulated nodes to do."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __call__(self, words: str) -> None:
+        self._world.cluster.apply(
+            CONFIG_MAP,
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "simulated-kubelet", "namespace": "kube-system"},
+                "data": {"control": words},
+            },
+            field_manager="rules",
+        )
+
+
+@pytest.fixture
+def control(world: World) -> Iterator[Control]:
+    yield Control(world)
+    world.cluster.delete(CONFIG_MAP, "simulated-kubelet", namespace="kube-system")
+
+
+def ready_pod(world: World, name: str, entry: Manifest | None = None, **spec: Any) -> Manifest:
+    world.create(POD, pod(name, entry, **spec))
+    return world.until(lambda: found if is_ready(found := world.get(POD, name)) else None)
+
+
+def unschedulable(world: World, name: str) -> str:
+    def message() -> str:
+        found = condition(world.get(POD, name), "PodScheduled")
+        return found.get("message", "") if found.get("reason") == "Unschedulable" else ""
+
+    return world.until(message)
+
+
+def waits_for(world: World, name: str, reason: str) -> Manifest:
+    return world.until(
+        lambda: found if (found := waiting(world.get(POD, name))).get("reason") == reason else None
+    )
+
+
+def test_a_pod_is_bound_started_and_ready(world: World) -> None:
+    found = ready_pod(world, "one", container(resources=gpus(1)))
+
+    status = found["status"]
+    assert found["spec"]["nodeName"].startswith("gpu-node-")
+    assert status["phase"] == "Running"
+    assert status["podIP"]
+    assert condition(found, "PodScheduled")["status"] == "True"
+    assert status["containerStatuses"][0]["restartCount"] == 0
+
+
+def test_a_pod_that_asks_for_too_many_gpus_is_unschedulable(world: World) -> None:
+    world.create(POD, pod("one", container(resources=gpus(9))))
+
+    message = unschedulable(world, "one")
+
+    assert message.startswith("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+    assert world.get(POD, "one")["status"]["phase"] == "Pending"
+
+
+def test_a_pod_that_selects_no_node_is_unschedulable(world: World) -> None:
+    world.create(POD, pod("one", nodeSelector={"nvidia.com/gpu.product": "none"}))
+
+    message = unschedulable(world, "one")
+
+    assert message.startswith(
+        "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
+    )
+
+
+def test_an_unschedulable_pod_is_said_by_an_event(world: World) -> None:
+    world.create(POD, pod("one", container(resources=gpus(9))))
+
+    found = world.until(
+        lambda: [item for item in world.list(EVENT) if item["reason"] == "FailedScheduling"]
+    )
+
+    assert found[0]["involvedObject"]["name"] == "one"
+    assert "3 Insufficient nvidia.com/gpu" in found[0]["message"]
+
+
+def test_an_unschedulable_pod_is_bound_when_there_is_room(world: World) -> None:
+    for number in (1, 2, 3):
+        ready_pod(world, f"full-{number}", container(resources=gpus(8)))
+    world.create(POD, pod("one", container(resources=gpus(2))))
+    unschedulable(world, "one")
+
+    world.cluster.delete(POD, "full-2", namespace=world.namespace)
+
+    world.until(lambda: is_ready(world.get(POD, "one")))
+
+
+def test_the_higher_priority_gets_the_room_first(world: World) -> None:
+    names = {"low": 100, "high": 1000}
+    for name, value in names.items():
+        world.cluster.create(
+            PRIORITY_CLASS,
+            {
+                "apiVersion": PRIORITY_CLASS.api_version,
+                "kind": "PriorityClass",
+                "metadata": {"name": f"{world.namespace}-{name}"},
+                "value": value,
+                "preemptionPolicy": "Never",
+            },
+        )
+    for number in (1, 2, 3):
+        ready_pod(world, f"full-{number}", container(resources=gpus(8)))
+    for name in names:
+        manifest = pod(
+            name,
+            container(resources=gpus(8)),
+            priorityClassName=f"{world.namespace}-{name}",
+        )
+        assert world.create(POD, manifest)["spec"]["priority"] == names[name]
+        unschedulable(world, name)
+
+    world.cluster.delete(POD, "full-1", namespace=world.namespace)
+
+    world.until(lambda: is_ready(world.get(POD, "high")))
+    assert "nodeName" not in world.get(POD, "low")["spec"]
+    for name in names:
+        world.cluster.delete(PRIORITY_CLASS, f"{world.namespace}-{name}")
+
+
+def test_an_unknown_priority_class_is_forbidden(world: World) -> None:
+    reply = world.http("POST", world.path(POD), pod("one", priorityClassName="none"))
+
+    assert (reply.status, reply.reason) == (403, "Forbidden")
+    assert "no PriorityClass with name none was found" in reply.message
+
+
+def test_an_image_that_cannot_be_pulled_is_said_in_the_kubelets_words(world: World) -> None:
+    world.create(POD, pod("one", container(image="example.invalid/app:1")))
+
+    first = waits_for(world, "one", "ErrImagePull")["message"]
+    then = waits_for(world, "one", "ImagePullBackOff")["message"]
+
+    assert first.startswith('failed to pull and unpack image "example.invalid/app:1"')
+    assert first.endswith("no such host")
+    assert then == f'Back-off pulling image "example.invalid/app:1": ErrImagePull: {first}'
+    assert world.get(POD, "one")["status"]["phase"] == "Pending"
+
+
+def test_an_image_that_cannot_be_pulled_is_said_by_events(world: World) -> None:
+    world.create(POD, pod("one", container(image="example.invalid/app:1")))
+
+    def reasons() -> bool:
+        return {item["reason"] for item in world.list(EVENT)} >= {"Pulling", "Failed", "BackOff"}
+
+    world.until(reasons)
+
+
+def test_a_container_that_ends_with_a_fault_crash_loops(world: World) -> None:
+    world.create(POD, pod("one", container("sh", "-c", "exit 3")))
+
+    message = waits_for(world, "one", "CrashLoopBackOff")["message"]
+
+    found = world.get(POD, "one")
+    status = found["status"]["containerStatuses"][0]
+    assert message.startswith("back-off 1s restarting failed container=main pod=one_")
+    assert status["restartCount"] == 1
+    assert status["lastState"]["terminated"]["exitCode"] == 3
+    assert status["lastState"]["terminated"]["reason"] == "Error"
+    assert condition(found, "Ready")["reason"] == "ContainersNotReady"
+
+
+def test_a_container_over_its_memory_is_killed(world: World) -> None:
+    entry = container(
+        env=[{"name": "SIMULATOR_MEMORY", "value": "2Gi"}],
+        resources={"limits": {"memory": "1Gi"}},
+    )
+    world.create(POD, pod("one", entry))
+
+    def last() -> Manifest:
+        status = (world.get(POD, "one").get("status") or {}).get("containerStatuses") or [{}]
+        return (status[0].get("lastState") or {}).get("terminated") or {}
+
+    found = world.until(last)
+
+    assert (found["reason"], found["exitCode"]) == ("OOMKilled", 137)
+
+
+def test_a_pod_that_is_not_restarted_ends_succeeded_or_failed(world: World) -> None:
+    world.create(POD, pod("good", container("true"), restartPolicy="Never"))
+    world.create(POD, pod("bad", container("false"), restartPolicy="Never"))
+
+    world.until(lambda: world.get(POD, "good")["status"]["phase"] == "Succeeded")
+    world.until(lambda: world.get(POD, "bad")["status"]["phase"] == "Failed")
+
+
+def test_a_running_pod_whose_probe_fails_is_not_ready(world: World) -> None:
+    entry = container(env=[{"name": "SIMULATOR_READINESS", "value": "fail"}])
+    world.create(POD, pod("one", entry))
+
+    found = world.until(
+        lambda: item if (item := world.get(POD, "one"))["status"]["phase"] == "Running" else None
+    )
+
+    assert condition(found, "Ready")["status"] == "False"
+    assert condition(found, "Ready")["message"] == "containers with unready status: [main]"
+
+
+def test_a_deleted_pod_keeps_its_grace_period(world: World) -> None:
+    stubborn = container(env=[{"name": "SIMULATOR_SIGTERM", "value": "ignore"}])
+    ready_pod(world, "one", stubborn, terminationGracePeriodSeconds=3)
+
+    world.delete(POD, "one")
+    metadata = world.get(POD, "one")["metadata"]
+
+    assert metadata["deletionGracePeriodSeconds"] == 3
+    assert metadata["deletionTimestamp"]
+    world.gone(POD, "one")
+
+
+def test_a_pod_deleted_without_grace_is_gone_at_once(world: World) -> None:
+    ready_pod(world, "one")
+
+    world.http("DELETE", world.path(POD, "one") + "?gracePeriodSeconds=0")
+
+    assert world.find(POD, "one") is None
+
+
+def test_a_pod_that_was_never_bound_is_gone_at_once(world: World) -> None:
+    world.create(POD, pod("one", container(resources=gpus(9))))
+    unschedulable(world, "one")
+
+    world.delete(POD, "one")
+
+    assert world.find(POD, "one") is None
+
+
+def test_a_node_that_is_not_ready_takes_no_pods(world: World, control: Control) -> None:
+    control('{"nodes": {"gpu-node-2": {"notReady": true}}}')
+    world.until(lambda: condition(world.get(NODE, "gpu-node-2"), "Ready")["status"] == "False")
+    world.until(
+        lambda: any(
+            taint["key"] == "node.kubernetes.io/not-ready"
+            for taint in world.get(NODE, "gpu-node-2")["spec"].get("taints") or []
+        )
+    )
+
+    selector = {"kubernetes.io/hostname": "gpu-node-2"}
+    world.create(POD, pod("one", nodeSelector=selector))
+
+    assert "untolerated taint" in unschedulable(world, "one")
+
+
+def test_gpus_that_vanish_are_not_given_to_pods(world: World, control: Control) -> None:
+    control('{"nodes": {"gpu-node-2": {"gpus": 1}}}')
+    world.until(
+        lambda: world.get(NODE, "gpu-node-2")["status"]["allocatable"]["nvidia.com/gpu"] == "1"
+    )
+
+    selector = {"kubernetes.io/hostname": "gpu-node-2"}
+    world.create(POD, pod("one", container(resources=gpus(2)), nodeSelector=selector))
+
+    assert "1 Insufficient nvidia.com/gpu" in unschedulable(world, "one")

@@ -1,0 +1,48 @@
+"""Fixtures that put the fake cluster and an empty broker where the spine looks for them."""
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+from pytest_django import Settings
+
+from gpuplatform import queueing
+from gpuplatform.kube import modes
+from gpuplatform.queueing import Queue
+from gpuplatform.reconciliation import epoch
+from tests.fakes.cluster import FakeCluster
+
+
+@pytest.fixture
+def cluster(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """The cluster of every thread of this process."""
+    settings.KUBE_MODE = "required"
+    fake = FakeCluster()
+    monkeypatch.setitem(modes._PROCESS.clusters, "requests", fake)
+    monkeypatch.setattr(epoch._Compared, "pid", 0)
+    return fake
+
+
+class Broker:
+    """What waits in the queues."""
+
+    def __init__(self, client: "redis.Redis") -> None:
+        self._client = client
+
+    def hints(self, queue: Queue) -> int:
+        """Return how many messages wait in a queue."""
+        return int(self._client.llen(queue.value))  # type: ignore[arg-type]  # not awaited
+
+    def lose_everything(self) -> None:
+        """Throw all messages away."""
+        self._client.flushdb()
+
+
+@pytest.fixture
+def broker(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    """The real broker, empty."""
+    monkeypatch.setattr(queueing._Pause, "until", 0.0)
+    client = redis.Redis.from_url(settings.CELERY_BROKER_URL)
+    client.flushdb()
+    yield Broker(client)
+    client.close()
