@@ -22,7 +22,7 @@ run:  ## start the whole platform (PORT, GPUPLATFORM_DATA, DATABASE_URL, REDIS_U
 
 test:  ## all tests, on servers of their own (PYTEST_ARGS)
 	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest -n 2 $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 test-pure:  ## the tests of pure code
 	@sh requirements/install.sh test
@@ -31,7 +31,7 @@ test-pure:  ## the tests of pure code
 test-cluster:  ## the cluster tests on a real control plane (needs Go once, to build it)
 	@sh requirements/install.sh test
 	@$(PYTHON) $(KUBERNETES) --build-only
-	@CLUSTER_UNDER_TEST=controlplane $(PYTHON) -m pytest tests/cluster $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest tests/cluster --server controlplane $(PYTEST_ARGS)
 
 cluster:  ## run a real control plane with three played nodes until Ctrl-C
 	@sh requirements/install.sh run
@@ -66,7 +66,7 @@ swagger: setup  ## write docs/openapi.yaml
 
 golden:  ## rewrite the reviewed files in tests/golden
 	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest -n 2 --update-golden tests/pure tests/contract
+	@$(PYTHON) -m pytest --update-golden tests/pure tests/contract
 
 requirements: setup  ## compile the hashed lists; every list has the versions of dev
 	@for list in dev test run base prod; do \

@@ -6,17 +6,22 @@ time, never work. So sending never fails a caller, and never waits long for a br
 
 import logging
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
 from celery import current_app
 from django.db import transaction
-from kombu.exceptions import OperationalError
+from kombu.exceptions import ChannelError, OperationalError
 
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 5.0
 """After a failure nothing is sent for this long: the sweep does it anyway."""
+
+MOST_WAITING: Final = 500
+"""Sweeps fill a queue up to so many messages: repeating hints that wait already would only keep
+the workers busy with messages."""
 
 LONGEST_COUNTDOWN_SECONDS: Final = 60.0
 """Far below the visibility timeout: a message that waits longer would be delivered twice."""
@@ -69,6 +74,25 @@ def enqueue(
         logger.warning("the broker does not take messages; the sweep will do it: %s", error)
         return False
     return True
+
+
+def enqueue_missed(task: str, row_ids: Sequence[int], *, queue: Queue) -> None:
+    """Send hints for rows that a sweep found due, as many as the queue has room for."""
+    room = MOST_WAITING - waiting_messages(queue)
+    for row_id in row_ids[: max(room, 0)]:
+        if not enqueue(task, row_id, queue=queue):
+            return
+
+
+def waiting_messages(queue: Queue) -> int:
+    """Return how many messages wait in the queue; 0 when the broker does not say."""
+    try:
+        with current_app.pool.acquire(block=True) as connection, connection.channel() as channel:
+            return int(channel.queue_declare(queue.value, passive=True).message_count)
+    except ChannelError:
+        return 0  # A queue without messages does not exist.
+    except (OperationalError, OSError):
+        return 0
 
 
 def enqueue_again(task: str, row_id: int, wait: float | None, *, queue: Queue) -> None:

@@ -28,7 +28,6 @@ from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.readonly import ReadOnlyAdmin
 from gpuplatform.adminkit.text import as_yaml, shortened, visible, why, words
-from gpuplatform.operations.admin import operation_row
 from gpuplatform.operations.models import Operation
 from inventory.models import StockPool
 from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
@@ -135,7 +134,7 @@ class StockPoolAdmin(ReadOnlyAdmin):
             conditions=condition_lines(row.conditions, failed=failed),
             has_conditions=True,
             related_title="Jobs",
-            related=[operation_row(each) for each in operations[:RELATED_OPERATIONS]],
+            related=[_operation_row(each) for each in operations[:RELATED_OPERATIONS]],
             documents=(Document("Spec", visible(as_yaml(row.spec))),),
         )
 
@@ -213,6 +212,16 @@ def _rows(number: int) -> Sequence[RelatedRow]:
         )
         for row in StockPool.objects.filter(pk=number)
     ]
+
+
+def _operation_row(row: Operation) -> RelatedRow:
+    return RelatedRow(
+        badge=phase_badge(row.phase),
+        name=visible(row.operation_id),
+        url=reverse("admin:operations_operation_change", args=[row.pk]),
+        text=row.kind,
+        since=age_html(row.created_at),
+    )
 
 
 class StockPoolsOnDashboard:

@@ -4,7 +4,7 @@ The mirror only copies, and never an older copy over a newer one. It deletes not
 resource that seems gone is marked due, and the reconciler's fresh read decides.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import Case, F, QuerySet, Value, When
 from django.db.models.functions import Coalesce, Now
@@ -17,6 +17,9 @@ from gpuplatform.reconciliation.leases import mark_due
 from inventory.core.observed import condition, field, items, number
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
+
+_HIGHEST_COUNT: Final = 2**31 - 1
+"""The highest number that a count's column holds."""
 
 
 def pool_observed(resource: Manifest) -> int | None:
@@ -85,27 +88,50 @@ def spec_columns(spec: Manifest) -> dict[str, Any]:
     return {
         "spec": spec,
         "spec_name": str(field(spec, "specName") or "")[:63],
-        "desired_replicas": max(number(spec, "replicas"), 0),
+        "desired_replicas": _count(spec, "replicas"),
     }
 
 
 def resource_columns(resource: Manifest) -> dict[str, Any]:
-    """Return the columns that copy a resource, phase aside."""
+    """Return the columns that copy a resource, phase aside.
+
+    Whatever the cluster lets a person write there, a row can hold it: one resource that it cannot
+    would stop the copying of all.
+    """
+    resource = _storable(resource)
     ready = condition(resource, "Ready")
+    unexplained = "Unknown" if observed_phase(resource) == PoolPhase.FAILED else ""
     return {
         **spec_columns(resource.get("spec") or {}),
         "uid": resource["metadata"]["uid"],
         "generation": number(resource, "metadata", "generation"),
         "observed_generation": number(resource, "status", "observedGeneration"),
         "resource_version": version_number(resource["metadata"]["resourceVersion"]),
-        "reason": str(ready.get("reason") or "")[:64],
+        "reason": str(ready.get("reason") or unexplained)[:64],
         "message": str(ready.get("message") or ""),
         "conditions": items(resource, "status", "conditions"),
-        "available_replicas": max(number(resource, "status", "available"), 0),
-        "allocated_replicas": max(number(resource, "status", "allocated"), 0),
+        "available_replicas": _count(resource, "status", "available"),
+        "allocated_replicas": _count(resource, "status", "allocated"),
         "service_name": str(field(resource, "status", "serviceName") or "")[:63],
         "last_sync_at": Now(),
     }
+
+
+def _count(value: Any, *path: str) -> int:
+    return min(max(number(value, *path), 0), _HIGHEST_COUNT)
+
+
+def _storable(value: Any) -> Any:
+    """Return JSON without NUL, for which PostgreSQL has no text."""
+    match value:
+        case str():
+            return value.replace("\x00", "\ufffd")
+        case dict():
+            return {_storable(key): _storable(one) for key, one in value.items()}
+        case list():
+            return [_storable(one) for one in value]
+        case _:
+            return value
 
 
 def version_number(resource_version: str) -> int:
@@ -129,8 +155,6 @@ def _copy(rows: QuerySet[StockPool], resource: Manifest) -> int:
     """Write the copy where it is newer than what the row has; return how many rows took it."""
     columns = resource_columns(resource)
     phase = observed_phase(resource)
-    if phase == PoolPhase.FAILED and not columns["reason"]:
-        columns["reason"] = "Unknown"
     if phase == PoolPhase.TERMINATING:
         columns["deletion_requested_at"] = Coalesce("deletion_requested_at", Now())
     shown = Case(

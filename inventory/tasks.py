@@ -4,13 +4,12 @@ from celery import shared_task
 
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.queueing import Queue, enqueue, enqueue_again
+from gpuplatform.queueing import MOST_WAITING, Queue, enqueue_again, enqueue_missed
 from gpuplatform.reconciliation import driver, epoch, gate
 from inventory.reconcile import POOLS, compare_all, delete_leftovers
 from inventory.selectors import pools_due
 from inventory.services import InventoryTask, pools_prune
 
-SWEEP_LIMIT = 500
 COMPARE_SECONDS = 50.0
 
 
@@ -25,7 +24,8 @@ def reconcile_pool(row_id: int) -> None:
 def sweep_pools() -> None:
     """Send a hint for every pool that is due: the guarantee that nothing is lost."""
     if gate.probe():
-        _hint(pools_due(SWEEP_LIMIT))
+        due = pools_due(MOST_WAITING)
+        enqueue_missed(InventoryTask.RECONCILE_POOL, due, queue=Queue.RECONCILE)
 
 
 @shared_task(name=InventoryTask.RECONCILE_ALL)
@@ -33,7 +33,8 @@ def reconcile_all() -> None:
     """Compare everything in the cluster with the mirror: what the watch may have missed."""
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
-            _hint(compare_all(get_cluster()))
+            due = compare_all(get_cluster())
+        enqueue_missed(InventoryTask.RECONCILE_POOL, due, queue=Queue.RECONCILE)
 
 
 @shared_task(name=InventoryTask.DELETE_LEFTOVERS)
@@ -48,8 +49,3 @@ def remove_leftovers() -> None:
 def prune_pools() -> None:
     """Forget pools that are gone for long."""
     pools_prune()
-
-
-def _hint(rows: list[int]) -> None:
-    for row_id in rows:
-        enqueue(InventoryTask.RECONCILE_POOL, row_id, queue=Queue.RECONCILE)

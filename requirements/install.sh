@@ -28,6 +28,7 @@ find_python() {
 
 make_venv() {
     python=$(find_python) || exit 1
+    echo "Making .venv with $python (once)."
     if command -v uv >/dev/null 2>&1; then
         uv venv --quiet --clear --no-project --python "$(command -v "$python")" "$venv" && return
     fi
@@ -38,7 +39,7 @@ make_venv() {
 
 install() {
     if command -v uv >/dev/null 2>&1; then
-        uv pip install --quiet --require-hashes --python "$venv/bin/python" -r "$requirements"
+        uv pip install --quiet --compile-bytecode --require-hashes --python "$venv/bin/python" -r "$requirements"
     else
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
             --require-hashes -r "$requirements"
@@ -60,7 +61,7 @@ if ! "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/
     make_venv
 fi
 if ! is_installed; then
-    echo "Installing requirements/$list.txt into .venv (once)."
+    echo "Installing requirements/$list.txt into .venv (once, about a minute)."
     install
     cp "$requirements" "$venv/installed-$list"
 fi

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
+from pytest_django.plugin import blocking_manager_key
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -55,6 +57,17 @@ class GoldenFiles:
 def golden(update_golden: bool) -> GoldenFiles:
     """`golden("inventory/pool.yaml").check(text)`."""
     return GoldenFiles(is_update=update_golden)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """A test that commits ends with empty tables: put back what the migrations put there."""
+    yield
+    marker = item.get_closest_marker("django_db")
+    if nextitem is not None and marker is not None and marker.kwargs.get("transaction"):
+        with item.config.stash[blocking_manager_key].unblock():
+            contents = connection._test_serialized_contents  # type: ignore[attr-defined]
+            connection.creation.deserialize_db_from_string(contents)
 
 
 def _is_loopback(address: Any) -> bool:

@@ -1,6 +1,7 @@
 """How a phase looks: five shapes, each with its own colour, always beside the word.
 
-Pages ask `phase_badge`. Each phase of each machine has a line in `PHASE_SHAPES`; a contract test says so.
+Pages ask `phase_badge`. Each phase of each machine has a line in `PHASE_SHAPES`, which a test
+compares with the machines.
 """
 
 from collections.abc import Mapping
@@ -42,30 +43,28 @@ CONDITION_SHAPES: Mapping[str, Shape] = MappingProxyType(
 )
 """The shape of each status of a condition. A false one need not be a failure."""
 
-_DRAWINGS: Mapping[Shape, SafeString] = MappingProxyType(
+_DRAWINGS: Mapping[Shape, str] = MappingProxyType(
     {
-        Shape.READY: SafeString(
-            '<svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="5.5"'
-            ' fill="currentColor"/><path class="cut" d="M3.3 6.2 5.2 8l3.5-4" fill="none"'
-            ' stroke-width="1.6"/></svg>'
+        Shape.READY: (
+            '<circle cx="6" cy="6" r="5.5" fill="currentColor"/>'
+            '<path class="cut" d="M3.3 6.2 5.2 8l3.5-4" fill="none" stroke-width="1.6"/>'
         ),
-        Shape.PROGRESS: SafeString(
-            '<svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.7" fill="none"'
-            ' stroke="currentColor" stroke-width="1.6"/><path d="M6 1.3a4.7 4.7 0 0 1 0 9.4z"'
-            ' fill="currentColor"/></svg>'
+        Shape.PROGRESS: (
+            '<circle cx="6" cy="6" r="4.7" fill="none" stroke="currentColor" stroke-width="1.6"/>'
+            '<path d="M6 1.3a4.7 4.7 0 0 1 0 9.4z" fill="currentColor"/>'
         ),
-        Shape.FAILED: SafeString(
-            '<svg viewBox="0 0 12 12" aria-hidden="true"><path d="M6 .6 11.6 11H.4z"'
-            ' fill="currentColor"/><path class="cut" d="M6 4.2v3.2M6 8.6v1" stroke-width="1.4"/></svg>'
+        Shape.FAILED: (
+            '<path d="M6 .6 11.6 11H.4z" fill="currentColor"/>'
+            '<path class="cut" d="M6 4.2v3.2M6 8.6v1" stroke-width="1.4"/>'
         ),
-        Shape.WAITING: SafeString(
-            '<svg viewBox="0 0 12 12" aria-hidden="true"><rect x="1" y="1" width="10" height="10"'
-            ' rx="2.5" fill="none" stroke="currentColor" stroke-width="1.6"/>'
-            '<path d="M6 3.4V6l1.8 1.3" stroke="currentColor" stroke-width="1.4" fill="none"/></svg>'
+        Shape.WAITING: (
+            '<rect x="1" y="1" width="10" height="10" rx="2.5" fill="none" stroke="currentColor"'
+            ' stroke-width="1.6"/>'
+            '<path d="M6 3.4V6l1.8 1.3" fill="none" stroke="currentColor" stroke-width="1.4"/>'
         ),
-        Shape.OFF: SafeString(
-            '<svg viewBox="0 0 12 12" aria-hidden="true"><circle cx="6" cy="6" r="4.7" fill="none"'
-            ' stroke="currentColor" stroke-width="1.4" stroke-dasharray="2 2"/></svg>'
+        Shape.OFF: (
+            '<circle cx="6" cy="6" r="4.7" fill="none" stroke="currentColor" stroke-width="1.4"'
+            ' stroke-dasharray="2 2"/>'
         ),
     }
 )
@@ -83,4 +82,10 @@ def phase_badge(phase: str, text: str = "") -> SafeString:
 
 def shape_badge(shape: Shape, text: str) -> SafeString:
     """Return a shape and a text as HTML."""
-    return format_html('<span class="phase {}">{}{}</span>', shape.value, _DRAWINGS[shape], text)
+    drawing = SafeString(_DRAWINGS[shape])
+    return format_html(
+        '<span class="phase {}"><svg viewBox="0 0 12 12" aria-hidden="true">{}</svg>{}</span>',
+        shape.value,
+        drawing,
+        text,
+    )

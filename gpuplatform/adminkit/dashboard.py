@@ -1,4 +1,4 @@
-"""What the first page of the admin says: is the platform well, how much of what, what needs a person.
+"""What the first page of the admin says: is all well, how much is there, what has failed.
 
 Knows no app: each app's `admin.py` registers a `DashboardPart` that reads its own tables.
 """

@@ -14,7 +14,7 @@ from gpuplatform.adminkit.text import visible
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What a person must know first: what happened in the cluster's own words, since when, what next."""
+    """What comes first: what happened in the cluster's own words, for how long, what next."""
 
     shape: Shape
     title: str

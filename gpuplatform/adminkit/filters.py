@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Field, Model, Q, QuerySet
 from django.http import HttpRequest
 from typing_extensions import override
 
@@ -48,8 +48,9 @@ class PhaseTabs(admin.SimpleListFilter):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        choices = model_admin.opts.get_field("phase").choices or ()
-        return [(str(value), str(label)) for value, label in choices]
+        field = model_admin.opts.get_field("phase")
+        choices = field.choices if isinstance(field, Field) else ()
+        return [(str(value), str(label)) for value, label in choices or ()]
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:

@@ -22,7 +22,7 @@ _PAGES: dict[str, ObjectPage] = {}
 
 
 def register_object_page(kind: str, page: ObjectPage) -> None:
-    """Say which page shows objects of a Kubernetes kind; called by the `admin.py` of the kind's app."""
+    """Say which page shows a Kubernetes kind's objects; called by the `admin.py` of its app."""
     _PAGES[kind] = page
 
 

@@ -39,7 +39,7 @@ class NavigationGroup:
 
 
 def navigation(apps: Iterable[dict[str, Any]], path: str) -> list[NavigationGroup]:
-    """Return the groups with the models of Django's app list; unknown ones under their app's name."""
+    """Return the models of Django's app list in groups; unknown ones under their app's name."""
     home = reverse("admin:index")
     models = {
         _label(app, model): (str(app["name"]), model) for app in apps for model in app["models"]

@@ -22,7 +22,7 @@ class CappedPaginator(RowPaginator):
 
     @cached_property
     @override
-    def count(self) -> int:  # type: ignore[override]  # the stubs say property
+    def count(self) -> int:
         return min(self._counted, CAP)
 
     @property

@@ -18,8 +18,8 @@ NUL = "\x00"
 class ReadOnlyAdmin(ModelAdmin):
     """Lists rows and shows one; adds, changes and deletes nothing.
 
-    A subclass returns what its detail page shows from `detail`. Whatever acts on a row goes through the
-    services of the row's app.
+    A subclass returns what its detail page shows from `detail`. Whatever acts on a row goes
+    through the services of the row's app.
     """
 
     actions = None

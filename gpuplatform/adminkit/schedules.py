@@ -1,11 +1,10 @@
 """The schedules of the periodic work (django-celery-beat), editable, in our look.
 
-Replaces the admin pages that the library registers: they rest on inline scripts and on kinds of schedule
-that the platform does not use. Changes reach beat by the library's own notes of change.
+Replaces the admin pages that the library registers: they rest on inline scripts and on kinds of
+schedule that the platform does not use. Changes reach beat by the library's own notes of change.
 """
 
 import json
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django import forms
@@ -177,8 +176,8 @@ class ScheduleAdmin(ModelAdmin):
 class TimingAdmin(ModelAdmin):
     """An interval or a crontab line that schedules share."""
 
-    list_display: Sequence[str] = ("__str__", "used_by")
-    readonly_fields: Sequence[str] = ("used_by",)
+    list_display = ("__str__", "used_by")
+    readonly_fields = ("used_by",)
 
     @admin.display(description="Used by")
     def used_by(self, row: IntervalSchedule | CrontabSchedule) -> str:

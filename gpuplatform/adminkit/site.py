@@ -1,48 +1,12 @@
-"""The admin site: Django's own, with our context on every page."""
+"""Makes the platform's admin site Django's default one.
 
-from typing import Any
+Apart from `pages`, since Django loads this module before the models that the pages read.
+"""
 
-from django.conf import settings
-from django.contrib.admin import AdminSite
 from django.contrib.admin.apps import AdminConfig
-from django.http import HttpRequest
-from django.template.response import TemplateResponse
-from typing_extensions import override
-
-from gpuplatform.adminkit.navigation import navigation
-
-DEVELOPMENT_NOTICE = "Development mode: the API is open on this machine only."
-
-
-class PlatformAdminSite(AdminSite):
-    """The admin of the platform; registrations go to it as to Django's default site."""
-
-    site_header = "GPU platform"
-    site_title = "GPU platform"
-    index_title = "Overview"
-    site_url = None
-    empty_value_display = "—"
-    enable_nav_sidebar = False  # the navigation is our own
-
-    @override
-    def each_context(self, request: HttpRequest) -> dict[str, Any]:
-        context = super().each_context(request)
-        context["environment_label"] = settings.GPUPLATFORM_ENVIRONMENT
-        context["development_notice"] = DEVELOPMENT_NOTICE if settings.GPUPLATFORM_DEV else ""
-        context["navigation"] = navigation(context["available_apps"], request.path)
-        return context
-
-    @override
-    def index(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> TemplateResponse:
-        # Its models can be imported only when all apps are loaded; this module is part of loading them.
-        from gpuplatform.adminkit.dashboard import dashboard_context
-
-        return super().index(request, {**dashboard_context(request), **(extra_context or {})})
 
 
 class PlatformAdminConfig(AdminConfig):
-    """Makes `PlatformAdminSite` Django's default admin site."""
+    """Django's admin app with our site."""
 
-    default_site = "gpuplatform.adminkit.site.PlatformAdminSite"
+    default_site = "gpuplatform.adminkit.pages.PlatformAdminSite"

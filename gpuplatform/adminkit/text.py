@@ -1,7 +1,7 @@
 """Text from outside (messages of the cluster, names in requests) made fit to be shown.
 
-HTML is escaped by templates and `format_html`; here goes what escaping leaves: characters that cannot be
-seen or that turn the reading direction, and length.
+HTML is escaped by templates and `format_html`; here goes what escaping leaves: characters that
+cannot be seen or that turn the reading direction, and length.
 """
 
 import re

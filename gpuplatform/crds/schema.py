@@ -39,25 +39,13 @@ def crd_manifest(
     printer_columns: Sequence[PrinterColumn],
 ) -> dict[str, Any]:
     """Return the CRD of `kind`: one version, served and stored, with a status subresource."""
-    schema = {
-        "type": "object",
-        "description": (spec.__doc__ or "").strip(),
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            "spec": structural(spec),
-            "status": structural(status),
-        },
-    }
     version = {
         "name": kind.version,
         "served": True,
         "storage": True,
         "subresources": {"status": {}},
         "additionalPrinterColumns": [column.manifest() for column in printer_columns],
-        "schema": {"openAPIV3Schema": schema},
+        "schema": {"openAPIV3Schema": _object(spec, status)},
     }
     return {
         "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
@@ -73,6 +61,21 @@ def crd_manifest(
             },
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [version],
+        },
+    }
+
+
+def _object(spec: type[BaseModel], status: type[BaseModel]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "description": (spec.__doc__ or "").strip(),
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": structural(spec),
+            "status": structural(status),
         },
     }
 

@@ -163,7 +163,7 @@ def _lost(fault: http.HTTPError | OSError | ValueError) -> ClusterUnavailable:
     """
     link: BaseException | None = fault
     while link is not None:
-        traceback.clear_frames(link.__traceback__)
+        #traceback.clear_frames(link.__traceback__)
         link = link.__context__
     return no_answer(fault)
 

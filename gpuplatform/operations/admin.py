@@ -15,7 +15,7 @@ from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
 from gpuplatform.adminkit.counts import capped, phase_counts
 from gpuplatform.adminkit.dashboard import Count, Failure, Tile, register_dashboard_part
-from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, RelatedRow
+from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel
 from gpuplatform.adminkit.filters import PhaseTabs, RecentValues
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.links import object_rows, object_url
@@ -176,17 +176,6 @@ def _facts(row: Operation) -> Sequence[Fact]:
         Fact("Failed tries", str(row.failures) if row.failures else ""),
     ]
     return [fact for fact in facts if fact.value]
-
-
-def operation_row(row: Operation) -> RelatedRow:
-    """Return an operation as a line on another object's page."""
-    return RelatedRow(
-        badge=phase_badge(row.phase),
-        name=row.operation_id,
-        url=reverse(PAGE_URL, args=[row.pk]),
-        text=row.kind,
-        since=age_html(row.created_at),
-    )
 
 
 class OperationsOnDashboard:

@@ -26,7 +26,7 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.transition import previous_phases, transition
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase
-from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting, kind_named
+from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting, kind_named, kind_names
 from gpuplatform.operations.selectors import operations_runnable
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.backoff import backoff_seconds
@@ -50,6 +50,7 @@ def run(operation_number: int) -> float | None:
         return None
     runnable = operations_runnable().filter(
         pk=operation_number,
+        kind__in=kind_names(),  # During an upgrade a newer release may have accepted others.
         phase__in=previous_phases(OPERATION_TRANSITIONS, OperationPhase.RUNNING),
     )
     lease = claim(runnable, phase=OperationPhase.RUNNING, starts=F("starts") + 1, updated_at=Now())

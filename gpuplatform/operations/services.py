@@ -79,6 +79,7 @@ def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -
     """
     check_writable()
     with transaction.atomic():
+        _take_turn(request)
         number = _insert(request)
         if number is not None:
             operation = Operation.objects.select_related("tenant").get(id=number)
@@ -154,6 +155,16 @@ def operations_prune() -> int:
 
 def _full_name(request: Request) -> str:
     return f"{request.namespace}/{request.name}"
+
+
+def _take_turn(request: Request) -> None:
+    """Accept the writes on one object one after another, so that their numbers are their order.
+
+    A number is drawn at the insert: without this a later one could be committed, and done, first.
+    """
+    key = "/".join((request.object_kind, request.namespace, request.name))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
 
 
 def _insert(request: Request) -> int | None:

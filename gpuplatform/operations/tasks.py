@@ -5,10 +5,8 @@ from celery import shared_task
 from gpuplatform.operations import driver
 from gpuplatform.operations.selectors import next_after, operations_due
 from gpuplatform.operations.services import OperationTask, operations_prune
-from gpuplatform.queueing import Queue, enqueue, enqueue_again
+from gpuplatform.queueing import MOST_WAITING, Queue, enqueue, enqueue_again, enqueue_missed
 from gpuplatform.reconciliation import gate
-
-SWEEP_LIMIT = 500
 
 
 @shared_task(name=OperationTask.RUN)
@@ -24,8 +22,8 @@ def run_operation(operation_number: int) -> None:
 def sweep_operations() -> None:
     """Send a hint for everything that is due: the guarantee that nothing is lost."""
     if gate.probe():
-        for operation_number in operations_due(SWEEP_LIMIT):
-            enqueue(OperationTask.RUN, operation_number, queue=Queue.OPERATIONS)
+        due = operations_due(MOST_WAITING)
+        enqueue_missed(OperationTask.RUN, due, queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.PRUNE)

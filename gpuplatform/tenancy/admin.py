@@ -1,7 +1,5 @@
 """Tenants in the admin."""
 
-from collections.abc import Sequence
-
 from django.contrib import admin
 from django.utils.safestring import SafeString
 from typing_extensions import override
@@ -17,8 +15,8 @@ from gpuplatform.tenancy.models import Tenant
 class TenantAdmin(ReadOnlyAdmin):
     """Who owns what."""
 
-    list_display: Sequence[str] = ("name", "namespace", "since")
-    search_fields: Sequence[str] = ("name", "namespace")
+    list_display = ("name", "namespace", "since")
+    search_fields = ("name", "namespace")
     search_help_text = "name or namespace"
 
     @admin.display(description="Since")

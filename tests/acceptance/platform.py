@@ -20,6 +20,7 @@ from gpuplatform.embedded.data_directory import DataDirectory
 from gpuplatform.embedded.layout import Layout
 from gpuplatform.embedded.options import Options
 from gpuplatform.embedded.ports import LOOPBACK, free_port
+from gpuplatform.embedded.processes import all_processes
 from gpuplatform.embedded.supervisor import Part
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.modes import KubeMode, open_cluster
@@ -49,7 +50,9 @@ class Answer:
 class RunningPlatform:
     """The parts of one platform below one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_like_production: bool = False) -> None:
+        """Leases and sweeps are quick, so that tests are, unless it is to be like production."""
+        self._is_quick = not is_like_production
         data = DataDirectory(folder / "data")
         data.create()
         options = Options(
@@ -61,10 +64,11 @@ class RunningPlatform:
             kubeconfig="",
             wants_demo=False,
         )
-        os.environ["GPUPLATFORM_LEASE_SECONDS"] = str(LEASE_SECONDS)
+        if self._is_quick:
+            os.environ["GPUPLATFORM_LEASE_SECONDS"] = str(LEASE_SECONDS)
         self._layout = Layout.prepare(options, free_port())
         self._parts: dict[str, Part] = {part.name: part for part in self._layout.parts()}
-        del os.environ["GPUPLATFORM_LEASE_SECONDS"]
+        os.environ.pop("GPUPLATFORM_LEASE_SECONDS", None)
         self._log = (folder / "log").open("ab")
         self._record = ChildRecord(data.children)
         self._record.begin()
@@ -78,7 +82,8 @@ class RunningPlatform:
             self.start(name)
         self.run_once("database")
         self.run_once("install")
-        self._sweep_often()
+        if self._is_quick:
+            self._sweep_often()
         for name in PROCESSES:
             self.start(name)
         self.wait(self.is_ready, "the platform to be ready", START_SECONDS)
@@ -168,6 +173,11 @@ class RunningPlatform:
             lambda: (self.pool(name) or {}).get("phase") == phase, f"{name} to be {phase}", seconds
         )
         return self.pool(name)
+
+    def processes(self) -> list[int]:
+        """Return the numbers of all processes of the platform."""
+        leaders = {child.pid for child in self._children.values()}
+        return [one.pid for one in all_processes() if one.group in leaders]
 
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Read the truth of the database."""

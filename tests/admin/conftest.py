@@ -1,94 +1,16 @@
 """Rows to look at, and people who look."""
 
-from datetime import timedelta
-from typing import Any
-
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from gpuplatform.clock import now
-from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
-from gpuplatform.tenancy.models import Tenant
-from inventory.models import StockPool
-from inventory.phases import PoolPhase, PoolReason
+from tests.factories.admin_rows import Rows
 
 PASSWORD = "correct horse battery"
-WORDS_OF_THE_CLUSTER = 'Back-off pulling image "registry.example.com/none:1": manifest unknown'
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)> \u202egpj.exe \x07 </pre>"
     + 10_000 * "y"
 )
-
-
-class Rows:
-    """Makes operations and pools as the write path would leave them."""
-
-    def __init__(self) -> None:
-        self._tenant, _ = Tenant.objects.get_or_create(
-            name="default", defaults={"namespace": "default"}
-        )
-
-    def operation(self, phase: str = OperationPhase.SUCCEEDED, **fields: Any) -> Operation:
-        """Make an operation that became what it is five minutes ago."""
-        moment = now() - timedelta(minutes=5)
-        ended = phase in ENDED_PHASES
-        failed = phase == OperationPhase.FAILED
-        return Operation.objects.create(
-            **{
-                "tenant": self._tenant,
-                "operation_id": f"op-{Operation.objects.count()}",
-                "kind": "stockpool.create",
-                "payload": {"specName": "g1.1", "replicas": 2},
-                "request_hash": "0" * 64,
-                "hash_version": 1,
-                "phase": phase,
-                "error_code": "name_conflict" if failed else "",
-                "error_message": "The name is in use." if failed else "",
-                "object_kind": "StockPool",
-                "object_namespace": "default",
-                "object_name": "h100",
-                "created_at": moment,
-                "updated_at": moment,
-                "ended_at": moment if ended else None,
-                "due_at": None if ended else moment,
-                **fields,
-            }
-        )
-
-    def pool(self, phase: str = PoolPhase.READY, **fields: Any) -> StockPool:
-        """Make a pool that became what it is five minutes ago."""
-        moment = now() - timedelta(minutes=5)
-        number = StockPool.objects.count()
-        failed = phase == PoolPhase.FAILED
-        fields.setdefault("message", WORDS_OF_THE_CLUSTER if failed else "")
-        fields.setdefault("reason", PoolReason.POD_STARTUP_FAILED if failed else "")
-        condition = {
-            "type": "Ready",
-            "status": "False" if failed else "True",
-            "reason": fields["reason"],
-            "message": fields["message"],
-            "lastTransitionTime": "2026-01-31T12:00:00Z",
-        }
-        return StockPool.objects.create(
-            **{
-                "tenant": self._tenant,
-                "namespace": "default",
-                "name": f"pool-{number}",
-                "uid": f"uid-{number}",
-                "phase": phase,
-                "spec": {"specName": "g1.1", "replicas": 2, "gpu": 1},
-                "spec_name": "g1.1",
-                "desired_replicas": 2,
-                "available_replicas": 0 if failed else 2,
-                "generation": 1,
-                "observed_generation": 1,
-                "conditions": [condition],
-                "phase_since": moment,
-                **fields,
-            }
-        )
 
 
 @pytest.fixture
@@ -99,7 +21,7 @@ def rows(db: None) -> Rows:
 @pytest.fixture
 def operator(db: None) -> User:
     """Somebody who may do everything."""
-    return User.objects.create_superuser("operator", password=PASSWORD)
+    return User.objects.create_superuser("operator")
 
 
 @pytest.fixture
@@ -112,7 +34,7 @@ def operator_client(operator: User) -> Client:
 @pytest.fixture
 def viewer_client(db: None) -> Client:
     """Somebody who may log in and look at pools, and nothing else."""
-    viewer = User.objects.create_user("viewer", password=PASSWORD, is_staff=True)
+    viewer = User.objects.create_user("viewer", is_staff=True)
     viewer.user_permissions.add(Permission.objects.get(codename="view_stockpool"))
     client = Client()
     client.force_login(viewer)
@@ -125,5 +47,8 @@ def hostile_text() -> str:
 
 
 @pytest.fixture
-def password() -> str:
+def password(operator: User) -> str:
+    """The operator's password: hashing one is slow on purpose, so few tests have it."""
+    operator.set_password(PASSWORD)
+    operator.save()
     return PASSWORD

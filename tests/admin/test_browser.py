@@ -1,23 +1,21 @@
-"""In a real browser: logging in works, nothing breaks the content security policy, all pages fit."""
+"""In a real browser: logging in works, nothing breaks the content policy, all pages fit."""
 
 import os
 import re
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db.models import Model
 from django.urls import reverse
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
+from pytest_django.live_server_helper import LiveServer
 
 from inventory.phases import PoolPhase
-
-if TYPE_CHECKING:
-    from pytest_django.live_server_helper import LiveServer
-
-    from tests.admin.conftest import Rows
+from tests.factories.admin_rows import Rows
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -28,7 +26,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.django_db(transaction=True),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
 ]
 
@@ -79,13 +77,13 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser: Browser, live_server: "LiveServer") -> Iterator[Visit]:
+def visit(browser: Browser, live_server: LiveServer) -> Iterator[Visit]:
     context = browser.new_context(viewport={"width": 360, "height": 740})
     yield Visit(context.new_page(), live_server.url)
     context.close()
 
 
-def _paths(rows: "Rows", user: User) -> list[str]:
+def _paths(rows: Rows, user: User) -> list[str]:
     """Return every kind of page of every model, with rows that say a lot."""
     interval = IntervalSchedule.objects.create(every=45, period=IntervalSchedule.SECONDS)
     crontab = CrontabSchedule.objects.create(minute="15", hour="3")
@@ -95,10 +93,12 @@ def _paths(rows: "Rows", user: User) -> list[str]:
     pages = ["index", "login", "password_change", "password_change_done"]
     paths = [reverse(f"admin:{page}") for page in pages]
     paths.append(reverse("admin:app_list", args=["inventory"]))
-    for row in (pool, operation, operation.tenant):
+    shown: tuple[Model, ...] = (pool, operation, operation.tenant)
+    for row in shown:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
         paths += [reverse(f"{name}_changelist"), reverse(f"{name}_change", args=[row.pk])]
-    for row in (task, interval, crontab, user, Group.objects.create(name="g")):
+    edited = (task, interval, crontab, user, Group.objects.create(name="g"))
+    for row in edited:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
         paths += [reverse(f"{name}_changelist"), reverse(f"{name}_add")]
         kinds = ("change", "delete", "history")
@@ -108,7 +108,7 @@ def _paths(rows: "Rows", user: User) -> list[str]:
 
 
 def test_every_page_keeps_the_policy_and_fits_a_phone(
-    visit: Visit, rows: "Rows", operator: User, password: str
+    visit: Visit, rows: Rows, operator: User, password: str
 ) -> None:
     visit.log_in("operator", password)
     wide: list[str] = []
@@ -123,11 +123,16 @@ def test_every_page_keeps_the_policy_and_fits_a_phone(
 
 
 def test_hostile_text_does_nothing(
-    visit: Visit, rows: "Rows", operator: User, password: str, hostile_text: str
+    visit: Visit, rows: Rows, operator: User, password: str, hostile_text: str
 ) -> None:
     pool = rows.pool(PoolPhase.FAILED, reason="Bad", message=hostile_text)
     dialogs: list[str] = []
-    visit.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+
+    def note(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    visit.page.on("dialog", note)
     visit.log_in("operator", password)
 
     visit.open(reverse("admin:inventory_stockpool_changelist"))
@@ -145,7 +150,7 @@ def test_wrong_password_is_refused_in_words(visit: Visit, operator: User) -> Non
 
 
 def test_keyboard_reaches_the_content_first(
-    visit: Visit, rows: "Rows", operator: User, password: str
+    visit: Visit, rows: Rows, operator: User, password: str
 ) -> None:
     visit.log_in("operator", password)
 
@@ -157,7 +162,7 @@ def test_keyboard_reaches_the_content_first(
 
 
 def test_list_follows_the_rows_by_itself(
-    visit: Visit, rows: "Rows", operator: User, password: str
+    visit: Visit, rows: Rows, operator: User, password: str
 ) -> None:
     pool = rows.pool(PoolPhase.PROGRESSING)
     visit.log_in("operator", password)

@@ -2,12 +2,13 @@
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from django.contrib.admin.sites import site
 from django.test import Client
 from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.adminkit.readonly import ReadOnlyAdmin
 from gpuplatform.clock import now
@@ -17,11 +18,7 @@ from gpuplatform.reconciliation.heartbeats import Part, show_life
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
 from inventory.models import StockPool
 from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
-
-if TYPE_CHECKING:
-    from pytest_django import DjangoAssertNumQueries
-
-    from tests.admin.conftest import Rows
+from tests.factories.admin_rows import Rows
 
 INDEX = reverse("admin:index")
 POOLS = reverse("admin:inventory_stockpool_changelist")
@@ -56,7 +53,7 @@ class TestDashboard:
         assert "Not everything runs" in page
 
     def test_newest_failures_come_first_and_lead_to_their_pages(
-        self, operator_client: Client, rows: "Rows"
+        self, operator_client: Client, rows: Rows
     ) -> None:
         older = rows.pool(PoolPhase.FAILED, phase_since=now() - timedelta(hours=2))
         newer = rows.operation(OperationPhase.FAILED)
@@ -92,7 +89,7 @@ class TestDashboard:
 
         assert "connection refused" in _page(operator_client, INDEX)
 
-    def test_viewer_sees_only_what_is_allowed(self, viewer_client: Client, rows: "Rows") -> None:
+    def test_viewer_sees_only_what_is_allowed(self, viewer_client: Client, rows: Rows) -> None:
         rows.pool(PoolPhase.FAILED)
         rows.operation(OperationPhase.FAILED)
 
@@ -104,7 +101,7 @@ class TestDashboard:
 
 class TestLists:
     def test_row_shows_phase_reason_message_and_age_with_exact_time(
-        self, operator_client: Client, rows: "Rows"
+        self, operator_client: Client, rows: Rows
     ) -> None:
         pool = rows.pool(PoolPhase.FAILED)
 
@@ -114,7 +111,7 @@ class TestLists:
         assert "PodStartupFailed · Back-off pulling image" in page
         assert f'title="{pool.phase_since:%Y-%m-%d %H:%M:%S} UTC">5 min</time>' in page
 
-    def test_deleted_pools_are_history(self, operator_client: Client, rows: "Rows") -> None:
+    def test_deleted_pools_are_history(self, operator_client: Client, rows: Rows) -> None:
         rows.pool(name="alive")
         rows.pool(PoolPhase.TERMINATING, name="gone", deleted_at=now())
 
@@ -135,7 +132,7 @@ class TestLists:
         ids=["phase", "reason", "spec", "namespace", "name", "operationID"],
     )
     def test_pools_are_found_by(
-        self, operator_client: Client, rows: "Rows", query: dict[str, str]
+        self, operator_client: Client, rows: Rows, query: dict[str, str]
     ) -> None:
         rows.pool(name="other")
         operation = rows.operation(operation_id="op-of-it")
@@ -156,7 +153,7 @@ class TestLists:
         ids=["phase", "why", "namespace", "operationID", "object"],
     )
     def test_jobs_are_found_by(
-        self, operator_client: Client, rows: "Rows", query: dict[str, str]
+        self, operator_client: Client, rows: Rows, query: dict[str, str]
     ) -> None:
         rows.operation(operation_id="other")
         place = {"object_namespace": "gpu", "object_name": "its-object"}
@@ -168,7 +165,7 @@ class TestLists:
         assert ">other</a>" not in page
 
     def test_tabs_count_what_the_other_filters_leave(
-        self, operator_client: Client, rows: "Rows"
+        self, operator_client: Client, rows: Rows
     ) -> None:
         rows.pool(spec_name="h100")
         rows.pool(spec_name="h100")
@@ -180,7 +177,7 @@ class TestLists:
         assert re.search(r"Failed</span><b>0</b>", page)
 
     def test_long_list_has_pages_and_stops_counting(
-        self, operator_client: Client, rows: "Rows", monkeypatch: pytest.MonkeyPatch
+        self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("gpuplatform.adminkit.paginator.CAP", 60)
         tenant = rows.pool().tenant
@@ -206,7 +203,7 @@ class TestLists:
 
 class TestDetail:
     def test_failed_pool_says_what_happened_since_when_and_what_next(
-        self, operator_client: Client, rows: "Rows"
+        self, operator_client: Client, rows: Rows
     ) -> None:
         page = _detail(operator_client, rows.pool(PoolPhase.FAILED))
 
@@ -216,7 +213,7 @@ class TestDetail:
         assert NEXT_STEPS[PoolReason.POD_STARTUP_FAILED] in page
 
     def test_differences_between_wanted_and_seen_are_marked(
-        self, operator_client: Client, rows: "Rows"
+        self, operator_client: Client, rows: Rows
     ) -> None:
         page = _detail(operator_client, rows.pool(generation=2, available_replicas=1))
 
@@ -224,14 +221,14 @@ class TestDetail:
         assert "has not been worked on yet" in page
 
     def test_ready_pool_has_no_panel_and_no_difference(
-        self, operator_client: Client, rows: "Rows"
+        self, operator_client: Client, rows: Rows
     ) -> None:
         page = _detail(operator_client, rows.pool())
 
         assert 'class="panel' not in page
         assert "(differs)" not in page
 
-    def test_pool_and_job_lead_to_each_other(self, operator_client: Client, rows: "Rows") -> None:
+    def test_pool_and_job_lead_to_each_other(self, operator_client: Client, rows: Rows) -> None:
         operation = rows.operation()
         pool = rows.pool(operation=operation)
         Operation.objects.filter(pk=operation.pk).update(object_row=pool.pk)
@@ -244,13 +241,13 @@ class TestDetail:
         ("retryable", "step"), [(True, "it can succeed"), (False, "Correct the request")]
     )
     def test_failed_job_says_what_next(
-        self, operator_client: Client, rows: "Rows", retryable: bool, step: str
+        self, operator_client: Client, rows: Rows, retryable: bool, step: str
     ) -> None:
         operation = rows.operation(OperationPhase.FAILED, error_retryable=retryable)
 
         assert step in _detail(operator_client, operation)
 
-    def test_waiting_job_says_why(self, operator_client: Client, rows: "Rows") -> None:
+    def test_waiting_job_says_why(self, operator_client: Client, rows: Rows) -> None:
         waits = {"reason": "cluster_unavailable", "message": "Connection refused."}
 
         page = _detail(operator_client, rows.operation(OperationPhase.PENDING, **waits))
@@ -270,7 +267,7 @@ class TestDetail:
         ids=["text", "odd entries", "list", "odd fields", "unknown reason"],
     )
     def test_odd_content_of_a_resource_is_shown(
-        self, operator_client: Client, rows: "Rows", odd: dict[str, Any]
+        self, operator_client: Client, rows: Rows, odd: dict[str, Any]
     ) -> None:
         assert "pool-0" in _detail(operator_client, rows.pool(PoolPhase.FAILED, **odd))
 
@@ -281,7 +278,7 @@ class TestDetail:
 
 class TestHostileText:
     def test_it_is_escaped_shortened_and_made_visible(
-        self, operator_client: Client, rows: "Rows", hostile_text: str
+        self, operator_client: Client, rows: Rows, hostile_text: str
     ) -> None:
         text = {"message": hostile_text, "reason": "<b>Reason</b>"}
         pool = rows.pool(PoolPhase.FAILED, spec={"image": hostile_text}, **text)
@@ -312,9 +309,7 @@ class TestRights:
         assert answer.status_code == 302
         assert answer.headers["Location"].startswith(reverse("admin:login"))
 
-    def test_viewer_without_the_right_is_refused(
-        self, viewer_client: Client, rows: "Rows"
-    ) -> None:
+    def test_viewer_without_the_right_is_refused(self, viewer_client: Client, rows: Rows) -> None:
         operation = rows.operation()
 
         assert viewer_client.get(POOLS).status_code == 200
@@ -322,7 +317,7 @@ class TestRights:
         assert viewer_client.get(f"{JOBS}{operation.pk}/change/").status_code == 403
 
     def test_mirrored_rows_cannot_be_added_changed_or_deleted(
-        self, operator_client: Client, rows: "Rows"
+        self, operator_client: Client, rows: Rows
     ) -> None:
         pool = rows.pool()
 
@@ -346,8 +341,8 @@ class TestQueries:
     def test_number_of_queries_does_not_grow_with_the_rows(
         self,
         operator_client: Client,
-        rows: "Rows",
-        django_assert_max_num_queries: "DjangoAssertNumQueries",
+        rows: Rows,
+        django_assert_max_num_queries: DjangoAssertNumQueries,
         url: str,
     ) -> None:
         for _ in range(12):
@@ -359,8 +354,8 @@ class TestQueries:
     def test_detail_needs_few_queries(
         self,
         operator_client: Client,
-        rows: "Rows",
-        django_assert_max_num_queries: "DjangoAssertNumQueries",
+        rows: Rows,
+        django_assert_max_num_queries: DjangoAssertNumQueries,
     ) -> None:
         pool = rows.pool(operation=rows.operation())
 

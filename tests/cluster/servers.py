@@ -17,12 +17,15 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.cluster.world import Http, condition
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAUNCHER = REPOSITORY / "tests" / "cluster" / "controlplane" / "launcher.py"
 NODES, GPUS = 3, 8
 START_SECONDS = 60.0
 BUILD_SECONDS = 1500.0
 STOP_SECONDS = 15.0
+PREFIX = "gpuplatform-cluster-tests-"
 KUBELET = ["--nodes", str(NODES), "--gpus", str(GPUS), "--lease", "4"]
 DIE_WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"
@@ -97,10 +100,11 @@ def simulator(folder: Path) -> Iterator[Path]:
 def control_plane(folder: Path) -> Iterator[Path]:
     """Run a real control plane; yields its kubeconfig. Builds it if it was never built here."""
     log = folder / "launcher.log"
-    command = [sys.executable, str(LAUNCHER), "--folder", str(folder / "plane")]
-    with process(command, log) as running:
+    # It makes a folder of its own, and removes it even when this process is killed.
+    with process([sys.executable, str(LAUNCHER)], log) as running:
         wait_for(lambda: b"ready;" in log.read_bytes(), running, log, BUILD_SECONDS)
-        yield folder / "plane" / "kubeconfig"
+        lines = log.read_text("utf-8").splitlines()
+        yield next(Path(line) for line in lines if line.endswith("/kubeconfig"))
 
 
 STARTERS = {"simulator": simulator, "controlplane": control_plane}
@@ -116,18 +120,39 @@ class Servers:
     def kubeconfig(self, name: str) -> Path:
         """Return the kubeconfig of the running server of this name."""
         if name not in self._kubeconfigs:
-            folder = Path(tempfile.mkdtemp(prefix=f"cluster-{name}-"))
+            _sweep()
+            folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
             self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
             kubeconfig = self._stack.enter_context(STARTERS[name](folder))
             command = [sys.executable, "-m", "gpuplatform.simulator.kubelet"]
             command += ["--kubeconfig", str(kubeconfig), *KUBELET, *FAST]
-            self._stack.enter_context(process(command, folder / "kubelet.log"))
+            log = folder / "kubelet.log"
+            running = self._stack.enter_context(process(command, log))
+            http = Http(kubeconfig)
+            wait_for(lambda: _ready_nodes(http) == NODES, running, log, START_SECONDS)
+            http.close()
             self._kubeconfigs[name] = kubeconfig
         return self._kubeconfigs[name]
 
     def stop(self) -> None:
         """Stop all of them."""
         self._stack.close()
+
+
+def _sweep() -> None:
+    """Remove what runs left behind that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        process_id = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if not Path("/proc", process_id).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ready_nodes(http: Http) -> int:
+    nodes = http("GET", "/api/v1/nodes").body["items"]
+    return sum(
+        condition(node, "Ready").get("status") == "True" and not node["spec"].get("taints")
+        for node in nodes
+    )
 
 
 def _free_port() -> int:

@@ -58,8 +58,11 @@ class Http:
         self.server = cluster["server"].rstrip("/")
         self.token = (config["users"][0]["user"] or {}).get("token", "")
         authority = cluster.get("certificate-authority-data")
-        trust = {"ca_cert_data": base64.b64decode(authority).decode()} if authority else {}
-        self._pool = urllib3.PoolManager(retries=False, timeout=30, **trust)
+        self._pool = urllib3.PoolManager(
+            retries=False,
+            timeout=30,
+            ca_cert_data=base64.b64decode(authority).decode() if authority else None,
+        )
 
     def __call__(
         self,

@@ -154,6 +154,13 @@ class ScriptedServer:
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815
 
             @override
+            def finish(self) -> None:
+                # What is still buffered for a client that left cannot be flushed.
+                with suppress(OSError):
+                    super().finish()
+                self.rfile.close()
+
+            @override
             def log_message(self, *args: Any) -> None: ...
 
         return Handler

@@ -1,7 +1,7 @@
 """Who owns which field: sets of field paths, and `managedFields` as Kubernetes keeps them.
 
-A path is a tuple of the elements of `fieldsV1` (`f:spec`, `k:{"name":"a"}`, `v:"x"`); `.` at its end
-stands for membership of the object or list item itself. The rules are those of structured-merge-diff.
+A path is a tuple of the elements of `fieldsV1` (`f:spec`, `k:{"name":"a"}`, `v:"x"`); `.` at its
+end is the object or list item itself. The rules are those of structured-merge-diff.
 """
 
 import json
@@ -162,8 +162,8 @@ def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Ow
 
     Only paths that `owner.paths` does not already name are looked at: it comes in empty.
     """
-    after = fields_of(new, schema)
-    before = fields_of(old, schema) if old else {}
+    after = fields_of(_part(new, owner), schema)
+    before = fields_of(_part(old, owner), schema) if old else {}
     changed = {
         path
         for path, value in after.items()
@@ -177,6 +177,13 @@ def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Ow
         grown = replace(owner, paths=kept, time=now())
         owners = [grown if o is mine else o for o in owners] if mine else [*owners, grown]
     write_owners(new, owners)
+
+
+def _part(obj: Manifest, owner: Owner) -> Manifest:
+    """Return what `owner` may have changed: the rest need not be compared."""
+    if owner.subresource != "status":
+        return obj
+    return {"metadata": {}} | ({"status": obj["status"]} if "status" in obj else {})
 
 
 def _differs(before: Fields, path: Path, value: Any) -> bool:

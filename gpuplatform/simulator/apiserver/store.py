@@ -18,6 +18,8 @@ from gpuplatform.simulator.apiserver.resources import GroupPlural
 
 Key: TypeAlias = tuple[str, str, str, str]
 """Group, plural, namespace, name."""
+Place: TypeAlias = tuple[str, str, str]
+"""Group, plural, namespace."""
 
 _WINDOW = 2000
 """Changes that a kind keeps for watches; older ones are compacted away (410)."""
@@ -87,15 +89,15 @@ class Store:
 
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
-        self._objects: defaultdict[GroupPlural, dict[tuple[str, str], Entry]] = defaultdict(dict)
-        self._order: dict[GroupPlural, list[tuple[str, str]]] = {}
+        self._objects: defaultdict[GroupPlural, dict[str, dict[str, Entry]]] = defaultdict(dict)
+        self._order: dict[Place, list[str]] = {}
         self._histories: dict[GroupPlural, History] = {}
         self._listeners: list[Callable[[Change], None]] = []
         self._compacted = 0
         self.by_uid: dict[str, Key] = {}
         self.dependents: defaultdict[str, set[Key]] = defaultdict(set)
         """Keys of the objects that name a UID as their owner."""
-        self._free: defaultdict[tuple[str, str, str], set[Key]] = defaultdict(set)
+        self._free: defaultdict[Place, set[Key]] = defaultdict(set)
         self.version = 0
         if journal:
             self._load(journal)
@@ -124,14 +126,22 @@ class Store:
 
     def get(self, key: Key) -> Entry | None:
         """Return the present state of an object."""
-        return self._objects[key[:2]].get(key[2:])
+        return self._objects[key[:2]].get(key[2], {}).get(key[3])
 
     def find(self, kind: GroupPlural, namespace: str = "") -> list[Entry]:
         """Return the objects of a kind, by namespace and name."""
-        objects = self._objects[kind]
-        if kind not in self._order:
-            self._order[kind] = sorted(objects)
-        return [objects[k] for k in self._order[kind] if not namespace or k[0] == namespace]
+        places = self._objects[kind]
+        return [
+            places[place][name]
+            for place in ([namespace] if namespace else sorted(places))
+            for name in self._names((*kind, place))
+        ]
+
+    def _names(self, place: Place) -> list[str]:
+        """Return the names in a namespace, sorted once until one is added or removed."""
+        if place not in self._order:
+            self._order[place] = sorted(self._objects[place[:2]].get(place[2], {}))
+        return self._order[place]
 
     def owned(self, uid: str) -> list[Entry]:
         """Return the objects that name `uid` as an owner."""
@@ -176,17 +186,17 @@ class Store:
 
     def everything(self) -> list[Entry]:
         """Return all objects, longest unchanged first."""
-        entries = (e for objects in self._objects.values() for e in objects.values())
+        places = (place for places in self._objects.values() for place in places.values())
+        entries = (entry for place in places for entry in place.values())
         return sorted(entries, key=lambda entry: entry.version)
 
     def _place(self, entry: Entry) -> None:
-        kind, name = entry.key[:2], entry.key[2:]
-        old = self._objects[kind].get(name)
+        old = self.get(entry.key)
         if old is None:
-            self._order.pop(kind, None)
+            self._order.pop(entry.key[:3], None)
         else:
             self._unlink(old)
-        self._objects[kind][name] = entry
+        self._objects[entry.key[:2]].setdefault(entry.key[2], {})[entry.key[3]] = entry
         metadata = entry.object["metadata"]
         self.by_uid[metadata["uid"]] = entry.key
         for reference in metadata.get("ownerReferences", ()):
@@ -195,9 +205,9 @@ class Store:
             self._free[entry.key[:3]].add(entry.key)
 
     def _displace(self, key: Key) -> None:
-        old = self._objects[key[:2]].pop(key[2:], None)
+        old = self._objects[key[:2]].get(key[2], {}).pop(key[3], None)
         if old:
-            self._order.pop(key[:2], None)
+            self._order.pop(key[:3], None)
             self._unlink(old)
 
     def _unlink(self, old: Entry) -> None:

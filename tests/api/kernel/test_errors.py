@@ -86,6 +86,13 @@ def test_a_wrong_method_names_the_right_ones(api: Client, method: str) -> None:
     assert {"GET", "POST"} <= set(response["Allow"].split(", "))
 
 
+def test_a_refusal_of_djangos_own_keeps_its_status_and_methods(api: Client) -> None:
+    response = api.post("/api/v1/readable")
+
+    assert (response.status_code, response["Allow"]) == (405, "GET")
+    assert error_of(response)["code"] == "method_not_allowed"
+
+
 def test_a_host_that_is_not_ours_is_a_json_400(api: Client) -> None:
     response = api.get("/api/v1/things", headers={"host": "evil.example"})
 

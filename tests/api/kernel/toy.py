@@ -5,6 +5,7 @@ from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import include, path, register_converter
+from django.views.decorators.http import require_GET
 from pydantic import Field
 from rest_framework import exceptions as drf
 from rest_framework.request import Request
@@ -83,10 +84,17 @@ def plain(_request: HttpRequest, which: str) -> HttpResponse:
     raise RAISED[which]
 
 
+@require_GET
+def readable(_request: HttpRequest) -> HttpResponse:
+    """Take GET only, as Django refuses the rest."""
+    return HttpResponse("ok")
+
+
 urlpatterns = [
     path("api/v1/things", Things.as_view()),
     path("api/v1/raise/<toyname:which>", Raising.as_view()),
     path("api/v1/plain/<str:which>", plain),
+    path("api/v1/readable", readable),
     path("elsewhere/<str:which>", plain),
     path("admin/", admin.site.urls),
     path("", include("gpuplatform.api.urls")),

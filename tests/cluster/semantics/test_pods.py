@@ -1,4 +1,4 @@
-"""Pods on nodes: where they go, how they fail, and how they end. The words are what people read."""
+"""Pods on nodes: where they go, how they fail and end, and the words that people read."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -129,13 +129,13 @@ def test_the_higher_priority_gets_the_room_first(world: World) -> None:
         )
     for number in (1, 2, 3):
         ready_pod(world, f"full-{number}", container(resources=gpus(8)))
-    for name in names:
+    for name, value in names.items():
         manifest = pod(
             name,
             container(resources=gpus(8)),
             priorityClassName=f"{world.namespace}-{name}",
         )
-        assert world.create(POD, manifest)["spec"]["priority"] == names[name]
+        assert world.create(POD, manifest)["spec"]["priority"] == value
         unschedulable(world, name)
 
     world.cluster.delete(POD, "full-1", namespace=world.namespace)

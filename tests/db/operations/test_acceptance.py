@@ -41,7 +41,7 @@ def test_a_create_makes_operation_and_row_at_once(cluster: FakeCluster) -> None:
     assert row.spec["memory"] == "1536Mi"
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_the_hint_is_sent_after_the_commit(cluster: FakeCluster, broker: Broker) -> None:
     accept_create()
 
@@ -171,7 +171,7 @@ def test_nothing_is_accepted_until_recovery(cluster: FakeCluster) -> None:
     assert not Operation.objects.exists()
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_32_identical_requests_at_once_insert_one(cluster: FakeCluster) -> None:
     body = create_body()
 
@@ -184,7 +184,7 @@ def test_32_identical_requests_at_once_insert_one(cluster: FakeCluster) -> None:
     assert Operation.objects.count() == StockPool.objects.count() == 1
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_50_requests_for_one_name_at_once_make_one_pool_and_leave_nothing(
     cluster: FakeCluster,
 ) -> None:
@@ -195,7 +195,7 @@ def test_50_requests_for_one_name_at_once_make_one_pool_and_leave_nothing(
     assert Operation.objects.count() == StockPool.objects.count() == 1
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_two_payloads_under_one_id_at_once_have_one_winner(cluster: FakeCluster) -> None:
     one, other = create_body(), create_body()
     other["operationID"] = one["operationID"]
@@ -207,7 +207,7 @@ def test_two_payloads_under_one_id_at_once_have_one_winner(cluster: FakeCluster)
     assert Operation.objects.count() == StockPool.objects.count() == 1
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_two_changes_at_once_are_both_applied_whichever_is_committed_first(
     cluster: FakeCluster,
 ) -> None:
@@ -221,7 +221,7 @@ def test_two_changes_at_once_are_both_applied_whichever_is_committed_first(
             answer = execute(sql, params, many, context)
             if "INSERT INTO" in sql and "operations_operation" in sql:
                 has_number.set()
-                may_commit.wait(1.0)
+                may_commit.wait(0.3)
             return answer
 
         with connection.execute_wrapper(wait):

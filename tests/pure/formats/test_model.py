@@ -11,6 +11,7 @@ from gpuplatform.formats.model import MAX_FAULTS, SpecModel, json_path
 
 class Inner(SpecModel):
     size: int = Field(ge=1, le=9)
+    word: str = Field(default="ab", min_length=2)
     kind: Literal["A", "B"] = "A"
 
 
@@ -19,6 +20,7 @@ class Outer(SpecModel):
     rows: Annotated[tuple[Inner, ...], Field(strict=False)] = Field(default=(), max_length=2)
     flag: bool = False
     text: str = Field(default="", max_length=3)
+    either: int | str | None = None
 
 
 def faults(raw: object) -> list[tuple[str, str]]:
@@ -47,6 +49,11 @@ def faults(raw: object) -> list[tuple[str, str]]:
         ({"innerOne": {"size": 0}}, "innerOne.size", "Must be 1 or more."),
         ({"innerOne": {"size": 10**4000}}, "innerOne.size", "Must be 9 or less."),
         ({"innerOne": {"size": 1, "kind": "C"}}, "innerOne.kind", "Must be 'A' or 'B'."),
+        (
+            {"innerOne": {"size": 1, "word": ""}},
+            "innerOne.word",
+            "Must have at least 2 characters.",
+        ),
         ({"rows": {"A": "b"}}, "rows", "Must be a list, not an object."),
         ({"rows": [None]}, "rows[0]", "Must be an object, not null."),
         ({"rows": [{"size": 1}, {"size": []}]}, "rows[1].size", "Must be an integer, not a list."),
@@ -82,6 +89,7 @@ def test_the_schema_knows_no_null() -> None:
     schema = Outer.model_json_schema()
 
     assert schema["properties"]["innerOne"] == {"$ref": "#/$defs/Inner"}
+    assert schema["properties"]["either"]["anyOf"] == [{"type": "integer"}, {"type": "string"}]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from gpuplatform.simulator.apiserver.controllers.replicas import (
     DEPLOYMENTS,
     PODS,
     REPLICA_SETS,
+    adopt,
     children,
     reference_to,
 )
@@ -34,7 +35,7 @@ class Deployments(Controller):
     def note(self, change: Change) -> None:
         entry = change.entry
         if entry.key[:2] == DEPLOYMENTS:
-            self.add(entry.key)
+            self.add(entry.key, adopts=change.before is None)
         elif entry.key[:2] == REPLICA_SETS:
             self._note_replica_set(entry.object)
         elif entry.key[:2] == PODS and change.type == "DELETED":
@@ -52,14 +53,16 @@ class Deployments(Controller):
         labels = replica_set["metadata"].get("labels", {})
         for entry in self.store.find(DEPLOYMENTS, namespace):
             if labels_match(labels, entry.object["spec"]["selector"]):
-                self.add(entry.key)
+                self.add(entry.key, adopts=True)
 
     @override
     def sync(self, key: Key) -> None:
         entry = self.store.get(key)
         if entry is None:
             return
-        found = children(self.writer, entry, REPLICA_SETS)
+        if self.takes_adoption(key):
+            adopt(self.writer, entry, REPLICA_SETS)
+        found = children(self.store, entry, REPLICA_SETS)
         if "deletionTimestamp" not in entry.object["metadata"]:
             self._roll(entry, found)
         self._report(key)
@@ -167,7 +170,7 @@ class Deployments(Controller):
         entry = self.store.get(key)
         if entry is None:
             return
-        new, old = _split(entry.object, children(self.writer, entry, REPLICA_SETS))
+        new, old = _split(entry.object, children(self.store, entry, REPLICA_SETS))
         status = deployment_status(
             entry.object, new.object if new else None, [e.object for e in old]
         )

@@ -29,6 +29,7 @@ class Controller(ABC):
         self._due: OrderedDict[Key, None] = OrderedDict()
         self._wake = asyncio.Event()
         self._failures: dict[Key, int] = {}
+        self._adopts: set[Key] = set()
 
     @abstractmethod
     def note(self, change: Change) -> None:
@@ -42,10 +43,18 @@ class Controller(ABC):
             ApiError: the server refused; it is tried again later.
         """
 
-    def add(self, key: Key) -> None:
-        """Work on `key` soon."""
+    def add(self, key: Key, *, adopts: bool = False) -> None:
+        """Work on `key` soon; `adopts` says that there may be something ownerless for it."""
+        if adopts:
+            self._adopts.add(key)
         self._due[key] = None
         self._wake.set()
+
+    def takes_adoption(self, key: Key) -> bool:
+        """Whether `key` has to look for something ownerless; asking settles it."""
+        found = key in self._adopts
+        self._adopts.discard(key)
+        return found
 
     def add_at(self, key: Key, moment: datetime) -> None:
         """Work on `key` at `moment`."""

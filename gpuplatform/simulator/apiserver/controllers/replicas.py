@@ -1,6 +1,5 @@
 """What Deployments and ReplicaSets share: children, adoption, pod states."""
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from gpuplatform import clock
@@ -9,7 +8,7 @@ from gpuplatform.simulator.apiserver.intake import Options
 from gpuplatform.simulator.apiserver.objects import Manifest, condition, controller_of
 from gpuplatform.simulator.apiserver.resources import GroupPlural
 from gpuplatform.simulator.apiserver.selectors import labels_match
-from gpuplatform.simulator.apiserver.store import Entry
+from gpuplatform.simulator.apiserver.store import Entry, Store
 from gpuplatform.simulator.apiserver.writes import Writer
 
 PODS: GroupPlural = ("", "pods")
@@ -30,20 +29,20 @@ def reference_to(owner: Entry) -> Manifest:
     }
 
 
-def children(writer: Writer, owner: Entry, kind: GroupPlural) -> list[Entry]:
-    """Return what `owner` controls, after adopting what matches its selector and is nobody's."""
+def children(store: Store, owner: Entry, kind: GroupPlural) -> list[Entry]:
+    """Return what `owner` controls."""
     uid = owner.object["metadata"]["uid"]
-    mine = [e for e in writer.store.owned(uid) if e.key[:2] == kind and _controls(uid, e)]
-    if "deletionTimestamp" in owner.object["metadata"]:
-        return mine
-    return mine + list(_adopt(writer, owner, kind))
+    return [e for e in store.owned(uid) if e.key[:2] == kind and _controls(uid, e)]
 
 
 def _controls(uid: str, entry: Entry) -> bool:
     return (controller_of(entry.object) or {}).get("uid") == uid
 
 
-def _adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> Iterator[Entry]:
+def adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> None:
+    """Make `owner` the controller of what matches its selector and is nobody's."""
+    if "deletionTimestamp" in owner.object["metadata"]:
+        return
     selector = owner.object["spec"]["selector"]
     for entry in writer.store.orphans(kind, owner.key[2]):
         metadata = entry.object["metadata"]
@@ -56,7 +55,7 @@ def _adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> Iterator[Entry]:
         def take(obj: Manifest, owners: list[Manifest] = owners) -> None:
             obj["metadata"]["ownerReferences"] = owners
 
-        yield writer.change(entry, take, Options(manager=MANAGER))
+        writer.change(entry, take, Options(manager=MANAGER))
 
 
 def is_active(pod: Manifest) -> bool:

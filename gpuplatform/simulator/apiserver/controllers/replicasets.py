@@ -9,6 +9,7 @@ from gpuplatform.simulator.apiserver.controllers.queue import MANAGER, Controlle
 from gpuplatform.simulator.apiserver.controllers.replicas import (
     PODS,
     REPLICA_SETS,
+    adopt,
     available_at,
     children,
     is_active,
@@ -39,7 +40,7 @@ class ReplicaSets(Controller):
     def note(self, change: Change) -> None:
         entry = change.entry
         if entry.key[:2] == REPLICA_SETS:
-            self.add(entry.key)
+            self.add(entry.key, adopts=change.before is None)
         elif entry.key[:2] == PODS:
             self._note_pod(entry.object)
 
@@ -52,19 +53,21 @@ class ReplicaSets(Controller):
         labels = pod["metadata"].get("labels", {})
         for entry in self.store.find(REPLICA_SETS, namespace):
             if labels_match(labels, entry.object["spec"]["selector"]):
-                self.add(entry.key)
+                self.add(entry.key, adopts=True)
 
     @override
     def sync(self, key: Key) -> None:
         entry = self.store.get(key)
         if entry is None:
             return
-        pods = children(self.writer, entry, PODS)
+        if self.takes_adoption(key):
+            adopt(self.writer, entry, PODS)
+        pods = children(self.store, entry, PODS)
         active = [p for p in pods if is_active(p.object)]
         fault = None
         if "deletionTimestamp" not in entry.object["metadata"]:
             fault = self._scale(entry, active)
-            pods = children(self.writer, entry, PODS)
+            pods = children(self.store, entry, PODS)
         self._count(entry, [p for p in pods if is_active(p.object)], fault)
         if fault:
             raise fault

@@ -27,6 +27,8 @@ class Scheduler(Controller):
         self._nodes: dict[str, Node] = {}
         self._placed: dict[Key, tuple[str, Counter[str]]] = {}
         self._waiting: set[Key] = set()
+        self._stuck: set[Key] = set()
+        """Waiting pods that found no room; they are tried again when some may have come free."""
 
     @override
     def note(self, change: Change) -> None:
@@ -41,10 +43,10 @@ class Scheduler(Controller):
         name = pod["spec"].get("nodeName")
         ended = gone or pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
         if ended:
-            self._waiting.discard(key)
+            self._forget(key)
             self._take_off(key)
         elif name:
-            self._waiting.discard(key)
+            self._forget(key)
             if key not in self._placed:
                 self._placed[key] = (name, requests_of(pod))
                 if name in self._nodes:
@@ -57,13 +59,17 @@ class Scheduler(Controller):
                 self._waiting.add(key)
                 self.add(_ALL)
         else:
-            self._waiting.discard(key)
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        self._waiting.discard(key)
+        self._stuck.discard(key)
 
     def _take_off(self, key: Key) -> None:
         name, requests = self._placed.pop(key, ("", Counter()))
         if name in self._nodes:
             self._nodes[name].taken.subtract(requests)
-            self.add(_ALL)
+            self._retry()
 
     def _note_node(self, obj: Manifest, *, gone: bool) -> None:
         name = obj["metadata"]["name"]
@@ -79,11 +85,15 @@ class Scheduler(Controller):
             new.taken = old.taken
             self._nodes[name] = new
         if gone or old != new:
-            self.add(_ALL)
+            self._retry()
+
+    def _retry(self) -> None:
+        self._stuck.clear()
+        self.add(_ALL)
 
     @override
     def sync(self, key: Key) -> None:
-        found = (self.store.get(k) for k in self._waiting)
+        found = (self.store.get(k) for k in self._waiting - self._stuck)
         waiting = [
             entry for entry in found if entry and not entry.object["spec"].get("schedulingGates")
         ]
@@ -100,6 +110,7 @@ class Scheduler(Controller):
             if not misfits:
                 fitting.append(node)
         if not fitting:
+            self._stuck.add(entry.key)
             self._refuse(entry, explain(len(self._nodes), reasons))
             return
         best = min(fitting, key=lambda node: (node.load(requests), node.name))

@@ -1,0 +1,39 @@
+"""The admin site: Django's own, with our navigation and notices on every page and our overview."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.admin import AdminSite
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from typing_extensions import override
+
+from gpuplatform.adminkit.dashboard import dashboard_context
+from gpuplatform.adminkit.navigation import navigation
+
+DEVELOPMENT_NOTICE = "Development mode: the API is open on this machine only."
+
+
+class PlatformAdminSite(AdminSite):
+    """The admin of the platform; registrations go to it as to Django's default site."""
+
+    site_header = "GPU platform"
+    site_title = "GPU platform"
+    index_title = "Overview"
+    site_url = None
+    empty_value_display = "—"
+    enable_nav_sidebar = False  # the navigation is our own
+
+    @override
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        context = super().each_context(request)
+        context["environment_label"] = settings.GPUPLATFORM_ENVIRONMENT
+        context["development_notice"] = DEVELOPMENT_NOTICE if settings.GPUPLATFORM_DEV else ""
+        context["navigation"] = navigation(context["available_apps"], request.path)
+        return context
+
+    @override
+    def index(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> TemplateResponse:
+        return super().index(request, {**dashboard_context(request), **(extra_context or {})})

@@ -1,0 +1,106 @@
+"""The path to a stock pool in this process: services, drivers, a real API server."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.operations import driver as operations
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.services import Accepted
+from gpuplatform.reconciliation import driver
+from gpuplatform.reconciliation.leases import mark_due
+from gpuplatform.tenancy.models import Tenant
+from inventory.core.requests import StockPoolCreate
+from inventory.mirror import pool_observed
+from inventory.models import StockPool
+from inventory.reconcile import POOLS
+from inventory.services import pool_create, pool_request_deletion
+
+WAIT_SECONDS = 45.0
+
+
+class Pools:
+    """Stock pools in one namespace."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.tenant, _ = Tenant.objects.get_or_create(
+            name="default", defaults={"namespace": "runtime-instance"}
+        )
+
+    def create(self, name: str, **fields: Any) -> Operation:
+        """Ask for a pool and let a worker do it."""
+        asked = {
+            "operationID": f"create-{name}",
+            "name": name,
+            "namespace": self.namespace,
+            "specName": "g1.1",
+            "replicas": 1,
+            **fields,
+        }
+        return self.work(pool_create(tenant=self.tenant, asked=StockPoolCreate.parse(asked)))
+
+    def delete(self, name: str) -> Operation:
+        """Ask for the deletion of a pool and let a worker do it."""
+        return self.work(
+            pool_request_deletion(
+                tenant=self.tenant,
+                operation_id=f"delete-{name}",
+                namespace=self.namespace,
+                name=name,
+            )
+        )
+
+    def work(self, accepted: Accepted) -> Operation:
+        """Run the operation once; return it as it is then."""
+        operations.run(accepted.operation.pk)
+        return Operation.objects.get(pk=accepted.operation.pk)
+
+    def by_hand(self, name: str, spec: Manifest) -> None:
+        """Make a resource as a person with kubectl does, and let the mirror see it."""
+        made = self.cluster.create(
+            STOCK_POOL,
+            {
+                "apiVersion": STOCK_POOL.api_version,
+                "kind": STOCK_POOL.kind,
+                "metadata": {"name": name, "namespace": self.namespace},
+                "spec": spec,
+            },
+        )
+        pool_observed(made)
+
+    def row(self, name: str) -> StockPool:
+        """Return the newest row of that name."""
+        found = StockPool.objects.filter(namespace=self.namespace, name=name).first()
+        assert found is not None
+        return found
+
+    def reconcile(self, name: str) -> StockPool:
+        """Let a worker reconcile the pool once, whether it is due or not."""
+        rows = StockPool.objects.filter(pk=self.row(name).pk)
+        mark_due(rows)
+        driver.run(POOLS, self.row(name).pk)
+        return self.row(name)
+
+    def settle(self, name: str, phase: str, reason: str = "") -> StockPool:
+        """Reconcile until the pool has the phase (and reason); return it."""
+
+        def reached() -> bool:
+            row = self.reconcile(name)
+            return row.phase == phase and (not reason or row.reason == reason)
+
+        self.wait(reached, lambda: f"{name} is {self.row(name).phase}: {self.row(name).message}")
+        return self.row(name)
+
+    @staticmethod
+    def wait(met: Callable[[], bool], otherwise: Callable[[], str]) -> None:
+        """Return when `met` says so."""
+        pause = threading.Event()
+        end = time.monotonic() + WAIT_SECONDS
+        while not met():
+            assert time.monotonic() < end, otherwise()
+            pause.wait(0.1)

@@ -1,0 +1,196 @@
+"""Requests that a real API server refuses, chosen without a look at the simulator's code.
+
+Status, reason and fields are those of the real one; the words differ from release to release.
+"""
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from gpuplatform.kube.kinds import (
+    CONFIG_MAP,
+    DEPLOYMENT,
+    LEASE,
+    NODE,
+    POD,
+    PRIORITY_CLASS,
+    SERVICE,
+    Manifest,
+    ResourceKind,
+)
+from tests.cluster.world import World, container, deployment, pod
+
+pytestmark = pytest.mark.cluster
+MAIN = "spec.template.spec.containers[0]"
+
+
+class Refusal(NamedTuple):
+    """A body to create, and what is said to it."""
+
+    kind: ResourceKind
+    body: Manifest
+    status: int
+    reason: str
+    fields: list[str]
+
+
+def invalid(kind: ResourceKind, body: Manifest, *fields: str) -> Refusal:
+    return Refusal(kind, body, 422, "Invalid", list(fields))
+
+
+def web(**changes: Any) -> Manifest:
+    """Return a Deployment whose container has these changes."""
+    return deployment("web", container() | changes)
+
+
+def pod_template(**spec: Any) -> Manifest:
+    manifest = deployment("web")
+    manifest["spec"]["template"]["spec"] |= spec
+    return manifest
+
+
+def service(**port: Any) -> Manifest:
+    return {"metadata": {"name": "web"}, "spec": {"ports": [port]}}
+
+
+def strategy(**entry: Any) -> Manifest:
+    return deployment("web", strategy=entry)
+
+
+REFUSALS = {
+    "no name": invalid(CONFIG_MAP, {"metadata": {}}, "metadata.name"),
+    "a name of 254 characters": invalid(
+        CONFIG_MAP, {"metadata": {"name": "a" * 254}}, "metadata.name"
+    ),
+    "a label value of 64 characters": invalid(
+        CONFIG_MAP,
+        {"metadata": {"name": "one", "labels": {"a": "b" * 64}}},
+        "metadata.labels",
+    ),
+    "an annotation key with a blank": invalid(
+        CONFIG_MAP,
+        {"metadata": {"name": "one", "annotations": {"a b": "c"}}},
+        "metadata.annotations",
+    ),
+    "an owner without uid": invalid(
+        CONFIG_MAP,
+        {
+            "metadata": {
+                "name": "one",
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "a", "uid": ""}],
+            }
+        },
+        "metadata.ownerReferences.uid",
+    ),
+    "a key of data with a slash": invalid(
+        CONFIG_MAP, {"metadata": {"name": "one"}, "data": {"a/b": "c"}}, "data[a/b]"
+    ),
+    "data that is no text": Refusal(
+        CONFIG_MAP, {"metadata": {"name": "one"}, "data": {"a": 1}}, 400, "BadRequest", []
+    ),
+    "a service with a name in capitals": invalid(
+        SERVICE, {"metadata": {"name": "Web"}, "spec": {"ports": [{"port": 80}]}}, "metadata.name"
+    ),
+    "a service port of 70000": invalid(
+        SERVICE, service(port=70000), "spec.ports[0].port", "spec.ports[0].targetPort"
+    ),
+    "a service protocol that is none": invalid(
+        SERVICE, service(port=80, protocol="HTTP"), "spec.ports[0].protocol"
+    ),
+    "two service ports without names": invalid(
+        SERVICE,
+        {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}, {"port": 81}]}},
+        "spec.ports[0].name",
+        "spec.ports[1].name",
+    ),
+    "a container port of 0": invalid(
+        DEPLOYMENT, web(ports=[{"containerPort": 0}]), f"{MAIN}.ports[0].containerPort"
+    ),
+    "a container port named with 16 letters": invalid(
+        DEPLOYMENT,
+        web(ports=[{"name": "a" * 16, "containerPort": 80}]),
+        f"{MAIN}.ports[0].name",
+    ),
+    "a container named with a dot": invalid(DEPLOYMENT, web(name="a.b"), f"{MAIN}.name"),
+    "an environment variable without name": invalid(
+        DEPLOYMENT, web(env=[{"name": "", "value": "1"}]), f"{MAIN}.env[0].name"
+    ),
+    "a request over its limit": invalid(
+        DEPLOYMENT,
+        web(resources={"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}),
+        f"{MAIN}.resources.requests",
+    ),
+    "a negative limit": invalid(
+        DEPLOYMENT,
+        web(resources={"limits": {"memory": "-1"}}),
+        f"{MAIN}.resources.limits[memory]",
+    ),
+    "half a GPU": invalid(
+        DEPLOYMENT,
+        web(resources={"limits": {"nvidia.com/gpu": "500m"}}),
+        f"{MAIN}.resources.limits[nvidia.com/gpu]",
+    ),
+    "a pull policy that is none": invalid(
+        DEPLOYMENT, web(imagePullPolicy="Sometimes"), f"{MAIN}.imagePullPolicy"
+    ),
+    "no containers": invalid(
+        DEPLOYMENT, pod_template(containers=[]), "spec.template.spec.containers"
+    ),
+    "two containers of one name": invalid(
+        DEPLOYMENT,
+        pod_template(containers=[container(), container()]),
+        "spec.template.spec.containers[1].name",
+    ),
+    "a Deployment whose pods do not restart": invalid(
+        DEPLOYMENT, pod_template(restartPolicy="Never"), "spec.template.spec.restartPolicy"
+    ),
+    "a Deployment without selector": invalid(
+        DEPLOYMENT,
+        {
+            "metadata": {"name": "web"},
+            "spec": {"template": deployment("web")["spec"]["template"]},
+        },
+        "spec.selector",
+        "spec.template.metadata.labels",
+    ),
+    "a strategy that is none": invalid(DEPLOYMENT, strategy(type="Sudden"), "spec.strategy"),
+    "Recreate with rolling parameters": invalid(
+        DEPLOYMENT,
+        strategy(type="Recreate", rollingUpdate={"maxSurge": 1}),
+        "spec.strategy.rollingUpdate",
+    ),
+    "replicas that are text": Refusal(
+        DEPLOYMENT, {**deployment("web"), "spec": {"replicas": "1"}}, 400, "BadRequest", []
+    ),
+    "a pod whose image has blanks": invalid(
+        POD, pod("one", container(image=" app")), "spec.containers[0].image"
+    ),
+    "a pod of a restart policy that is none": invalid(
+        POD, pod("one", restartPolicy="Often"), "spec.restartPolicy"
+    ),
+    "a lease of no seconds": invalid(
+        LEASE,
+        {"metadata": {"name": "one"}, "spec": {"leaseDurationSeconds": 0}},
+        "spec.leaseDurationSeconds",
+    ),
+    "a priority over the highest": invalid(
+        PRIORITY_CLASS, {"metadata": {"name": "highest"}, "value": 1000000001}, "value"
+    ),
+    "a node with a bad label": invalid(
+        NODE, {"metadata": {"name": "one", "labels": {"a": "b c"}}}, "metadata.labels"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(REFUSALS))
+def test_it_refuses(world: World, case: str) -> None:
+    refusal = REFUSALS[case]
+    body = world.placed(refusal.kind, refusal.body)
+
+    reply = world.http("POST", world.path(refusal.kind), body)
+
+    assert (reply.status, reply.reason, sorted(reply.fields)) == (
+        refusal.status,
+        refusal.reason,
+        sorted(refusal.fields),
+    )

@@ -1,0 +1,243 @@
+"""The mirror only copies: never backwards, never on its own authority, never a leftover."""
+
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from gpuplatform.kube.client import Listing
+from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.operations import driver
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.provenance import OPERATION_ID_ANNOTATION, TENANT_ANNOTATION
+from inventory.mirror import pool_marked, pool_observed, pools_listed
+from inventory.models import StockPool
+from inventory.reconcile import delete_leftovers
+from tests.factories.inventory import accept_create, accept_delete, pool_resource, pool_row
+from tests.fakes.cluster import FakeCluster
+
+pytestmark = pytest.mark.django_db
+
+
+def ready(**changes: Any) -> dict[str, Any]:
+    condition = {"type": "Ready", "status": "True", "reason": "DeploymentReady", "message": "ok"}
+    return {
+        "phase": "Ready",
+        "available": 2,
+        "allocated": 0,
+        "observedGeneration": 1,
+        "conditions": [condition],
+        **changes,
+    }
+
+
+def at_version(resource: Manifest, version: int) -> Manifest:
+    return {**resource, "metadata": {**resource["metadata"], "resourceVersion": str(version)}}
+
+
+def bearing(operation: Operation, name: str) -> Manifest:
+    """Return a resource that says that `operation` made it."""
+    marks = {TENANT_ANNOTATION: "default", OPERATION_ID_ANNOTATION: operation.operation_id}
+    return pool_resource(name, metadata={"annotations": marks})
+
+
+def test_a_pool_made_with_kubectl_gets_a_row_that_is_due() -> None:
+    number = pool_observed(pool_resource("a", status=ready(serviceName="pool-a")))
+
+    row = StockPool.objects.get()
+    assert row.id == number
+    assert row.due_at is not None
+    assert (row.operation_id, row.tenant_id) == (None, None)
+    assert (row.phase, row.reason, row.message) == ("Ready", "DeploymentReady", "ok")
+    assert (row.available_replicas, row.desired_replicas) == (2, 2)
+    assert row.service_name == "pool-a"
+
+
+def test_a_newer_copy_is_written_and_marks_the_row() -> None:
+    pool_observed(pool_resource("a"))
+    StockPool.objects.update(due_at=None)
+
+    number = pool_observed(at_version(pool_resource("a", replicas=5), 8))
+
+    row = StockPool.objects.get()
+    assert number == row.id
+    assert (row.desired_replicas, row.resource_version) == (5, 8)
+    assert row.due_at is not None
+
+
+@pytest.mark.parametrize("version", [6, 7])
+def test_an_older_or_equal_copy_is_not_written(version: int) -> None:
+    pool_observed(pool_resource("a"))
+    StockPool.objects.update(due_at=None)
+
+    assert pool_observed(at_version(pool_resource("a", replicas=5), version)) is None
+
+    row = StockPool.objects.get()
+    assert (row.desired_replicas, row.due_at) == (2, None)
+
+
+def test_a_deleted_row_is_not_resurrected_by_a_late_event() -> None:
+    pool_observed(pool_resource("a"))
+    StockPool.objects.update(deleted_at=Now())
+
+    assert pool_observed(at_version(pool_resource("a"), 99)) is None
+
+    assert StockPool.objects.get().deleted_at is not None
+
+
+def test_absence_only_marks_a_row_due() -> None:
+    row = pool_row(resource_version=5)
+
+    due = pools_listed(Listing([], "10"))
+
+    assert due == [row.id]
+    row.refresh_from_db()
+    assert row.deleted_at is None
+    assert row.due_at is not None
+
+
+def test_a_list_older_than_the_row_says_nothing_about_it() -> None:
+    pool_row(resource_version=11)
+
+    assert pools_listed(Listing([], "10")) == []
+
+
+def test_a_row_without_a_uid_is_not_missed_by_a_list(cluster: FakeCluster) -> None:
+    accept_create(name="a")
+
+    assert pools_listed(Listing([], "10")) == []
+    assert StockPool.objects.get().due_at is None
+
+
+def test_the_uid_is_learned_from_the_operation_alone(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+
+    assert pool_observed(bearing(operation, "a")) is None
+
+    assert StockPool.objects.get().uid == ""
+
+
+def test_a_pool_of_somebody_else_does_not_take_the_row_of_an_open_create(
+    cluster: FakeCluster,
+) -> None:
+    accept_create(name="a")
+
+    assert pool_observed(pool_resource("a")) is None
+
+    assert StockPool.objects.get().uid == ""
+
+
+def test_a_leftover_is_not_shown(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+    driver.run(operation.id)
+    StockPool.objects.update(deleted_at=Now())
+
+    assert pool_observed(bearing(operation, "a")) is None
+
+    assert not StockPool.objects.filter(deleted_at__isnull=True).exists()
+
+
+def test_leftovers_are_deleted_by_uid_and_nothing_else_is(cluster: FakeCluster) -> None:
+    made, opened = accept_create(name="made").operation, accept_create(name="open").operation
+    gone = accept_create(name="gone").operation
+    driver.run(made.id)
+    driver.run(gone.id)
+    driver.run(accept_delete("gone").operation.id)
+    cluster.put(STOCK_POOL, bearing(gone, "gone"))
+    cluster.put(STOCK_POOL, bearing(opened, "open"))
+    cluster.put(STOCK_POOL, pool_resource("by-hand", metadata={"uid": "u-1"}))
+
+    assert delete_leftovers(cluster) == 1
+
+    assert cluster.names(STOCK_POOL) == ["by-hand", "made", "open"]
+
+
+def test_a_child_marks_the_pool_of_its_label() -> None:
+    row = pool_row(name="a")
+
+    assert pool_marked("default", "a") == row.id
+    assert pool_marked("default", "b") is None
+    assert pool_marked("elsewhere", "a") is None
+
+
+def test_a_pool_whose_deletion_was_asked_for_shows_terminating_whatever_its_status_says() -> None:
+    row = pool_row(name="a", deletion_requested_at=Now(), phase="Terminating")
+
+    pool_observed(pool_resource("a", metadata={"uid": row.uid}, status=ready()))
+
+    assert StockPool.objects.get().phase == "Terminating"
+
+
+def test_a_deletion_by_kubectl_is_seen() -> None:
+    pool_observed(
+        pool_resource("a", metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"}, status=ready())
+    )
+    row = StockPool.objects.get()
+    assert row.phase == "Terminating"
+
+    pool_observed(
+        at_version(
+            pool_resource("a", metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"}), 8
+        )
+    )
+    assert StockPool.objects.get().deletion_requested_at is not None
+
+
+def test_the_time_of_a_phase_moves_only_with_phase_and_reason() -> None:
+    pool_observed(pool_resource("a", status=ready()))
+    StockPool.objects.update(phase_since="2026-01-01T00:00:00Z")
+    since = StockPool.objects.get().phase_since
+
+    pool_observed(at_version(pool_resource("a", status=ready(available=1)), 8))
+    assert StockPool.objects.get().phase_since == since
+    pool_observed(at_version(pool_resource("a", status=ready(phase="Progressing")), 9))
+
+    assert StockPool.objects.get().phase_since > since
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Failed"},
+        {"phase": "Sleeping"},
+        {"phase": "Ready", "available": -3},
+        {"phase": "Ready", "available": 2**40},
+        {"phase": "Ready", "allocated": 2**62},
+        {"phase": "Ready", "observedGeneration": -1},
+        {"phase": "Ready", "serviceName": "x" * 300},
+        {"phase": "Ready", "conditions": [{"type": "Ready", "reason": "r" * 1024}]},
+        {"phase": "Ready", "conditions": [{"type": "Ready", "message": "a\x00b"}]},
+    ],
+    ids=lambda status: str(status)[:60],
+)
+def test_no_status_that_the_cluster_takes_stops_the_mirror(status: dict[str, Any]) -> None:
+    pool_observed(pool_resource("a", status=status))
+    pool_observed(at_version(pool_resource("a", status=status), 8))
+
+    assert StockPool.objects.get().resource_version == 8
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"image": "a\x00b"},
+        {"template": {"envs": [{"name": "A", "value": "\x00"}]}},
+        {"replicas": 2**40},
+        {"memory": "lots"},
+    ],
+    ids=lambda spec: str(spec)[:60],
+)
+def test_no_spec_made_by_hand_stops_the_mirror(spec: dict[str, Any]) -> None:
+    pool_observed(pool_resource("a", **spec))
+    pool_observed(at_version(pool_resource("a", **spec), 8))
+
+    assert StockPool.objects.get().resource_version == 8
+
+
+def test_one_poison_pool_costs_nobody_else_in_a_list() -> None:
+    poison = pool_resource("a", metadata={"uid": "u-1"}, image="a\x00b")
+    sound = pool_resource("b", metadata={"uid": "u-2"})
+
+    due = pools_listed(Listing([poison, sound], "10"))
+
+    assert len(due) == 2

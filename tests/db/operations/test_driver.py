@@ -1,0 +1,404 @@
+"""One operation on its way: outcomes, waits, order, lost leases, deaths at every step."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from gpuplatform.errors import (
+    ClusterConflict,
+    ClusterError,
+    ClusterForbidden,
+    ClusterRejected,
+    ClusterUnavailable,
+)
+from gpuplatform.kube.kinds import STOCK_POOL
+from gpuplatform.operations import driver
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.provenance import (
+    OPERATION_ID_ANNOTATION,
+    REQUEST_HASH_ANNOTATION,
+    TENANT_ANNOTATION,
+)
+from gpuplatform.operations.selectors import operations_due
+from gpuplatform.reconciliation.gate import cluster_state
+from gpuplatform.reconciliation.models import ClusterState
+from inventory.models import StockPool
+from tests.factories.inventory import accept_create, accept_delete, accept_update, pool_resource
+from tests.fakes.cluster import FakeCluster, Killed
+
+pytestmark = pytest.mark.django_db
+
+UNREACHABLE = ClusterUnavailable("connection refused")
+BUSY = ClusterUnavailable("too many requests", status=429, retry_after=3)
+
+
+def state(operation: Operation) -> Operation:
+    return Operation.objects.get(pk=operation.pk)
+
+
+def lease_is_over(operation: Operation) -> None:
+    """Let the lease of a dead worker run out."""
+    Operation.objects.filter(pk=operation.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
+
+
+def is_due(operation: Operation) -> None:
+    Operation.objects.filter(pk=operation.pk).update(due_at=Now())
+
+
+def opened() -> None:
+    """Open the gate, as a sweep does once the cluster answers."""
+    ClusterState.objects.update(failures=0, closed_until=None)
+
+
+def test_a_create_ends_succeeded_with_the_uid_in_operation_and_row(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+
+    assert driver.run(operation.id) is None
+
+    made = cluster.get_pool("a")
+    ended, row = state(operation), StockPool.objects.get()
+    assert ended.phase == "Succeeded"
+    assert ended.object_uid == row.uid == made["metadata"]["uid"]
+    assert (ended.progress_done, ended.starts, ended.lease_token) == (1, 0, None)
+    assert row.due_at is not None, "the reconciler has work"
+    assert row.phase == "Pending"
+
+
+def test_what_is_made_bears_its_operation(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+
+    driver.run(operation.id)
+
+    marks = cluster.get_pool("a")["metadata"]["annotations"]
+    assert marks[TENANT_ANNOTATION] == "default"
+    assert marks[OPERATION_ID_ANNOTATION] == operation.operation_id
+    assert marks[REQUEST_HASH_ANNOTATION] == operation.request_hash
+
+
+def test_an_ended_operation_is_not_done_again(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+    driver.run(operation.id)
+    cluster.remove(STOCK_POOL, "a", namespace="default")
+
+    driver.run(operation.id)
+
+    assert cluster.names(STOCK_POOL) == []
+
+
+def test_operations_on_one_object_run_in_the_order_of_their_acceptance(
+    cluster: FakeCluster,
+) -> None:
+    first = accept_create(name="a").operation
+    second = accept_update("a", replicas=5).operation
+    third = accept_delete("a").operation
+
+    assert operations_due(10) == [first.id]
+    driver.run(third.id)
+    driver.run(second.id)
+    assert cluster.names(STOCK_POOL) == []
+
+    for operation in (first, second, third):
+        driver.run(operation.id)
+    assert [state(o).phase for o in (first, second, third)] == ["Succeeded"] * 3
+    assert cluster.names(STOCK_POOL) == []
+
+
+def test_one_that_waits_holds_back_the_later_ones_of_its_object_only(
+    cluster: FakeCluster,
+) -> None:
+    first = accept_create(name="a").operation
+    accept_delete("a")
+    other = accept_create(name="b").operation
+    cluster.fail("create", STOCK_POOL, BUSY)
+    driver.run(first.id)
+
+    assert operations_due(10) == [other.id]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (BUSY, "ClusterUnavailable"),
+        (ClusterUnavailable("internal error", status=500), "ClusterUnavailable"),
+        (ClusterForbidden("exceeded quota", status=403), "ClusterForbidden"),
+        (ClusterConflict("changed", reason="Conflict", status=409), "Conflict"),
+        (UNREACHABLE, "ClusterUnavailable"),
+    ],
+)
+def test_what_may_pass_makes_an_operation_wait_and_then_succeed(
+    cluster: FakeCluster, error: ClusterError, reason: str
+) -> None:
+    operation = accept_create(name="a").operation
+    cluster.fail("create", STOCK_POOL, error)
+
+    wait = driver.run(operation.id)
+
+    waiting = state(operation)
+    assert wait is not None
+    assert wait > 0
+    assert (waiting.phase, waiting.reason, waiting.failures) == ("Pending", reason, 1)
+    assert str(error) in waiting.message
+    assert waiting.due_at is not None
+    assert driver.run(operation.id) is None, "not before its time"
+
+    opened()
+    is_due(operation)
+    driver.run(operation.id)
+    assert state(operation).phase == "Succeeded"
+    assert state(operation).reason == ""
+
+
+def test_the_server_says_how_long_to_wait(cluster: FakeCluster) -> None:
+    operation = accept_create().operation
+    cluster.fail("create", STOCK_POOL, BUSY)
+
+    assert driver.run(operation.id) == 3
+
+
+def test_a_refusal_that_is_the_same_tomorrow_ends_the_operation(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+    cluster.fail("create", STOCK_POOL, ClusterRejected("spec.replicas: Invalid", status=422))
+
+    driver.run(operation.id)
+
+    failed = state(operation)
+    assert (failed.phase, failed.error_code) == ("Failed", "invalid_request")
+    assert "spec.replicas" in failed.error_message
+    assert StockPool.objects.get().deleted_at is not None
+
+
+def test_a_cluster_that_is_away_closes_the_gate_for_all(cluster: FakeCluster) -> None:
+    first, second = accept_create().operation, accept_create().operation
+    cluster.fail("get", STOCK_POOL, UNREACHABLE)
+    driver.run(first.id)
+
+    driver.run(second.id)
+
+    assert cluster_state().failures == 1
+    assert state(second).phase == "Pending"
+    assert state(second).failures == 0, "it was not even tried"
+
+
+def test_one_server_error_does_not_close_the_gate(cluster: FakeCluster) -> None:
+    operation = accept_create().operation
+    cluster.fail("create", STOCK_POOL, ClusterUnavailable("boom", status=500))
+
+    driver.run(operation.id)
+
+    assert cluster_state().failures == 0
+
+
+def test_a_pool_of_somebody_else_is_a_name_conflict_and_is_shown(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+    theirs = cluster.put(STOCK_POOL, pool_resource("a"))
+
+    driver.run(operation.id)
+
+    assert state(operation).error_code == "name_conflict"
+    assert cluster.get_pool("a") == theirs
+    shown = StockPool.objects.get(deleted_at__isnull=True)
+    assert (shown.uid, shown.operation_id) == (theirs["metadata"]["uid"], None)
+
+
+@pytest.mark.parametrize("acts_first", [False, True], ids=["before the call", "after the call"])
+def test_a_worker_killed_at_the_create_is_followed_by_one_that_finishes(
+    cluster: FakeCluster, acts_first: bool
+) -> None:
+    operation = accept_create(name="a").operation
+    cluster.fail("create", STOCK_POOL, Killed(), acts_first=acts_first)
+    with pytest.raises(Killed):
+        driver.run(operation.id)
+
+    assert driver.run(operation.id) is None
+    assert state(operation).phase == "Running", "the lease holds"
+    lease_is_over(operation)
+    driver.run(operation.id)
+
+    assert state(operation).phase == "Succeeded"
+    assert [w for w in cluster.writes if "StockPool" in w] == ["create StockPool a"]
+
+
+@pytest.mark.parametrize("acts_first", [False, True], ids=["before the call", "after the call"])
+@pytest.mark.parametrize(("verb", "ask"), [("patch", "update"), ("delete", "delete")])
+def test_a_worker_killed_at_a_change_is_followed_by_one_that_finishes(
+    cluster: FakeCluster, acts_first: bool, verb: str, ask: str
+) -> None:
+    driver.run(accept_create(name="a").operation.id)
+    accepted = accept_update("a", replicas=9) if ask == "update" else accept_delete("a")
+    cluster.fail(verb, STOCK_POOL, Killed(), acts_first=acts_first)
+    with pytest.raises(Killed):
+        driver.run(accepted.operation.id)
+
+    lease_is_over(accepted.operation)
+    driver.run(accepted.operation.id)
+
+    assert state(accepted.operation).phase == "Succeeded"
+    assert len([w for w in cluster.writes if w == f"{verb} StockPool a"]) == 1
+    if ask == "update":
+        assert cluster.get_pool("a")["spec"]["replicas"] == 9
+    else:
+        assert cluster.names(STOCK_POOL) == []
+
+
+def test_a_lost_answer_of_a_create_is_no_conflict_with_itself(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+    cluster.fail("create", STOCK_POOL, UNREACHABLE, acts_first=True)
+    driver.run(operation.id)
+
+    opened()
+    is_due(operation)
+    driver.run(operation.id)
+
+    assert state(operation).phase == "Succeeded"
+    assert state(operation).object_uid == cluster.get_pool("a")["metadata"]["uid"]
+
+
+def test_an_outcome_after_the_lease_was_taken_over_is_dropped(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+
+    def taken_over(verb: str, kind: object) -> None:
+        if verb == "create":
+            cluster.on_call = None
+            lease_is_over(operation)
+            driver.run(operation.id)
+
+    cluster.on_call = taken_over
+    driver.run(operation.id)
+
+    ended = state(operation)
+    assert ended.phase == "Succeeded"
+    assert ended.object_uid == cluster.get_pool("a")["metadata"]["uid"]
+    assert StockPool.objects.get().uid == ended.object_uid
+
+
+def test_ten_deaths_in_a_row_end_an_operation(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+    for _ in range(driver.MOST_STARTS):
+        cluster.fail("create", STOCK_POOL, Killed())
+        with pytest.raises(Killed):
+            driver.run(operation.id)
+        lease_is_over(operation)
+
+    driver.run(operation.id)
+
+    failed = state(operation)
+    assert (failed.phase, failed.error_code, failed.error_retryable) == (
+        "Failed",
+        "internal_error",
+        True,
+    )
+    assert StockPool.objects.get().deleted_at is not None, "the name is free again"
+
+
+def test_waiting_does_not_count_toward_giving_up(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+    for _ in range(driver.MOST_STARTS + 2):
+        cluster.fail("create", STOCK_POOL, BUSY)
+        driver.run(operation.id)
+        is_due(operation)
+
+    driver.run(operation.id)
+
+    assert state(operation).phase == "Succeeded"
+
+
+def test_a_kind_that_this_release_does_not_know_is_left_to_one_that_does(
+    cluster: FakeCluster,
+) -> None:
+    operation = accept_create(name="a").operation
+    Operation.objects.update(kind="stockpool.from-the-future")
+
+    assert driver.run(operation.id) is None
+
+    assert (state(operation).phase, state(operation).starts) == ("Pending", 0)
+
+
+def test_a_deletion_takes_the_object_that_the_create_made_and_no_other(
+    cluster: FakeCluster,
+) -> None:
+    driver.run(accept_create(name="a").operation.id)
+    cluster.remove(STOCK_POOL, "a", namespace="default")
+    other = cluster.put(STOCK_POOL, pool_resource("a"))
+    deletion = accept_delete("a").operation
+
+    driver.run(deletion.id)
+
+    assert state(deletion).phase == "Succeeded"
+    assert cluster.get_pool("a")["metadata"]["uid"] == other["metadata"]["uid"]
+
+
+def test_a_change_of_something_that_is_gone_fails_and_says_so(cluster: FakeCluster) -> None:
+    driver.run(accept_create(name="a").operation.id)
+    change = accept_update("a", replicas=1).operation
+    cluster.remove(STOCK_POOL, "a", namespace="default")
+
+    driver.run(change.id)
+
+    assert (state(change).phase, state(change).error_code) == ("Failed", "not_found")
+
+
+def test_a_change_is_not_lost_to_somebody_who_edits_at_the_same_time(
+    cluster: FakeCluster,
+) -> None:
+    driver.run(accept_create(name="a").operation.id)
+    change = accept_update("a", replicas=5).operation
+
+    def edit(verb: str, kind: object) -> None:
+        if verb == "patch":
+            cluster.on_call = None
+            pool = cluster.get_pool("a")
+            pool["spec"]["image"] = "by-hand:1"
+            cluster.put(STOCK_POOL, pool)
+
+    cluster.on_call = edit
+    driver.run(change.id)
+    assert state(change).phase == "Pending"
+    is_due(change)
+    driver.run(change.id)
+
+    spec = cluster.get_pool("a")["spec"]
+    assert (spec["image"], spec["replicas"]) == ("by-hand:1", 5)
+
+
+def test_a_change_takes_a_template_away(cluster: FakeCluster) -> None:
+    template = {"envs": [{"name": "A", "value": "1"}], "args": ["x"]}
+    driver.run(accept_create(name="a", template=template).operation.id)
+
+    driver.run(accept_update("a", template={"args": ["y"]}).operation.id)
+    assert cluster.get_pool("a")["spec"]["template"] == {"args": ["y"]}
+    driver.run(accept_update("a", template={}).operation.id)
+
+    assert "template" not in cluster.get_pool("a")["spec"]
+
+
+def test_a_leftover_makes_a_create_wait_and_not_fail(cluster: FakeCluster) -> None:
+    earlier = accept_create(name="a").operation
+    driver.run(earlier.id)
+    driver.run(accept_delete("a").operation.id)
+    StockPool.objects.update(deleted_at=Now())
+    late = pool_resource("a")
+    late["metadata"]["annotations"] = {
+        TENANT_ANNOTATION: "default",
+        OPERATION_ID_ANNOTATION: earlier.operation_id,
+    }
+    cluster.put(STOCK_POOL, late)
+    operation = accept_create(name="a").operation
+
+    driver.run(operation.id)
+
+    assert (state(operation).phase, state(operation).reason) == ("Pending", "LeftoverInTheWay")
+    cluster.remove(STOCK_POOL, "a", namespace="default")
+    is_due(operation)
+    driver.run(operation.id)
+    assert state(operation).phase == "Succeeded"
+
+
+def test_nothing_is_taken_while_recovery_is_needed(cluster: FakeCluster) -> None:
+    operation = accept_create(name="a").operation
+    ClusterState.objects.filter(id=cluster_state().id).update(recovery_reason="another database")
+
+    assert driver.run(operation.id) is None
+
+    assert cluster.writes == []
+    assert state(operation).phase == "Pending"

@@ -1,0 +1,122 @@
+"""Row leases: one worker at a time, and nothing lost between two of them."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.db.models.functions import Now
+from pytest_django import Settings
+
+from gpuplatform.reconciliation import leases
+from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive, mark_due
+from inventory.models import StockPool
+from tests.factories.inventory import pool_row
+from tests.fakes.threads import DEADLINE_SECONDS, at_once
+
+COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+
+def row_due() -> StockPool:
+    return pool_row(due_at=Now())
+
+
+def claimed(row: StockPool) -> RowLease[StockPool]:
+    lease = claim(StockPool.objects.filter(pk=row.pk))
+    assert lease is not None
+    return lease
+
+
+@pytest.mark.django_db
+def test_a_claim_holds_the_row() -> None:
+    row = row_due()
+
+    assert claimed(row).row.pk == row.pk
+    assert claim(StockPool.objects.filter(pk=row.pk)) is None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("due_at", [None, "2999-01-01T00:00:00Z"])
+def test_a_row_that_is_not_due_is_not_claimed(due_at: str | None) -> None:
+    row = pool_row(due_at=due_at)
+
+    assert claim(StockPool.objects.filter(pk=row.pk)) is None
+
+
+@COMMITTING
+def test_of_many_workers_at_once_one_gets_the_row() -> None:
+    row = row_due()
+
+    results = at_once([lambda: claim(StockPool.objects.filter(pk=row.pk))] * 16)
+
+    assert sum(isinstance(result, RowLease) for result in results) == 1
+    assert sum(result is None for result in results) == 15
+
+
+@pytest.mark.django_db
+def test_a_lease_that_ran_out_is_taken_over_and_its_late_record_is_dropped() -> None:
+    row = row_due()
+    first = claimed(row)
+    StockPool.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
+
+    second = claimed(row)
+
+    assert first.guarded().update(message="late") == 0
+    assert second.guarded().update(message="in time") == 1
+    assert StockPool.objects.get().message == "in time"
+
+
+@pytest.mark.django_db
+def test_a_mark_makes_a_row_due_and_is_counted() -> None:
+    row = pool_row(due_at=None)
+
+    assert mark_due(StockPool.objects.filter(pk=row.pk)) == 1
+
+    row.refresh_from_db()
+    assert row.due_seq == 1
+    assert row.due_at is not None
+
+
+@COMMITTING
+def test_a_lease_is_renewed_for_as_long_as_the_work_runs(settings: Settings) -> None:
+    settings.LEASE_SECONDS = 0.6
+    row = row_due()
+    lease = claimed(row)
+    before = lease.row.lease_expires_at
+
+    with kept_alive(lease):
+        renewed = _until(lambda: StockPool.objects.filter(lease_expires_at__gt=before).exists())
+
+    assert renewed
+    heart = leases._heart
+    assert heart is not None
+    assert lease.token not in heart.held
+
+
+@COMMITTING
+def test_a_lease_that_was_taken_by_another_is_not_renewed(settings: Settings) -> None:
+    settings.LEASE_SECONDS = 0.6
+    row = row_due()
+    lost = claimed(row)
+    StockPool.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
+    claimed(row)
+    StockPool.objects.update(lease_expires_at="2026-01-01T00:00:00Z", failures=F("failures"))
+
+    with kept_alive(lost):
+        renewed = _until(
+            lambda: StockPool.objects.filter(lease_expires_at__gt=Now()).exists(), seconds=0.6
+        )
+
+    assert not renewed
+
+
+def _until(happened, seconds: float = DEADLINE_SECONDS) -> bool:  # type: ignore[no-untyped-def]
+    """Look again and again, on a clock that no test owns."""
+    waiting, rounds = threading.Event(), int(seconds / 0.05)
+    for _ in range(rounds):
+        if happened():
+            return True
+        waiting.wait(0.05)
+    connection.ensure_connection()
+    return False

@@ -1,0 +1,82 @@
+"""Rows as the write path and the reconcilers would leave them, for the admin to show."""
+
+from datetime import timedelta
+from typing import Any
+
+from gpuplatform.clock import now
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
+from gpuplatform.tenancy.models import Tenant
+from inventory.models import StockPool
+from inventory.phases import PoolPhase, PoolReason
+
+WORDS_OF_THE_CLUSTER = 'Back-off pulling image "registry.example.com/none:1": manifest unknown'
+
+
+class Rows:
+    """Makes operations and pools as the write path would leave them."""
+
+    def __init__(self) -> None:
+        self._tenant, _ = Tenant.objects.get_or_create(
+            name="default", defaults={"namespace": "default"}
+        )
+
+    def operation(self, phase: str = OperationPhase.SUCCEEDED, **fields: Any) -> Operation:
+        """Make an operation that became what it is five minutes ago."""
+        moment = now() - timedelta(minutes=5)
+        ended = phase in ENDED_PHASES
+        failed = phase == OperationPhase.FAILED
+        return Operation.objects.create(
+            **{
+                "tenant": self._tenant,
+                "operation_id": f"op-{Operation.objects.count()}",
+                "kind": "stockpool.create",
+                "payload": {"specName": "g1.1", "replicas": 2},
+                "request_hash": "0" * 64,
+                "hash_version": 1,
+                "phase": phase,
+                "error_code": "name_conflict" if failed else "",
+                "error_message": "The name is in use." if failed else "",
+                "object_kind": "StockPool",
+                "object_namespace": "default",
+                "object_name": "h100",
+                "created_at": moment,
+                "updated_at": moment,
+                "ended_at": moment if ended else None,
+                "due_at": None if ended else moment,
+                **fields,
+            }
+        )
+
+    def pool(self, phase: str = PoolPhase.READY, **fields: Any) -> StockPool:
+        """Make a pool that became what it is five minutes ago."""
+        moment = now() - timedelta(minutes=5)
+        number = StockPool.objects.count()
+        failed = phase == PoolPhase.FAILED
+        fields.setdefault("message", WORDS_OF_THE_CLUSTER if failed else "")
+        fields.setdefault("reason", PoolReason.POD_STARTUP_FAILED if failed else "")
+        condition = {
+            "type": "Ready",
+            "status": "False" if failed else "True",
+            "reason": fields["reason"],
+            "message": fields["message"],
+            "lastTransitionTime": "2026-01-31T12:00:00Z",
+        }
+        return StockPool.objects.create(
+            **{
+                "tenant": self._tenant,
+                "namespace": "default",
+                "name": f"pool-{number}",
+                "uid": f"uid-{number}",
+                "phase": phase,
+                "spec": {"specName": "g1.1", "replicas": 2, "gpu": 1},
+                "spec_name": "g1.1",
+                "desired_replicas": 2,
+                "available_replicas": 0 if failed else 2,
+                "generation": 1,
+                "observed_generation": 1,
+                "conditions": [condition],
+                "phase_since": moment,
+                **fields,
+            }
+        )
