@@ -56,7 +56,7 @@ types: setup  ## mypy, strict
 	@$(PYTHON) -m mypy --explicit-package-bases $(CODE)
 
 contracts: setup  ## who may import whom
-	@PYTHONPATH=. .venv/bin/lint-imports
+	@PYTHONPATH=. .venv/bin/lint-imports --no-logo
 
 manifests: setup  ## write the CRDs
 	@$(PYTHON) manage.py export_crds

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from django.db import Error as DatabaseFault
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
@@ -77,11 +78,11 @@ def livez(_: HttpRequest) -> JsonResponse:
 
 
 def readyz(_: HttpRequest) -> JsonResponse:
-    """Say whether this process can serve: the database answers and is migrated.
-
-    A database that is away is answered by the middleware with 503.
-    """
-    executor = MigrationExecutor(connection)
+    """Say whether this process can serve: the database answers and is migrated."""
+    try:
+        executor = MigrationExecutor(connection)
+    except DatabaseFault:
+        return JsonResponse({"ok": False, "missingMigrations": None}, status=503)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
     status = 503 if missing else 200
     return JsonResponse({"ok": not missing, "missingMigrations": len(missing)}, status=status)

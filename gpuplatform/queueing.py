@@ -87,8 +87,9 @@ def enqueue_missed(task: str, row_ids: Sequence[int], *, queue: Queue) -> None:
 def waiting_messages(queue: Queue) -> int:
     """Return how many messages wait in the queue; 0 when the broker does not say."""
     try:
-        with current_app.pool.acquire(block=True) as connection, connection.channel() as channel:
-            return int(channel.queue_declare(queue.value, passive=True).message_count)
+        with current_app.connection_for_write() as connection:
+            declared = connection.default_channel.queue_declare(queue.value, passive=True)
+            return int(declared.message_count)
     except ChannelError:
         return 0  # A queue without messages does not exist.
     except (OperationalError, OSError):

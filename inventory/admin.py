@@ -178,6 +178,8 @@ def _facts(row: StockPool) -> Sequence[Fact]:
 
 
 def _comparisons(row: StockPool) -> Sequence[Comparison]:
+    if row.deleted_at:
+        return ()
     spec = row.spec if isinstance(row.spec, dict) else {}
     template = spec.get("template")
     ports = template.get("ports") if isinstance(template, dict) else None
@@ -194,6 +196,8 @@ def _comparisons(row: StockPool) -> Sequence[Comparison]:
 
 
 def _comparison_note(row: StockPool) -> str:
+    if row.deleted_at:
+        return "It is deleted; nothing is wanted any more."
     if not row.uid:
         return "The resource is not in the cluster yet."
     if row.generation != row.observed_generation:

@@ -27,6 +27,9 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
     known = set(StockPool.objects.exclude(uid="").values_list("uid", flat=True))
     seen = {pool["metadata"]["uid"] for pool in listing.items}
     with transaction.atomic():
+        if not dry_run:
+            # The cluster may be set up anew: versions of another one say nothing about its copies.
+            StockPool.objects.filter(deleted_at__isnull=True).update(resource_version=0)
         for pool in listing.items:
             yield from _recover_pool(pool, known, dry_run=dry_run)
         if not dry_run:

@@ -30,7 +30,7 @@ from gpuplatform.adminkit.generics import ModelAdmin, ModelForm
 
 def registered_tasks() -> list[tuple[str, str]]:
     """Return the tasks that workers know, as choices."""
-    return list(TaskSelectWidget().tasks_as_choices())
+    return [(str(name), str(name)) for name, _label in TaskSelectWidget().tasks_as_choices()]
 
 
 class ScheduleForm(ModelForm):
@@ -121,6 +121,11 @@ class ScheduleAdmin(ModelAdmin):
         ("What happened", {"fields": ("last_run", "runs")}),
     )
     readonly_fields = ("last_run", "runs")
+
+    @override
+    def get_fieldsets(self, request: HttpRequest, obj: PeriodicTask | None = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        return fieldsets if obj else fieldsets[:-1]  # nothing has happened yet
 
     @admin.display(description="Enabled")
     def state(self, row: PeriodicTask) -> SafeString:

@@ -1,14 +1,15 @@
 """Variables in paths: what cannot be a name is no address, so it is a 404 before any view."""
 
+from django.urls import register_converter
 from django.urls.converters import StringConverter
 
 from gpuplatform.formats import names
 
 
 class NameConverter(StringConverter):
-    """`<name:…>`: a DNS label."""
+    """`<name:…>`: what Kubernetes takes as the name of a resource, made by hand ones included."""
 
-    regex = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+    regex = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"
 
 
 class OperationIDConverter(StringConverter):
@@ -18,3 +19,5 @@ class OperationIDConverter(StringConverter):
 
 
 CONVERTERS = {"name": NameConverter, "operation": OperationIDConverter}
+for _name, _converter in CONVERTERS.items():
+    register_converter(_converter, _name)

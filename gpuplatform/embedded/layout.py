@@ -187,7 +187,7 @@ class Layout:
         command = self._python(
             *("-m", "gunicorn", "gpuplatform.wsgi", "--bind", f"{LOOPBACK}:{self.port}"),
             *("--worker-class", "gthread", "--workers", str(WEB_WORKERS)),
-            *("--threads", str(WEB_THREADS), "--preload", "--graceful-timeout", "3"),
+            *("--threads", str(WEB_THREADS), "--preload", "--graceful-timeout", "2"),
             "--no-control-socket",
             *("--log-level", "warning"),
             role="web",

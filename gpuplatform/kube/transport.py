@@ -5,7 +5,6 @@ models and its own retries are not used: an answer is decoded once, by us, and w
 decided by the drivers. Called by `client` and `watch` only; it knows no kinds and maps no answers.
 """
 
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
@@ -18,7 +17,6 @@ from urllib3 import exceptions as http
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube import interrupt
 from gpuplatform.kube.deadline import capped, deadline
 from gpuplatform.kube.responses import no_answer
@@ -129,7 +127,7 @@ class Transport:
                 redirect=False,
             )
         except (http.HTTPError, OSError, ValueError) as fault:
-            raise _lost(fault) from fault
+            raise no_answer(fault) from fault
 
     def _headers(self, request: Request) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": "gpu-platform"}
@@ -152,20 +150,7 @@ def read_some(response: BaseHTTPResponse) -> bytes:
         return response.read1(_CHUNK)
     except (http.HTTPError, OSError, ValueError) as fault:
         response.close()
-        raise _lost(fault) from fault
-
-
-def _lost(fault: http.HTTPError | OSError | ValueError) -> ClusterUnavailable:
-    """Return the error for a lost connection, and let go of its socket.
-
-    The frames below hold the half-read answer, and with it the socket, in a cycle that would keep
-    the file descriptor until the next garbage collection.
-    """
-    link: BaseException | None = fault
-    while link is not None:
-        #traceback.clear_frames(link.__traceback__)
-        link = link.__context__
-    return no_answer(fault)
+        raise no_answer(fault) from fault
 
 
 def read_all(response: BaseHTTPResponse) -> bytes:

@@ -31,6 +31,7 @@ PAGE_URL = "admin:operations_operation_change"
 DASHBOARD_FAILURES = 8
 
 AGAIN = "Send the request again with a new operationID; it can succeed."
+WAITS = "The platform tries again by itself."
 CORRECT = "Correct the request and send it with a new operationID."
 
 
@@ -155,7 +156,7 @@ def _panel(row: Operation) -> Panel | None:
             title=words(row.reason),
             text=visible(row.message),
             since=since,
-            next_step="The platform tries again by itself.",
+            next_step="" if WAITS in row.message else WAITS,
         )
     return None
 

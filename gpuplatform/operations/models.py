@@ -42,7 +42,7 @@ class Operation(LeasedRow):
     )
     object_kind = models.CharField(max_length=32, help_text="Kubernetes kind of its object.")
     object_namespace = models.CharField(max_length=63, help_text="Namespace of its object.")
-    object_name = models.CharField(max_length=63, help_text="Name of its object.")
+    object_name = models.CharField(max_length=253, help_text="Name of its object.")
     object_row = models.BigIntegerField(null=True, help_text="Number of its object's row.")
     object_uid = models.CharField(
         max_length=36, blank=True, help_text="UID of its object, recorded with its success."

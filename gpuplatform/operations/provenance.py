@@ -3,8 +3,10 @@
 From them `manage.py recover` rebuilds operations, and a repeated create recognises its own.
 """
 
+import re
 from typing import Any, Final
 
+from gpuplatform.formats import names
 from gpuplatform.kube.kinds import GROUP, Manifest
 from gpuplatform.operations.models import Operation
 
@@ -14,6 +16,14 @@ REQUEST_HASH_ANNOTATION: Final = f"{GROUP}/request-hash"
 HASH_VERSION_ANNOTATION: Final = f"{GROUP}/hash-version"
 APPLIED_OPERATION_ANNOTATION: Final = f"{GROUP}/applied-operation"
 """The number of the last operation that changed the spec; an older one is not applied over it."""
+
+_SOUND_MARKS: Final = {
+    TENANT_ANNOTATION: r"[-a-z0-9]{1,63}",
+    OPERATION_ID_ANNOTATION: names.OPERATION_ID,
+    REQUEST_HASH_ANNOTATION: r"[0-9a-f]{64}",
+    HASH_VERSION_ANNOTATION: r"[0-9]{1,4}",
+}
+"""Anybody with rights on the resource can write there what no row can hold."""
 
 
 def marks(operation: Operation) -> dict[str, str]:
@@ -34,9 +44,9 @@ def annotations(resource: Manifest) -> dict[str, Any]:
 
 
 def has_marks(resource: Manifest) -> bool:
-    """Say whether any operation made `resource`."""
+    """Say whether an operation made `resource`; marks that none can have do not count."""
     found = annotations(resource)
-    return all(found.get(key) for key in (TENANT_ANNOTATION, OPERATION_ID_ANNOTATION))
+    return all(re.fullmatch(mark, str(found.get(key, ""))) for key, mark in _SOUND_MARKS.items())
 
 
 def bears(resource: Manifest, operation: Operation) -> bool:
@@ -52,4 +62,4 @@ def bears(resource: Manifest, operation: Operation) -> bool:
 def applied_operation(resource: Manifest) -> int:
     """Return the number of the last operation that changed `resource`; 0 if none says so."""
     number = str(annotations(resource).get(APPLIED_OPERATION_ANNOTATION, ""))
-    return int(number) if number.isdecimal() else 0
+    return int(number) if number.isdecimal() and len(number) < 19 else 0

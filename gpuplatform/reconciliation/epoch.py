@@ -61,13 +61,14 @@ def compare(cluster: Cluster) -> str:
     Raises:
         ClusterError: the cluster could not be asked.
     """
-    found = cluster.get(
-        CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
-    )
     state = cluster_state()
     if not state.epoch:
         ClusterState.objects.filter(id=state.id, epoch="").update(epoch=str(uuid.uuid4()))
         state = cluster_state()
+    # Second: a mark that another process is making just now must not look like one that vanished.
+    found = cluster.get(
+        CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+    )
     if found is None and not state.epoch_is_established:
         found = _tell(cluster, state.epoch)
     fault = _fault(state, found)
@@ -164,4 +165,4 @@ def _fault(state: ClusterState, found: Manifest | None) -> str:
 
 def _operations(found: Manifest | None) -> int:
     text = str(((found or {}).get("data") or {}).get("operations", ""))
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) < 19 else 0

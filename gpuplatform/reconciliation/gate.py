@@ -10,7 +10,7 @@ from datetime import timedelta
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from gpuplatform.errors import ClusterError, ClusterUnavailable
+from gpuplatform.errors import ClusterError, ClusterUnavailable, OperatorUnavailable
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.reconciliation.backoff import backoff_seconds
@@ -62,6 +62,8 @@ def probe() -> bool:
     try:
         with deadline(PROBE_SECONDS):
             get_cluster().version()
+    except OperatorUnavailable:
+        return False
     except ClusterError as error:
         close(error)
         return False

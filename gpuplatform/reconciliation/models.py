@@ -44,7 +44,7 @@ class MirrorRow(LeasedRow):
     """
 
     namespace = models.CharField(max_length=63, help_text="Namespace of the resource.")
-    name = models.CharField(max_length=63, help_text="Name of the resource.")
+    name = models.CharField(max_length=253, help_text="Name of the resource.")
     uid = models.CharField(
         max_length=36, blank=True, help_text="The resource's UID; empty until it is known."
     )

@@ -56,7 +56,7 @@ class Migration(migrations.Migration):
                     "namespace",
                     models.CharField(help_text="Namespace of the resource.", max_length=63),
                 ),
-                ("name", models.CharField(help_text="Name of the resource.", max_length=63)),
+                ("name", models.CharField(help_text="Name of the resource.", max_length=253)),
                 (
                     "uid",
                     models.CharField(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.db import connections
 from django.db.models import Model
 from django.urls import reverse
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
@@ -26,19 +27,21 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.django_db(transaction=True),
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
 ]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    # Playwright's event loop runs in this thread, and Django would refuse the database for it.
+@pytest.fixture
+def browser(django_db_setup: None) -> Iterator[Browser]:
+    # One for each test: while Playwright's event loop runs in this thread, Django has database
+    # connections of its own for it, and would refuse them altogether.
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setitem(os.environ, "DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
         chromium.close()
+        connections.close_all()
 
 
 class Visit:

@@ -2,21 +2,22 @@
 
 import itertools
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import NAMESPACE, ResourceKind
 from gpuplatform.kube.modes import KubeMode, open_cluster
+from tests.cluster.control import Control
 from tests.cluster.servers import Servers
 from tests.cluster.widgets import install
 from tests.cluster.world import Http, World
 
 SERVERS = ("simulator", "controlplane")
 _NUMBERS = itertools.count(1)
-_RESULTS = pytest.StashKey[dict[str, dict[str, str]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,9 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "real_only(reason): the simulator does not do this, and says so by 501 or docs"
+        "markers", "real_only(reason): the simulator does not do this, and does not claim to"
     )
-    config.stash[_RESULTS] = {}
+    config.pluginmanager.register(RuleTable(), "rule-table")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -43,43 +44,51 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("server", servers, indirect=True)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    callspec = getattr(item, "callspec", None)
-    if callspec is not None and "server" in callspec.params:
-        rules = item.config.stash[_RESULTS].setdefault(_rule(item), {})
-        server = callspec.params["server"]
-        if report.when == "call" or report.outcome != "passed":
-            rules[server] = _word(report, rules.get(server))
-    return report
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Write rule and server on each test; reports carry it from process to process."""
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is not None and "server" in callspec.params:
+            case = callspec.id.removeprefix(callspec.params["server"]).removeprefix("-")
+            name = getattr(item, "originalname", item.name).removeprefix("test_")
+            rule = name.replace("_", " ") + (f" [{case}]" if case else "")
+            item.user_properties.append(("rule", [rule, callspec.params["server"]]))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    results = terminalreporter.config.stash[_RESULTS]
-    if not results:
-        return
-    servers = [name for name in SERVERS if any(name in rules for rules in results.values())]
-    terminalreporter.section("rules of a Kubernetes API server")
-    for rule in sorted(results):
-        words = "  ".join(f"{results[rule].get(name, ''):<6}" for name in servers)
-        terminalreporter.write_line(f"{words}  {rule}")
-    terminalreporter.write_line(f"{len(results)} rules on {', '.join(servers)}")
+class RuleTable:
+    """Collects what became of each rule on each server, and prints it in the end.
 
+    The full table for a chosen server; by default, in the run of all tests, what is not well.
+    """
 
-def _rule(item: pytest.Item) -> str:
-    name = getattr(item, "originalname", None) or item.name
-    words = name.removeprefix("test_").replace("_", " ")
-    case = item.callspec.id.partition("-")[2] if "-" in item.callspec.id else ""  # type: ignore[attr-defined]
-    return f"{words} [{case}]" if case else words
+    def __init__(self) -> None:
+        self._results: dict[str, dict[str, str]] = {}
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        found = [value for name, value in report.user_properties if name == "rule"]
+        if not found:
+            return
+        rule, server = cast("list[str]", found[0])
+        words = self._results.setdefault(rule, {})
+        if report.failed:
+            words[server] = "FAILED"
+        elif report.skipped:
+            words[server] = "-"
+        elif report.when == "call":
+            words.setdefault(server, "ok")
 
-def _word(report: pytest.TestReport, before: str | None) -> str:
-    if report.outcome == "failed" or before == "FAILED":
-        return "FAILED"
-    return "-" if report.outcome == "skipped" else "ok"
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        servers = [name for name in SERVERS if any(name in row for row in self._results.values())]
+        if not servers:
+            return
+        terminalreporter.section("rules of a Kubernetes API server")
+        for rule in sorted(self._results):
+            row = self._results[rule]
+            if servers != ["simulator"] or row["simulator"] == "FAILED":
+                words = "".join(f"{row.get(name, ''):<14}" for name in servers)
+                terminalreporter.write_line(words + rule)
+        terminalreporter.write_line(f"{len(self._results)} rules on {', '.join(servers)}")
 
 
 @pytest.fixture(scope="session")
@@ -132,3 +141,11 @@ def world(server: str, kubeconfig: Path, cluster: Cluster) -> Iterator[World]:
 def widgets(world: World) -> ResourceKind:
     """A custom kind with a schema that refuses, prunes and defaults."""
     return install(world)
+
+
+@pytest.fixture
+def control(world: World) -> Iterator[Control]:
+    """What the simulated nodes are told to do; cleared in the end."""
+    asked = Control(world)
+    yield asked
+    asked.clear()

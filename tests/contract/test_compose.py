@@ -13,6 +13,8 @@ import jsonschema
 import pytest
 import yaml
 
+from gpuplatform.embedded.layout import QUEUES
+
 ROOT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).parent / "compose" / "compose-spec.json"
 SERVERS = {"postgres", "valkey", "nats"}
@@ -54,6 +56,13 @@ def test_every_process_waits_for_the_preparation(compose: dict[str, Any]) -> Non
         waits_for = compose["services"][name]["depends_on"]
         assert waits_for["migrate"]["condition"] == "service_completed_successfully", name
         assert waits_for["valkey"]["condition"] == "service_healthy", name
+
+
+def test_the_workers_serve_the_queues_that_make_run_serves(compose: dict[str, Any]) -> None:
+    for queue, number in QUEUES.items():
+        command = compose["services"][queue]["command"]
+        assert f"--queues={queue}" in command
+        assert f"--concurrency={number}" in command
 
 
 def test_what_is_waited_for_exists(compose: dict[str, Any]) -> None:

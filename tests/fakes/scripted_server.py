@@ -30,6 +30,7 @@ class Exchange:
         self._closing = closing
         parts = urlsplit(handler.path)
         self.method = handler.command
+        self.target = handler.path
         self.path = parts.path
         self.query = dict(parse_qsl(parts.query))
         self.headers = dict(handler.headers.items())

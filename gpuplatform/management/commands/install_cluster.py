@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
-from gpuplatform.errors import ClusterError
+from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.installation import manifests
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, STOCK_POOL
@@ -41,7 +41,7 @@ class Command(BaseCommand):
                     cluster.apply(kind, manifest)
                     self.stdout.write(f"applied {kind.kind} {manifest['metadata']['name']}")
                 self._wait_until_served()
-        except ClusterError as error:
+        except (ClusterError, OperatorUnavailable) as error:
             msg = f"The cluster could not be prepared: {error}"
             raise CommandError(msg) from error
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
-from gpuplatform.errors import ClusterError
+from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.heartbeats import part_states
@@ -41,7 +41,7 @@ class Command(BaseCommand):
                 self.stdout.write(line)
             if not options["dry_run"]:
                 epoch.renew(cluster)
-        except ClusterError as error:
+        except (ClusterError, OperatorUnavailable) as error:
             msg = f"Nothing was decided, since the cluster could not be read: {error}"
             raise CommandError(msg) from error
         self.stdout.write(

@@ -2,9 +2,10 @@
 
 from django.urls import path
 
+from gpuplatform.api import converters as _converters  # noqa: F401 - makes them known
 from gpuplatform.operations.api.views import Job, Jobs
 
 urlpatterns = [
     path("operator/jobs", Jobs.as_view(), name="jobs"),
-    path("operator/jobs/<str:operation_id>", Job.as_view(), name="job"),
+    path("operator/jobs/<operation:operation_id>", Job.as_view(), name="job"),
 ]

@@ -109,7 +109,7 @@ class Migration(migrations.Migration):
                     "object_namespace",
                     models.CharField(help_text="Namespace of its object.", max_length=63),
                 ),
-                ("object_name", models.CharField(help_text="Name of its object.", max_length=63)),
+                ("object_name", models.CharField(help_text="Name of its object.", max_length=253)),
                 (
                     "object_row",
                     models.BigIntegerField(help_text="Number of its object's row.", null=True),

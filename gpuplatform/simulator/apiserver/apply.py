@@ -7,7 +7,7 @@ it; what another manager owns with another value is a conflict, unless forced.
 from dataclasses import replace
 from typing import Any
 
-from gpuplatform.simulator.apiserver.objects import Manifest, clone, now
+from gpuplatform.simulator.apiserver.objects import Manifest, clone, now, show_type
 from gpuplatform.simulator.apiserver.ownership import (
     Owner,
     Path,
@@ -56,7 +56,10 @@ def apply(
 
 
 def _refuse_conflicts(others: list[Owner], changed: set[Path]) -> None:
-    found = [(o, sorted(path_text(p) for p in o.paths & changed)) for o in others]
+    found = [
+        (o, [path_text(p) for p in sorted(o.paths & changed, key=lambda p: (len(p), p))])
+        for o in others
+    ]
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {_who(o)}", "field": text}
         for o, texts in found
@@ -81,7 +84,7 @@ def _who(owner: Owner) -> str:
     if owner.subresource:
         text += f' with subresource "{owner.subresource}"'
     if owner.operation == "Update":
-        text += f" using {owner.api_version}" + (f" at {owner.time}" if owner.time else "")
+        text += f" using {owner.api_version}"
     return text
 
 
@@ -100,24 +103,20 @@ def _merge(live: Any, applied: Any, schema: Schema) -> Any:
 
 
 def _merge_list(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
-    """Merge items by key; the applied ones keep their order, the others stay around them."""
+    """Merge items by key: in the order of `applied`, with the others where they were before."""
     items = schema.get("items", PASS)
     old = {item_element(item, schema): item for item in live}
     new = {item_element(item, schema): item for item in applied}
-    merged = {
-        element: _merge(old[element], item, items) if element in old else item
-        for element, item in new.items()
-    }
-    order = [element for element in old if element not in new]
-    return (
-        [*(old[e] for e in order), *merged.values()]
-        if not _same_order(old, new)
-        else [merged.get(e, old.get(e)) for e in [*old, *(e for e in new if e not in old)]]
-    )
-
-
-def _same_order(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    return [e for e in old if e in new] == [e for e in new if e in old]
+    merged: dict[str, Any] = {}
+    waiting = list(old)
+    for element, item in new.items():
+        while waiting and (waiting[0] not in new or waiting[0] in merged):
+            first = waiting.pop(0)
+            merged.setdefault(first, old[first])
+        merged[element] = _merge(old[element], item, items) if element in old else item
+    for element in waiting:
+        merged.setdefault(element, old[element])
+    return list(merged.values())
 
 
 def _prefixes(paths: frozenset[Path]) -> set[Path]:
@@ -165,10 +164,14 @@ def _member(value: Any, schema: Schema, element: str) -> tuple[Any, Schema]:
 
 def typed_fault(value: object, schema: Schema, path: str = "") -> str:
     """Return why `value` cannot be applied (undeclared field, doubled item); empty if it can."""
+    if value is not None and schema.get("type") in _CONTAINERS:
+        type_, words = _CONTAINERS[schema["type"]]
+        if not isinstance(value, type_):
+            return f"{path}: expected {words}, got {show_type(value)}"
     if isinstance(value, dict):
         return _object_fault(value, schema, path)
     if not isinstance(value, list):
-        return ""
+        return _scalar_fault(value, schema, path)
     seen: set[str] = set()
     for item in value:
         key = list_key(item, schema)
@@ -180,6 +183,22 @@ def typed_fault(value: object, schema: Schema, path: str = "") -> str:
         if fault:
             return fault
     return ""
+
+
+_CONTAINERS: dict[str, tuple[type, str]] = {"object": (dict, "map"), "array": (list, "list")}
+_SCALARS: dict[str | None, tuple[tuple[type, ...], str]] = {
+    "integer": ((int, float), "numeric (int or float)"),
+    "number": ((int, float), "numeric (int or float)"),
+    "boolean": ((bool,), "boolean"),
+    "string": ((str,), "string"),
+}
+
+
+def _scalar_fault(value: object, schema: Schema, path: str) -> str:
+    types, words = _SCALARS.get(schema.get("type"), ((), ""))
+    if value is None or not types or isinstance(value, types):
+        return ""
+    return f"{path}: expected {words}, got {show_type(value)}"
 
 
 def _object_fault(value: dict[str, Any], schema: Schema, path: str) -> str:

@@ -9,7 +9,8 @@ from gpuplatform.simulator.apiserver.writes import APPLY, JSON, MERGE, STRATEGIC
 
 _PLAIN = ("application/json", "application/yaml")
 _PATCHES = (JSON, MERGE, STRATEGIC, APPLY)
-_LONE_ESCAPE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_CANNOT = "error decoding YAML: error converting YAML to JSON"
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _UNSAFE_IN_YAML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 
 
@@ -70,11 +71,10 @@ def _yaml(raw: bytes) -> Any:
         value = from_bytes(raw)
     except (ValueError, RecursionError):
         return _real_yaml(raw)
-    if _LONE_ESCAPE.search(raw) or _UNSAFE_IN_YAML.search(text):
-        raise bad_request(
-            "error decoding YAML: yaml: control characters are not allowed, or an invalid Unicode"
-            " character escape code"
-        )
+    if _SURROGATE_ESCAPE.search(raw):
+        raise bad_request(f"{_CANNOT}: yaml: found invalid Unicode character escape code")
+    if _UNSAFE_IN_YAML.search(text):
+        raise bad_request(f"{_CANNOT}: yaml: control characters are not allowed")
     return value
 
 
@@ -84,7 +84,7 @@ def _real_yaml(raw: bytes) -> Any:
     try:
         return yaml.load(raw, Loader=_plain_loader(yaml))  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise bad_request(f"error decoding YAML: {error}") from error
+        raise bad_request(f"{_CANNOT}: {error}") from error
 
 
 def _plain_loader(yaml: Any) -> Any:

@@ -25,7 +25,9 @@ class Decoder:
         self.version = version
         self.unknown: list[str] = []
 
-    def clean(self, value: dict[str, Any], schema: Schema, path: str = "") -> dict[str, Any]:
+    def clean(
+        self, value: dict[str, Any], schema: Schema, path: str = "", owner: str = ""
+    ) -> dict[str, Any]:
         """Return a clean copy of `value`.
 
         Raises:
@@ -41,14 +43,16 @@ class Decoder:
                     clean[key] = member
                 else:
                     self.unknown.append(here)
-            elif member is not None and (extra or not _is_left_out(member, sub)):
-                clean[key] = self._value(member, sub, here, schema.get("x-type", ""))
+            elif extra and member is not None:
+                clean[key] = self._value(member, sub, path, owner)
+            elif member is not None and not _is_left_out(member, sub):
+                clean[key] = self._value(member, sub, here, schema.get("x-type", owner))
         return clean
 
     def _value(self, value: Any, schema: Schema, path: str, owner: str) -> Any:
         kind = schema.get("type")
         if kind == "object" and isinstance(value, dict):
-            return self.clean(value, schema, path)
+            return self.clean(value, schema, path, owner)
         if kind == "array" and isinstance(value, list):
             items = schema["items"]
             filler: object = "" if items.get("type") == "string" else {}

@@ -10,6 +10,8 @@ from gpuplatform.simulator.apiserver.objects import Manifest, clone
 from gpuplatform.simulator.apiserver.store import Entry, Store
 from gpuplatform.simulator.apiserver.writes import is_finished
 
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a deleted definition until its objects are gone."""
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = ("Background", "Foreground", "Orphan")
 
@@ -94,7 +96,7 @@ def _check(target: Target, entry: Entry, options: DeleteOptions) -> None:
             f"the UID in the precondition ({options.uid}) does not match the UID in record"
             f" ({metadata['uid']}). The object might have been deleted and then recreated"
         )
-        raise say.conflict(target.resource, target.name, why)
+        raise _conflict(target, why)
     version = options.resource_version
     if version is not None and version != metadata["resourceVersion"]:
         why = (
@@ -102,7 +104,16 @@ def _check(target: Target, entry: Entry, options: DeleteOptions) -> None:
             f" ResourceVersion in record ({metadata['resourceVersion']})."
             " The object might have been modified"
         )
-        raise say.conflict(target.resource, target.name, why)
+        raise _conflict(target, why)
+
+
+def _conflict(target: Target, why: str) -> say.ApiError:
+    """Return 409; here the real server names the kind, not the resource."""
+    group = f".{target.resource.group}" if target.resource.group else ""
+    error = say.conflict(target.resource, target.name, why)
+    about = f'{target.resource.kind}{group} "{target.name}"'
+    error.status["message"] = f"Operation cannot be fulfilled on {about}: {why}"
+    return error
 
 
 def _set_finalizers(obj: Manifest, policy: str | None) -> None:
@@ -136,6 +147,8 @@ def _mark(obj: Manifest, grace: int) -> None:
         return
     if obj["kind"] == "Namespace":
         obj["status"]["phase"] = "Terminating"
+    elif obj["kind"] == "CustomResourceDefinition":
+        metadata["finalizers"] = [*metadata.get("finalizers", ()), CLEANUP]
     ends = clock.now() + timedelta(seconds=grace)
     metadata |= {"deletionTimestamp": clock.rfc3339(ends), "deletionGracePeriodSeconds": grace}
     if "generation" in metadata:

@@ -23,12 +23,8 @@ VERSION: Document = {
 }
 
 
-def root(registry: Registry, path: str) -> Document:
-    """Return the document at /api, /apis, /apis/<group>, /api/v1 or /apis/<group>/<version>.
-
-    Raises:
-        ApiError: 404, nothing is served there.
-    """
+def root(registry: Registry, path: str) -> Document | None:
+    """Return the document at /api, /apis, /apis/<group>, /api/v1 or /apis/<group>/<version>."""
     match path.strip("/").split("/"):
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
@@ -43,7 +39,7 @@ def root(registry: Registry, path: str) -> Document:
         case ["apis", group, version]:
             return _resources(registry, group, version)
         case _:
-            raise no_such_path()
+            return None
 
 
 def _group(registry: Registry, group: str) -> Document:
@@ -52,10 +48,10 @@ def _group(registry: Registry, group: str) -> Document:
     return {"name": group, "versions": listed, "preferredVersion": listed[0]}
 
 
-def _resources(registry: Registry, group: str, version: str) -> Document:
+def _resources(registry: Registry, group: str, version: str) -> Document | None:
     found = [r for r in registry if (r.group, r.version) == (group, version)]
     if not found:
-        raise no_such_path()
+        return None
     listed = [entry for resource in found for entry in _entries(resource)]
     return {
         "kind": "APIResourceList",

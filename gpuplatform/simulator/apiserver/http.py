@@ -71,9 +71,10 @@ class Door:
         address = parse_path(self._registry, path)
         if address is None:
             return self._fixed(path)
+        _check_accept(request.headers.get("Accept", ""))
         verb = self._verbs.get(request.method)
         if verb is None:
-            raise _no_verb(request.method, address.resource)
+            raise _no_verb()
         if address.subresource in {"binding", "eviction", "finalize"}:
             return await self._special(request, address)
         return await verb(request, address)
@@ -87,7 +88,8 @@ class Door:
             return _json(discovery.openapi_index(self._registry, self._store.version))
         if path.startswith("/openapi/v3/"):
             return _json(discovery.openapi(self._registry, path.removeprefix("/openapi/v3/")))
-        return _json(discovery.root(self._registry, path))
+        found = discovery.root(self._registry, path)
+        return _json(found) if found else web.Response(status=404, text="404 page not found\n")
 
     async def _get(self, request: web.Request, address: Address) -> web.StreamResponse:
         resource, query, accept = (
@@ -135,14 +137,14 @@ class Door:
     async def _post(self, request: web.Request, address: Address) -> web.StreamResponse:
         resource = address.resource
         if address.name or (resource.namespaced and not address.namespace):
-            raise _no_verb("POST", resource)
+            raise _no_verb()
         options = self._options(request, address)
         body = await self._body(request)
         entry = self._writer.create(address.target, body, options)
         return self._object(request, address, entry, code=201, options=options)
 
     async def _put(self, request: web.Request, address: Address) -> web.StreamResponse:
-        self._need_name(address, "PUT")
+        self._need_name(address)
         options = self._options(request, address)
         body = await self._body(request)
         if address.subresource == "scale":
@@ -152,7 +154,7 @@ class Door:
         return self._object(request, address, entry, options=options)
 
     async def _patch(self, request: web.Request, address: Address) -> web.StreamResponse:
-        self._need_name(address, "PATCH")
+        self._need_name(address)
         options = self._options(request, address)
         kind, patch = read_patch(
             await request.read(),
@@ -197,7 +199,7 @@ class Door:
     ) -> web.Response:
         resource = address.resource
         if resource.namespaced and not address.namespace:
-            raise _no_verb("DELETE", resource)
+            raise _no_verb()
         page = self._lister.list(resource, address.namespace, request.query)
         for entry in page.entries:
             one = Address(resource, entry.key[2], entry.key[3], "")
@@ -210,7 +212,7 @@ class Door:
         if address.subresource == "finalize" and request.method == "PUT":
             return _raw(finalize(self._writer, target, body).json)
         if request.method != "POST":
-            raise _no_verb(request.method, address.resource)
+            raise _no_verb()
         if address.subresource == "binding":
             bind(self._writer, target, str(body.get("target", {}).get("name", "")))
         else:
@@ -247,22 +249,33 @@ class Door:
 
     def _options(self, request: web.Request, address: Address) -> Options:
         agent = request.headers.get("User-Agent", "")
-        return options_of(request.query, agent, address.subresource)
+        kind = {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(
+            request.method, "PatchOptions"
+        )
+        return options_of(request.query, agent, address.subresource, kind)
 
     async def _body(self, request: web.Request) -> Any:
         body = read_object(await request.read(), request.headers.get("Content-Type", ""))
+        if body is None:
+            return {}
         if not isinstance(body, dict):
             raise say.bad_request("the body is not an object")
         return body
 
-    def _need_name(self, address: Address, method: str) -> None:
+    def _need_name(self, address: Address) -> None:
         if not address.name:
-            raise _no_verb(method, address.resource)
+            raise _no_verb()
 
 
-def _no_verb(method: str, resource: Resource) -> say.ApiError:
-    words = "the server does not allow this method on the requested resource"
-    return say.method_not_allowed(f'{words}: {method} "{resource.qualified}"')
+def _check_accept(accept: str) -> None:
+    if accept and not any(kind in accept for kind in ("application/json", "*/*", "application/*")):
+        raise say.ApiError(406, "NotAcceptable", "406: Not Acceptable: application/json is served")
+
+
+def _no_verb() -> say.ApiError:
+    return say.method_not_allowed(
+        "the server does not allow this method on the requested resource"
+    )
 
 
 def _metadata_only(entry: Entry) -> Manifest:

@@ -43,9 +43,16 @@ class Target:
 
 
 def read_object(
-    resource: Resource, body: Manifest, options: Options, metadata_schema: Schema
+    resource: Resource,
+    body: Manifest,
+    options: Options,
+    metadata_schema: Schema,
+    *,
+    keeps_nulls: bool,
 ) -> Manifest:
     """Return a clean copy of `body`: types checked, unknown fields gone and warned about.
+
+    `keeps_nulls` leaves nulls that custom resources may not have; validation refuses them later.
 
     Raises:
         ApiError: 400, another kind, wrong types, or unknown fields where validation is strict.
@@ -54,11 +61,12 @@ def read_object(
     decoder = Decoder(resource.kind, resource.api_version)
     if resource.is_custom:
         obj = clone(body)
-        drop_nulls(obj, resource.schema)
+        if not keeps_nulls:
+            drop_nulls(obj, resource.schema)
         unknown = prune(obj, resource.schema)
         metadata = obj.get("metadata") or {}
-        obj["metadata"] = decoder.clean(metadata, metadata_schema, "metadata")
-        unknown += decoder.unknown
+        obj["metadata"] = decoder.clean(metadata, metadata_schema)
+        unknown += [f"metadata.{path}" for path in decoder.unknown]
     else:
         obj = decoder.clean(body, resource.schema)
         obj.setdefault("metadata", {})
@@ -66,8 +74,8 @@ def read_object(
     obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
     faults = [f'unknown field "{path}"' for path in sorted(unknown)]
     if faults and options.validation == "Strict":
-        version = resource.api_version if resource.is_custom else resource.version
-        start = f'{resource.kind} in version "{version}" cannot be handled as a {resource.kind}'
+        kind = resource.kind
+        start = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
         raise say.bad_request(f"{start}: strict decoding error: {', '.join(faults)}")
     if options.validation == "Warn":
         options.warnings += faults
@@ -80,15 +88,18 @@ def check_type(resource: Resource, body: Manifest) -> None:
     Raises:
         ApiError: 400.
     """
-    kind, version = body.get("kind"), body.get("apiVersion")
-    if resource.is_custom and not (kind and version):
-        missing = "apiVersion" if kind else "Kind"
-        raise say.bad_request(f"Object '{missing}' is missing in the body")
-    if version and version != resource.api_version:
+    kind, version = body.get("kind"), body.get("apiVersion", "")
+    if resource.is_custom and not kind:
+        raise say.bad_request("Object 'Kind' is missing in the body")
+    if version != resource.api_version and (version or resource.is_custom):
         raise say.bad_request(
             f"the API version in the data ({version}) does not match the expected API version"
             f" ({resource.api_version})"
         )
+    if kind and kind != resource.kind and resource.is_custom:
+        fault = say.invalid_value("kind", kind, f"must be {resource.kind}")
+        name = (body.get("metadata") or {}).get("name", "")
+        raise say.invalid(resource.group, kind, name, [fault])
     if kind and kind != resource.kind:
         raise say.bad_request(
             f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}:'

@@ -19,8 +19,15 @@ Fields: TypeAlias = dict[Path, Any]
 SELF = "."
 _ITEM = object()
 _OBJECT = object()
-_NEVER_OWNED = {
-    *(("f:apiVersion",), ("f:kind",), ("f:metadata", SELF)),
+_TEMPLATE = ("f:spec", "f:template")
+_ALWAYS_THERE = (
+    *(("f:spec",), ("f:status",), ("f:spec", "f:strategy"), ("f:spec", "f:containers"), _TEMPLATE),
+    ("f:spec", "f:names"),
+    *((*_TEMPLATE, "f:metadata"), (*_TEMPLATE, "f:spec"), (*_TEMPLATE, "f:spec", "f:containers")),
+)
+"""Objects that built-in kinds have even when nobody gives them: nobody owns that they exist."""
+_STRIPPED = {
+    *(("f:apiVersion",), ("f:kind",), ("f:metadata", SELF), (SELF,)),
     *(
         ("f:metadata", f"f:{name}")
         for name in (
@@ -29,21 +36,22 @@ _NEVER_OWNED = {
         )
     ),
 }
+_STRIPPED_FROM_BUILTIN = {*_STRIPPED, *((*path, SELF) for path in _ALWAYS_THERE), ("f:spec",)}
 
 
 def fields_of(obj: Manifest, schema: Schema) -> Fields:
     """Return every path of `obj` with its value; objects and list items have a marker `.`."""
     rest = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
     found = _walk({**obj, "metadata": rest}, schema, ())
-    return {path: value for path, value in found if path not in _NEVER_OWNED and path != (SELF,)}
+    stripped = _STRIPPED_FROM_BUILTIN if "x-type" in schema else _STRIPPED
+    return {path: value for path, value in found if path not in stripped}
 
 
 def _walk(value: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:
     if isinstance(value, dict) and value and schema.get("x-kubernetes-map-type") != "atomic":
-        yield (*path, SELF), _OBJECT
+        yield (*path, SELF), (_ITEM if schema is PASS else _OBJECT)
         for key, member in value.items():
-            if member is not None:
-                yield from _walk(member, child(schema, key), (*path, f"f:{key}"))
+            yield from _walk(member, child(schema, key), (*path, f"f:{key}"))
     elif isinstance(value, list) and value and _is_granular(schema):
         yield (*path, SELF), _OBJECT
         for item in value:
@@ -60,8 +68,7 @@ def _walk_item(item: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, An
         return
     yield (*here, SELF), _ITEM
     for key, member in item.items():
-        if member is not None:
-            yield from _walk(member, child(items, key), (*here, f"f:{key}"))
+        yield from _walk(member, child(items, key), (*here, f"f:{key}"))
 
 
 def _is_granular(schema: Schema) -> bool:
@@ -89,6 +96,8 @@ class Owner:
     subresource: str
     time: str
     paths: frozenset[Path]
+    ignored: tuple[str, ...] = ()
+    """What the manager cannot write this way, so never owns."""
 
     def is_same(self, other: "Owner") -> bool:
         """Whether both stand for the same manager doing the same."""
@@ -118,7 +127,8 @@ def read_owners(obj: Manifest) -> list[Owner]:
 
 def write_owners(obj: Manifest, owners: list[Owner]) -> None:
     """Put `owners` into `obj`; who owns nothing is left out."""
-    entries = [_entry(owner) for owner in owners if owner.paths]
+    ordered = sorted(owners, key=lambda o: (o.operation, o.time, o.manager, o.subresource))
+    entries = [_entry(owner) for owner in ordered if owner.paths]
     if entries:
         obj["metadata"]["managedFields"] = entries
     else:
@@ -143,7 +153,17 @@ def _encode(paths: Set[Path]) -> Manifest:
         node = root
         for element in path:
             node = node.setdefault(element, {})
-    return root
+    return _without_lone_members(root)
+
+
+def _without_lone_members(node: Manifest) -> Manifest:
+    """Write list items without own fields the short way: `v:"x": {}`."""
+    return {
+        element: {}
+        if element[0] in "kv" and element[1:2] == ":" and inner == {SELF: {}}
+        else _without_lone_members(inner)
+        for element, inner in node.items()
+    }
 
 
 def _decode(node: Manifest, path: Path) -> Iterator[Path]:
@@ -182,8 +202,10 @@ def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Ow
 def _part(obj: Manifest, owner: Owner) -> Manifest:
     """Return what `owner` may have changed: the rest need not be compared."""
     if owner.subresource != "status":
-        return obj
-    return {"metadata": {}} | ({"status": obj["status"]} if "status" in obj else {})
+        return {name: part for name, part in obj.items() if name not in owner.ignored}
+    annotations = obj["metadata"].get("annotations")
+    metadata = {"annotations": annotations} if annotations else {}
+    return {"metadata": metadata} | ({"status": obj["status"]} if "status" in obj else {})
 
 
 def _differs(before: Fields, path: Path, value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpuplatform.simulator.apiserver.objects import Manifest, clone
+from gpuplatform.simulator.apiserver.objects import Manifest, clone, show_type
 from gpuplatform.simulator.apiserver.schema import PASS, Schema, child
 from gpuplatform.simulator.apiserver.status import ApiError, bad_request
 
@@ -29,14 +29,14 @@ def json_patch(target: Manifest, operations: object) -> Any:
         ApiError: 400, no list of operations; 422, an operation cannot be applied.
     """
     if not isinstance(operations, list):
-        raise bad_request("a JSON patch must be a list of operations")
+        words = f"json: cannot unmarshal {show_type(operations)} into Go value of type"
+        raise bad_request(f"error decoding patch: {words} []handlers.jsonPatchOp")
     document: Any = clone(target)
     for operation in operations:
         try:
             document = _operate(document, operation)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            path = operation.get("path") if isinstance(operation, dict) else operation
-            message = f"the server rejected our request due to an error in our request: {path}"
+            message = "the server rejected our request due to an error in our request"
             raise ApiError(422, "Invalid", message, {}) from error
     return document
 

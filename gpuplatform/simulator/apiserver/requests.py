@@ -51,8 +51,10 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
     namespace = ""
     if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in {"status", "finalize"}:
         namespace, rest = rest[1], rest[2:]
+    if not any((r.group, r.version) == (group, version) for r in registry):
+        return None
     resource = registry.find(group, rest[0])
-    if resource is None or resource.version != version or len(rest) > 3:
+    if resource is None or len(rest) > 3:
         raise say.no_such_path()
     name, subresource = [*rest[1:], "", ""][:2]
     if bool(namespace) != resource.namespaced and (namespace or name):
@@ -65,18 +67,18 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
     return Address(resource, namespace, name, subresource)
 
 
-def options_of(query: Mapping[str, str], user_agent: str, subresource: str) -> Options:
-    """Read the options of a write.
+def options_of(query: Mapping[str, str], user_agent: str, subresource: str, kind: str) -> Options:
+    """Read the options of a write; `kind` is what Kubernetes calls them.
 
     Raises:
         ApiError: 422, a value is not possible.
     """
     validation = query.get("fieldValidation") or "Warn"
     if validation not in _VALIDATIONS:
-        raise _wrong("fieldValidation", validation, ("", "Ignore", "Strict", "Warn"))
+        raise _wrong(kind, "fieldValidation", validation, ("", *_VALIDATIONS))
     dry_run = query.get("dryRun", "")
     if dry_run not in {"", "All"}:
-        raise _wrong("dryRun", dry_run, ("All",))
+        raise _wrong(kind, "dryRun", [dry_run], ("All",))
     return Options(
         manager=query.get("fieldManager") or user_agent.partition("/")[0][:128] or "unknown",
         dry_run=bool(dry_run),
@@ -86,9 +88,9 @@ def options_of(query: Mapping[str, str], user_agent: str, subresource: str) -> O
     )
 
 
-def _wrong(name: str, value: str, possible: tuple[str, ...]) -> say.ApiError:
+def _wrong(kind: str, name: str, value: object, possible: tuple[str, ...]) -> say.ApiError:
     fault = say.unsupported(name, value, possible)
-    return say.invalid("meta.k8s.io", "PatchOptions", "", [fault])
+    return say.invalid("meta.k8s.io", kind, "", [fault])
 
 
 def check_apply(query: Mapping[str, str]) -> None:

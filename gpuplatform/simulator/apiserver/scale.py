@@ -26,7 +26,7 @@ def scale_of(resource: Resource, entry: Entry) -> Manifest:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {k: obj["metadata"][k] for k in _COPIED if k in obj["metadata"]},
-        "spec": {} if replicas is None else {"replicas": replicas},
+        "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
 

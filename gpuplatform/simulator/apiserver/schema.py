@@ -6,6 +6,7 @@ A schema is the plain dict of a CustomResourceDefinition. Nothing here knows HTT
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any, TypeAlias
 
 from gpuplatform.simulator.apiserver.objects import clone
@@ -89,7 +90,7 @@ def drop_nulls(value: object, schema: Schema) -> None:
     if isinstance(value, dict):
         for key in list(value):
             sub = child(schema, key)
-            if value[key] is None and "default" in sub and not sub.get("nullable"):
+            if value[key] is None and sub is not PASS and not sub.get("nullable"):
                 del value[key]
             else:
                 drop_nulls(value[key], sub)
@@ -123,6 +124,8 @@ def _type_fault(value: object, schema: Schema, path: str) -> Fault | None:
     if "integer" in wanted and isinstance(value, float) and value.is_integer():
         return None
     names = ",".join(str(name) for name in wanted)
+    if wanted == ["integer"] and "format" in schema and isinstance(value, float):
+        names, got = schema["format"], "float64"
     detail = f'{path} in body must be of type {names}: "{got}"'
     return Fault("FieldValueTypeInvalid", path, f'Invalid value: "{got}": {detail}')
 
@@ -131,7 +134,7 @@ def _value_faults(value: object, schema: Schema, path: str) -> Iterator[Fault]:
     if "enum" in schema and value not in schema["enum"]:
         yield unsupported(path, value, schema["enum"])
     if isinstance(value, str):
-        yield from _string_faults(value, schema, path)
+        yield from islice(_string_faults(value, schema, path), 1)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _number_faults(value, schema, path)
 

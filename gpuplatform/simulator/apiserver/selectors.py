@@ -93,7 +93,9 @@ def field_selector(text: str, supported: tuple[str, ...]) -> Predicate:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         field, sign, value = found.groups()
         if field not in {"metadata.name", "metadata.namespace", *supported}:
-            raise bad_request(f"field label not supported: {field}")
+            known = '"metadata.name", "metadata.namespace"'
+            unknown = f'"{field}" is not a known field selector: only {known}'
+            raise bad_request(f"field label not supported: {field}" if supported else unknown)
         wanted.append((field, _SIGNS[sign], value))
 
     def holds(obj: Manifest) -> bool:

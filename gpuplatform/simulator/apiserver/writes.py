@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.apply import apply, typed_fault
-from gpuplatform.simulator.apiserver.builtins.admission import admit
+from gpuplatform.simulator.apiserver.builtins.admission import admit, keep_allocated
 from gpuplatform.simulator.apiserver.builtins.defaults import fill_defaults
 from gpuplatform.simulator.apiserver.builtins.metadata import metadata_faults
 from gpuplatform.simulator.apiserver.builtins.validation import faults_of
@@ -27,8 +27,9 @@ from gpuplatform.simulator.apiserver.objects import (
     clone,
     new_uid,
     now,
+    show_type,
 )
-from gpuplatform.simulator.apiserver.ownership import Owner, record_update
+from gpuplatform.simulator.apiserver.ownership import Owner, Path, record_update
 from gpuplatform.simulator.apiserver.patches import json_patch, merge_patch, strategic_merge_patch
 from gpuplatform.simulator.apiserver.resources import Registry, Resource
 from gpuplatform.simulator.apiserver.schema import (
@@ -43,6 +44,7 @@ MERGE, JSON, STRATEGIC, APPLY = (
     "application/apply-patch+yaml",
 )
 _FROM_OLD = (*SERVER_OWNED[:-1], "name", "namespace")
+_WITH_GENERATION = {"Pod", "Deployment", "ReplicaSet", "PriorityClass", "CustomResourceDefinition"}
 _UNCONDITIONAL_REFUSED = {"leases", "customresourcedefinitions"}
 
 
@@ -62,14 +64,10 @@ class Writer:
         resource = target.resource
         obj = self._read(resource, body, options)
         metadata = obj["metadata"]
-        if metadata.get("resourceVersion"):
-            raise say.bad_request("resourceVersion should not be set on objects to be created")
         for name in SERVER_OWNED:
             metadata.pop(name, None)
         target = identify(target, metadata)
         check_namespace(self.store, self.registry, target)
-        if self.store.get(target.key):
-            raise say.already_exists(resource, target.name)
         return self._make(target, obj, options)
 
     def _make(
@@ -79,15 +77,17 @@ class Writer:
         metadata |= {"uid": new_uid(), "creationTimestamp": now(), "name": target.name}
         if resource.namespaced:
             metadata["namespace"] = target.namespace
-        if resource.is_custom or "spec" in obj:
+        if resource.is_custom or resource.kind in _WITH_GENERATION:
             metadata["generation"] = 1
         if resource.has_status and resource.kind != "Node":  # a node registers with its status
             obj.pop("status", None)
         fill_defaults(resource, obj)
-        admit(self.store, target, obj)
         if not owned:
             record_update(obj, None, resource.schema, self._owner(target, options))
+        admit(self.store, target, obj)
         self._check(target, obj, None)
+        if self.store.get(target.key):
+            raise say.already_exists(resource, target.name)
         return self._commit(target, obj, options)
 
     def update(self, target: Target, body: Manifest, options: Options) -> Entry:
@@ -129,15 +129,16 @@ class Writer:
     def _apply(self, target: Target, patch: Manifest, options: Options) -> Entry:
         resource = target.resource
         check_type(resource, patch)
+        if not (patch.get("kind") and patch.get("apiVersion")):
+            raise say.bad_request(f"invalid object type: /, Kind={patch.get('kind') or ''}")
         if patch.get("metadata", {}).get("managedFields"):
             raise say.bad_request("metadata.managedFields must be nil")
         applied = {**patch, "metadata": dict(patch.get("metadata") or {})}
         target = identify(target, applied["metadata"])
         fault = typed_fault(applied, resource.schema)
         if fault:
-            about = (
-                f"{target.namespace}/{target.name}; {resource.api_version}, Kind={resource.kind}"
-            )
+            place = f"{applied['metadata'].get('namespace', '')}/{target.name}"
+            about = f"{place}; {resource.api_version}, Kind={resource.kind}"
             message = f"failed to create typed patch object ({about}): {fault}"
             raise say.ApiError(500, "", message)
         entry = self.store.get(target.key)
@@ -150,7 +151,7 @@ class Writer:
             part["metadata"].pop(name, None)
         owner = self._owner(target, options, "Apply")
         merged = apply(entry.object, part, resource.schema, owner, force=options.force)
-        obj = self._read(resource, merged, options)
+        obj = self._read(resource, merged, options, keeps_nulls=True)
         return self._change(target, entry, obj, options, owned=True)
 
     def _apply_new(self, target: Target, applied: Manifest, options: Options) -> Entry:
@@ -185,6 +186,7 @@ class Writer:
             metadata.pop("managedFields", None)
         obj = _with_ignored(obj, old.object, resource, options.subresource)
         fill_defaults(resource, obj)
+        keep_allocated(obj, old.object)
         if resource.is_custom or "generation" in before:
             changed = _differs_in_spec(obj, old.object)
             obj["metadata"]["generation"] = before.get("generation", 1) + int(changed)
@@ -204,8 +206,11 @@ class Writer:
             return self.store.remove(target.key, obj)
         return self.store.commit(target.key, obj)
 
-    def _read(self, resource: Resource, body: Manifest, options: Options) -> Manifest:
-        return read_object(resource, body, options, self.registry.metadata_schema)
+    def _read(
+        self, resource: Resource, body: Manifest, options: Options, *, keeps_nulls: bool = False
+    ) -> Manifest:
+        schema = self.registry.metadata_schema
+        return read_object(resource, body, options, schema, keeps_nulls=keeps_nulls)
 
     def _need(self, target: Target) -> Entry:
         entry = self.store.get(target.key)
@@ -224,15 +229,21 @@ class Writer:
             raise say.invalid(resource.group, resource.kind, target.name, faults)
 
     def _owner(self, target: Target, options: Options, operation: str = "Update") -> Owner:
-        version = target.resource.api_version
-        return Owner(options.manager, operation, version, options.subresource, now(), frozenset())
+        resource, part = target.resource, options.subresource
+        ignored = _ignored(resource, part)
+        nothing: frozenset[Path] = frozenset()
+        return Owner(
+            options.manager, operation, resource.api_version, part, now(), nothing, ignored
+        )
 
 
 def _patched(live: Manifest, patch: Any, kind: str, resource: Resource) -> Any:
     if kind == JSON:
         return json_patch(live, patch)
     if not isinstance(patch, dict):
-        raise say.bad_request("the patch is not an object")
+        start = "error decoding patch: " if kind == MERGE else ""
+        words = f"json: cannot unmarshal {show_type(patch)} into Go value of type"
+        raise say.bad_request(f"{start}{words} map[string]interface {{}}")
     if kind == MERGE:
         return merge_patch(live, patch)
     return strategic_merge_patch(live, patch, resource.schema)
@@ -245,7 +256,7 @@ def _check_version(target: Target, old: Entry, metadata: Manifest) -> None:
     ):
         words = "must be specified for an update"
         fault = say.invalid_value("metadata.resourceVersion", 0, words)
-        raise say.invalid(resource.group, resource.kind, target.name, [fault])
+        raise say.invalid(resource.group, resource.plural, target.name, [fault])
     _check_preconditions(target, old.object, metadata)
 
 
@@ -274,6 +285,9 @@ def _with_ignored(obj: Manifest, old: Manifest, resource: Resource, subresource:
         kept = clone({name: part for name, part in old.items() if name != "status"})
         if managed is not None:
             kept["metadata"]["managedFields"] = managed
+        if resource.kind == "Deployment" and "annotations" in obj["metadata"]:
+            # The real one takes these, too: a Deployment's revision comes with its status.
+            kept["metadata"]["annotations"] = obj["metadata"]["annotations"]
         return kept | ({"status": obj["status"]} if "status" in obj else {})
     if resource.has_status:
         obj.pop("status", None)

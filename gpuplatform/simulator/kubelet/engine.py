@@ -9,6 +9,7 @@ from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected
 from gpuplatform.simulator.kubelet.client import ApiClient, Manifest
 from gpuplatform.simulator.kubelet.containers import Pace
 from gpuplatform.simulator.kubelet.control import NAME, NAMESPACE, Control, parse_control
+from gpuplatform.simulator.kubelet.echo import EchoServers
 from gpuplatform.simulator.kubelet.events import EventWriter
 from gpuplatform.simulator.kubelet.informer import Informer, Listener
 from gpuplatform.simulator.kubelet.nodes import Nodes, host_ip
@@ -89,6 +90,7 @@ class Kubelets:
         self._records: dict[str, Record] = {}
         self._queue = WorkQueue()
         self._events = EventWriter(client)
+        self._echoes = EchoServers(client)
         self._nodes = Nodes(client, options)
         self._control = Control()
 
@@ -115,6 +117,7 @@ class Kubelets:
             await stop.wait()
             for task in tasks:
                 task.cancel()
+        self._echoes.stop_all()
 
     # What the server says.
 
@@ -156,6 +159,7 @@ class Kubelets:
         if record is not None:
             self._machines[record.pod["spec"]["nodeName"]].forget(uid)
         self._queue.forget(uid)
+        self._echoes.stop(uid)
 
     def _on_controls(self, items: list[Manifest]) -> None:
         self._set_control(items[0] if items else {})
@@ -204,6 +208,7 @@ class Kubelets:
             await self._write(record, wanted.status)
         record.memory = memory
         self._events.add(pod, wanted.notes, now)
+        await self._echoes.sync(record.pod)
         if wanted.remove:
             await self._remove(record)
         elif wanted.due is not None:

@@ -1,46 +1,20 @@
 """Pods on nodes: where they go, how they fail and end, and the words that people read."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from gpuplatform.kube.kinds import (
-    CONFIG_MAP,
     EVENT,
     NODE,
     POD,
     PRIORITY_CLASS,
     Manifest,
 )
+from tests.cluster.control import Control
 from tests.cluster.world import World, condition, container, gpus, is_ready, pod, waiting
 
 pytestmark = pytest.mark.cluster
-
-
-class Control:
-    """What the test tells the simulated nodes to do."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def __call__(self, words: str) -> None:
-        self._world.cluster.apply(
-            CONFIG_MAP,
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "simulated-kubelet", "namespace": "kube-system"},
-                "data": {"control": words},
-            },
-            field_manager="rules",
-        )
-
-
-@pytest.fixture
-def control(world: World) -> Iterator[Control]:
-    yield Control(world)
-    world.cluster.delete(CONFIG_MAP, "simulated-kubelet", namespace="kube-system")
 
 
 def ready_pod(world: World, name: str, entry: Manifest | None = None, **spec: Any) -> Manifest:
@@ -254,7 +228,7 @@ def test_a_pod_that_was_never_bound_is_gone_at_once(world: World) -> None:
 
 
 def test_a_node_that_is_not_ready_takes_no_pods(world: World, control: Control) -> None:
-    control('{"nodes": {"gpu-node-2": {"notReady": true}}}')
+    control.node("gpu-node-2", notReady=True)
     world.until(lambda: condition(world.get(NODE, "gpu-node-2"), "Ready")["status"] == "False")
     world.until(
         lambda: any(
@@ -270,7 +244,7 @@ def test_a_node_that_is_not_ready_takes_no_pods(world: World, control: Control) 
 
 
 def test_gpus_that_vanish_are_not_given_to_pods(world: World, control: Control) -> None:
-    control('{"nodes": {"gpu-node-2": {"gpus": 1}}}')
+    control.node("gpu-node-2", gpus=1)
     world.until(
         lambda: world.get(NODE, "gpu-node-2")["status"]["allocatable"]["nvidia.com/gpu"] == "1"
     )

@@ -3,20 +3,23 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from gpuplatform.embedded.children import ChildRecord, Command, stop_leftovers
 from gpuplatform.embedded.console import Console
 from gpuplatform.embedded.supervisor import Part, StopTimes, Supervisor
 
 
-def _part(name: str, fields: dict[str, object]) -> Part:
+def _part(name: str, fields: dict[str, Any]) -> Part:
     code = fields.pop("code", None)
     file = fields.pop("ready_file", None)
+    after = tuple(fields.pop("after", ()))
     return Part(
         name,
-        None if code is None else Command(argv=(sys.executable, "-u", "-c", str(code))),
-        is_ready=None if file is None else Path(str(file)).exists,
-        **{**fields, "after": tuple(fields.get("after", ()))},  # type: ignore[arg-type,call-overload]
+        None if code is None else Command(argv=(sys.executable, "-u", "-c", code)),
+        after=after,
+        is_ready=None if file is None else Path(file).exists,
+        **fields,
     )
 
 

@@ -150,7 +150,7 @@ def test_valkey_keeps_messages_over_a_kill(started: Started) -> None:
     child = started(server)
     client = redis.Redis.from_url(server.url)
     client.set("key", "value")
-    client.execute_command("WAITAOF", 1, 0, 5000)
+    client.waitaof(1, 0, 5000)
     client.close()
     child.kill()
     child.wait()

@@ -294,7 +294,8 @@ def test_a_row_whose_uid_is_not_known_is_left_to_its_operation(cluster: FakeClus
 
     assert driver.run(POOLS, row.id) is None
 
-    assert cluster.writes == []
+    row.refresh_from_db()
+    assert row.lease_token is None
 
 
 def test_nothing_is_written_while_recovery_is_needed(cluster: FakeCluster) -> None:

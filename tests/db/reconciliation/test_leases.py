@@ -79,8 +79,11 @@ def test_a_mark_makes_a_row_due_and_is_counted() -> None:
 
 
 @COMMITTING
-def test_a_lease_is_renewed_for_as_long_as_the_work_runs(settings: Settings) -> None:
+def test_a_lease_is_renewed_for_as_long_as_the_work_runs(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.LEASE_SECONDS = 0.6
+    monkeypatch.setattr(leases, "_heart", None)
     row = row_due()
     lease = claimed(row)
     before = lease.row.lease_expires_at
@@ -95,8 +98,11 @@ def test_a_lease_is_renewed_for_as_long_as_the_work_runs(settings: Settings) -> 
 
 
 @COMMITTING
-def test_a_lease_that_was_taken_by_another_is_not_renewed(settings: Settings) -> None:
+def test_a_lease_that_was_taken_by_another_is_not_renewed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.LEASE_SECONDS = 0.6
+    monkeypatch.setattr(leases, "_heart", None)
     row = row_due()
     lost = claimed(row)
     StockPool.objects.update(lease_expires_at=Now() - timedelta(seconds=1))

@@ -1,11 +1,13 @@
 import io
 
 import pytest
+from typing_extensions import override
 
 from gpuplatform.embedded.console import Console, LineBuffer, has_colour
 
 
 class Terminal(io.StringIO):
+    @override
     def isatty(self) -> bool:
         return True
 

@@ -1,5 +1,7 @@
 """What admission adds to new objects: a pod's priority, tolerations and first status."""
 
+import zlib
+
 from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.intake import Target
 from gpuplatform.simulator.apiserver.objects import Manifest
@@ -18,11 +20,38 @@ def admit(store: Store, target: Target, obj: Manifest) -> None:
     if target.resource.key == ("", "pods"):
         _set_priority(store, target, obj["spec"])
         _tolerate_node_faults(obj["spec"])
-        obj["spec"].setdefault("serviceAccountName", "default")
-        obj["spec"].setdefault("serviceAccount", obj["spec"]["serviceAccountName"])
         obj["status"] = {"phase": "Pending", "qosClass": _qos_class(obj["spec"])}
     elif target.resource.key == ("", "nodes"):
         _taint(obj)
+    elif target.resource.key == ("", "namespaces"):
+        obj["spec"].setdefault("finalizers", ["kubernetes"])
+        obj["status"] = {"phase": "Active"}
+    elif target.resource.kind == "CustomResourceDefinition":
+        names = [
+            version["name"] for version in obj["spec"].get("versions", ()) if "name" in version
+        ]
+        obj["status"] = {"acceptedNames": {"kind": "", "plural": ""}, "storedVersions": names}
+    elif target.resource.key == ("", "services"):
+        _allocate(obj)
+
+
+def _allocate(service: Manifest) -> None:
+    spec = service["spec"]
+    if spec["type"] == "ExternalName":
+        return
+    number = zlib.crc32(service["metadata"]["uid"].encode()) % 65534 + 1
+    spec.setdefault("clusterIP", f"10.96.{number // 256}.{number % 256}")
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+
+def keep_allocated(obj: Manifest, old: Manifest) -> None:
+    """Give a changed Service the addresses that it has, where the change does not name any."""
+    if obj["kind"] == "Service" and obj["apiVersion"] == "v1":
+        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if name in old["spec"]:
+                obj["spec"].setdefault(name, old["spec"][name])
 
 
 def _set_priority(store: Store, target: Target, spec: Manifest) -> None:

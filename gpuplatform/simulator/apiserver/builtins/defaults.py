@@ -1,6 +1,5 @@
 """The defaults that the API server writes into built-in kinds."""
 
-import zlib
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -113,20 +112,8 @@ def _service(service: Manifest) -> None:
     for port in spec.get("ports", ()):
         port.setdefault("protocol", "TCP")
         port.setdefault("targetPort", port.get("port", 0))
-    if spec["type"] != "ClusterIP":
-        return
     spec.setdefault("internalTrafficPolicy", "Cluster")
-    if "clusterIP" not in spec:
-        spec["clusterIP"] = _cluster_ip(service["metadata"]["uid"])
-    spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
     service.setdefault("status", {}).setdefault("loadBalancer", {})
-
-
-def _cluster_ip(uid: str) -> str:
-    number = zlib.crc32(uid.encode()) % 65534 + 1
-    return f"10.96.{number // 256}.{number % 256}"
 
 
 def _namespace(namespace: Manifest) -> None:
@@ -134,8 +121,7 @@ def _namespace(namespace: Manifest) -> None:
     metadata["labels"] = metadata.get("labels", {}) | {
         "kubernetes.io/metadata.name": metadata["name"]
     }
-    namespace.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
-    namespace.setdefault("status", {}).setdefault("phase", "Active")
+    namespace.setdefault("spec", {})
 
 
 def _node(node: Manifest) -> None:

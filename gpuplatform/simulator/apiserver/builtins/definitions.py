@@ -47,11 +47,10 @@ def _version_faults(versions: list[Manifest]) -> Iterator[Fault]:
         yield invalid_value("spec.versions", versions, detail)
     for version in versions:
         schema = version.get("schema", {}).get("openAPIV3Schema")
-        path = "spec.versions[0].schema.openAPIV3Schema"
         if schema is None:
-            yield required(path, "schemas are required")
-        else:
-            yield from _schema_faults(schema, path, is_root=True)
+            yield required("spec.versions[0].schema.openAPIV3Schema")
+        else:  # with one version the real server names the place where v1beta1 had the schema
+            yield from _schema_faults(schema, "spec.validation.openAPIV3Schema", is_root=True)
 
 
 def _name_faults(name: str, names: Manifest, group: str) -> Iterator[Fault]:
@@ -76,7 +75,8 @@ def _schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator
         return
     if schema.get("x-kubernetes-validations"):
         raise not_simulated("CEL rules (x-kubernetes-validations)")
-    yield from _type_faults(schema, path, is_root=is_root)
+    if "$ref" not in schema:
+        yield from _type_faults(schema, path, is_root=is_root)
     yield from _word_faults(schema, path)
     yield from _list_faults(schema, path)
     for name, sub in schema.get("properties", {}).items():

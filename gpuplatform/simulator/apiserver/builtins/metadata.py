@@ -9,6 +9,7 @@ from gpuplatform.simulator.apiserver.resources import Resource
 from gpuplatform.simulator.apiserver.status import Fault, forbidden_value, invalid_value, show
 
 _LABEL_NAMES = {"Namespace", "Service"}
+_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 _ANNOTATIONS_BYTES = 256 * 1024
 
 
@@ -29,9 +30,16 @@ def metadata_faults(resource: Resource, obj: Manifest, old: Manifest | None) -> 
     faults += label_faults(metadata.get("labels", {}), "metadata.labels")
     faults += annotation_faults(metadata.get("annotations", {}))
     faults += _owner_faults(metadata)
-    for finalizer in metadata.get("finalizers", ()):
+    for index, finalizer in enumerate(metadata.get("finalizers", ())):
         faults += _each("metadata.finalizers", finalizer, words.label_key)
+        if _is_core(resource) and "/" not in finalizer and finalizer not in _FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            faults.append(invalid_value(f"metadata.finalizers[{index}]", finalizer, detail))
     return faults
+
+
+def _is_core(resource: Resource) -> bool:
+    return not resource.is_custom and resource.group != "apiextensions.k8s.io"
 
 
 def _new_finalizers(metadata: Manifest, before: Manifest) -> Iterator[Fault]:

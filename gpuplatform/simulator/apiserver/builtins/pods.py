@@ -57,11 +57,12 @@ def _number_faults(spec: Manifest, path: str) -> Iterator[Fault]:
     if deadline is not None and not 1 <= deadline <= 2**31 - 1:
         detail = "must be between 1 and 2147483647, inclusive"
         yield invalid_value(f"{path}.activeDeadlineSeconds", deadline, detail)
-    if spec["terminationGracePeriodSeconds"] < 0:
-        detail = "must be greater than or equal to 0"
-        yield invalid_value(
-            f"{path}.terminationGracePeriodSeconds", spec["terminationGracePeriodSeconds"], detail
-        )
+    for index, toleration in enumerate(spec.get("tolerations", ())):
+        operator = toleration.get("operator", "Equal")
+        if operator not in ("Equal", "Exists"):
+            yield unsupported(
+                f"{path}.tolerations[{index}].operator", operator, ("Equal", "Exists")
+            )
 
 
 def _volume_faults(spec: Manifest, path: str) -> Iterator[Fault]:
@@ -164,6 +165,11 @@ def _limit_faults(name: str, text: str, limit: str | None, path: str) -> Iterato
 def pod_faults(pod: Manifest, old: Manifest | None) -> Iterator[Fault]:
     """Yield what is wrong with a pod, or with this change of it."""
     yield from pod_spec_faults(pod["spec"], "spec")
+    for index, container in enumerate(pod["spec"].get("containers", ())):
+        image = container.get("image", "")
+        if image != image.strip():  # a template may have that; the real server lets it pass there
+            here = f"spec.containers[{index}].image"
+            yield invalid_value(here, image, "must not have leading or trailing whitespace")
     if old and _fixed(pod["spec"]) != _fixed(old["spec"]):
         detail = f"pod updates may not change fields other than {_MUTABLE}"
         yield forbidden_value("spec", detail)

@@ -74,8 +74,7 @@ def _template_faults(template: Manifest, selector: Manifest | None) -> Iterator[
     known = [
         e for e in (selector or {}).get("matchExpressions", ()) if e.get("operator") in _OPERATORS
     ]
-    usable = {**(selector or {}), "matchExpressions": known}
-    if not labels_match(labels, usable):
+    if selector is None or not labels_match(labels, {**selector, "matchExpressions": known}):
         detail = "`selector` does not match template `labels`"
         yield invalid_value(f"{path}.metadata.labels", labels, detail)
     yield from label_faults(labels, f"{path}.labels")

@@ -89,7 +89,7 @@ def port_number(number: int) -> Iterator[str]:
 def port_name(text: str) -> Iterator[str]:
     """Yield what is wrong with the name of a port."""
     if len(text) > 15:
-        yield "must be no more than 15 bytes"
+        yield "must be no more than 15 characters"
     yield from (words for pattern, words in _PORT_RULES if not re.fullmatch(pattern, text))
 
 

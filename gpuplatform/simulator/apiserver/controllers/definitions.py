@@ -3,14 +3,13 @@
 from typing_extensions import override
 
 from gpuplatform.simulator.apiserver.controllers.queue import Controller
-from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.simulator.apiserver.deletes import CLEANUP, DeleteOptions, delete
 from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.objects import Manifest, clone, now
 from gpuplatform.simulator.apiserver.resources import custom_resource
 from gpuplatform.simulator.apiserver.store import Change, Key
 
 _KIND = ("apiextensions.k8s.io", "customresourcedefinitions")
-_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class Definitions(Controller):
@@ -43,8 +42,6 @@ class Definitions(Controller):
         if "deletionTimestamp" in entry.object["metadata"]:
             self._clear(key)
             return
-        if _FINALIZER not in entry.object["metadata"].get("finalizers", ()):
-            entry = self.writer.change(entry, _add_finalizer, Options(manager="kube-apiserver"))
         self.set_status(entry, _status(entry.object))
 
     def _clear(self, key: Key) -> None:
@@ -61,12 +58,8 @@ class Definitions(Controller):
             self.writer.change(entry, _remove_finalizer, Options(manager="kube-apiserver"))
 
 
-def _add_finalizer(definition: Manifest) -> None:
-    definition["metadata"].setdefault("finalizers", []).append(_FINALIZER)
-
-
 def _remove_finalizer(definition: Manifest) -> None:
-    kept = [f for f in definition["metadata"].get("finalizers", ()) if f != _FINALIZER]
+    kept = [f for f in definition["metadata"].get("finalizers", ()) if f != CLEANUP]
     definition["metadata"]["finalizers"] = kept
 
 

@@ -105,11 +105,12 @@ class Deployments(Controller):
         before = replica_set.object["spec"]["replicas"]
         if before == replicas:
             return replica_set
-        changed = self.writer.change(
-            replica_set,
-            lambda obj: obj["spec"].update(replicas=replicas),
-            Options(manager=MANAGER),
-        )
+
+        def resize(obj: Manifest) -> None:
+            obj["spec"]["replicas"] = replicas
+            obj["metadata"].setdefault("annotations", {}).update(_targets(entry))
+
+        changed = self.writer.change(replica_set, resize, Options(manager=MANAGER))
         way = "up" if replicas > before else "down"
         message = f"Scaled {way} replica set {replica_set.key[3]} from {before} to {replicas}"
         record_event(self.writer, entry, "Normal", ("ScalingReplicaSet", message), _SOURCE)
@@ -122,9 +123,7 @@ class Deployments(Controller):
             new = self._create(entry, revision, replicas)
         elif _revision(new.object) < revision:
             self._annotate(new, revision)
-        new = self.store.get(new.key) or new
-        self._annotate(entry, _revision(new.object))
-        return new
+        return self.store.get(new.key) or new
 
     def _annotate(self, entry: Entry, revision: int) -> None:
         def annotate(obj: Manifest) -> None:
@@ -149,12 +148,12 @@ class Deployments(Controller):
                 "name": name,
                 "namespace": entry.key[2],
                 "labels": dict(labels),
-                "annotations": {**copied, REVISION: str(revision)},
+                "annotations": {**copied, REVISION: str(revision), **_targets(entry)},
                 "ownerReferences": [reference_to(entry)],
             },
             "spec": {
                 "replicas": replicas,
-                "minReadySeconds": entry.object["spec"].get("minReadySeconds", 0),
+                "minReadySeconds": entry.object["spec"].get("minReadySeconds"),
                 "selector": selector,
                 "template": template,
             },
@@ -174,7 +173,14 @@ class Deployments(Controller):
         status = deployment_status(
             entry.object, new.object if new else None, [e.object for e in old]
         )
-        self.set_status(entry, status)
+        revision = str(_revision(new.object)) if new else ""
+
+        def report(deployment: Manifest) -> None:
+            deployment["status"] = status
+            if revision:
+                deployment["metadata"].setdefault("annotations", {})[REVISION] = revision
+
+        self.writer.change(entry, report, Options(manager=MANAGER, subresource="status"))
         deadline = next_deadline(entry.object, status)
         if deadline:
             self.add_at(key, deadline)
@@ -193,6 +199,14 @@ class Deployments(Controller):
         ]:
             target = Target(self.writer.registry.need("replicasets", "apps"), *replica_set.key[2:])
             delete(self.store, target, DeleteOptions())
+
+
+def _targets(deployment: Entry) -> dict[str, str]:
+    """Return the annotations that tell a ReplicaSet what its Deployment aims at."""
+    bounds = Bounds.of(deployment.object)
+    prefix = "deployment.kubernetes.io/"
+    most = bounds.wanted + bounds.surge
+    return {f"{prefix}desired-replicas": str(bounds.wanted), f"{prefix}max-replicas": str(most)}
 
 
 def template_hash(template: Manifest) -> str:

@@ -20,6 +20,7 @@ def deployment_status(deployment: Manifest, new: Manifest | None, old: list[Mani
     counts["unavailableReplicas"] = max(0, asked - counts["availableReplicas"])
     before = deployment.get("status", {})
     status: Manifest = {name: count for name, count in counts.items() if count}
+    status["terminatingReplicas"] = sum(state.get("terminatingReplicas", 0) for state in states)
     status["observedGeneration"] = deployment["metadata"]["generation"]
     status["conditions"] = clone(before.get("conditions", []))
     _set_available(deployment, status)

@@ -64,6 +64,12 @@ def is_active(pod: Manifest) -> bool:
     return not ended and "deletionTimestamp" not in pod["metadata"]
 
 
+def is_terminating(pod: Manifest) -> bool:
+    """Whether a pod is going, but not ended."""
+    ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    return not ended and "deletionTimestamp" in pod["metadata"]
+
+
 def is_ready(pod: Manifest) -> bool:
     """Whether a pod is ready."""
     return condition(pod, "Ready").get("status") == "True"

@@ -14,6 +14,7 @@ from gpuplatform.simulator.apiserver.controllers.replicas import (
     children,
     is_active,
     is_ready,
+    is_terminating,
     reference_to,
 )
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
@@ -68,7 +69,7 @@ class ReplicaSets(Controller):
         if "deletionTimestamp" not in entry.object["metadata"]:
             fault = self._scale(entry, active)
             pods = children(self.store, entry, PODS)
-        self._count(entry, [p for p in pods if is_active(p.object)], fault)
+        self._count(entry, pods, fault)
         if fault:
             raise fault
 
@@ -109,7 +110,8 @@ class ReplicaSets(Controller):
         words = ("SuccessfulCreate", f"Created pod: {name}")
         record_event(self.writer, entry, "Normal", words, _SOURCE)
 
-    def _count(self, entry: Entry, active: list[Entry], fault: ApiError | None) -> None:
+    def _count(self, entry: Entry, pods: list[Entry], fault: ApiError | None) -> None:
+        active = [p for p in pods if is_active(p.object)]
         spec = entry.object["spec"]
         labels = spec["template"]["metadata"].get("labels", {})
         ready = [p for p in active if is_ready(p.object)]
@@ -126,6 +128,7 @@ class ReplicaSets(Controller):
             "observedGeneration": entry.object["metadata"]["generation"],
         }
         status = {k: v for k, v in status.items() if v or k == "replicas"}
+        status["terminatingReplicas"] = sum(is_terminating(p.object) for p in pods)
         if fault:
             status["conditions"] = [_failure(entry.object, fault)]
         self.set_status(entry, status)

@@ -1,0 +1,181 @@
+"""Health: always 200 and soon; `ready` exactly when every part works; what is unknown is null."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection
+from pytest_django import Settings
+
+from gpuplatform.embedded.ports import free_port
+from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.operations.models import Operation
+from gpuplatform.reconciliation.gate import cluster_state
+from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, forget_life, show_life
+from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
+from tests.factories.inventory import accept_create, create_body, pool_row
+from tests.fakes.api import POOLS, Answer, Api
+from tests.fakes.broken import broker_away
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import Broker
+
+HEALTH = "/api/v1/health"
+
+COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+"""Health asks from threads of its own, which see what is committed."""
+
+
+@contextmanager
+def database_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Point every new connection at a port where nobody listens."""
+    with monkeypatch.context() as patch:
+        connection.close()
+        patch.setitem(connection.settings_dict, "PORT", str(free_port()))
+        yield
+        connection.close()
+
+
+def everything_lives() -> None:
+    for part in Part:
+        show_life(part)
+
+
+def asked(api: Api) -> Answer:
+    """Ask for the health; it has to come soon."""
+    started = time.monotonic()
+    answer = api.get(HEALTH)
+
+    assert answer.status == 200
+    assert time.monotonic() - started < 5, "2 s, and a slow machine"
+    return answer
+
+
+@COMMITTING
+def test_ready_exactly_when_every_part_works(
+    api: Api, cluster: FakeCluster, broker: Broker
+) -> None:
+    everything_lives()
+    assert asked(api).data["ready"] is True
+
+    for part in Part:
+        forget_life(part)
+        found = asked(api).data
+        assert found["ready"] is False
+        assert found["parts"][part.value]["ok"] is False
+        show_life(part)
+
+
+@COMMITTING
+def test_the_document_has_the_published_fields(
+    api: Api, cluster: FakeCluster, broker: Broker
+) -> None:
+    pool_row()
+    accept_create()
+    ClusterState.objects.filter(id=cluster_state().id).update(node_count=3, ready_node_count=2)
+
+    found = asked(api).data
+
+    assert (found["nodeCount"], found["readyNodeCount"], found["stockPoolCount"]) == (3, 2, 2)
+    assert (found["pendingOperations"], found["stockUnitCount"], found["activeUnitCount"]) == (
+        1,
+        0,
+        0,
+    )
+    assert found["oldestPendingSeconds"] >= 0
+    assert found["kubernetesConnected"] is True
+    assert found["kubeError"] == ""
+    assert found["uptimeSeconds"] >= 0
+
+
+@COMMITTING
+def test_a_sign_of_life_that_is_old_is_none(
+    api: Api, cluster: FakeCluster, broker: Broker
+) -> None:
+    everything_lives()
+    ProcessHeartbeat.objects.filter(part=Part.BEAT).update(seen_at="2026-01-01T00:00:00Z")
+
+    beat = asked(api).data["parts"]["beat"]
+
+    assert beat["ok"] is False
+    assert str(FRESH_SECONDS) in beat["detail"]
+
+
+@pytest.mark.django_db
+def test_a_cluster_that_is_away_is_said(api: Api, cluster: FakeCluster, broker: Broker) -> None:
+    cluster.fail("version", None, ClusterUnavailable("connection refused"))
+
+    found = asked(api).data
+
+    assert (found["ready"], found["kubernetesConnected"]) == (False, False)
+    assert "connection refused" in found["kubeError"]
+
+
+@COMMITTING
+def test_recovery_is_said(api: Api, cluster: FakeCluster, broker: Broker) -> None:
+    everything_lives()
+    ClusterState.objects.filter(id=cluster_state().id).update(recovery_reason="another database")
+
+    found = asked(api).data
+
+    assert found["ready"] is False
+    assert found["parts"]["cluster"] == {"ok": False, "detail": "another database"}
+
+
+@pytest.mark.django_db
+def test_no_cluster_by_choice_is_no_fault(api: Api, settings: Settings, broker: Broker) -> None:
+    settings.KUBE_MODE = "off"
+
+    found = asked(api).data
+
+    assert found["parts"]["cluster"]["ok"] is True
+    assert found["kubernetesConnected"] is False
+    assert found["kubeError"] == ""
+
+
+@COMMITTING
+def test_without_the_database_health_says_null_and_livez_lives(
+    api: Api, cluster: FakeCluster, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database_away(monkeypatch):
+        found = asked(api).data
+        lives = api.get("/livez").status
+
+    assert found["parts"]["database"]["ok"] is False
+    assert found["parts"]["broker"]["ok"] is True
+    assert (found["stockPoolCount"], found["pendingOperations"]) == (None, None)
+    assert found["ready"] is False
+    assert lives == 200
+
+
+@COMMITTING
+def test_without_the_database_everything_else_is_a_503_until_it_is_back(
+    api: Api, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database_away(monkeypatch):
+        answers = [api.get(POOLS), api.post(POOLS, create_body()), api.get(f"{POOLS}/a")]
+        ready = api.get("/readyz")
+    again = [api.get(POOLS).status, api.get("/readyz").status]
+
+    for answer in answers:
+        assert (answer.status, answer.code) == (503, "database_unavailable")
+        assert int(answer.headers["Retry-After"]) >= 1
+    assert (ready.status, ready.json["ok"]) == (503, False)
+    assert again == [200, 200]
+    assert not Operation.objects.exists()
+
+
+@COMMITTING
+def test_without_the_broker_a_create_is_accepted_and_soon(
+    api: Api, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with broker_away(monkeypatch):
+        started = time.monotonic()
+        answers = [api.post(POOLS, create_body()).status for _ in range(3)]
+        took = time.monotonic() - started
+        found = asked(api).data
+
+    assert answers == [202, 202, 202]
+    assert took < 10, "the broker is tried once, and not for long"
+    assert found["parts"]["broker"]["ok"] is False
+    assert found["pendingOperations"] == 3

@@ -1,0 +1,328 @@
+"""The stock pool routes: what each answers, with its headers, and what is left behind."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from gpuplatform.operations import driver
+from gpuplatform.operations.models import Operation
+from gpuplatform.reconciliation.gate import cluster_state
+from gpuplatform.reconciliation.models import ClusterState
+from inventory.mirror import pool_observed
+from inventory.models import StockPool
+from tests.factories.inventory import accept_create, create_body, pool_resource, pool_row
+from tests.fakes.api import JOBS, POOLS, Answer, Api
+from tests.fakes.cluster import FakeCluster
+
+pytestmark = pytest.mark.django_db
+
+SHAPE = {
+    "name",
+    "namespace",
+    "specName",
+    "image",
+    "memory",
+    "gpu",
+    "template",
+    "desiredReplicas",
+    "availableReplicas",
+    "allocatedReplicas",
+    "phase",
+    "reason",
+    "message",
+    "serviceName",
+    "conditions",
+    "generation",
+    "observedGeneration",
+    "uid",
+    "createdAt",
+    "deletionTimestamp",
+    "lastSyncTime",
+    "operationID",
+}
+
+
+def test_a_create_is_accepted_with_its_address(api: Api, cluster: FakeCluster) -> None:
+    answer = api.post(POOLS, create_body(operationID="op-a", name="a"))
+
+    assert answer.status == 202
+    assert answer.headers["Location"] == f"{JOBS}/op-a"
+    assert "Idempotent-Replayed" not in answer.headers
+    assert answer.data["phase"] == "Pending"
+    assert answer.data["kind"] == "stockpool.create"
+    assert answer.data["object"]["href"] == f"{POOLS}/a?namespace=default"
+    assert answer.data["error"] is None
+
+
+def test_the_addresses_of_a_reply_lead_somewhere(api: Api, cluster: FakeCluster) -> None:
+    answer = api.post(POOLS, create_body())
+
+    assert api.get(answer.headers["Location"]).status == 200
+    assert api.get(answer.data["object"]["href"]).status == 200
+
+
+def test_a_get_right_after_the_202_answers(api: Api, cluster: FakeCluster) -> None:
+    api.post(POOLS, create_body(name="a", operationID="op-a", memory="1.5Gi"))
+
+    pool = api.get(f"{POOLS}/a").data
+
+    assert set(pool) == SHAPE
+    assert (pool["phase"], pool["uid"], pool["memory"]) == ("Pending", None, "1536Mi")
+    assert (pool["gpu"], pool["image"], pool["operationID"]) == (0, None, "op-a")
+
+
+def test_a_replay_answers_200_with_the_present_state(api: Api, cluster: FakeCluster) -> None:
+    body = create_body()
+    api.post(POOLS, body)
+    driver.run(Operation.objects.get().id)
+
+    replay = api.post(POOLS, body)
+
+    assert replay.status == 200
+    assert replay.headers["Idempotent-Replayed"] == "true"
+    assert replay.data["phase"] == "Succeeded"
+    assert Operation.objects.count() == 1
+
+
+def test_a_replay_of_a_failed_operation_returns_the_failure(
+    api: Api, cluster: FakeCluster
+) -> None:
+    body = create_body()
+    api.post(POOLS, body)
+    Operation.objects.update(
+        phase="Failed", due_at=None, ended_at=Now(), error_code="name_conflict", error_message="m"
+    )
+
+    replay = api.post(POOLS, body)
+
+    assert (replay.status, replay.data["phase"]) == (200, "Failed")
+    assert replay.data["error"] == {"code": "name_conflict", "message": "m", "retryable": False}
+
+
+def test_a_changed_payload_under_the_same_id_is_a_conflict(api: Api, cluster: FakeCluster) -> None:
+    body = create_body(replicas=1)
+    api.post(POOLS, body)
+
+    answer = api.post(POOLS, body | {"replicas": 2})
+
+    assert (answer.status, answer.code) == (409, "operation_conflict")
+
+
+def test_a_name_in_use_is_a_conflict_that_names_the_field(api: Api, cluster: FakeCluster) -> None:
+    api.post(POOLS, create_body(name="a"))
+
+    answer = api.post(POOLS, create_body(name="a"))
+
+    assert (answer.status, answer.code, answer.fields) == (409, "name_conflict", ["name"])
+    assert Operation.objects.count() == 1
+
+
+def test_a_pool_without_a_name_gets_one_that_a_replay_finds(
+    api: Api, cluster: FakeCluster
+) -> None:
+    body = {"operationID": "op-a", "specName": "g1.1", "replicas": 0}
+
+    names = [api.post(POOLS, body).data["object"]["name"] for _ in range(2)]
+
+    assert names[0] == names[1]
+    assert api.get(f"{POOLS}/{names[0]}").status == 200
+
+
+def test_a_patch_and_a_delete_are_accepted_and_replayed(api: Api, cluster: FakeCluster) -> None:
+    api.post(POOLS, create_body(name="a"))
+    change = {"operationID": "up", "replicas": 7}
+
+    assert api.patch(f"{POOLS}/a", change).status == 202
+    assert api.patch(f"{POOLS}/a", change).status == 200
+    assert api.delete(f"{POOLS}/a", operationID="del").status == 202
+    assert api.delete(f"{POOLS}/a", operationID="del").status == 200
+    assert api.get(f"{POOLS}/a").data["phase"] == "Terminating"
+    assert api.patch(f"{POOLS}/a", change | {"operationID": "up2"}).code == "phase_conflict"
+
+
+def test_the_whole_life_of_a_pool(api: Api, cluster: FakeCluster) -> None:
+    api.post(POOLS, create_body(name="a"))
+    api.patch(f"{POOLS}/a", {"operationID": "up", "replicas": 7})
+    api.delete(f"{POOLS}/a", operationID="del")
+    for operation in Operation.objects.order_by("id"):
+        driver.run(operation.id)
+
+    assert [job["phase"] for job in api.get(JOBS).data] == ["Succeeded"] * 3
+    StockPool.objects.update(deleted_at=Now())
+    assert api.get(f"{POOLS}/a").status == 404
+    assert api.delete(f"{POOLS}/a", operationID="del").status == 200
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda api: api.get(f"{POOLS}/no"),
+        lambda api: api.get(f"{POOLS}/a", namespace="elsewhere"),
+        lambda api: api.patch(f"{POOLS}/no", {"operationID": "x", "replicas": 1}),
+        lambda api: api.delete(f"{POOLS}/no", operationID="x"),
+        lambda api: api.get(f"{JOBS}/no"),
+    ],
+)
+def test_what_is_not_there_is_a_404_and_leaves_nothing(
+    api: Api, cluster: FakeCluster, ask: Callable[[Api], Answer]
+) -> None:
+    pool_row(name="a")
+
+    answer = ask(api)
+
+    assert (answer.status, answer.code) == (404, "not_found")
+    assert not Operation.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["%00", "a%00b", "A", "%C3%84", "%FF%FE", "a%2Fb", "..", "-a", "a" * 64, "a" * 3000, "%0A", "é"],
+)
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+def test_an_odd_name_in_the_path_is_json_and_no_fault_of_ours(
+    api: Api, cluster: FakeCluster, name: str, method: str
+) -> None:
+    body = b'{"operationID":"x","replicas":1}' if method == "PATCH" else b""
+    query = "?operationID=x" if method == "DELETE" else ""
+
+    answer = api.send(method, f"{POOLS}/{name}{query}", body)
+
+    assert answer.status in {400, 404}
+    assert not Operation.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "201"},
+        {"limit": "1_0"},
+        {"limit": ""},
+        {"limit": "9" * 30},
+        {"cursor": "zzz"},
+        {"cursor": "\x00"},
+        {"phase": "Sleeping"},
+        {"phase": "ready"},
+        {"namespace": "A"},
+        {"specName": "x" * 64},
+        {"search": "\x00"},
+        {"seach": "a"},
+        {"format": "api"},
+        {"limit": ["1", "2"]},
+    ],
+    ids=str,
+)
+def test_a_query_that_is_not_understood_names_the_parameter(
+    api: Api, query: dict[str, Any]
+) -> None:
+    answer = api.get(POOLS, **query)
+
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert answer.fields == list(query)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("PUT", POOLS), ("DELETE", POOLS), ("PUT", f"{POOLS}/a"), ("POST", f"{POOLS}/a"), ("POST", JOBS)],
+)
+def test_a_wrong_method_is_the_envelope(api: Api, method: str, path: str) -> None:
+    answer = api.send(method, path, b"{}")
+
+    assert (answer.status, answer.code) == (405, "method_not_allowed")
+    assert answer.headers["Allow"]
+
+
+def test_lists_are_filtered(api: Api) -> None:
+    pool_row(name="a-ready", phase="Ready", reason="DeploymentReady", spec_name="g1.1")
+    pool_row(name="b-failed", phase="Failed", reason="NameConflict", spec_name="g2.1")
+    pool_row(name="c", namespace="elsewhere")
+    pool_row(name="gone", deleted_at=Now())
+
+    def names(**query: str) -> list[str]:
+        return [pool["name"] for pool in api.get(POOLS, **query).data]
+
+    assert names() == ["c", "b-failed", "a-ready"]
+    assert names(phase="Ready") == ["a-ready"]
+    assert names(reason="NameConflict") == ["b-failed"]
+    assert names(specName="g2.1") == ["b-failed"]
+    assert names(namespace="elsewhere") == ["c"]
+    assert names(search="fail") == ["b-failed"]
+    assert names(search="%") == names(search="_") == []
+
+
+def test_no_row_is_lost_or_repeated_while_rows_come_and_go(api: Api) -> None:
+    rows = [pool_row().name for _ in range(7)]
+    seen: list[str] = []
+    cursor: str | None = ""
+
+    while cursor is not None:
+        page = api.get(POOLS, limit="3", **({"cursor": cursor} if cursor else {})).json
+        seen += [pool["name"] for pool in page["data"]]
+        cursor = page["page"]["next"]
+        pool_row()
+        StockPool.objects.filter(name=seen[0]).update(deleted_at=Now())
+
+    assert seen == list(reversed(rows))
+
+
+@pytest.mark.parametrize("path", [POOLS, JOBS])
+def test_a_list_costs_the_same_whatever_its_length(
+    api: Api,
+    cluster: FakeCluster,
+    path: str,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    for _ in range(30):
+        accept_create()
+
+    with django_assert_max_num_queries(5):
+        assert len(api.get(path, limit="30").data) == 30
+
+
+def test_reading_one_costs_few_queries(
+    api: Api, cluster: FakeCluster, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    accept_create(name="a", operationID="op-a")
+
+    with django_assert_max_num_queries(5):
+        api.get(f"{POOLS}/a")
+    with django_assert_max_num_queries(5):
+        api.get(f"{JOBS}/op-a")
+
+
+def test_without_a_cluster_by_choice_writes_are_refused_and_reads_are_not(
+    api: Api, settings: Settings
+) -> None:
+    settings.KUBE_MODE = "off"
+
+    answer = api.post(POOLS, create_body())
+
+    assert (answer.status, answer.code) == (503, "operator_unavailable")
+    assert answer.headers["Retry-After"]
+    assert api.get(POOLS).status == 200
+    assert not Operation.objects.exists()
+
+
+def test_until_recovery_writes_are_refused_and_reads_are_not(
+    api: Api, cluster: FakeCluster
+) -> None:
+    ClusterState.objects.filter(id=cluster_state().id).update(recovery_reason="another database")
+
+    answer = api.post(POOLS, create_body())
+
+    assert (answer.status, answer.code) == (503, "recovery_needed")
+    assert answer.headers["Retry-After"]
+    assert api.get(POOLS).status == 200
+
+
+@pytest.mark.parametrize("name", ["a.b", "a" * 64, "a" * 253])
+def test_a_pool_made_by_hand_under_a_name_that_only_kubernetes_takes_has_an_address(
+    api: Api, cluster: FakeCluster, name: str
+) -> None:
+    pool_observed(pool_resource(name))
+
+    assert api.get(f"{POOLS}/{name}").status == 200
+    assert api.delete(f"{POOLS}/{name}", operationID="del").status == 202

@@ -1,0 +1,121 @@
+"""The jobs routes: one shape, filters, and nothing of other tenants."""
+
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from gpuplatform.operations.models import Operation
+from gpuplatform.tenancy.models import Tenant
+from tests.factories.inventory import accept_create, accept_delete
+from tests.fakes.api import JOBS, Api
+from tests.fakes.cluster import FakeCluster
+
+pytestmark = pytest.mark.django_db
+
+
+def ids(api: Api, **query: str) -> list[str]:
+    return [job["operationID"] for job in api.get(JOBS, **query).data]
+
+
+def test_a_job_has_the_published_shape(api: Api, cluster: FakeCluster) -> None:
+    accept_create(name="a", operationID="op-a")
+
+    job = api.get(f"{JOBS}/op-a").data
+
+    assert set(job) == {
+        "operationID",
+        "kind",
+        "phase",
+        "progress",
+        "object",
+        "error",
+        "createdAt",
+        "updatedAt",
+    }
+    assert job["progress"] == {"done": 0, "total": 1}
+    assert job["object"] == {
+        "kind": "StockPool",
+        "namespace": "default",
+        "name": "a",
+        "uid": None,
+        "href": "/api/v1/operator/stockpools/a?namespace=default",
+    }
+
+
+def test_jobs_are_listed_newest_first_and_filtered(api: Api, cluster: FakeCluster) -> None:
+    accept_create(name="a", operationID="first")
+    accept_create(name="b", operationID="second")
+    accept_delete("a", operation_id="third")
+    Operation.objects.filter(operation_id="first").update(
+        phase="Succeeded", due_at=None, ended_at=Now(), created_at="2026-01-01T00:00:00Z"
+    )
+
+    assert ids(api) == ["third", "second", "first"]
+    assert ids(api, kind="stockpool.delete") == ["third"]
+    assert ids(api, phase="Succeeded") == ["first"]
+    assert ids(api, maxAgeSeconds="3600") == ["third", "second"]
+    assert ids(api, search="sec") == ["second"]
+    assert ids(api, search="a") == ["third", "first"]
+    assert ids(api, search="%") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"phase": "x"},
+        {"maxAgeSeconds": "0"},
+        {"maxAgeSeconds": "1.5"},
+        {"kind": "k" * 65},
+        {"search": "\x00"},
+        {"age": "1"},
+    ],
+    ids=str,
+)
+def test_a_filter_that_is_not_understood_is_named(api: Api, query: dict[str, str]) -> None:
+    answer = api.get(JOBS, **query)
+
+    assert (answer.status, answer.fields) == (400, list(query))
+
+
+@pytest.mark.parametrize("operation_id", ["%00", "a%20b", "a" * 129, "%FF", "a%2Fb", "ä"])
+def test_an_odd_id_is_a_404_in_json(api: Api, operation_id: str) -> None:
+    assert api.get(f"{JOBS}/{operation_id}").status == 404
+
+
+def test_every_id_that_is_accepted_has_an_address(api: Api, cluster: FakeCluster) -> None:
+    for operation_id in ("a", "A.b_c:d-e", "x" * 128, "0", "..."):
+        location = api.post(
+            "/api/v1/operator/stockpools",
+            {"operationID": operation_id, "specName": "g", "replicas": 0},
+        ).headers["Location"]
+
+        assert api.get(location).data["operationID"] == operation_id
+
+
+def test_another_tenants_job_is_no_job(api: Api, cluster: FakeCluster) -> None:
+    accept_create(operationID="theirs")
+    other = Tenant.objects.create(name="other", namespace="tenant-other")
+    Operation.objects.update(tenant=other)
+
+    theirs, nobodys = api.get(f"{JOBS}/theirs"), api.get(f"{JOBS}/nobodys")
+
+    assert (theirs.status, theirs.code) == (nobodys.status, nobodys.code) == (404, "not_found")
+    assert ids(api) == []
+
+
+def test_pages_of_jobs_lose_and_repeat_none(api: Api, cluster: FakeCluster) -> None:
+    for number in range(5):
+        accept_create(operationID=f"op{number}")
+    seen: list[str] = []
+    query: dict[str, Any] = {"limit": "2"}
+
+    while True:
+        page = api.get(JOBS, **query).json
+        seen += [job["operationID"] for job in page["data"]]
+        accept_create()
+        if page["page"]["next"] is None:
+            break
+        query["cursor"] = page["page"]["next"]
+
+    assert seen == [f"op{number}" for number in (4, 3, 2, 1, 0)]

@@ -1,0 +1,56 @@
+"""What tests tell the simulated nodes to do; see `gpuplatform.simulator.kubelet.control`."""
+
+import itertools
+import json
+
+from gpuplatform.kube.kinds import CONFIG_MAP, NODE
+from gpuplatform.simulator.kubelet.control import KEY, NAME, NAMESPACE
+from tests.cluster.world import World, condition
+
+WITNESS = "gpu-node-1"
+"""This node shows, by the number of its GPUs, that the kubelets have read the control object."""
+GPUS = 8
+
+
+class Control:
+    """Writes the control object; each call replaces what was asked before."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._numbers = itertools.cycle((GPUS - 1, GPUS - 2))
+
+    def __call__(self, nodes: dict[str, object] | None = None, **words: object) -> None:
+        """Return when the kubelets follow it."""
+        gpus = next(self._numbers)
+        control = {**words, "nodes": {**(nodes or {}), WITNESS: {"gpus": gpus}}}
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": NAME, "namespace": NAMESPACE},
+            "data": {KEY: json.dumps(control)},
+        }
+        self._world.cluster.apply(CONFIG_MAP, manifest, field_manager="rules")
+        self._wait_for(gpus)
+
+    def node(self, name: str, **words: object) -> None:
+        """Ask something of one node."""
+        self(nodes={name: words})
+
+    def clear(self) -> None:
+        """Ask nothing more; return when every node is well."""
+        self._world.cluster.delete(CONFIG_MAP, NAME, namespace=NAMESPACE)
+        self._wait_for(GPUS)
+        self._world.until(lambda: all(map(_is_well, self._world.cluster.list(NODE).items)))
+
+    def _wait_for(self, gpus: int) -> None:
+        def seen() -> bool:
+            status = self._world.get(NODE, WITNESS)["status"]
+            return bool(status["allocatable"]["nvidia.com/gpu"] == str(gpus))
+
+        self._world.until(seen)
+
+
+def _is_well(node: dict[str, object]) -> bool:
+    spec = node["spec"]
+    has_taints = isinstance(spec, dict) and bool(spec.get("taints"))
+    return condition(node, "Ready").get("status") == "True" and not has_taints

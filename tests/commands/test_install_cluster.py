@@ -1,0 +1,95 @@
+"""`install_cluster` brings what the platform needs, repeatably, and says what it cannot."""
+
+from io import StringIO
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
+from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PRIORITY_CLASS
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import cluster as cluster
+
+
+def install(*arguments: str) -> str:
+    output = StringIO()
+    call_command("install_cluster", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def establish(cluster: FakeCluster) -> None:
+    """Serve each new kind at once, as an API server does in a moment."""
+
+    def serve(verb: str, kind: object) -> None:
+        if verb == "get" and kind is CUSTOM_RESOURCE_DEFINITION:
+            for found in cluster.list(CUSTOM_RESOURCE_DEFINITION).items:
+                status = {"conditions": [{"type": "Established", "status": "True"}]}
+                cluster.put(CUSTOM_RESOURCE_DEFINITION, {**found, "status": status})
+
+    cluster.on_call = serve
+
+
+def test_a_dry_run_prints_manifests_and_asks_nobody(cluster: FakeCluster) -> None:
+    found = list(yaml.safe_load_all(install("--dry-run")))
+
+    assert {manifest["kind"] for manifest in found} == {
+        "Namespace",
+        "PriorityClass",
+        "CustomResourceDefinition",
+    }
+    assert cluster.writes == []
+
+
+def test_a_dry_run_needs_no_cluster(settings: Settings) -> None:
+    settings.KUBE_MODE = "off"
+
+    assert "kind: Namespace" in install("--dry-run")
+
+
+def test_it_applies_namespaces_first_and_everything_once(cluster: FakeCluster) -> None:
+    establish(cluster)
+
+    install()
+
+    assert cluster.names(NAMESPACE) == ["gpu-platform", "runtime-instance", "runtime-stock"]
+    assert cluster.names(PRIORITY_CLASS) == ["gpu-platform-stock", "gpu-platform-unit"]
+    assert cluster.names(CUSTOM_RESOURCE_DEFINITION) == ["stockpools.runtime.lokiwager.io"]
+    assert cluster.writes[0].startswith("apply Namespace")
+
+
+def test_it_can_be_repeated(cluster: FakeCluster) -> None:
+    establish(cluster)
+    install()
+    before = [cluster.list(kind).items for kind in (NAMESPACE, PRIORITY_CLASS)]
+
+    install()
+
+    after = [cluster.list(kind).items for kind in (NAMESPACE, PRIORITY_CLASS)]
+    assert [[o["metadata"]["uid"] for o in kind] for kind in after] == [
+        [o["metadata"]["uid"] for o in kind] for kind in before
+    ]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ClusterUnavailable("connection refused"),
+        ClusterForbidden("namespaces is forbidden", status=403),
+    ],
+)
+def test_a_cluster_that_refuses_is_one_sentence(
+    cluster: FakeCluster, error: ClusterUnavailable | ClusterForbidden
+) -> None:
+    cluster.fail("apply", NAMESPACE, error)
+
+    with pytest.raises(CommandError, match=str(error)):
+        install()
+
+
+def test_without_a_cluster_it_says_so(settings: Settings) -> None:
+    settings.KUBE_MODE = "off"
+
+    with pytest.raises(CommandError, match="KUBE_MODE"):
+        install()

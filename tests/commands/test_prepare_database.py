@@ -1,0 +1,112 @@
+import io
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.db import connection
+from pytest_django import Settings
+
+from gpuplatform.embedded.processes import wait_until
+from gpuplatform.management.commands.prepare_database import ADMIN, LOCK_KEY
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, settings: Settings) -> Path:
+    settings.GPUPLATFORM_DATA = tmp_path
+    settings.STATIC_ROOT = tmp_path / "static"
+    return tmp_path
+
+
+def prepare() -> str:
+    out = io.StringIO()
+    call_command("prepare_database", stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.django_db
+def test_the_admin_gets_a_random_password_that_its_owner_alone_can_read(data: Path) -> None:
+    said = prepare()
+
+    path = data / "admin-password"
+    admin = get_user_model().objects.get(username=ADMIN)
+    assert admin.check_password(path.read_text().strip())
+    assert admin.is_superuser
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert str(path) in said
+
+
+@pytest.mark.django_db
+def test_the_second_time_changes_nothing(data: Path) -> None:
+    prepare()
+    before = (data / "admin-password").read_text()
+
+    said = prepare()
+
+    assert said == ""
+    assert (data / "admin-password").read_text() == before
+
+
+@pytest.mark.django_db
+def test_a_lost_password_file_is_made_anew(data: Path) -> None:
+    prepare()
+    (data / "admin-password").unlink()
+
+    prepare()
+
+    password = (data / "admin-password").read_text().strip()
+    assert get_user_model().objects.get(username=ADMIN).check_password(password)
+
+
+@pytest.mark.django_db
+def test_another_database_gets_the_password_that_is_in_the_file(data: Path) -> None:
+    (data / "admin-password").write_text("kept from before\n")
+
+    prepare()
+
+    assert get_user_model().objects.get(username=ADMIN).check_password("kept from before")
+
+
+@pytest.mark.django_db
+def test_outside_development_mode_there_is_no_admin_with_a_known_password(
+    data: Path, settings: Settings
+) -> None:
+    settings.GPUPLATFORM_DEV = False
+
+    prepare()
+
+    assert not get_user_model().objects.exists()
+    assert not (data / "admin-password").exists()
+
+
+@pytest.fixture
+def lock_holder(transactional_db: None) -> Iterator[psycopg.Connection]:
+    """Another process that prepares the same database."""
+    values = connection.get_connection_params()
+    address = {key: values[key] for key in ("host", "port", "user", "password", "dbname")}
+    with psycopg.connect(**address, autocommit=True) as other:
+        other.execute("SELECT pg_advisory_lock(%s)", [LOCK_KEY])
+        yield other
+
+
+def test_one_prepares_while_the_other_waits(lock_holder: psycopg.Connection, data: Path) -> None:
+    def run() -> None:
+        prepare()
+        connection.close()
+
+    def is_waiting() -> bool:
+        query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        return lock_holder.execute(query).fetchone() == (1,)
+
+    second = threading.Thread(target=run)
+    second.start()
+    assert wait_until(is_waiting, 20)
+    assert not (data / "admin-password").exists()
+
+    lock_holder.execute("SELECT pg_advisory_unlock(%s)", [LOCK_KEY])
+    second.join(30)
+
+    assert (data / "admin-password").exists()

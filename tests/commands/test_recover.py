@@ -1,0 +1,246 @@
+"""`recover`: the cluster's truth into the database, once no process runs; then a new epoch."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
+from pytest_django import Settings
+
+from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.operations import driver
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.provenance import (
+    HASH_VERSION_ANNOTATION,
+    OPERATION_ID_ANNOTATION,
+    REQUEST_HASH_ANNOTATION,
+    TENANT_ANNOTATION,
+)
+from gpuplatform.reconciliation import driver as reconciliation
+from gpuplatform.reconciliation import epoch
+from gpuplatform.reconciliation.gate import cluster_state
+from gpuplatform.reconciliation.heartbeats import Part, show_life
+from gpuplatform.reconciliation.models import ClusterState
+from inventory.models import StockPool
+from inventory.reconcile import POOLS
+from inventory.tasks import reconcile_all
+from tests.factories.inventory import accept_create, create_body, pool_resource
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import broker as broker
+from tests.fakes.installed import cluster as cluster
+
+pytestmark = pytest.mark.django_db
+
+
+def recover(*arguments: str) -> str:
+    output = StringIO()
+    call_command("recover", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def lose_the_database() -> None:
+    StockPool.objects.all().delete()
+    Operation.objects.all().delete()
+    ClusterState.objects.all().delete()
+
+
+def made(**changes: Any) -> dict[str, Any]:
+    """Make a pool; return the body of its request."""
+    body = create_body(**changes)
+    driver.run(accept_create(**body).operation.id)
+    return body
+
+
+def marked(**marks: str) -> Manifest:
+    """Return a pool that bears those marks."""
+    full = {
+        TENANT_ANNOTATION: "default",
+        OPERATION_ID_ANNOTATION: "op-x",
+        REQUEST_HASH_ANNOTATION: "0" * 64,
+        HASH_VERSION_ANNOTATION: "1",
+    }
+    return pool_resource("marked", metadata={"annotations": {**full, **marks}})
+
+
+@pytest.mark.parametrize("part", Part)
+def test_it_refuses_while_any_part_lives(cluster: FakeCluster, part: Part) -> None:
+    show_life(part)
+
+    with pytest.raises(CommandError, match=str(part)):
+        recover()
+
+
+def test_a_lost_database_is_rebuilt_and_a_replay_answers_as_before(cluster: FakeCluster) -> None:
+    body = made(name="a", memory="16Gi")
+    made(name="b")
+    uid = cluster.get_pool("a")["metadata"]["uid"]
+    lose_the_database()
+    assert epoch.compare(cluster)
+
+    recover()
+
+    assert epoch.compare(cluster) == ""
+    assert set(StockPool.objects.values_list("name", flat=True)) == {"a", "b"}
+    replay = accept_create(**{**body, "memory": "16384Mi"})
+    assert replay.is_replay
+    assert (replay.operation.phase, replay.operation.object_uid) == ("Succeeded", uid)
+    assert StockPool.objects.get(name="a").operation == replay.operation
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(cluster: FakeCluster) -> None:
+    made(name="a")
+    lose_the_database()
+    cluster.writes.clear()
+
+    said = recover("--dry-run")
+
+    assert "default/a" in said
+    assert "nothing was changed" in said
+    assert not Operation.objects.exists()
+    assert not StockPool.objects.exists()
+    assert cluster.writes == []
+
+
+def test_a_dry_run_may_be_made_beside_running_processes(cluster: FakeCluster) -> None:
+    show_life(Part.BEAT)
+
+    assert "nothing was changed" in recover("--dry-run")
+
+
+def test_what_was_made_by_hand_is_kept_and_reported(cluster: FakeCluster) -> None:
+    cluster.put(STOCK_POOL, pool_resource("by-hand"))
+
+    assert "by-hand: made by hand" in recover()
+
+    assert StockPool.objects.get().operation is None
+    assert cluster.names(STOCK_POOL) == ["by-hand"]
+
+
+def test_a_second_run_changes_nothing_more(cluster: FakeCluster) -> None:
+    made(name="a")
+    lose_the_database()
+    recover()
+
+    recover()
+
+    assert Operation.objects.count() == StockPool.objects.count() == 1
+
+
+def test_a_pool_that_the_cluster_does_not_have_is_closed_by_the_next_pass(
+    cluster: FakeCluster,
+) -> None:
+    made(name="a")
+    cluster.remove(STOCK_POOL, "a", namespace="default")
+
+    assert "default/a: the database has it" in recover()
+    reconciliation.run(POOLS, StockPool.objects.get().id)
+
+    assert StockPool.objects.get().deleted_at is not None
+
+
+def test_a_cluster_that_was_set_up_anew_has_lower_versions_and_is_believed(
+    cluster: FakeCluster,
+) -> None:
+    """Versions of another cluster cannot be compared with those in the rows."""
+    made(name="a")
+    made(name="b")
+    StockPool.objects.update(resource_version=1_000_000, phase="Ready")
+    kept = StockPool.objects.get(name="b")
+    cluster.remove(STOCK_POOL, "a", namespace="default")
+    recover()
+
+    for row in StockPool.objects.filter(due_at__isnull=False):
+        reconciliation.run(POOLS, row.id)
+
+    assert StockPool.objects.get(name="a").deleted_at is not None
+    kept.refresh_from_db()
+    assert kept.resource_version < 1_000_000
+    assert kept.phase == "Progressing"
+
+
+def test_a_cluster_that_cannot_be_read_decides_nothing(cluster: FakeCluster) -> None:
+    made(name="a")
+    lose_the_database()
+    cluster.fail("list", STOCK_POOL, ClusterUnavailable("connection refused"))
+
+    with pytest.raises(CommandError, match="connection refused"):
+        recover()
+
+    assert not StockPool.objects.exists()
+    assert not cluster_state().epoch_is_established
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {OPERATION_ID_ANNOTATION: "x" * 5000},
+        {OPERATION_ID_ANNOTATION: "a b\n"},
+        {TENANT_ANNOTATION: "x" * 200},
+        {REQUEST_HASH_ANNOTATION: "x" * 5000},
+        {HASH_VERSION_ANNOTATION: "9" * 40},
+        {HASH_VERSION_ANNOTATION: "70000"},
+        {HASH_VERSION_ANNOTATION: "x"},
+    ],
+    ids=lambda marks: str(marks)[22:60],
+)
+def test_marks_that_somebody_meddled_with_do_not_stop_it(
+    cluster: FakeCluster, marks: dict[str, str]
+) -> None:
+    made(name="a")
+    cluster.put(STOCK_POOL, marked(**marks))
+    lose_the_database()
+
+    recover()
+
+    assert "a" in StockPool.objects.values_list("name", flat=True)
+    assert epoch.compare(cluster) == ""
+
+
+def test_a_replay_of_a_request_hashed_by_another_release_is_a_conflict_and_no_crash(
+    cluster: FakeCluster,
+) -> None:
+    cluster.put(STOCK_POOL, marked(**{HASH_VERSION_ANNOTATION: "7"}))
+    recover()
+
+    with pytest.raises(Exception, match="operationID") as caught:
+        accept_create(name="marked", operationID="op-x")
+
+    assert type(caught.value).__name__ == "OperationConflict"
+
+
+def test_operations_that_were_open_in_the_back_up_find_what_they_made(
+    cluster: FakeCluster,
+) -> None:
+    body = made(name="a")
+    Operation.objects.update(phase="Pending", due_at=Now(), ended_at=None, object_uid="")
+    StockPool.objects.update(uid="", resource_version=0)
+    recover()
+
+    driver.run(Operation.objects.get().id)
+
+    assert Operation.objects.get().phase == "Succeeded"
+    assert StockPool.objects.get().uid == cluster.get_pool("a")["metadata"]["uid"]
+    assert accept_create(**body).is_replay
+
+
+def test_without_a_cluster_it_says_so(settings: Settings) -> None:
+    settings.KUBE_MODE = "off"
+
+    with pytest.raises(CommandError, match="KUBE_MODE"):
+        recover()
+
+
+def test_after_it_everything_is_compared_and_works(cluster: FakeCluster, broker: object) -> None:
+    made(name="a")
+    lose_the_database()
+    recover()
+
+    reconcile_all()
+    for _ in range(5):
+        StockPool.objects.update(due_at=Now())
+        reconciliation.run(POOLS, StockPool.objects.get().id)
+        cluster.settle()
+
+    assert StockPool.objects.get().phase == "Ready"

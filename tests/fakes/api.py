@@ -1,0 +1,70 @@
+"""A caller of the API that sees what a program would: status, headers and JSON."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http.response import HttpResponseBase
+from django.test import Client
+
+POOLS = "/api/v1/operator/stockpools"
+JOBS = "/api/v1/operator/jobs"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One reply."""
+
+    status: int
+    headers: Any
+    json: Any
+
+    @property
+    def data(self) -> Any:
+        """What stands in `data`."""
+        return self.json["data"]
+
+    @property
+    def code(self) -> str:
+        """The code of the error; empty when there is none."""
+        return str(self.json.get("error", {}).get("code", ""))
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that the error names."""
+        return [one["field"] for one in self.json["error"]["details"]]
+
+
+@dataclass
+class Api:
+    """Every answer is JSON, whatever was sent."""
+
+    client: Client = field(default_factory=lambda: Client(raise_request_exception=False))
+
+    def get(self, path: str, **query: Any) -> Answer:
+        """Read."""
+        return _answer(self.client.get(path, query))
+
+    def post(self, path: str, body: Any) -> Answer:
+        """Send a JSON body."""
+        return self.send("POST", path, json.dumps(body).encode())
+
+    def patch(self, path: str, body: Any) -> Answer:
+        """Send a JSON body."""
+        return self.send("PATCH", path, json.dumps(body).encode())
+
+    def delete(self, path: str, **query: str) -> Answer:
+        """Delete."""
+        return _answer(self.client.delete(path, query_params=query))
+
+    def send(
+        self, method: str, path: str, body: bytes, type_: str = "application/json", **extra: Any
+    ) -> Answer:
+        """Send these very bytes."""
+        return _answer(self.client.generic(method, path, body, type_, **extra))
+
+
+def _answer(response: HttpResponseBase) -> Answer:
+    assert response["Content-Type"] == "application/json", response["Content-Type"]
+    content = getattr(response, "content", b"")
+    return Answer(response.status_code, response.headers, json.loads(content))

@@ -1,0 +1,25 @@
+"""A broker where nobody listens."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from celery import current_app
+from django.conf import settings
+
+from gpuplatform import queueing
+from gpuplatform.embedded.ports import free_port
+
+
+@contextmanager
+def broker_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Point the Celery application and the health check at a port where nobody listens."""
+    url = f"redis://127.0.0.1:{free_port()}/0"
+    app = current_app._get_current_object()
+    with monkeypatch.context() as patch:
+        patch.setattr(settings, "CELERY_BROKER_URL", url)
+        patch.setattr(queueing._Pause, "until", 0.0)
+        patch.setitem(app.conf, "broker_url", url)
+        patch.setattr(app, "_pool", None)
+        patch.setattr(app.amqp, "_producer_pool", None)
+        yield

@@ -1,0 +1,96 @@
+"""A cluster that has nothing but leases, in memory, with the faults a test asks for."""
+
+import copy
+import threading
+from collections.abc import Callable
+
+from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected, ClusterUnavailable
+from gpuplatform.kube.kinds import Manifest, ResourceKind
+
+
+class LeaseStore:
+    """Checks versions as an API server does; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self.leases: dict[str, Manifest] = {}
+        self._version = 0
+        self._lock = threading.Lock()
+
+    def get(
+        self, kind: ResourceKind, name: str, *, namespace: str | None = None
+    ) -> Manifest | None:
+        with self._lock:
+            return copy.deepcopy(self.leases.get(name))
+
+    def create(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
+        with self._lock:
+            if manifest["metadata"]["name"] in self.leases:
+                raise ClusterConflict("exists", reason="AlreadyExists", status=409)
+            return self._store(manifest)
+
+    def replace(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
+        with self._lock:
+            stored = self.leases.get(manifest["metadata"]["name"])
+            if stored is None:
+                raise ClusterRejected("not found", reason="NotFound", status=404)
+            if stored["metadata"]["resourceVersion"] != manifest["metadata"]["resourceVersion"]:
+                raise ClusterConflict("changed", reason="Conflict", status=409)
+            return self._store(manifest)
+
+    def delete(self, name: str) -> None:
+        with self._lock:
+            self.leases.pop(name, None)
+
+    def _store(self, manifest: Manifest) -> Manifest:
+        self._version += 1
+        stored = copy.deepcopy(manifest)
+        stored["metadata"]["resourceVersion"] = str(self._version)
+        self.leases[manifest["metadata"]["name"]] = stored
+        return copy.deepcopy(stored)
+
+
+class Wire:
+    """One process's connection to a store: it may be cut before or after the store has acted.
+
+    `during` is called between the store's act and the answer: time can pass there.
+    """
+
+    def __init__(self, store: LeaseStore) -> None:
+        self._store = store
+        self.before: ClusterError | None = None
+        self.after: ClusterError | None = None
+        self.on_the_way: Callable[[], None] = lambda: None
+        self.on_the_way_back: Callable[[], None] = lambda: None
+        self.calls = 0
+
+    def cut(self) -> None:
+        self.before = ClusterUnavailable("cut")
+
+    def mend(self) -> None:
+        self.before = self.after = None
+
+    def get(
+        self, kind: ResourceKind, name: str, *, namespace: str | None = None
+    ) -> Manifest | None:
+        return self._call(lambda: self._store.get(kind, name, namespace=namespace))
+
+    def create(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
+        made = self._call(lambda: self._store.create(kind, manifest))
+        assert made is not None
+        return made
+
+    def replace(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
+        made = self._call(lambda: self._store.replace(kind, manifest))
+        assert made is not None
+        return made
+
+    def _call(self, act: Callable[[], Manifest | None]) -> Manifest | None:
+        self.calls += 1
+        self.on_the_way()
+        if self.before is not None:
+            raise self.before
+        answer = act()
+        self.on_the_way_back()
+        if self.after is not None:
+            raise self.after
+        return answer

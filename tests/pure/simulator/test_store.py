@@ -1,0 +1,128 @@
+from pathlib import Path
+
+import pytest
+
+from gpuplatform.simulator.apiserver.journal import Journal
+from gpuplatform.simulator.apiserver.objects import Manifest
+from gpuplatform.simulator.apiserver.store import Key, Store
+
+
+def key(name: str) -> Key:
+    return ("", "configmaps", "default", name)
+
+
+def config_map(name: str, value: str = "x") -> Manifest:
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": value}}
+
+
+def names(store: Store) -> list[str]:
+    return [entry.key[3] for entry in store.find(("", "configmaps"))]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    journal = Journal(tmp_path)
+    store = Store(journal)
+    for name in ("one", "two", "three"):
+        store.commit(key(name), config_map(name))
+    store.commit(key("one"), config_map("one", "changed"))
+    store.remove(key("two"), config_map("two"))
+    journal.close()
+    return tmp_path
+
+
+def test_state_survives_a_restart(filled: Path) -> None:
+    store = Store(Journal(filled))
+
+    assert names(store) == ["one", "three"]
+    assert store.version == 5
+    entry = store.get(key("one"))
+    assert entry is not None
+    assert entry.object["data"] == {"v": "changed"}
+
+
+def test_a_line_cut_short_is_dropped_and_the_rest_loads(filled: Path) -> None:
+    file = filled / "state.jsonl"
+    file.write_bytes(file.read_bytes() + b'["","configmaps","default","torn",{"apiVer')
+
+    journal = Journal(filled)
+    store = Store(journal)
+    store.commit(key("four"), config_map("four"))
+    journal.close()
+
+    assert names(Store(Journal(filled))) == ["four", "one", "three"]
+
+
+def test_every_length_of_the_file_loads(filled: Path, tmp_path: Path) -> None:
+    whole = (filled / "state.jsonl").read_bytes()
+    place = tmp_path / "cut"
+    for length in range(0, len(whole), 7):
+        place.mkdir(exist_ok=True)
+        (place / "state.jsonl").write_bytes(whole[:length])
+        journal = Journal(place)
+
+        assert set(names(Store(journal))) <= {"one", "two", "three"}
+        journal.close()
+
+
+def test_a_rewritten_file_keeps_objects_and_version(filled: Path) -> None:
+    journal = Journal(filled)
+    store = Store(journal)
+    journal.rewrite(store.version, ((e.key, e.json) for e in store.everything()))
+    journal.close()
+
+    again = Store(Journal(filled))
+
+    assert names(again) == ["one", "three"]
+    assert again.version == 5
+
+
+def test_one_directory_has_one_server(filled: Path) -> None:
+    first = Journal(filled)
+
+    with pytest.raises(BlockingIOError):
+        Journal(filled)
+
+    first.close()
+
+
+def test_changes_since_a_version_come_in_order() -> None:
+    store = Store(None)
+    for name in ("a", "b", "c"):
+        store.commit(key(name), config_map(name))
+
+    changes = store.history(("", "configmaps")).since(1)
+
+    assert changes is not None
+    assert [(c.type, c.entry.key[3]) for c in changes] == [("ADDED", "b"), ("ADDED", "c")]
+
+
+def test_changes_before_the_window_are_gone() -> None:
+    store = Store(None)
+    for number in range(4001):
+        store.commit(key("a"), config_map("a", str(number)))
+    history = store.history(("", "configmaps"))
+
+    assert history.since(1) is None
+    assert history.since(store.version) == []
+
+
+def test_versions_before_a_restart_are_gone(filled: Path) -> None:
+    history = Store(Journal(filled)).history(("", "configmaps"))
+
+    assert history.since(4) is None
+    assert history.since(5) == []
+
+
+def test_dependents_are_found_by_the_uid_of_their_owner() -> None:
+    store = Store(None)
+    child = config_map("child")
+    child["metadata"]["ownerReferences"] = [{"uid": "uid-owner", "controller": True}]
+    store.commit(key("child"), child)
+    store.commit(key("free"), config_map("free"))
+
+    assert [e.key[3] for e in store.owned("uid-owner")] == ["child"]
+    assert [e.key[3] for e in store.orphans(("", "configmaps"), "default")] == ["free"]
+    store.remove(key("child"), child)
+    assert store.owned("uid-owner") == []

@@ -1,0 +1,59 @@
+"""Hints on a real broker."""
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+from celery import Celery
+from django.conf import settings
+
+from gpuplatform import queueing
+from gpuplatform.queueing import MOST_WAITING, Queue, enqueue, enqueue_missed, waiting_messages
+
+TASK = "operations.run_operation"
+
+
+@pytest.fixture
+def broker() -> Iterator[redis.Redis]:
+    """This worker's broker, without messages."""
+    client = redis.Redis.from_url(settings.CELERY_BROKER_URL)
+    client.flushdb()
+    yield client
+    client.flushdb()
+    client.close()
+
+
+def test_an_empty_queue_has_no_messages(broker: redis.Redis) -> None:
+    assert waiting_messages(Queue.OPERATIONS) == 0
+
+
+def test_each_hint_is_a_message(broker: redis.Redis) -> None:
+    enqueue_missed(TASK, [1, 2, 3], queue=Queue.OPERATIONS)
+
+    assert waiting_messages(Queue.OPERATIONS) == 3
+
+
+def test_sweeps_do_not_pile_up_messages_that_wait_already(broker: redis.Redis) -> None:
+    due = list(range(MOST_WAITING + 100))
+
+    enqueue_missed(TASK, due, queue=Queue.OPERATIONS)
+    enqueue_missed(TASK, due, queue=Queue.OPERATIONS)
+
+    assert waiting_messages(Queue.OPERATIONS) == MOST_WAITING
+
+
+def test_a_broker_that_is_away_fails_nobody_and_is_left_alone_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queueing._Pause, "until", 0.0)
+    nobody = Celery("nobody", broker="redis://127.0.0.1:1/0", set_as_current=False)
+    nobody.conf.broker_transport_options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    monkeypatch.setattr(queueing, "current_app", nobody)
+
+    sent = enqueue(TASK, 1, queue=Queue.OPERATIONS)
+    paused = queueing._Pause.until
+    waiting = waiting_messages(Queue.OPERATIONS)
+
+    assert sent is False
+    assert paused > 0
+    assert waiting == 0
