@@ -34,7 +34,7 @@ from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, forget_life, part_states, show_life
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.reconciliation.ownership import POOL_LABEL
-from inventory.core.observed import condition
+from inventory.core.observed import condition, field
 from inventory.mirror import pool_marked, pool_observed, pools_listed
 from inventory.services import InventoryTask
 
@@ -111,6 +111,7 @@ class Controller:
         begun_at = time.monotonic()
         for thread in threads:
             thread.start()
+        self._wait_for_first_lists(stop)
         try:
             while not stop.is_set() and self._elector.may_act() and not self._is_foreign:
                 for duty in duties:
@@ -122,6 +123,14 @@ class Controller:
             for thread in threads:
                 thread.join(timeout=5)
             _Duty(0, lambda: forget_life(Part.CONTROLLER)).run_if_due()
+
+    def _wait_for_first_lists(self, stop: threading.Event) -> None:
+        """Wait a little, so that the first sign of life need not wait for the second turn."""
+        until = time.monotonic() + LIFE_SECONDS
+        while time.monotonic() < until and not stop.is_set():
+            if all(reflector.is_synced for reflector in self._reflectors):
+                return
+            stop.wait(0.05)
 
     def _reflector(
         self,
@@ -171,7 +180,9 @@ class Controller:
 
     def _child(self, _: str, child: Manifest) -> None:
         metadata = child["metadata"]
-        row = pool_marked(metadata["namespace"], metadata["labels"][POOL_LABEL])
+        # An event of an object that lost the label may show it without.
+        name = str(field(metadata, "labels", POOL_LABEL) or "")
+        row = pool_marked(metadata["namespace"], name) if name else None
         _hint([] if row is None else [row])
 
     def _all_nodes(self, listing: Listing) -> None:

@@ -12,6 +12,7 @@ from gpuplatform.embedded.children import ChildRecord, die_with_parent, stop_lef
 from gpuplatform.embedded.console import Console
 from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory
 from gpuplatform.embedded.errors import StartError
+from gpuplatform.embedded.forking import BecomeChild, run
 from gpuplatform.embedded.layout import Layout
 from gpuplatform.embedded.options import DEFAULT_PORT, Options
 from gpuplatform.embedded.ports import LOOPBACK, choose_port
@@ -19,8 +20,21 @@ from gpuplatform.embedded.supervisor import Supervisor
 
 
 def main() -> int:
-    """Run the platform until it is asked to stop or a part dies; return the exit code."""
+    """Run the platform until it is asked to stop or a part dies; return the exit code.
+
+    In a copy of the runner, run the program that the copy is for.
+    """
     os.chdir(PROJECT_ROOT)
+    try:
+        return _supervise()
+    except BecomeChild as copy:
+        command = copy.command
+    # Outside of the `except`, where nothing holds the runner's frames and files any more.
+    run(command)
+    return 0
+
+
+def _supervise() -> int:
     if os.environ.get("GPUPLATFORM_RUN_BY") == "make":
         # make, killed with -9, would leave us behind.
         die_with_parent(signal.SIGTERM)

@@ -43,6 +43,8 @@ class Command:
     user: tuple[int, int] | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     """Sent to the leader, which stops its own children in order; the group gets SIGKILL later."""
+    may_fork: bool = False
+    """`argv` is our own interpreter with a program that a copy of the runner can run as well."""
 
 
 def die_with_parent(number: signal.Signals) -> None:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from gpuplatform.embedded.children import Command
 from gpuplatform.embedded.data_directory import PROJECT_ROOT
+from gpuplatform.embedded.forking import load_libraries
 from gpuplatform.embedded.options import Options
 from gpuplatform.embedded.ports import LOOPBACK, free_port
 from gpuplatform.embedded.postgres import Postgres
+from gpuplatform.embedded.processes import IS_LINUX
 from gpuplatform.embedded.supervisor import Part
 from gpuplatform.embedded.valkey import Valkey
 
@@ -122,9 +124,13 @@ class Layout:
         """Return every part, in the order in which the log should name them."""
         return [*self._servers(), *self._preparations(), *self._processes(), *self._ending()]
 
-    def _python(self, *arguments: str, role: str = "command") -> Command:
-        environment = {**self.environment(os.environ), "GPUPLATFORM_ROLE": role}
-        return Command(argv=(sys.executable, *arguments), env=environment, cwd=PROJECT_ROOT)
+    def _python(self, *arguments: str, role: str = "command", may_fork: bool = True) -> Command:
+        return Command(
+            argv=(sys.executable, *arguments),
+            env={**self.environment(os.environ), "GPUPLATFORM_ROLE": role},
+            cwd=PROJECT_ROOT,
+            may_fork=may_fork,
+        )
 
     def _servers(self) -> list[Part]:
         parts = []
@@ -136,6 +142,8 @@ class Layout:
             parts.append(Part("valkey", command, is_ready=valkey.is_ready, is_server=True))
         if self.has_simulator:
             parts.append(self._apiserver())
+        # Last: it holds everything else up, but not what has been started by then.
+        parts.append(Part("libraries", is_ready=load_libraries if IS_LINUX else None))
         return parts
 
     def _apiserver(self) -> Part:
@@ -145,6 +153,7 @@ class Layout:
             self._python(
                 *("-m", "gpuplatform.simulator.apiserver", "--port", str(self.cluster_port)),
                 *("--state-dir", str(data.path / "cluster"), "--kubeconfig", str(data.kubeconfig)),
+                may_fork=False,
             ),
             is_ready=answers_ok(self.cluster_port, "/readyz"),
             is_server=True,
@@ -154,7 +163,7 @@ class Layout:
         database = Part(
             "database",
             self._python("manage.py", "prepare_database"),
-            after=("postgres",) if self.postgres else (),
+            after=("libraries", "postgres") if self.postgres else ("libraries",),
             runs_once=True,
         )
         if self.options.kube_mode == "off":
@@ -162,7 +171,7 @@ class Layout:
         install = Part(
             "install",
             self._python("manage.py", "install_cluster"),
-            after=("cluster",) if self.has_simulator else (),
+            after=("libraries", "cluster") if self.has_simulator else ("libraries",),
             runs_once=True,
         )
         return [database, install]
@@ -206,7 +215,7 @@ class Layout:
     def _kubelet(self) -> Part:
         kubeconfig = str(self.options.data.kubeconfig)
         arguments = ("-m", "gpuplatform.simulator.kubelet", "--kubeconfig", kubeconfig)
-        return Part("kubelet", self._python(*arguments), after=("cluster",))
+        return Part("kubelet", self._python(*arguments, may_fork=False), after=("cluster",))
 
     def _ending(self) -> list[Part]:
         must_be_ready = self.options.kube_mode != "off"

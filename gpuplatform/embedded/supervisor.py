@@ -8,7 +8,6 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,10 +15,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from types import FrameType
 
-from gpuplatform.embedded.children import ChildRecord, Command, living_members, start_child
+from gpuplatform.embedded.children import ChildRecord, Command
 from gpuplatform.embedded.console import Console, LineBuffer
 from gpuplatform.embedded.errors import StartError
-from gpuplatform.embedded.processes import read_process, send_signal
+from gpuplatform.embedded.launched import Launched, launch
 
 ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PROBE_SECONDS = 0.1
@@ -60,14 +59,13 @@ class _Running:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.state = State.WAITING
-        self.child: subprocess.Popen[bytes] | None = None
+        self.child: Launched | None = None
         self.started_at = 0.0
-        self.started = ""
         self.buffer = LineBuffer()
 
     @property
     def is_alive(self) -> bool:
-        return self.child is not None and self.child.poll() is None
+        return self.child is not None and self.child.exit_code() is None
 
 
 @dataclass(slots=True)
@@ -107,16 +105,17 @@ class Supervisor:
         0: a signal asked for it. Else the failing part's own code (128 + signal if it was killed),
         or 1 if it ended with 0 although it should run on, or was not ready in time.
         """
+        exit_code = 0
         with self._signals():
             try:
                 self._keep_running(on_ready)
             except StartError as error:
                 self._console.say(str(error))
-                return error.exit_code
-            finally:
-                on_stop()
-                self._stop_everything()
-        return 0
+                exit_code = error.exit_code
+            # Not in a `finally`: a copy of the runner leaves through here as well.
+            on_stop()
+            self._stop_everything()
+        return exit_code
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -174,18 +173,13 @@ class Supervisor:
             return
         name = running.part.name
         try:
-            child = start_child(running.part.command, name, self._record, subprocess.PIPE)
+            running.child = launch(running.part.command, name, self._record)
         except OSError as error:
             raise StartError(f"{name} cannot be started: {error.strerror}.") from error
-        running.child = child
-        process = read_process(child.pid)
-        running.started = process.started if process else ""
-        if child.stdout is not None:
-            os.set_blocking(child.stdout.fileno(), False)
-            self._selector.register(child.stdout, selectors.EVENT_READ, running)
+        self._selector.register(running.child.output, selectors.EVENT_READ, running)
 
     def _look_at(self, running: _Running) -> None:
-        code = running.child.poll() if running.child else None
+        code = running.child.exit_code() if running.child else None
         if running.state in {State.STARTING, State.READY} and code is not None:
             self._ended(running, code)
         if running.state is State.STARTING:
@@ -201,6 +195,8 @@ class Supervisor:
     def _ended(self, running: _Running, code: int) -> None:
         self._drain(running)
         part, running.state = running.part, State.ENDED
+        if part.runs_once and (code == 0 or part.may_fail):
+            self._forget(running)
         if part.runs_once and code == 0:
             return
         if code < 0:
@@ -212,6 +208,20 @@ class Supervisor:
             return
         raise StartError(f"{part.name} {how}, so everything stops.", exit_code=exit_code)
 
+    def _forget(self, running: _Running) -> None:
+        """Leave nothing of a step that has ended."""
+        if child := running.child:
+            child.kill_group()
+            child.wait()
+            self._drain(running)
+            self._close(running)
+            running.child = None
+
+    def _close(self, running: _Running) -> None:
+        if running.child and not running.child.is_silent:
+            self._selector.unregister(running.child.output)
+            running.child.close_output()
+
     def _read_output(self, seconds: float | None) -> None:
         for key, _events in self._selector.select(seconds):
             if key.data is None:
@@ -221,19 +231,17 @@ class Supervisor:
 
     def _read(self, running: _Running) -> bool:
         """Show what the process wrote; False when there is nothing more."""
-        stream = running.child.stdout if running.child else None
-        if stream is None or stream.closed:
+        if running.child is None or running.child.is_silent:
             return False
         try:
-            data = os.read(stream.fileno(), 65536)
+            data = os.read(running.child.output, 65536)
         except BlockingIOError:
             return False
         lines = running.buffer.feed(data) if data else running.buffer.flush()
         for line in lines:
             self._console.line(running.part.name, line)
         if not data:
-            self._selector.unregister(stream)
-            stream.close()
+            self._close(running)
         return bool(data)
 
     def _drain(self, running: _Running) -> None:
@@ -247,27 +255,17 @@ class Supervisor:
         self._stop(servers, lambda: self._stop_times.servers_seconds)
 
     def _stop(self, group: list[_Running], seconds: Callable[[], float]) -> None:
-        for running in group:
-            if running.is_alive and running.child and running.part.command:
-                send_signal(running.child.pid, running.part.command.stop_signal, to_group=False)
+        started = [(running, running.child) for running in group if running.child]
+        for running, child in started:
+            if running.part.command:
+                child.ask_to_stop(running.part.command.stop_signal)
         began = time.monotonic()
         while any(r.is_alive for r in group) and time.monotonic() - began < seconds():
             self._read_output(0.05)
-        for running in group:
+        for running, child in started:
             if running.is_alive:
                 self._console.say(f"{running.part.name} does not stop by itself and is killed.")
-            self._kill_group(running)
-        for running in group:
-            if running.child is not None:
-                running.child.wait()
-                self._drain(running)
-
-    def _kill_group(self, running: _Running) -> None:
-        """Kill what is left of the group: the leader that hangs, or children it left behind."""
-        if running.child is None:
-            return
-        pid = running.child.pid
-        if running.is_alive:
-            send_signal(pid, signal.SIGKILL, to_group=True)
-        for member in living_members(pid, running.started, self._record.run):
-            send_signal(member, signal.SIGKILL, to_group=False)
+            child.kill_group()
+        for running, child in started:
+            child.wait()
+            self._drain(running)

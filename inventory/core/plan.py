@@ -170,12 +170,12 @@ def _applied(kind: ResourceKind, live: Manifest, wanted: Manifest) -> list[Actio
 
 def _keeps_its_template(live: Manifest, wanted: Manifest) -> bool:
     """Another release's pods stay: an older one's while the spec is the same, a newer one's."""
-    annotations = field(live, "metadata", "annotations") or {}
-    version = str(annotations.get(manifests.TEMPLATE_VERSION_ANNOTATION, ""))
+    annotations = ("metadata", "annotations")
+    version = str(field(live, *annotations, manifests.TEMPLATE_VERSION_ANNOTATION))
     if not re.fullmatch("[0-9]{1,9}", version) or int(version) == manifests.TEMPLATE_VERSION:
         return False
     is_same_spec = (
-        annotations.get(manifests.SPEC_HASH_ANNOTATION)
+        field(live, *annotations, manifests.SPEC_HASH_ANNOTATION)
         == wanted["metadata"]["annotations"][manifests.SPEC_HASH_ANNOTATION]
     )
     return is_same_spec or int(version) > manifests.TEMPLATE_VERSION

@@ -96,6 +96,7 @@ def _paths(rows: Rows, user: User) -> list[str]:
     pages = ["index", "login", "password_change", "password_change_done"]
     paths = [reverse(f"admin:{page}") for page in pages]
     paths.append(reverse("admin:app_list", args=["inventory"]))
+    paths.append("/api/v1/operator/stockpools")
     shown: tuple[Model, ...] = (pool, operation, operation.tenant)
     for row in shown:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"

@@ -7,14 +7,19 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from django.core.management import call_command
+from pytest_django.fixtures import Settings
 
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import NAMESPACE, ResourceKind
-from gpuplatform.kube.modes import KubeMode, open_cluster
+from gpuplatform.kube.modes import KubeMode, close_clusters, open_cluster
+from gpuplatform.reconciliation import epoch
 from tests.cluster.control import Control
+from tests.cluster.pools import Pools
 from tests.cluster.servers import Servers
 from tests.cluster.widgets import install
 from tests.cluster.world import Http, World
+from tests.fakes.fault_proxy import FaultProxy, Upstream
 
 SERVERS = ("simulator", "controlplane")
 _NUMBERS = itertools.count(1)
@@ -135,6 +140,32 @@ def world(server: str, kubeconfig: Path, cluster: Cluster) -> Iterator[World]:
     yield World(server, kubeconfig, cluster, http, name)
     cluster.delete(NAMESPACE, name)
     http.close()
+
+
+@pytest.fixture
+def proxy(kubeconfig: Path) -> Iterator[FaultProxy]:
+    """What the platform's own requests go through in tests of the product."""
+    with FaultProxy(Upstream.of(kubeconfig)).running() as running:
+        yield running
+
+
+@pytest.fixture
+def pools(
+    world: World,
+    proxy: FaultProxy,
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Pools]:
+    """The platform installed in the cluster under test, with an epoch of its own."""
+    settings.KUBE_MODE = "required"
+    settings.KUBECONFIG = str(proxy.write_kubeconfig(tmp_path / "kubeconfig"))
+    settings.GPUPLATFORM_SYSTEM_NAMESPACE = world.namespace
+    monkeypatch.setattr(epoch._Compared, "pid", 0)
+    close_clusters()
+    call_command("install_cluster", verbosity=0)
+    yield Pools(world.cluster, world.namespace)
+    close_clusters()
 
 
 @pytest.fixture

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuplatform.kube.client import Cluster
-from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.kube.kinds import STOCK_POOL, Manifest, ResourceKind
+from gpuplatform.kube.modes import get_cluster
 from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted
-from gpuplatform.reconciliation import driver
+from gpuplatform.reconciliation import driver, gate
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.tenancy.models import Tenant
 from inventory.core.requests import StockPoolCreate
@@ -60,6 +62,19 @@ class Pools:
         operations.run(accepted.operation.pk)
         return Operation.objects.get(pk=accepted.operation.pk)
 
+    def finish(self, operation: Operation) -> Operation:
+        """Let workers take the operation, as sweeps would, until it has ended."""
+
+        def ended() -> bool:
+            gate.probe()
+            rows = Operation.objects.filter(pk=operation.pk)
+            mark_due(rows.filter(phase__in=OPEN_PHASES))
+            operations.run(operation.pk)
+            return not rows.filter(phase__in=OPEN_PHASES).exists()
+
+        self.wait(ended, lambda: str(Operation.objects.get(pk=operation.pk).message))
+        return Operation.objects.get(pk=operation.pk)
+
     def by_hand(self, name: str, spec: Manifest) -> None:
         """Make a resource as a person with kubectl does, and let the mirror see it."""
         made = self.cluster.create(
@@ -73,6 +88,15 @@ class Pools:
         )
         pool_observed(made)
 
+    def live(self, kind: ResourceKind) -> list[Manifest]:
+        """Return the objects of a kind in the namespace."""
+        return self.cluster.list(kind, namespace=self.namespace).items
+
+    @staticmethod
+    def platform() -> Cluster:
+        """Return the client that the platform itself uses."""
+        return get_cluster()
+
     def row(self, name: str) -> StockPool:
         """Return the newest row of that name."""
         found = StockPool.objects.filter(namespace=self.namespace, name=name).first()
@@ -81,6 +105,7 @@ class Pools:
 
     def reconcile(self, name: str) -> StockPool:
         """Let a worker reconcile the pool once, whether it is due or not."""
+        gate.probe()
         rows = StockPool.objects.filter(pk=self.row(name).pk)
         mark_due(rows)
         driver.run(POOLS, self.row(name).pk)

@@ -81,8 +81,21 @@ def wait_for(
 
 @contextlib.contextmanager
 def simulator(folder: Path) -> Iterator[Path]:
-    """Run the embedded API server; yields its kubeconfig."""
+    """Run the embedded API server; yields its kubeconfig.
+
+    It is the second start on its data, so that the first versions are compacted away, as they are
+    in a server that has been up for long.
+    """
+    with _simulator(folder):
+        pass
+    with _simulator(folder) as kubeconfig:
+        yield kubeconfig
+
+
+@contextlib.contextmanager
+def _simulator(folder: Path) -> Iterator[Path]:
     kubeconfig, log = folder / "kubeconfig", folder / "simulator.log"
+    kubeconfig.unlink(missing_ok=True)
     port = _free_port()
     command = [sys.executable, "-m", "gpuplatform.simulator.apiserver", "--port", str(port)]
     command += ["--state-dir", str(folder / "state"), "--kubeconfig", str(kubeconfig)]

@@ -1,38 +1,20 @@
 """Stock pools on an API server: what the product promises about them."""
 
 import copy
-from collections.abc import Iterator
 
 import pytest
-from django.core.management import call_command
-from pytest_django.fixtures import Settings
 
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
-from gpuplatform.kube.modes import close_clusters
-from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.ownership import POOL_LABEL
 from inventory.reconcile import compare_all, delete_leftovers
 from tests.cluster.pools import Pools
-from tests.cluster.world import World
 
-pytestmark = [pytest.mark.cluster, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
 
 HTTP = {"ports": [{"name": "http", "port": 8080}]}
-
-
-@pytest.fixture
-def pools(
-    world: World, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Pools]:
-    """The platform installed in the cluster under test, with an epoch of its own."""
-    settings.KUBE_MODE = "required"
-    settings.KUBECONFIG = str(world.kubeconfig)
-    settings.GPUPLATFORM_SYSTEM_NAMESPACE = world.namespace
-    monkeypatch.setattr(epoch._Compared, "pid", 0)
-    close_clusters()
-    call_command("install_cluster", verbosity=0)
-    yield Pools(world.cluster, world.namespace)
-    close_clusters()
 
 
 def live(pools: Pools, name: str) -> Manifest:

@@ -10,7 +10,6 @@ from pytest_django import Settings
 from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PRIORITY_CLASS
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.installed import cluster as cluster
 
 
 def install(*arguments: str) -> str:

@@ -28,8 +28,6 @@ from inventory.reconcile import POOLS
 from inventory.tasks import reconcile_all
 from tests.factories.inventory import accept_create, create_body, pool_resource
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.installed import broker as broker
-from tests.fakes.installed import cluster as cluster
 
 pytestmark = pytest.mark.django_db
 

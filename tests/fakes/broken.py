@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from celery import current_app
 from django.conf import settings
 
 from gpuplatform import queueing
+from gpuplatform.celery import app
 from gpuplatform.embedded.ports import free_port
 
 
@@ -15,7 +15,6 @@ from gpuplatform.embedded.ports import free_port
 def broker_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Point the Celery application and the health check at a port where nobody listens."""
     url = f"redis://127.0.0.1:{free_port()}/0"
-    app = current_app._get_current_object()
     with monkeypatch.context() as patch:
         patch.setattr(settings, "CELERY_BROKER_URL", url)
         patch.setattr(queueing._Pause, "until", 0.0)

@@ -1,7 +1,7 @@
 """Sits before an API server and breaks what passes, by rules.
 
-Speaks plain HTTP on loopback to the client and whatever the kubeconfig says to the server, which gets
-the client's token. One proxy a client makes one client's connection fail and leaves
+Speaks plain HTTP on loopback to the client, and to the server whatever the kubeconfig says; the
+client's token goes through. One proxy a client makes the connection of one client fail and leaves
 the others alone.
 """
 
@@ -98,6 +98,22 @@ class FaultProxy:
         """Return how many such requests have come."""
         asked = [request_of(exchange) for exchange in list(self._server.requests)]
         return sum(each == verb and resource in {"", what} for each, what in asked)
+
+    def write_kubeconfig(self, path: Path) -> Path:
+        """Write a kubeconfig that leads through this proxy; return its path."""
+        user = {"name": "user", "user": {"token": self._upstream.token}}
+        entry = {"name": "proxy", "cluster": {"server": self.url}}
+        context = {"name": "proxy", "context": {"cluster": "proxy", "user": "user"}}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [entry],
+            "users": [user],
+            "contexts": [context],
+            "current-context": "proxy",
+        }
+        path.write_text(yaml.safe_dump(config))
+        return path
 
     def cluster(self) -> Cluster:
         """Return a new client that goes through this proxy."""

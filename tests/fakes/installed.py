@@ -31,7 +31,7 @@ class Broker:
 
     def hints(self, queue: Queue) -> int:
         """Return how many messages wait in a queue."""
-        return int(self._client.llen(queue.value))  # type: ignore[arg-type]  # not awaited
+        return int(self._client.llen(queue.value))
 
     def lose_everything(self) -> None:
         """Throw all messages away."""

@@ -1,21 +1,28 @@
 """The door: HTTP requests to verbs, results to the form that the client accepts."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from gpuplatform.simulator.apiserver import discovery
 from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.bodies import read_object, read_patch
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
 from gpuplatform.simulator.apiserver.intake import Options
-from gpuplatform.simulator.apiserver.objects import Manifest, to_bytes
-from gpuplatform.simulator.apiserver.reads import Lister, Listing
+from gpuplatform.simulator.apiserver.objects import Manifest
+from gpuplatform.simulator.apiserver.reads import Lister
+from gpuplatform.simulator.apiserver.replies import (
+    check_accept,
+    fixed,
+    json_reply,
+    metadata_list,
+    object_reply,
+    raw_reply,
+    success,
+)
 from gpuplatform.simulator.apiserver.requests import Address, check_apply, options_of, parse_path
-from gpuplatform.simulator.apiserver.resources import Resource
-from gpuplatform.simulator.apiserver.scale import scale_of, write_scale
+from gpuplatform.simulator.apiserver.scale import write_scale
 from gpuplatform.simulator.apiserver.store import Entry
 from gpuplatform.simulator.apiserver.subresources import bind, finalize
 from gpuplatform.simulator.apiserver.tables import table
@@ -64,32 +71,20 @@ class Door:
             error = say.ApiError(
                 413, "RequestEntityTooLarge", f"Request entity too large: {limit}"
             )
-        return _json(error.status, error.code)
+        return json_reply(error.status, error.code)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.rel_url.raw_path
         address = parse_path(self._registry, path)
         if address is None:
-            return self._fixed(path)
-        _check_accept(request.headers.get("Accept", ""))
+            return fixed(self._registry, self._store.version, path)
+        check_accept(request.headers.get("Accept", ""))
         verb = self._verbs.get(request.method)
         if verb is None:
             raise _no_verb()
         if address.subresource in {"binding", "eviction", "finalize"}:
             return await self._special(request, address)
         return await verb(request, address)
-
-    def _fixed(self, path: str) -> web.Response:
-        if path in {"/livez", "/readyz", "/healthz"}:
-            return web.Response(text="ok")
-        if path == "/version":
-            return _json(discovery.VERSION)
-        if path == "/openapi/v3":
-            return _json(discovery.openapi_index(self._registry, self._store.version))
-        if path.startswith("/openapi/v3/"):
-            return _json(discovery.openapi(self._registry, path.removeprefix("/openapi/v3/")))
-        found = discovery.root(self._registry, path)
-        return _json(found) if found else web.Response(status=404, text="404 page not found\n")
 
     async def _get(self, request: web.Request, address: Address) -> web.StreamResponse:
         resource, query, accept = (
@@ -101,17 +96,17 @@ class Door:
             entry = self._store.get(address.target.key)
             if entry is None:
                 raise say.not_found(resource, address.name)
-            return self._object(request, address, entry)
+            return object_reply(request, address, entry)
         if query.get("watch") in {"1", "true"}:
             return await self._watch(request, address)
         page = self._lister.list(resource, address.namespace, query)
         if "as=Table" in accept:
-            return _raw(
+            return raw_reply(
                 table(resource, page.entries, page.metadata(), query.get("includeObject", ""))
             )
         if "as=PartialObjectMetadataList" in accept:
-            return _json(_metadata_list(page))
-        return _raw(page.json(resource))
+            return json_reply(metadata_list(page))
+        return raw_reply(page.json(resource))
 
     async def _watch(self, request: web.Request, address: Address) -> web.StreamResponse:
         resource, query = address.resource, dict(request.query)
@@ -141,7 +136,7 @@ class Door:
         options = self._options(request, address)
         body = await self._body(request)
         entry = self._writer.create(address.target, body, options)
-        return self._object(request, address, entry, code=201, options=options)
+        return object_reply(request, address, entry, code=201, options=options)
 
     async def _put(self, request: web.Request, address: Address) -> web.StreamResponse:
         self._need_name(address)
@@ -151,7 +146,7 @@ class Door:
             entry = write_scale(self._writer, address.target, body, options)
         else:
             entry = self._writer.update(address.target, body, options)
-        return self._object(request, address, entry, options=options)
+        return object_reply(request, address, entry, options=options)
 
     async def _patch(self, request: web.Request, address: Address) -> web.StreamResponse:
         self._need_name(address)
@@ -170,7 +165,7 @@ class Door:
         existed = self._store.get(address.target.key) is not None
         entry = self._writer.patch(address.target, patch, kind, options)
         code = 200 if existed else 201
-        return self._object(request, address, entry, code=code, options=options)
+        return object_reply(request, address, entry, code=code, options=options)
 
     def _patch_scale(
         self, request: web.Request, address: Address, kind: str, patch: Manifest
@@ -179,7 +174,7 @@ class Door:
             raise say.not_simulated("patches of scale other than merge patches")
         options = self._options(request, address)
         entry = write_scale(self._writer, address.target, patch, options)
-        return self._object(request, address, entry, options=options)
+        return object_reply(request, address, entry, options=options)
 
     async def _delete(self, request: web.Request, address: Address) -> web.StreamResponse:
         raw = await request.read()
@@ -191,8 +186,8 @@ class Door:
             return self._delete_many(request, address, options)
         deleted = delete(self._store, address.target, options)
         if deleted.is_gone and resource.kind not in _RETURNS_OBJECT:
-            return _json(_success(resource, deleted.entry))
-        return self._object(request, address, deleted.entry)
+            return json_reply(success(resource, deleted.entry))
+        return object_reply(request, address, deleted.entry)
 
     def _delete_many(
         self, request: web.Request, address: Address, options: DeleteOptions
@@ -204,13 +199,13 @@ class Door:
         for entry in page.entries:
             one = Address(resource, entry.key[2], entry.key[3], "")
             delete(self._store, one.target, options)
-        return _raw(page.json(resource))
+        return raw_reply(page.json(resource))
 
     async def _special(self, request: web.Request, address: Address) -> web.Response:
         body = await self._body(request)
         target = address.target
         if address.subresource == "finalize" and request.method == "PUT":
-            return _raw(finalize(self._writer, target, body).json)
+            return raw_reply(finalize(self._writer, target, body).json)
         if request.method != "POST":
             raise _no_verb()
         if address.subresource == "binding":
@@ -224,28 +219,7 @@ class Door:
             "status": "Success",
             "code": 201,
         }
-        return _json(status, 201)
-
-    def _object(
-        self,
-        request: web.Request,
-        address: Address,
-        entry: Entry,
-        *,
-        code: int = 200,
-        options: Options | None = None,
-    ) -> web.Response:
-        resource, accept = address.resource, request.headers.get("Accept", "")
-        if address.subresource == "scale":
-            body = to_bytes(scale_of(resource, entry))
-        elif "as=Table" in accept:
-            metadata = {"resourceVersion": str(entry.version)}
-            body = table(resource, [entry], metadata, request.query.get("includeObject", ""))
-        elif "as=PartialObjectMetadata" in accept:
-            body = to_bytes(_metadata_only(entry))
-        else:
-            body = entry.json
-        return _raw(body, code, options.warnings if options else ())
+        return json_reply(status, 201)
 
     def _options(self, request: web.Request, address: Address) -> Options:
         agent = request.headers.get("User-Agent", "")
@@ -267,50 +241,7 @@ class Door:
             raise _no_verb()
 
 
-def _check_accept(accept: str) -> None:
-    if accept and not any(kind in accept for kind in ("application/json", "*/*", "application/*")):
-        raise say.ApiError(406, "NotAcceptable", "406: Not Acceptable: application/json is served")
-
-
 def _no_verb() -> say.ApiError:
     return say.method_not_allowed(
         "the server does not allow this method on the requested resource"
     )
-
-
-def _metadata_only(entry: Entry) -> Manifest:
-    kind = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-    return {**kind, "metadata": entry.object["metadata"]}
-
-
-def _metadata_list(page: Listing) -> Manifest:
-    kind = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
-    return {
-        **kind,
-        "metadata": page.metadata(),
-        "items": [_metadata_only(e) for e in page.entries],
-    }
-
-
-def _success(resource: Resource, entry: Entry) -> Manifest:
-    details = {"name": entry.key[3], "group": resource.group, "kind": resource.plural}
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": {k: v for k, v in details.items() if v}
-        | {"uid": entry.object["metadata"]["uid"]},
-    }
-
-
-def _json(body: Mapping[str, object], code: int = 200) -> web.Response:
-    return _raw(to_bytes(body), code)
-
-
-def _raw(body: bytes, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
-    response = web.Response(body=body, status=code, content_type="application/json")
-    for warning in warnings:
-        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{quoted}"')
-    return response

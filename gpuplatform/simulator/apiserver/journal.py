@@ -9,8 +9,11 @@ import fcntl
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
-from gpuplatform.simulator.apiserver.objects import Manifest, from_bytes, to_bytes
+from gpuplatform.simulator.apiserver.objects import to_bytes
+
+StateKey: TypeAlias = tuple[str, str, str, str]
 
 _GROWTH_BYTES = 16 * 1024 * 1024
 
@@ -26,7 +29,11 @@ class Journal:
         """
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = (directory / "lock").open("wb")
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise
         self._path = directory / "state.jsonl"
         self._file = self._path.open("ab", buffering=0)
         self._size = self._file.tell()
@@ -37,24 +44,26 @@ class Journal:
         """Whether a rewrite is due."""
         return self._size > self._limit
 
-    def read(self) -> Iterator[list[object | Manifest]]:
-        """Yield every change in order, and cut off a last line that is not whole."""
+    def read(self) -> Iterator[tuple[StateKey, bytes]]:
+        """Yield every change (an object, or only a version); cut off a last line that is torn."""
         good = 0
         with self._path.open("rb") as file:
             for line in file:
-                if not line.endswith(b"\n"):
+                if not line.endswith(b"]\n"):
                     break
-                yield from_bytes(line)
+                *key, state = line[1:-2].split(b",", 4)  # no part of a key has a comma
+                group, plural, namespace, name = (part[1:-1].decode() for part in key)
+                yield (group, plural, namespace, name), state
                 good += len(line)
         if good < self._size:
             os.truncate(self._path, good)
             self._size = good
 
-    def put(self, key: tuple[str, str, str, str], obj: bytes) -> None:
+    def put(self, key: StateKey, obj: bytes) -> None:
         """Record the new state of an object."""
         self._append(_line(key, obj))
 
-    def remove(self, key: tuple[str, str, str, str], version: int) -> None:
+    def remove(self, key: StateKey, version: int) -> None:
         """Record that an object is gone."""
         self._append(_line(key, str(version).encode()))
 
@@ -62,9 +71,7 @@ class Journal:
         self._file.write(line)
         self._size += len(line)
 
-    def rewrite(
-        self, version: int, objects: Iterable[tuple[tuple[str, str, str, str], bytes]]
-    ) -> None:
+    def rewrite(self, version: int, objects: Iterable[tuple[StateKey, bytes]]) -> None:
         """Replace the file by one with only the present state."""
         fresh = self._path.with_suffix(".new")
         with fresh.open("wb") as file:
@@ -83,5 +90,5 @@ class Journal:
         self._lock.close()
 
 
-def _line(key: tuple[str, str, str, str], tail: bytes) -> bytes:
+def _line(key: StateKey, tail: bytes) -> bytes:
     return to_bytes(list(key))[:-1] + b"," + tail + b"]\n"

@@ -37,8 +37,15 @@ def values_at(obj: object, path: str) -> list[Any]:
     Raises:
         ValueError: `path` uses more of JSONPath than this reads.
     """
+    steps = _steps(path)
+    if all(kind == "name" for kind, _, _ in steps):
+        for _, name, _ in steps:
+            if not isinstance(obj, dict) or name not in obj:
+                return []
+            obj = obj[name]
+        return [obj]
     found: list[Any] = [obj]
-    for step in _steps(path):
+    for step in steps:
         found = [value for item in found for value in _take(item, step)]
     return found
 

@@ -126,9 +126,12 @@ def predicate_of(resource: Resource, query: Mapping[str, str]) -> Predicate | No
     """
     if not _selects(query):
         return None
-    by_label = label_selector(query.get("labelSelector", ""))
-    by_field = field_selector(query.get("fieldSelector", ""), resource.selectable)
-    return lambda obj: by_label(obj) and by_field(obj)
+    labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
+    by_label = label_selector(labels)
+    by_field = field_selector(fields, resource.selectable)
+    if labels and fields:
+        return lambda obj: by_label(obj) and by_field(obj)
+    return by_label if labels else by_field
 
 
 def number_of(query: Mapping[str, str], name: str) -> int:

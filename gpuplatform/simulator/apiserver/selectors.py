@@ -25,10 +25,9 @@ def labels_match(labels: Labels, selector: Manifest | None) -> bool:
     """Whether a LabelSelector takes `labels`; a missing one takes none."""
     if selector is None:
         return False
-    wanted = selector.get("matchLabels", {}).items()
-    return all(labels.get(key) == value for key, value in wanted) and all(
-        expression_holds(labels, e) for e in selector.get("matchExpressions", ())
-    )
+    if not selector.get("matchLabels", {}).items() <= labels.items():
+        return False
+    return all(expression_holds(labels, e) for e in selector.get("matchExpressions", ()))
 
 
 def expression_holds(labels: Labels, expression: Manifest) -> bool:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from gpuplatform.simulator.apiserver.journal import Journal
-from gpuplatform.simulator.apiserver.objects import Manifest, controller_of, to_bytes
+from gpuplatform.simulator.apiserver.objects import Manifest, controller_of, from_bytes, to_bytes
 from gpuplatform.simulator.apiserver.resources import GroupPlural
 
 Key: TypeAlias = tuple[str, str, str, str]
@@ -103,13 +103,14 @@ class Store:
             self._load(journal)
 
     def _load(self, journal: Journal) -> None:
-        for group, plural, namespace, name, state in journal.read():
-            key = (str(group), str(plural), str(namespace), str(name))
-            if isinstance(state, dict):
-                version = int(state["metadata"]["resourceVersion"])
-                self._place(entry_of(key, state, version))
+        for key, state in journal.read():
+            if state.startswith(b"{"):
+                obj = from_bytes(state)
+                version = int(obj["metadata"]["resourceVersion"])
+                head = _head(obj)
+                self._place(Entry(key, obj, head, state[len(head) :], version))
             else:
-                version = int(str(state))
+                version = int(state)
                 self._displace(key)
             self.version = max(self.version, version)
         self._compacted = self.version
@@ -223,7 +224,9 @@ class Store:
 
 def entry_of(key: Key, obj: Manifest, version: int) -> Entry:
     """Return the entry of a state that is not necessarily stored."""
-    kind, api_version = obj["kind"], obj["apiVersion"]
-    head = to_bytes({"kind": kind, "apiVersion": api_version})[:-1] + b","
     rest = {name: part for name, part in obj.items() if name not in {"kind", "apiVersion"}}
-    return Entry(key, obj, head, to_bytes(rest)[1:], version)
+    return Entry(key, obj, _head(obj), to_bytes(rest)[1:], version)
+
+
+def _head(obj: Manifest) -> bytes:
+    return to_bytes({"kind": obj["kind"], "apiVersion": obj["apiVersion"]})[:-1] + b","

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.fakes.api import Api
-from tests.fakes.installed import broker as broker
-from tests.fakes.installed import cluster as cluster
+from tests.fakes.installed import broker, cluster
+
+__all__ = ["api", "broker", "cluster"]
 
 
 @pytest.fixture

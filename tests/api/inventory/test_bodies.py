@@ -218,9 +218,7 @@ def test_an_image_that_a_runtime_refuses_is_refused(api: Api, image: str) -> Non
     ],
     ids=lambda value: ascii(value)[:40],
 )
-def test_json_that_is_almost_right_is_refused(
-    api: Api, members: str, field: str | None
-) -> None:
+def test_json_that_is_almost_right_is_refused(api: Api, members: str, field: str | None) -> None:
     refused(api.send("POST", POOLS, raw(members)), field)
 
 

@@ -179,7 +179,20 @@ def test_what_is_not_there_is_a_404_and_leaves_nothing(
 
 @pytest.mark.parametrize(
     "name",
-    ["%00", "a%00b", "A", "%C3%84", "%FF%FE", "a%2Fb", "..", "-a", "a" * 64, "a" * 3000, "%0A", "é"],
+    [
+        "%00",
+        "a%00b",
+        "A",
+        "%C3%84",
+        "%FF%FE",
+        "a%2Fb",
+        "..",
+        "-a",
+        "a" * 64,
+        "a" * 3000,
+        "%0A",
+        "é",
+    ],
 )
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
 def test_an_odd_name_in_the_path_is_json_and_no_fault_of_ours(
@@ -226,7 +239,13 @@ def test_a_query_that_is_not_understood_names_the_parameter(
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("PUT", POOLS), ("DELETE", POOLS), ("PUT", f"{POOLS}/a"), ("POST", f"{POOLS}/a"), ("POST", JOBS)],
+    [
+        ("PUT", POOLS),
+        ("DELETE", POOLS),
+        ("PUT", f"{POOLS}/a"),
+        ("POST", f"{POOLS}/a"),
+        ("POST", JOBS),
+    ],
 )
 def test_a_wrong_method_is_the_envelope(api: Api, method: str, path: str) -> None:
     answer = api.send(method, path, b"{}")

@@ -12,6 +12,8 @@ from gpuplatform.kube.kinds import CONFIG_MAP, ResourceKind
 from tests.cluster.world import World
 
 pytestmark = pytest.mark.cluster
+ATTEMPTS = 4
+"""A busy real server may leave out the bookmark that it sends two seconds before the timeout."""
 
 
 def version_now(world: World) -> str:
@@ -102,11 +104,15 @@ def test_a_bookmark_brings_a_quiet_watch_forward(world: World) -> None:
         },
     )
 
-    bookmarks = [event for event in watch(world, version, seconds=5) if event.type == "BOOKMARK"]
+    found = next(
+        event
+        for _ in range(ATTEMPTS)
+        for event in watch(world, version, seconds=5)
+        if event.type == "BOOKMARK"
+    )
 
     world.cluster.delete(CONFIG_MAP, f"elsewhere-{world.namespace}", namespace="default")
-    assert bookmarks
-    assert int(bookmarks[-1].object["metadata"]["resourceVersion"]) > int(version)
+    assert int(found.resource_version) > int(version)
 
 
 def test_a_watch_ends_at_its_timeout(world: World) -> None:
@@ -116,23 +122,12 @@ def test_a_watch_ends_at_its_timeout(world: World) -> None:
 def test_a_watch_from_a_version_that_is_compacted_away_is_gone(
     world: World, widgets: ResourceKind
 ) -> None:
-    world.create(widgets, {"metadata": {"name": "one"}, "spec": {"size": 0}})
-
-    def is_gone() -> bool:
-        try:
-            events = world.cluster.watch(
-                widgets, resource_version="1", namespace=world.namespace, timeout_seconds=1
+    with pytest.raises(ClusterGone):
+        next(
+            world.cluster.watch(
+                widgets, resource_version="1", namespace=world.namespace, timeout_seconds=3
             )
-            next(events)
-        except ClusterGone:
-            return True
-        return False
-
-    for size in range(1, 5000):
-        if size % 1000 == 1 and is_gone():
-            return
-        world.patch(widgets, "one", {"spec": {"size": size}})
-    pytest.fail("5,000 changes later the first version is still there")
+        )
 
 
 def test_a_list_of_a_version_that_is_no_number_is_a_bad_request(world: World) -> None:

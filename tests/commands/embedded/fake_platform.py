@@ -7,24 +7,28 @@ from typing import Any
 
 from gpuplatform.embedded.children import ChildRecord, Command, stop_leftovers
 from gpuplatform.embedded.console import Console
+from gpuplatform.embedded.forking import BecomeChild, run
 from gpuplatform.embedded.supervisor import Part, StopTimes, Supervisor
 
 
+def _command(fields: dict[str, Any]) -> Command | None:
+    if program := fields.pop("program", None):
+        # As `make run` does it: by a copy of this process.
+        return Command(argv=(sys.executable, program), env={"MARK": "mine"}, may_fork=True)
+    if code := fields.pop("code", None):
+        return Command(argv=(sys.executable, "-u", "-c", code))
+    return None
+
+
 def _part(name: str, fields: dict[str, Any]) -> Part:
-    code = fields.pop("code", None)
+    command = _command(fields)
     file = fields.pop("ready_file", None)
     after = tuple(fields.pop("after", ()))
-    return Part(
-        name,
-        None if code is None else Command(argv=(sys.executable, "-u", "-c", code)),
-        after=after,
-        is_ready=None if file is None else Path(file).exists,
-        **fields,
-    )
+    is_ready = None if file is None else Path(file).exists
+    return Part(name, command, after=after, is_ready=is_ready, **fields)
 
 
-def main() -> int:
-    """Print `READY` when all parts are ready, and `STOPPING` when stopping begins."""
+def _supervise() -> int:
     description = json.loads(sys.argv[1])
     record = ChildRecord(Path(description["record"]))
     console = Console(tuple(description["parts"]))
@@ -33,6 +37,16 @@ def main() -> int:
     parts = [_part(name, fields) for name, fields in description["parts"].items()]
     supervisor = Supervisor(parts, console, record, StopTimes(**description.get("times", {})))
     return supervisor.run(lambda: console.plain("READY"), lambda: console.plain("STOPPING"))
+
+
+def main() -> int:
+    """Print `READY` when all parts are ready, and `STOPPING` when stopping begins."""
+    try:
+        return _supervise()
+    except BecomeChild as copy:
+        command = copy.command
+    run(command)
+    return 0
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.embedded.children import RUN_VARIABLE, ChildRecord
+from gpuplatform.embedded.children import ChildRecord
 from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory
 from gpuplatform.embedded.ports import LOOPBACK, free_port
-from gpuplatform.embedded.processes import PROC, has_environment, read_process, wait_until
+from gpuplatform.embedded.processes import all_processes, wait_until
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("acceptance")]
 
@@ -81,17 +81,9 @@ class Runner:
         return code
 
     def children(self) -> list[int]:
-        """Return every living process of the runs of this data directory."""
-        runs = {
-            f"{RUN_VARIABLE}={entry['run']}" for entry in ChildRecord(self.data.children).read()
-        }
+        """Return every living process of the last run, with those that they started."""
         leaders = {int(entry["pid"]) for entry in ChildRecord(self.data.children).read()}
-        marked = {
-            int(entry.name)
-            for entry in PROC.iterdir()
-            if entry.name.isdigit() and any(has_environment(int(entry.name), run) for run in runs)
-        }
-        return [pid for pid in leaders | marked if read_process(pid)]
+        return [process.pid for process in all_processes() if process.group in leaders]
 
 
 @pytest.fixture

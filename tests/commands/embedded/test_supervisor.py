@@ -1,22 +1,15 @@
 """The supervisor over tiny parts: order, one log, deaths, signals, kill -9."""
 
-import json
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gpuplatform.embedded.children import ChildRecord
-from gpuplatform.embedded.processes import read_process, send_signal, wait_until
+from gpuplatform.embedded.processes import read_process
+from tests.commands.embedded.fake_runner import FakePlatform, all_gone
 
 pytestmark = pytest.mark.processes
 
-PLATFORM = Path(__file__).parent / "fake_platform.py"
-ROOT = Path(__file__).parents[3]
 RUNS_ON = "import signal; print('up'); signal.pause()"
 DEAF = (
     "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up')\n"
@@ -27,64 +20,6 @@ WITH_CHILD = (
     "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
     "print('child', child.pid); signal.pause()"
 )
-
-
-class FakePlatform:
-    """A supervisor in a process of its own."""
-
-    def __init__(self, record: Path) -> None:
-        self.record = record
-        self.lines: list[str] = []
-        self.process: subprocess.Popen[str] | None = None
-
-    def start(self, parts: dict[str, dict[str, Any]], **description: Any) -> None:
-        text = json.dumps({"record": str(self.record), "parts": parts, **description})
-        self.process = subprocess.Popen(
-            [sys.executable, str(PLATFORM), text],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        )
-
-    def read_until(self, wanted: str) -> str:
-        """Read the log up to the line that contains this text."""
-        assert self.process is not None
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip())
-            if wanted in line:
-                return line
-        raise AssertionError(f"the log ends without {wanted!r}: {self.lines}")
-
-    def ask(self, number: signal.Signals) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
-
-    def end(self, timeout: float = 10) -> int:
-        """Wait for the end and return the exit code."""
-        assert self.process is not None
-        rest, _nothing = self.process.communicate(timeout=timeout)
-        self.lines += rest.splitlines()
-        return self.process.returncode
-
-    def children(self) -> list[int]:
-        return [int(entry["pid"]) for entry in ChildRecord(self.record).read()]
-
-
-@pytest.fixture
-def platform(tmp_path: Path) -> Iterator[FakePlatform]:
-    platform = FakePlatform(tmp_path / "children.jsonl")
-    yield platform
-    if platform.process:
-        platform.process.kill()
-        platform.process.communicate()
-    for pid in platform.children():
-        send_signal(pid, signal.SIGKILL, to_group=True)
-
-
-def all_gone(pids: list[int]) -> bool:
-    return wait_until(lambda: not any(read_process(pid) for pid in pids), 5)
 
 
 def test_parts_start_after_what_they_need(platform: FakePlatform, tmp_path: Path) -> None:

@@ -176,9 +176,7 @@ def test_a_deletion_by_kubectl_is_seen() -> None:
     assert row.phase == "Terminating"
 
     pool_observed(
-        at_version(
-            pool_resource("a", metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"}), 8
-        )
+        at_version(pool_resource("a", metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"}), 8)
     )
     assert StockPool.objects.get().deletion_requested_at is not None
 

@@ -110,9 +110,10 @@ def test_the_same_name_in_another_namespace_is_free(cluster: FakeCluster) -> Non
 
 @pytest.mark.django_db
 def test_a_change_or_a_deletion_of_nothing_leaves_no_operation(cluster: FakeCluster) -> None:
-    for ask in (lambda: accept_update("no", replicas=1), lambda: accept_delete("no")):
-        with pytest.raises(NotFound):
-            ask()
+    with pytest.raises(NotFound):
+        accept_update("no", replicas=1)
+    with pytest.raises(NotFound):
+        accept_delete("no")
 
     assert not Operation.objects.exists()
 

@@ -1,4 +1,4 @@
-"""The five steps over a pool: claim, observe, plan, apply, record; and every way to be hindered."""
+"""The five steps over a pool: claim, observe, plan, apply, record; and what hinders them."""
 
 from datetime import timedelta
 from typing import Any

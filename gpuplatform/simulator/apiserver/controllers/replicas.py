@@ -8,7 +8,7 @@ from gpuplatform.simulator.apiserver.intake import Options
 from gpuplatform.simulator.apiserver.objects import Manifest, condition, controller_of
 from gpuplatform.simulator.apiserver.resources import GroupPlural
 from gpuplatform.simulator.apiserver.selectors import labels_match
-from gpuplatform.simulator.apiserver.store import Entry, Store
+from gpuplatform.simulator.apiserver.store import Change, Entry, Store
 from gpuplatform.simulator.apiserver.writes import Writer
 
 PODS: GroupPlural = ("", "pods")
@@ -56,6 +56,17 @@ def adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> None:
             obj["metadata"]["ownerReferences"] = owners
 
         writer.change(entry, take, Options(manager=MANAGER))
+
+
+def may_be_adopted(change: Change) -> bool:
+    """Whether an ownerless object is new, or has new labels, so that somebody may want it."""
+    if change.before is None:
+        return change.type == "ADDED"
+    now, before = change.entry.object["metadata"], change.before.object["metadata"]
+    return (
+        now.get("labels") != before.get("labels")
+        or controller_of(change.before.object) is not None
+    )
 
 
 def is_active(pod: Manifest) -> bool:

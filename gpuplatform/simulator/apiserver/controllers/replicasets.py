@@ -15,6 +15,7 @@ from gpuplatform.simulator.apiserver.controllers.replicas import (
     is_active,
     is_ready,
     is_terminating,
+    may_be_adopted,
     reference_to,
 )
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
@@ -43,13 +44,16 @@ class ReplicaSets(Controller):
         if entry.key[:2] == REPLICA_SETS:
             self.add(entry.key, adopts=change.before is None)
         elif entry.key[:2] == PODS:
-            self._note_pod(entry.object)
+            self._note_pod(change)
 
-    def _note_pod(self, pod: Manifest) -> None:
+    def _note_pod(self, change: Change) -> None:
+        pod = change.entry.object
         namespace, owner = pod["metadata"]["namespace"], controller_of(pod)
         if owner is not None:
             if owner["kind"] == "ReplicaSet":
                 self.add((*REPLICA_SETS, namespace, owner["name"]))
+            return
+        if not may_be_adopted(change):
             return
         labels = pod["metadata"].get("labels", {})
         for entry in self.store.find(REPLICA_SETS, namespace):

@@ -1,0 +1,58 @@
+"""Where the programs of a real control plane come from, and what is said when there are none."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.controlplane import launcher
+
+
+def test_programs_are_taken_from_kubebuilder_assets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in launcher.COMPONENTS:
+        (tmp_path / name).touch()
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+
+    found = launcher.programs()
+
+    assert found["etcd"] == [str(tmp_path / "etcd")]
+    assert set(found) == set(launcher.COMPONENTS)
+
+
+def test_missing_assets_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "etcd").touch()
+    (tmp_path / "kube-apiserver").touch()
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+
+    with pytest.raises(launcher.CannotStart) as refusal:
+        launcher.programs()
+
+    assert "has no kube-controller-manager, kube-scheduler." in str(refusal.value)
+
+
+def test_without_go_one_sentence_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+
+    with pytest.raises(launcher.CannotStart) as refusal:
+        launcher.programs()
+
+    assert str(refusal.value).startswith("A real control plane needs Go")
+
+
+def test_a_binary_that_was_built_is_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(launcher, "_build", lambda binary: binary.touch())
+
+    first = launcher.built_binary()
+    monkeypatch.setenv("PATH", "")
+
+    assert launcher.built_binary() == first
+    assert tmp_path in first.parents

@@ -1,0 +1,95 @@
+"""What a pool looks like in the cluster, reviewed as data in tests/golden/inventory."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from inventory.core import manifests
+from inventory.core.spec import PodTemplate, parse_spec
+from tests.conftest import GoldenFiles
+from tests.factories.inventory import pool_resource
+
+FULL = {
+    "image": "registry.example.com/team/trainer:1.4",
+    "memory": "16Gi",
+    "gpu": 2,
+    "template": {
+        "command": ["python", "-m", "trainer"],
+        "args": ["--port", "8080"],
+        "envs": [{"name": "MODEL", "value": "llama"}, {"name": "EMPTY"}],
+        "ports": [{"name": "http", "port": 8080}, {"name": "dns", "port": 53, "protocol": "UDP"}],
+    },
+}
+
+
+def text(manifest: dict[str, Any]) -> str:
+    return yaml.safe_dump(manifest, sort_keys=False)
+
+
+def deployment(**spec: Any) -> dict[str, Any]:
+    pool = pool_resource(**spec)
+    return manifests.deployment(pool, parse_spec(pool["spec"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [("reservation", {"gpu": 1}), ("workload", FULL), ("smallest", {"replicas": 0})],
+)
+def test_the_deployment_is_as_reviewed(
+    golden: GoldenFiles, name: str, spec: dict[str, Any]
+) -> None:
+    golden(f"inventory/deployment-{name}.yaml").check(text(deployment(**spec)))
+
+
+def test_the_service_is_as_reviewed(golden: GoldenFiles) -> None:
+    template = PodTemplate.parse(FULL["template"])
+
+    golden("inventory/service.yaml").check(text(manifests.service(pool_resource(), template)))
+
+
+def test_the_selector_and_the_name_never_change() -> None:
+    """A Deployment's selector is immutable: another one would need another Deployment."""
+    found = deployment(**FULL)
+
+    assert found["metadata"]["name"] == "pool-h100"
+    assert found["spec"]["selector"] == {"matchLabels": {"runtime.lokiwager.io/pool": "h100"}}
+
+
+def test_users_cannot_reach_the_pods_privileges() -> None:
+    pod = deployment(**FULL)["spec"]["template"]["spec"]
+
+    assert pod["automountServiceAccountToken"] is False
+    assert not {"hostNetwork", "hostPID", "hostIPC", "serviceAccountName", "nodeName"} & set(pod)
+    [container] = pod["containers"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False}
+
+
+def test_requests_and_limits_are_the_same() -> None:
+    [container] = deployment(**FULL)["spec"]["template"]["spec"]["containers"]
+
+    assert container["resources"]["requests"] == container["resources"]["limits"]
+    assert container["resources"]["limits"] == {"memory": "16Gi", "nvidia.com/gpu": "2"}
+
+
+def test_two_spellings_of_a_spec_have_one_hash_and_scaling_has_the_same() -> None:
+    one = parse_spec({"specName": "g", "replicas": 1, "memory": "16Gi"})
+    other = parse_spec({"specName": "g", "replicas": 9, "memory": "16384Mi", "template": {}})
+
+    assert manifests.spec_hash(one) == manifests.spec_hash(other)
+
+
+def test_another_spec_has_another_hash() -> None:
+    specs: list[dict[str, Any]] = [
+        {},
+        {"gpu": 1},
+        {"image": "a"},
+        {"memory": "1Gi"},
+        {"template": {"args": ["a"]}},
+    ]
+
+    hashes = {
+        manifests.spec_hash(parse_spec({"specName": "g", "replicas": 1, **spec})) for spec in specs
+    }
+
+    assert len(hashes) == len(specs)

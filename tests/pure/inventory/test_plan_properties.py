@@ -1,0 +1,187 @@
+"""What holds of `plan_pool` for everything it may meet, and of the loop around it."""
+
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
+from gpuplatform.reconciliation.actions import carry_out
+from gpuplatform.reconciliation.plan import Absent, Delete, Observation, Present, Unknown
+from inventory.core.observed import ObservedPool
+from inventory.core.plan import plan_pool
+from inventory.phases import POOL_TRANSITIONS, PoolPhase, PoolReason
+from inventory.reconcile import observe_pool
+from tests.factories.inventory import (
+    HTTP_PORT,
+    live_deployment,
+    live_service,
+    pool_resource,
+    running,
+)
+from tests.fakes.cluster import FakeCluster
+
+ROUNDS = 6
+
+KEYS = [
+    *("status", "spec", "conditions", "type", "reason", "message", "containerStatuses"),
+    *("state", "waiting", "terminated", "replicas", "availableReplicas", "annotations"),
+]
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def _object(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """An object with sound identity, as every API server gives, and anything else."""
+    return st.builds(
+        lambda status, spec, annotations, owners: {
+            "metadata": {
+                **base["metadata"],
+                "annotations": annotations,
+                "ownerReferences": owners,
+            },
+            "status": status,
+            "spec": spec,
+        },
+        JUNK,
+        JUNK,
+        JUNK,
+        st.sampled_from([base["metadata"]["ownerReferences"], [], None]),
+    )
+
+
+def _observations(
+    values: st.SearchStrategy[Any],
+) -> st.SearchStrategy[Observation[Any]]:
+    return st.one_of(st.just(Absent()), st.just(Unknown("forbidden")), values.map(Present))
+
+
+SPECS = st.fixed_dictionaries(
+    {"replicas": st.integers(0, 3), "specName": st.sampled_from(["g1.1", "g2.1"])},
+    optional={
+        "image": st.sampled_from(["busybox:1", "busybox:2"]),
+        "memory": st.sampled_from(["1Gi", "1024Mi", "lots"]),
+        "template": st.sampled_from([{}, {"ports": [HTTP_PORT]}, {"args": ["a"]}]),
+    },
+)
+SOUND_SPECS = SPECS.filter(lambda spec: spec.get("memory") != "lots")
+POOLS = st.one_of(
+    SPECS.map(lambda spec: {**pool_resource(), "spec": spec}),
+    st.builds(
+        lambda spec, status: {**pool_resource(), "spec": spec, "status": status}, JUNK, JUNK
+    ),
+)
+OBSERVED = st.builds(
+    ObservedPool,
+    deployment=_observations(_object(live_deployment(pool_resource()))),
+    service=_observations(_object(live_service(pool_resource()))),
+    pods=_observations(
+        st.lists(st.builds(lambda s: {"metadata": {"name": "p"}, "status": s}, JUNK), max_size=3)
+    ),
+)
+
+
+@given(POOLS, OBSERVED)
+@settings(max_examples=300)
+def test_there_is_a_plan_for_everything(pool: dict[str, Any], observed: ObservedPool) -> None:
+    plan = plan_pool(pool, observed)
+
+    assert plan.status is not None
+    [ready] = plan.status.conditions
+    assert plan.status.phase in PoolPhase.values
+    assert ready.reason in list(PoolReason)
+    assert isinstance(ready.message, str)
+
+
+@given(POOLS, OBSERVED)
+def test_the_same_input_has_the_same_plan_and_is_not_changed(
+    pool: dict[str, Any], observed: ObservedPool
+) -> None:
+    before = deepcopy((pool, observed))
+
+    first, second = plan_pool(pool, observed), plan_pool(pool, observed)
+
+    assert first == second
+    assert (pool, observed) == before
+
+
+@given(POOLS, OBSERVED)
+def test_nothing_is_done_while_anything_is_unknown(
+    pool: dict[str, Any], observed: ObservedPool
+) -> None:
+    parts = (observed.deployment, observed.service, observed.pods)
+    if any(isinstance(part, Unknown) for part in parts):
+        assert not plan_pool(pool, observed).actions
+
+
+@given(POOLS, OBSERVED)
+def test_only_what_is_the_pools_is_deleted(pool: dict[str, Any], observed: ObservedPool) -> None:
+    deletes = [a for a in plan_pool(pool, observed).actions if isinstance(a, Delete)]
+
+    for action in deletes:
+        assert isinstance(observed.service, Present)
+        metadata = observed.service.value["metadata"]
+        assert action.uid == metadata["uid"]
+        assert metadata["ownerReferences"][0]["uid"] == pool["metadata"]["uid"]
+
+
+@given(st.lists(SOUND_SPECS, min_size=1, max_size=3), st.booleans())
+@settings(max_examples=60)
+def test_a_settling_world_reaches_a_fixed_point_and_stays(
+    specs: list[dict[str, Any]], is_meddled_with: bool
+) -> None:
+    cluster = FakeCluster()
+    for spec in specs:
+        cluster.put(STOCK_POOL, {**pool_resource(metadata={"resourceVersion": ""}), "spec": spec})
+        _settle(cluster)
+        if is_meddled_with:
+            cluster.remove(DEPLOYMENT, "pool-h100", namespace="default")
+            _settle(cluster)
+
+    cluster.writes.clear()
+    for _ in range(3):
+        _pass(cluster)
+
+    assert cluster.writes == []
+    replicas = specs[-1]["replicas"]
+    found = cluster.get_pool("h100")
+    assert found["status"]["phase"] == ("Ready" if replicas else "Empty")
+    assert len(cluster.names(DEPLOYMENT)) == 1
+
+
+def _settle(cluster: FakeCluster) -> None:
+    for _ in range(ROUNDS):
+        _pass(cluster)
+        cluster.settle()
+
+
+def _pass(cluster: FakeCluster) -> None:
+    """Do what the driver does, without a database."""
+    pool = cluster.get_pool("h100")
+    before = pool.get("status", {}).get("phase", PoolPhase.PENDING)
+    plan = plan_pool(pool, observe_pool(cluster, pool))
+    for action in plan.actions:
+        carry_out(cluster, action)
+    assert plan.status is not None
+    assert plan.status.phase in POOL_TRANSITIONS[before]
+    [ready] = plan.status.conditions
+    status = {"phase": plan.status.phase, **plan.status.fields, "reason": ready.reason}
+    if {k: v for k, v in status.items() if v is not None} != pool.get("status"):
+        cluster.merge_patch(
+            STOCK_POOL, "h100", {"status": status}, namespace="default", subresource="status"
+        )
+
+
+def test_the_deployment_of_an_unchanged_pool_runs_through_unchanged() -> None:
+    pool = pool_resource()
+    observed = ObservedPool(
+        Present(live_deployment(pool, status=running(2))), Absent(), Present(())
+    )
+
+    assert not plan_pool(pool, observed).actions
