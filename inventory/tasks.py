@@ -6,6 +6,7 @@ from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.queueing import MOST_WAITING, Queue, enqueue_again, enqueue_missed
 from gpuplatform.reconciliation import driver, epoch, gate
+from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
 from inventory.reconcile import POOLS, compare_all, delete_leftovers
 from inventory.selectors import pools_due
 from inventory.services import InventoryTask, pools_prune
@@ -16,6 +17,7 @@ COMPARE_SECONDS = 50.0
 @shared_task(name=InventoryTask.RECONCILE_POOL)
 def reconcile_pool(row_id: int) -> None:
     """Move one pool toward its spec; hint at when to look again."""
+    show_life_by_work(Part.RECONCILE)
     wait = driver.run(POOLS, row_id)
     enqueue_again(InventoryTask.RECONCILE_POOL, row_id, wait, queue=Queue.RECONCILE)
 

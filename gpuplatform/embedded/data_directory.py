@@ -151,6 +151,14 @@ def reachable_directory(data: Path, name: str) -> Path:
     return outside
 
 
+def remove_data(data: Path) -> None:
+    """Remove a data directory, and what lies outside of it for `nobody`; for tests."""
+    for link in data.glob("*"):
+        if link.is_symlink() and link.resolve().name.startswith("gpuplatform-"):
+            shutil.rmtree(link.resolve(), ignore_errors=True)
+    shutil.rmtree(data, ignore_errors=True)
+
+
 def _outside_directory(data: Path, name: str) -> Path:
     """Make an empty directory of our own outside, in place of one left by earlier data."""
     digest = hashlib.sha256(str(data).encode()).hexdigest()[:12]

@@ -5,17 +5,18 @@ Loaded by `-p` in pyproject.toml, before pytest-django reads the settings. `DATA
 its own (pytest-django names it) and a Valkey database of its own.
 """
 
+import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 from gpuplatform.embedded.children import ChildRecord, start_child
-from gpuplatform.embedded.data_directory import DataDirectory
+from gpuplatform.embedded.data_directory import DataDirectory, remove_data
 from gpuplatform.embedded.ports import free_port
 from gpuplatform.embedded.postgres import Postgres
 from gpuplatform.embedded.processes import send_signal, wait_until
@@ -29,13 +30,18 @@ FIXED = {
 }
 """What every test finds in its environment, whatever the person's shell has."""
 
+PREFIX = "gpuplatform-test-"
+BEGINNING_SECONDS = 60
+
 
 class _Servers:
     """The embedded servers of one run, below a directory that is removed at the end."""
 
     def __init__(self) -> None:
-        self.data = DataDirectory(Path(tempfile.mkdtemp(prefix="gpuplatform-test-")))
+        self.data = DataDirectory(Path(tempfile.mkdtemp(prefix=PREFIX)))
         self.data.create()
+        self._lock = self.data.lock.open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         (self.data.path / "static").mkdir()
         self._record = ChildRecord(self.data.children)
         self._children: list[tuple[subprocess.Popen[bytes], signal.Signals]] = []
@@ -59,12 +65,26 @@ class _Servers:
                 child.wait(5)
             except subprocess.TimeoutExpired:
                 child.kill()
-        if (link := self.data.path / "postgres").is_symlink():
-            shutil.rmtree(link.resolve(), ignore_errors=True)
-        shutil.rmtree(self.data.path, ignore_errors=True)
+        remove_data(self.data.path)
+        self._lock.close()
+
+
+def _remove_abandoned() -> None:
+    """Remove what a run that was killed left; the system has stopped its servers and its lock."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            # A run that is just beginning has no lock yet.
+            if time.time() - path.stat().st_mtime < BEGINNING_SECONDS:
+                continue
+            with DataDirectory(path).lock.open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_data(path)
+        except OSError:
+            continue
 
 
 def _start_servers() -> _Servers:
+    _remove_abandoned()
     servers = _Servers()
     data = servers.data.path
     if not os.environ.get("DATABASE_URL"):

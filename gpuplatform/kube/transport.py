@@ -84,7 +84,7 @@ class Transport:
     """The connections to one API server. Safe to share between threads, never across a fork."""
 
     def __init__(self, configuration: Configuration) -> None:
-        configuration.retries = False
+        configuration.retries = False  # neither a second try nor a redirect
         configuration.connection_pool_maxsize = POOL_SIZE
         self._configuration = configuration
         self._connections = RESTClientObject(configuration).pool_manager
@@ -124,7 +124,6 @@ class Transport:
                 headers=self._headers(request),
                 timeout=timeout,
                 preload_content=False,
-                redirect=False,
             )
         except (http.HTTPError, OSError, ValueError) as fault:
             raise no_answer(fault) from fault

@@ -7,11 +7,13 @@ from gpuplatform.operations.selectors import next_after, operations_due
 from gpuplatform.operations.services import OperationTask, operations_prune
 from gpuplatform.queueing import MOST_WAITING, Queue, enqueue, enqueue_again, enqueue_missed
 from gpuplatform.reconciliation import gate
+from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
 
 
 @shared_task(name=OperationTask.RUN)
 def run_operation(operation_number: int) -> None:
     """Take one operation as far as it goes; hint at what comes next."""
+    show_life_by_work(Part.OPERATIONS)
     wait = driver.run(operation_number)
     enqueue_again(OperationTask.RUN, operation_number, wait, queue=Queue.OPERATIONS)
     for following in next_after(operation_number):

@@ -4,6 +4,7 @@ A worker's sign travels beat → broker → worker → database, so that it prov
 only that a process exists.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,6 +13,9 @@ from enum import StrEnum
 from django.db.models.functions import Now
 
 from gpuplatform.reconciliation.models import ProcessHeartbeat
+
+WORK_SECONDS = 5.0
+_shown_at: dict["Part", float] = {}
 
 FRESH_SECONDS = 40
 """Older signs mean that the part is down."""
@@ -43,6 +47,17 @@ def show_life(part: Part, detail: str = "") -> None:
         unique_fields=["part"],
         update_fields=["seen_at", "detail"],
     )
+
+
+def show_life_by_work(part: Part) -> None:
+    """Record that `part` lives, at most every few seconds: called for each piece of work.
+
+    A worker with a long queue is alive, though the message that asks for its sign waits far back.
+    """
+    now = time.monotonic()
+    if now - _shown_at.get(part, -WORK_SECONDS) >= WORK_SECONDS:
+        _shown_at[part] = now
+        show_life(part)
 
 
 def forget_life(part: Part) -> None:

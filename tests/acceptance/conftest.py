@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuplatform.embedded.data_directory import remove_data
 from tests.acceptance.platform import RunningPlatform
 
 
@@ -18,6 +19,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfor
         yield platform
     finally:
         platform.stop_all()
+        remove_data(folder / "data")
 
 
 @pytest.fixture

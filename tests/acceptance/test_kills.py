@@ -40,6 +40,14 @@ def made(platform: RunningPlatform, prefix: str) -> list[str]:
     return sorted(name for name in names if name.startswith(f"{prefix}-"))
 
 
+def unsettled(platform: RunningPlatform, prefix: str) -> int:
+    rows = platform.sql(
+        "SELECT count(*) FROM inventory_stockpool WHERE name LIKE %s AND phase <> 'Empty'",
+        f"{prefix}-%",
+    )
+    return int(rows[0][0])
+
+
 def assert_each_made_once(platform: RunningPlatform, prefix: str, count: int) -> None:
     expected = sorted(f"{prefix}-{number}" for number in range(count))
     assert made(platform, prefix) == expected
@@ -49,6 +57,7 @@ def assert_each_made_once(platform: RunningPlatform, prefix: str, count: int) ->
         f"{prefix}-%",
     )
     assert rows == [("Succeeded", count, count)]
+    platform.wait(lambda: unsettled(platform, prefix) == 0, "the pools to be settled", 120)
 
 
 def test_no_operation_is_lost_or_doubled_when_workers_are_killed(

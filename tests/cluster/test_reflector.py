@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from gpuplatform.kube.client import Cluster, Listing
 from gpuplatform.kube.kinds import CONFIG_MAP, Manifest
@@ -115,6 +116,7 @@ class Writer(threading.Thread):
         self.written: list[int] = []
         """The versions that made or changed an object."""
 
+    @override
     def run(self) -> None:
         made: set[str] = set()
         draw = random.Random(self._number)

@@ -52,13 +52,14 @@ class LeaseStore:
 class Wire:
     """One process's connection to a store: it may be cut before or after the store has acted.
 
-    `during` is called between the store's act and the answer: time can pass there.
+    Time can pass on the way there and on the way back.
     """
 
     def __init__(self, store: LeaseStore) -> None:
         self._store = store
         self.before: ClusterError | None = None
         self.after: ClusterError | None = None
+        """Befalls writes only: a lost read has done nothing."""
         self.on_the_way: Callable[[], None] = lambda: None
         self.on_the_way_back: Callable[[], None] = lambda: None
         self.calls = 0
@@ -75,12 +76,15 @@ class Wire:
         return self._call(lambda: self._store.get(kind, name, namespace=namespace))
 
     def create(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        made = self._call(lambda: self._store.create(kind, manifest))
-        assert made is not None
-        return made
+        return self._write(lambda: self._store.create(kind, manifest))
 
     def replace(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        made = self._call(lambda: self._store.replace(kind, manifest))
+        return self._write(lambda: self._store.replace(kind, manifest))
+
+    def _write(self, act: Callable[[], Manifest]) -> Manifest:
+        made = self._call(act)
+        if self.after is not None:
+            raise self.after
         assert made is not None
         return made
 
@@ -91,6 +95,4 @@ class Wire:
             raise self.before
         answer = act()
         self.on_the_way_back()
-        if self.after is not None:
-            raise self.after
         return answer

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpuplatform.embedded.children import ChildRecord
-from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory
+from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory, remove_data
 from gpuplatform.embedded.ports import LOOPBACK, free_port
 from gpuplatform.embedded.processes import all_processes, wait_until
 
@@ -93,9 +93,7 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
     if runner._process and runner._process.poll() is None:
         runner._process.send_signal(signal.SIGTERM)
         runner.end(30)
-    link = runner.data.path / "postgres"
-    if link.is_symlink():
-        subprocess.run(["rm", "-rf", "--", str(link.resolve())], check=True)
+    remove_data(runner.data.path)
 
 
 def health(port: int) -> Any:

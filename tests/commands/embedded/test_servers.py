@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from gpuplatform.embedded.children import ChildRecord, start_child
-from gpuplatform.embedded.data_directory import DataDirectory
+from gpuplatform.embedded.data_directory import DataDirectory, remove_data
 from gpuplatform.embedded.ports import free_port
 from gpuplatform.embedded.postgres import Postgres
 from gpuplatform.embedded.processes import wait_until
@@ -48,12 +48,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     started = Started(data)
     yield started
     started.end()
-    _remove_outside(data.path / "postgres")
-
-
-def _remove_outside(link: Path) -> None:
-    if link.is_symlink():
-        subprocess.run(["rm", "-rf", "--", str(link.resolve())], check=True)
+    remove_data(data.path)
 
 
 def postgres(data: Path) -> Postgres:
@@ -142,7 +137,7 @@ def test_as_root_a_closed_directory_above_is_left_as_it_is(
     psycopg.connect(server.url).close()
     assert closed.stat().st_mode & 0o777 == 0o700
     assert (data.path / "postgres").resolve() == server.directory
-    _remove_outside(data.path / "postgres")
+    remove_data(data.path)
 
 
 def test_valkey_keeps_messages_over_a_kill(started: Started) -> None:

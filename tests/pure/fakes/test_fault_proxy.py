@@ -108,7 +108,12 @@ def test_held_connection(is_after: bool) -> None:
     gate, answered = threading.Event(), threading.Event()
 
     with proxied(Rule(Hold(gate, is_after=is_after))) as (cluster, counting, proxy, server):
-        thread = threading.Thread(target=lambda: (cluster.version(), answered.set()))
+
+        def ask() -> None:
+            cluster.version()
+            answered.set()
+
+        thread = threading.Thread(target=ask)
         thread.start()
         if is_after:
             server.wait_for(lambda seen: len(seen) == 1)

@@ -1,11 +1,14 @@
+import datetime
 import json
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kubernetes.client import Configuration
+from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from gpuplatform.errors import (
     ClusterConflict,
@@ -236,6 +239,32 @@ def test_token_that_stays_refused_is_told_after_one_more_try() -> None:
     assert len(server.requests) == 2
 
 
+def test_token_of_a_pod_is_read_again_from_its_file(tmp_path: Path) -> None:
+    token, authority = tmp_path / "token", tmp_path / "ca.crt"
+    token.write_text("first")
+    authority.write_text("unused")
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    loader: Any = InClusterConfigLoader(  # type: ignore[no-untyped-call]
+        str(token), str(authority), environ=environ
+    )
+
+    with scripted(always({"gitVersion": "v1"})) as server:
+        configuration = Configuration()
+        loader.load_and_set(configuration)
+        configuration.host = loader.host = server.url
+        configuration.ssl_ca_cert = None
+        cluster = Cluster(lambda: configuration)
+        cluster.version()
+        token.write_text("second")
+        cluster.version()
+        loader.token_expires_at -= datetime.timedelta(hours=1)  # it looks once a minute
+        cluster.version()
+        cluster.close()
+
+    sent = [request.headers["Authorization"].lower() for request in server.requests]
+    assert sent == ["bearer first", "bearer first", "bearer second"]
+
+
 def with_token(url: str, token: str) -> Configuration:
     configuration = Configuration()
     configuration.host = url
@@ -254,6 +283,13 @@ def test_write_is_sent_once_only_when_the_connection_is_lost() -> None:
         server.cluster().create(CONFIG_MAP, MAP)
 
     assert raised.value.status == 0
+    assert len(server.requests) == 1
+
+
+def test_read_is_sent_once_too_since_the_drivers_decide_about_another_try() -> None:
+    with scripted(cut) as server, pytest.raises(ClusterUnavailable):
+        server.cluster().version()
+
     assert len(server.requests) == 1
 
 

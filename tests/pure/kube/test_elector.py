@@ -187,6 +187,19 @@ def test_first_lease_whose_answer_was_lost_is_ours_all_the_same() -> None:
     assert world.leaders() == ["a"]
 
 
+def test_takeover_whose_answer_was_lost_is_found_again() -> None:
+    world = World("a", "b")
+    world.step("a", "b")
+    world.electors["a"].release()
+    world.wires["b"].after = ClusterUnavailable("lost")
+    world.step("b")
+    world.wires["b"].mend()
+
+    world.step("b")
+
+    assert world.leaders() == ["b"]
+
+
 def test_lease_somebody_labelled_is_renewed_in_the_same_step() -> None:
     world = World("a")
     world.step("a")
@@ -272,6 +285,7 @@ def test_deleted_lease_is_made_again_by_its_leader() -> None:
     world.step("b", "a", "b", "a", "b")
 
     assert world.leaders() == ["a"]
+    assert world.spec["holderIdentity"] == "a"
 
 
 def test_deleted_lease_lets_nobody_in_before_its_leader_must_have_stopped() -> None:

@@ -1,3 +1,4 @@
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from tests.fakes.scripted_server import (
 )
 
 FAST = Timings(
-    watch_seconds=(1, 1),
+    watch_seconds=(60, 60),
     silence_seconds=0.2,
     backoff_seconds=(0.01, 0.02),
     short_watch_seconds=0.1,
@@ -402,28 +403,73 @@ def test_kind_never_listed_has_been_out_of_sight_for_ever() -> None:
 
 
 def test_waits_grow_to_their_limit_and_are_spread() -> None:
-    seen, waits = Seen(), []
-
-    class Stop(threading.Event):
-        @override
-        def wait(self, timeout: float | None = None) -> bool:
-            if timeout is None:
-                return super().wait()
-            waits.append(timeout)
-            if len(waits) == 60:
-                self.set()
-            return self.is_set()
+    seen, stop = Seen(), Unhurried(60)
 
     with scripted(answer(500, {})) as server:
         reflector = Reflector(
             server.cluster(), CONFIG_MAP, on_list=seen.on_list, on_event=seen.on_event
         )
-        reflector.run(Stop())
+        reflector.run(stop)
 
     limits = [min(30, 0.8 * 2**failures) for failures in range(60)]
-    assert all(wait <= limit for wait, limit in zip(waits, limits, strict=True))
-    assert max(waits[10:]) > 15
-    assert min(waits[10:]) < 15
+    assert all(wait <= limit for wait, limit in zip(stop.waits, limits, strict=True))
+    assert max(stop.waits[10:]) > 15
+    assert min(stop.waits[10:]) < 15
+
+
+def test_waits_begin_small_again_after_a_watch_that_went_well() -> None:
+    seen, stop = Seen(), Unhurried(11)
+    script = Watches(events(event("ADDED", "b", 11)), lists=[answer(500, {})] * 10)
+
+    with scripted(script) as server:
+        reflector = Reflector(
+            server.cluster(), CONFIG_MAP, on_list=seen.on_list, on_event=seen.on_event
+        )
+        reflector.run(stop)
+
+    assert seen.told == ["list 10: a10", "ADDED b"]
+    assert stop.waits[10] <= 0.8
+
+
+def test_no_event_is_told_after_stop() -> None:
+    stop = threading.Event()
+    told: list[str] = []
+
+    def stopping(kind: str, manifest: dict[str, Any]) -> None:
+        told.append(kind)
+        stop.set()
+
+    def burst(exchange: Exchange) -> None:
+        exchange.stream()
+        lines = b"".join(json.dumps(event("ADDED", "b", n)).encode() + b"\n" for n in range(99))
+        exchange.chunk(lines)
+        exchange.hold()
+
+    with scripted(Watches(burst)) as server:
+        reflector = Reflector(
+            server.cluster(), CONFIG_MAP, on_list=Seen().on_list, on_event=stopping
+        )
+        reflector.run(stop)
+
+    assert told == ["ADDED"]
+
+
+class Unhurried(threading.Event):
+    """A stop that notes how long somebody wants to wait for it, and lets nobody wait."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self._most = most
+
+    @override
+    def wait(self, timeout: float | None = None) -> bool:
+        if timeout is None:
+            return super().wait()
+        self.waits.append(timeout)
+        if len(self.waits) == self._most:
+            self.set()
+        return self.is_set()
 
 
 def test_list_and_watch_ask_for_the_same_objects() -> None:

@@ -1,0 +1,94 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuplatform.embedded.data_directory import DataDirectory
+from gpuplatform.embedded.layout import QUEUES, Layout
+from gpuplatform.embedded.options import Options
+from gpuplatform.embedded.postgres import Postgres
+from gpuplatform.embedded.supervisor import Part
+from gpuplatform.embedded.valkey import Valkey
+
+DATA = Path("/data of a person")
+OURS = {"web", *QUEUES, "beat", "controller"}
+SIMULATED = Options(DataDirectory(DATA), "", "", "", "simulated", "", wants_demo=True)
+REAL = replace(SIMULATED, kube_mode="required", kubeconfig="/real/config", wants_demo=False)
+OFF = replace(SIMULATED, kube_mode="off", wants_demo=False)
+OWN_SERVERS = replace(SIMULATED, database_url="postgres://own", redis_url="redis://own")
+
+
+def layout(options: Options) -> Layout:
+    programs = DATA / "programs"
+    postgres = None if options.database_url else Postgres(DATA, programs, 5, "secret", None)
+    valkey = None if options.redis_url else Valkey(DATA, 6, "secret")
+    return Layout(options, 8080, 7, postgres, valkey)
+
+
+def parts(options: Options) -> dict[str, Part]:
+    return {part.name: part for part in layout(options).parts()}
+
+
+EVERY_MODE = pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(SIMULATED, id="simulated"),
+        pytest.param(REAL, id="real cluster"),
+        pytest.param(OFF, id="no cluster"),
+        pytest.param(OWN_SERVERS, id="own servers"),
+    ],
+)
+
+
+@EVERY_MODE
+def test_what_a_part_waits_for_exists_and_comes_before_it(options: Options) -> None:
+    started: set[str] = set()
+    waiting = parts(options)
+    while possible := [name for name, part in waiting.items() if started >= set(part.after)]:
+        started |= set(possible)
+        waiting = {name: part for name, part in waiting.items() if name not in started}
+
+    assert waiting == {}
+
+
+@EVERY_MODE
+def test_our_processes_start_after_the_preparation(options: Options) -> None:
+    found = parts(options)
+
+    for name in OURS & set(found):
+        assert "database" in found[name].after
+        assert options.kube_mode == "off" or "install" in found[name].after
+
+
+def test_everything_is_embedded_by_default() -> None:
+    assert set(parts(SIMULATED)) >= OURS | {"postgres", "valkey", "cluster", "kubelet", "demo"}
+
+
+def test_servers_of_ones_own_replace_the_embedded_ones() -> None:
+    found = parts(OWN_SERVERS)
+
+    assert not {"postgres", "valkey"} & set(found)
+    assert layout(OWN_SERVERS).addresses()["DATABASE_URL"] == "postgres://own"
+    assert layout(OWN_SERVERS).addresses()["REDIS_URL"] == "redis://own"
+
+
+def test_a_real_cluster_has_no_simulator_and_no_demo() -> None:
+    found = parts(REAL)
+
+    assert not {"cluster", "kubelet", "demo"} & set(found)
+    assert layout(REAL).addresses()["KUBECONFIG"] == "/real/config"
+
+
+def test_without_a_cluster_nothing_talks_to_one() -> None:
+    assert not {"cluster", "kubelet", "install", "controller", "demo"} & set(parts(OFF))
+
+
+def test_no_password_is_among_the_arguments() -> None:
+    for part in parts(SIMULATED).values():
+        assert part.command is None or not any("secret" in word for word in part.command.argv)
+
+
+def test_servers_stop_last() -> None:
+    last = {name for name, part in parts(SIMULATED).items() if part.is_server}
+
+    assert last == {"postgres", "valkey", "cluster"}
