@@ -41,6 +41,9 @@ class Facts:
     recovery_reason: str = ""
 
 
+_OFF: Final = PartState(ok=True, detail="off by choice (KUBE_MODE=off)")
+
+
 class _Askers:
     """The threads of this very process: threads do not survive a fork."""
 
@@ -65,9 +68,10 @@ def health() -> dict[str, Any]:
     if facts.recovery_reason:
         cluster = PartState(ok=False, detail=facts.recovery_reason)
     states = {"database": facts.database, "broker": broker, "cluster": cluster}
+    off = {Part.CONTROLLER} if settings.KUBE_MODE == "off" else frozenset()
     for part in Part:
         unknown = PartState(ok=False, detail="unknown: the database does not answer")
-        states[part.value] = facts.parts.get(part, unknown)
+        states[part.value] = _OFF if part in off else facts.parts.get(part, unknown)
     now = datetime.now(UTC)
     return {
         "ready": all(state.ok for state in states.values()),
@@ -140,7 +144,7 @@ def _broker() -> PartState:
 def _cluster() -> PartState:
     """Ask the cluster for its version."""
     if settings.KUBE_MODE == "off":
-        return PartState(ok=True, detail="off by choice (KUBE_MODE=off)")
+        return _OFF
     try:
         with deadline(1):
             return PartState(ok=True, detail=f"Kubernetes {get_cluster().version()}")

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from celery import current_app
 from django.db import transaction
@@ -88,8 +88,8 @@ def waiting_messages(queue: Queue) -> int:
     """Return how many messages wait in the queue; 0 when the broker does not say."""
     try:
         with current_app.connection_for_write() as connection:
-            declared = connection.default_channel.queue_declare(queue.value, passive=True)
-            return int(declared.message_count)
+            channel: Any = connection.default_channel  # kombu's types leave its methods out
+            return int(channel.queue_declare(queue.value, passive=True).message_count)
     except ChannelError:
         return 0  # A queue without messages does not exist.
     except (OperationalError, OSError):

@@ -49,11 +49,16 @@ def run(operation_number: int) -> float | None:
     if gate.is_closed() or not epoch.matches():
         return None
     runnable = operations_runnable().filter(
-        pk=operation_number,
         kind__in=kind_names(),  # During an upgrade a newer release may have accepted others.
         phase__in=previous_phases(OPERATION_TRANSITIONS, OperationPhase.RUNNING),
     )
-    lease = claim(runnable, phase=OperationPhase.RUNNING, starts=F("starts") + 1, updated_at=Now())
+    lease = claim(
+        runnable,
+        operation_number,
+        phase=OperationPhase.RUNNING,
+        starts=F("starts") + 1,
+        updated_at=Now(),
+    )
     if lease is None:
         return None
     with kept_alive(lease):
@@ -90,7 +95,7 @@ def _after(error: ClusterError, failures: int) -> Outcome:
         case ClusterRejected():
             return Refused("invalid_request", str(error))
         case ClusterConflict():
-            return Waiting("Conflict", str(error), backoff_seconds(1))
+            return Waiting("Conflict", str(error), backoff_seconds(failures))
         case ClusterForbidden():
             return Waiting("ClusterForbidden", str(error), seconds)
         case ClusterUnavailable():

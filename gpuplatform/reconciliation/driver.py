@@ -63,7 +63,7 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
     """
     if gate.is_closed() or not epoch.matches():
         return None
-    lease = claim(reconciler.rows().filter(pk=row_id).exclude(uid=""))
+    lease = claim(reconciler.rows().exclude(uid=""), row_id)
     if lease is None:
         return None
     with kept_alive(lease):

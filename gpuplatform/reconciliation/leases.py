@@ -43,21 +43,21 @@ class RowLease(Generic[RowT]):
         return type(self.row)._default_manager.filter(pk=self.row.pk, lease_token=self.token)  # noqa: SLF001 - Django's documented name
 
 
-def claim(queryset: QuerySet[RowT], **changes: object) -> RowLease[RowT] | None:
-    """Take the one row of `queryset` if it is due and free; `changes` are further columns.
+def claim(queryset: QuerySet[RowT], pk: int, **changes: object) -> RowLease[RowT] | None:
+    """Take row `pk` of `queryset` if it is due and free; `changes` are further columns.
 
     One guarded update: of two workers one gets None.
     """
     token = uuid.uuid4()
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
-    taken = queryset.filter(free, due_at__lte=Now()).update(
+    taken = queryset.filter(free, pk=pk, due_at__lte=Now()).update(
         lease_token=token,
         lease_expires_at=Now() + timedelta(seconds=settings.LEASE_SECONDS),
         **changes,
     )
     if not taken:
         return None
-    row = queryset.model._default_manager.filter(lease_token=token).first()  # noqa: SLF001 - as above
+    row = queryset.model._default_manager.filter(pk=pk, lease_token=token).first()  # noqa: SLF001 - as above
     return None if row is None else RowLease(row, token)
 
 

@@ -8,7 +8,7 @@ from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.objects import to_bytes
 from gpuplatform.simulator.apiserver.reads import number_of, predicate_of
 from gpuplatform.simulator.apiserver.resources import Resource
-from gpuplatform.simulator.apiserver.store import Change, Entry, Store
+from gpuplatform.simulator.apiserver.store import Change, Entry, Store, entry_of
 
 Render: TypeAlias = Callable[[Entry], bytes]
 
@@ -100,7 +100,7 @@ class Watch:
             return self._line("MODIFIED", change.entry)
         if takes:
             return self._line("ADDED", change.entry)
-        return self._line("DELETED", change.entry) if was else b""
+        return self._line("DELETED", _as_it_was(change)) if was else b""
 
     def _takes(self, entry: Entry) -> bool:
         return self._matches is None or self._matches(entry.object)
@@ -125,3 +125,12 @@ class Watch:
     def _expired(self, compacted: int) -> bytes:
         error = say.expired(f"too old resource version: {self._cursor} ({compacted})")
         return to_bytes({"type": "ERROR", "object": error.status}) + b"\n"
+
+
+def _as_it_was(change: Change) -> Entry:
+    """Return what a watch shows of an object that leaves it: the old state at the new version."""
+    if change.type == "DELETED" or change.before is None:
+        return change.entry
+    before = change.before.object
+    metadata = {**before["metadata"], "resourceVersion": str(change.entry.version)}
+    return entry_of(change.entry.key, {**before, "metadata": metadata}, change.entry.version)

@@ -23,7 +23,7 @@ def row_due() -> StockPool:
 
 
 def claimed(row: StockPool) -> RowLease[StockPool]:
-    lease = claim(StockPool.objects.filter(pk=row.pk))
+    lease = claim(StockPool.objects.all(), row.pk)
     assert lease is not None
     return lease
 
@@ -33,7 +33,7 @@ def test_a_claim_holds_the_row() -> None:
     row = row_due()
 
     assert claimed(row).row.pk == row.pk
-    assert claim(StockPool.objects.filter(pk=row.pk)) is None
+    assert claim(StockPool.objects.all(), row.pk) is None
 
 
 @pytest.mark.django_db
@@ -41,14 +41,14 @@ def test_a_claim_holds_the_row() -> None:
 def test_a_row_that_is_not_due_is_not_claimed(due_at: str | None) -> None:
     row = pool_row(due_at=due_at)
 
-    assert claim(StockPool.objects.filter(pk=row.pk)) is None
+    assert claim(StockPool.objects.all(), row.pk) is None
 
 
 @COMMITTING
 def test_of_many_workers_at_once_one_gets_the_row() -> None:
     row = row_due()
 
-    results = at_once([lambda: claim(StockPool.objects.filter(pk=row.pk))] * 16)
+    results = at_once([lambda: claim(StockPool.objects.all(), row.pk)] * 16)
 
     assert sum(isinstance(result, RowLease) for result in results) == 1
     assert sum(result is None for result in results) == 15
