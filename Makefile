@@ -8,7 +8,7 @@ export GPUPLATFORM_DEV := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-pure test-cluster cluster check format lint types contracts \
-	manifests swagger golden requirements ci
+	manifests swagger golden requirements bench-pools ci
 
 help:  ## list the targets
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ test-pure:  ## the tests of pure code
 test-cluster:  ## the cluster tests on a real control plane (needs Go once, to build it)
 	@sh requirements/install.sh test
 	@$(PYTHON) $(KUBERNETES) --build-only
-	@$(PYTHON) -m pytest tests/cluster --server controlplane $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest tests/cluster --server controlplane -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 cluster:  ## run a real control plane with three played nodes until Ctrl-C
 	@sh requirements/install.sh run
@@ -76,5 +76,9 @@ requirements: setup  ## compile the hashed lists; every list has the versions of
 			--generate-hashes --no-emit-index-url --custom-compile-command "make requirements" \
 			$$constraint $$list.in --output-file $$list.txt) || exit 1; \
 	done
+
+bench-pools:  ## how fast stock pools are made, and what the platform costs at rest
+	@sh requirements/install.sh test
+	@$(PYTHON) -m tests.benchmarks.pools
 
 ci: check test  ## what has to be green before a change is merged
