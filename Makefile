@@ -7,7 +7,7 @@ KUBERNETES := tests/cluster/controlplane/launcher.py
 export GPUPLATFORM_DEV := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-pure test-cluster cluster check format lint types contracts \
+.PHONY: help setup run recover test test-pure test-cluster cluster check format lint types contracts \
 	manifests swagger golden requirements bench-pools ci
 
 help:  ## list the targets
@@ -19,6 +19,10 @@ setup:  ## make .venv with everything for development
 run:  ## start the whole platform (PORT, GPUPLATFORM_DATA, DATABASE_URL, REDIS_URL, KUBE_MODE, DEMO=0)
 	@sh requirements/install.sh run
 	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.embedded
+
+recover:  ## after the database was restored or replaced: take over what the cluster has
+	@sh requirements/install.sh run
+	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.embedded recover
 
 test:  ## all tests, on servers of their own (PYTEST_ARGS)
 	@sh requirements/install.sh test

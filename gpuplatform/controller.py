@@ -195,10 +195,11 @@ class Controller:
             self._nodes[node["metadata"]["name"]] = _is_ready(node)
 
     def _show_life(self) -> None:
-        """Say what is seen; not synced yet, or blind for long, is no sign of life."""
+        """Say what is seen; not synced yet, or blind, is no sign of life."""
         if not all(reflector.is_synced for reflector in self._reflectors):
             return
-        if self._blind_seconds() > LIFE_SECONDS * 20:
+        if any(reflector.is_failing for reflector in self._reflectors):
+            forget_life(Part.CONTROLLER)
             return
         show_life(Part.CONTROLLER)
         ready = sum(self._nodes.values())

@@ -6,6 +6,8 @@ from django.db import Error as DatabaseFault
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_safe
 from pydantic import Field
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -72,11 +74,15 @@ class Health(ApiView):
         return Response(HealthReply.model_validate(health()))
 
 
+@csrf_exempt
+@require_safe
 def livez(_: HttpRequest) -> JsonResponse:
     """Say that this process answers; depends on nothing outside it."""
     return JsonResponse({"ok": True})
 
 
+@csrf_exempt
+@require_safe
 def readyz(_: HttpRequest) -> JsonResponse:
     """Say whether this process can serve: the database answers and is migrated."""
     try:

@@ -5,8 +5,11 @@ time, never work. So sending never fails a caller, and never waits long for a br
 """
 
 import logging
+import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
 from enum import StrEnum
 from typing import Any, Final
 
@@ -15,6 +18,9 @@ from django.db import transaction
 from kombu.exceptions import ChannelError, OperationalError
 
 logger = logging.getLogger(__name__)
+
+SEND_SECONDS: Final = 1.0
+"""What a caller waits for the broker to take a message."""
 
 PAUSE_SECONDS: Final = 5.0
 """After a failure nothing is sent for this long: the sweep does it anyway."""
@@ -33,6 +39,20 @@ class Queue(StrEnum):
     OPERATIONS = "operations"
     RECONCILE = "reconcile"
     PERIODIC = "periodic"
+
+
+class _Sender:
+    """The one thread of this very process that sends: a broker that hangs holds up nobody else."""
+
+    pid = 0
+    pool: ThreadPoolExecutor
+
+    @classmethod
+    def of_this_process(cls) -> ThreadPoolExecutor:
+        if cls.pid != os.getpid():
+            cls.pid = os.getpid()
+            cls.pool = ThreadPoolExecutor(1, thread_name_prefix="hints")
+        return cls.pool
 
 
 class _Pause:
@@ -59,19 +79,22 @@ def enqueue(
     """
     if time.monotonic() < _Pause.until:
         return False
+    sending = _Sender.of_this_process().submit(
+        current_app.send_task,
+        task,
+        args=args,
+        queue=queue.value,
+        countdown=countdown,
+        expires=expires,
+        retry=False,
+        ignore_result=True,
+    )
     try:
-        current_app.send_task(
-            task,
-            args=args,
-            queue=queue.value,
-            countdown=countdown,
-            expires=expires,
-            retry=False,
-            ignore_result=True,
-        )
-    except (OperationalError, OSError) as error:
+        sending.result(timeout=SEND_SECONDS)
+    except (OperationalError, OSError, TooLate) as error:
         _Pause.until = time.monotonic() + PAUSE_SECONDS
-        logger.warning("the broker does not take messages; the sweep will do it: %s", error)
+        why = str(error) or "no answer in time"
+        logger.warning("the broker does not take messages; the sweep will do it: %s", why)
         return False
     return True
 

@@ -175,6 +175,8 @@ def _pool_discovered(resource: Manifest) -> int | None:
     if is_leftover(resource, operation):
         return None
     metadata = resource["metadata"]
+    if operation is not None and operation.object_uid != metadata["uid"]:
+        operation = None  # A person's copy bears the marks of the original.
     row = StockPool(
         namespace=metadata["namespace"],
         name=metadata["name"],

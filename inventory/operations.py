@@ -112,6 +112,7 @@ def _delete(cluster: Cluster, operation: Operation) -> Outcome:
         cluster.delete(
             STOCK_POOL, operation.object_name, namespace=operation.object_namespace, uid=uid
         )
+        return Done(found)
     return Done()
 
 

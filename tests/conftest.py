@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.contenttypes.models import ContentType
+from django.core.management import call_command
 from django.db import connection
 from pytest_django.plugin import blocking_manager_key
 
@@ -66,6 +68,15 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     marker = item.get_closest_marker("django_db")
     if nextitem is not None and marker is not None and marker.kwargs.get("transaction"):
         with item.config.stash[blocking_manager_key].unblock():
+            # A late request to a live server may have written into the empty tables.
+            call_command(
+                "flush",
+                interactive=False,
+                verbosity=0,
+                inhibit_post_migrate=True,
+                reset_sequences=False,
+            )
+            ContentType.objects.clear_cache()
             contents = connection._test_serialized_contents  # type: ignore[attr-defined]
             connection.creation.deserialize_db_from_string(contents)
 

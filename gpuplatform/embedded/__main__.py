@@ -58,7 +58,8 @@ def _run(options: Options) -> int:
     chosen = choose_port(options.asked_port, DEFAULT_PORT)
     is_first_run = not data.admin_password.exists()
     layout = Layout.prepare(options, chosen.port)
-    parts = layout.parts()
+    is_recovery = sys.argv[1:] == ["recover"]
+    parts = layout.recovery_parts() if is_recovery else layout.parts()
     console = Console(tuple(part.name for part in parts))
     if leftovers:
         console.say(f"Stopped what an earlier run left behind: {', '.join(leftovers)}.")
@@ -66,14 +67,17 @@ def _run(options: Options) -> int:
         console.say(chosen.notice)
     data.write_addresses(layout.addresses())
 
-    def show_table() -> None:
-        console.plain(table(layout, shows_password=is_first_run))
+    def when_ready() -> None:
+        if is_recovery:
+            os.kill(os.getpid(), signal.SIGTERM)  # It is done; stop the servers.
+        else:
+            console.plain(table(layout, shows_password=is_first_run))
 
     def stop() -> None:
         data.mark_stopping()
         data.remove_addresses()
 
-    return Supervisor(parts, console, record).run(show_table, stop)
+    return Supervisor(parts, console, record).run(when_ready, stop)
 
 
 def table(layout: Layout, *, shows_password: bool) -> str:
@@ -89,7 +93,8 @@ def table(layout: Layout, *, shows_password: bool) -> str:
         "Stop": "Ctrl-C",
     }
     lines = [f"  {name:<11} {value}" for name, value in rows.items()]
-    return "\n".join(["", "The platform is ready.", "", *lines, ""])
+    notice = "Development mode: the API is open to everybody on this machine."
+    return "\n".join(["", "The platform is ready.", "", *lines, "", notice, ""])
 
 
 def _password(data: DataDirectory, *, shows_password: bool) -> str:

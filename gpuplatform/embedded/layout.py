@@ -124,6 +124,13 @@ class Layout:
         """Return every part, in the order in which the log should name them."""
         return [*self._servers(), *self._preparations(), *self._processes(), *self._ending()]
 
+    def recovery_parts(self) -> list[Part]:
+        """Return what `manage.py recover` needs, and itself: the servers without the platform."""
+        database, *_ = self._preparations()
+        after = ("database", "cluster") if self.has_simulator else ("database",)
+        command = self._python("manage.py", "recover", "--stopped")
+        return [*self._servers(), database, Part("recover", command, after=after, runs_once=True)]
+
     def _python(self, *arguments: str, role: str = "command", may_fork: bool = True) -> Command:
         return Command(
             argv=(sys.executable, *arguments),

@@ -1,13 +1,49 @@
 """What `make run` is told by the environment, checked before anything starts."""
 
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from gpuplatform.embedded.data_directory import DataDirectory
 from gpuplatform.embedded.errors import StartError
 
 DEFAULT_PORT = 8080
+DEFAULT_PORTS = {"DATABASE_URL": 5432, "REDIS_URL": 6379}
 KUBE_MODES = ("simulated", "required", "off")
+
+
+SCHEMES = {
+    "DATABASE_URL": ("postgres", "postgresql"),
+    "REDIS_URL": ("redis", "rediss"),
+}
+ANSWER_SECONDS = 3.0
+
+
+def check_address(name: str, address: str, schemes: tuple[str, ...]) -> None:
+    """Make sure that the server of a person's own can be used, if there is one.
+
+    Raises:
+        StartError: the address is none, or nobody answers there.
+    """
+    if not address:
+        return
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[name]
+    except ValueError:
+        parts, host, port = urlsplit(""), "", 0
+    if parts.scheme not in schemes or not host:
+        example = f"{schemes[0]}://user:password@host:{DEFAULT_PORTS[name]}/name"
+        raise StartError(f"{name} is no address that can be used; it looks like {example}.")
+    try:
+        socket.create_connection((host, port), ANSWER_SECONDS).close()
+    except OSError as error:
+        why = error.strerror or "no answer"
+        raise StartError(
+            f"{name} names {host}:{port}, and nobody can be reached there ({why})."
+            " Start that server, or leave the variable out for an embedded one."
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +77,8 @@ class Options:
         kubeconfig = environment.get("KUBECONFIG", "")
         if kube_mode == "required" and not kubeconfig:
             raise StartError("KUBE_MODE=required needs KUBECONFIG, the path of a kubeconfig.")
+        for name, schemes in SCHEMES.items():
+            check_address(name, environment.get(name, ""), schemes)
         demo = environment.get("DEMO", "")
         return cls(
             data=DataDirectory.from_setting(environment.get("GPUPLATFORM_DATA", "")),

@@ -1,5 +1,6 @@
 """Ports of the embedded servers and of web, on loopback only."""
 
+import os
 import socket
 from dataclasses import dataclass
 
@@ -14,6 +15,22 @@ def free_port() -> int:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+LOWEST_OPEN_PORT = 1024
+"""Below it a system lets only administrators listen, unless it is set up otherwise."""
+
+
+def may_listen(port: int) -> bool:
+    """Say whether the system lets this user listen on the port."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((LOOPBACK, port))
+        except PermissionError:
+            return False
+        except OSError:
+            return True  # It is taken, which is another matter.
+        return True
 
 
 def is_free(port: int) -> bool:
@@ -57,6 +74,11 @@ def choose_port(asked: str, default: int) -> ChosenPort:
     if not (asked.isascii() and asked.isdigit() and 1 <= int(asked) <= 65535):
         raise StartError(
             f"PORT={asked} is no port. Set a number from 1 to 65535, or leave it out."
+        )
+    if int(asked) < LOWEST_OPEN_PORT and os.geteuid() != 0 and not may_listen(int(asked)):
+        raise StartError(
+            f"Port {asked}, asked for by PORT, is for administrators only."
+            f" Choose one from {LOWEST_OPEN_PORT} on."
         )
     if not is_free(int(asked)):
         raise StartError(

@@ -92,6 +92,11 @@ class Reflector:
         """Whether a complete list was dealt with since the start."""
         return self._listed
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last list or watch failed and the next one is waited for."""
+        return self._failures > 0
+
     def last_good_list_age_seconds(self) -> float:
         """Return for how long the kind may have been out of sight; infinite before the first list.
 

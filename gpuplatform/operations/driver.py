@@ -93,7 +93,8 @@ def _after(error: ClusterError, failures: int) -> Outcome:
     seconds = error.retry_after or backoff_seconds(failures)
     match error:
         case ClusterRejected():
-            return Refused("invalid_request", str(error))
+            # What is missing, such as a namespace, may be there when the request is sent anew.
+            return Refused("invalid_request", str(error), retryable=error.reason == "NotFound")
         case ClusterConflict():
             return Waiting("Conflict", str(error), backoff_seconds(failures))
         case ClusterForbidden():

@@ -9,6 +9,7 @@ from typing import Any, Final
 from gpuplatform.formats import names
 from gpuplatform.kube.kinds import GROUP, Manifest
 from gpuplatform.operations.models import Operation
+from gpuplatform.reconciliation.ownership import MANAGER
 
 TENANT_ANNOTATION: Final = f"{GROUP}/tenant"
 OPERATION_ID_ANNOTATION: Final = f"{GROUP}/operation-id"
@@ -56,6 +57,18 @@ def bears(resource: Manifest, operation: Operation) -> bool:
     return all(
         found.get(key) == wanted[key]
         for key in (TENANT_ANNOTATION, OPERATION_ID_ANNOTATION, REQUEST_HASH_ANNOTATION)
+    )
+
+
+def was_written_by_platform(resource: Manifest) -> bool:
+    """Say whether a worker wrote the object itself, as against its status only.
+
+    Source: Kubernetes documentation, "Server-Side Apply", field management.
+    """
+    managers = resource.get("metadata", {}).get("managedFields") or []
+    return any(
+        manager.get("manager") == MANAGER and not manager.get("subresource")
+        for manager in managers
     )
 
 

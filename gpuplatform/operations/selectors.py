@@ -22,6 +22,7 @@ from gpuplatform.operations.provenance import (
     OPERATION_ID_ANNOTATION,
     TENANT_ANNOTATION,
     annotations,
+    was_written_by_platform,
 )
 from gpuplatform.tenancy.models import Tenant
 
@@ -104,10 +105,15 @@ def operation_of(resource: Manifest) -> Operation | None:
 def is_leftover(resource: Manifest, operation: Operation | None) -> bool:
     """Say whether a late write made `resource`: its operation ended, and with another object.
 
-    `resource` has to be read first and `operation` second.
+    `resource` has to be read first and `operation` second. A copy that a person made, which bears
+    the marks of the original, is none: the platform did not write it, or it has another name.
     """
+    metadata = resource["metadata"]
     return (
         operation is not None
         and operation.phase in ENDED_PHASES
-        and operation.object_uid != resource["metadata"]["uid"]
+        and operation.object_uid != metadata["uid"]
+        and operation.object_name == metadata["name"]
+        and operation.object_namespace == metadata["namespace"]
+        and was_written_by_platform(resource)
     )

@@ -74,7 +74,10 @@ def compare(cluster: Cluster) -> str:
     fault = _fault(state, found)
     if fault != state.recovery_reason:
         ClusterState.objects.filter(id=state.id).update(recovery_reason=fault)
-        logger.error("recovery needed: %s", fault or "no longer")
+        if fault:
+            logger.error("%s Stop the platform and run 'manage.py recover'.", fault)
+        else:
+            logger.warning("cluster and database belong together again")
     if not fault and not state.epoch_is_established:
         ClusterState.objects.filter(id=state.id).update(epoch_is_established=True)
     return fault

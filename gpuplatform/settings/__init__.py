@@ -59,6 +59,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "gpuplatform.adminkit.middleware.OddQueryMiddleware",
 ]
 
 ROOT_URLCONF = "gpuplatform.urls"
@@ -119,7 +120,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "unacked_restore_interval": 10,
     "unacked_restore_throttle": 1,
     "socket_keepalive": True,
-    "socket_timeout": 30,
+    # A worker waits long for messages; whoever only sends must not wait for a broker that hangs.
+    "socket_timeout": 30 if ENVIRONMENT.gpuplatform_role == "worker" else 2,
     "socket_connect_timeout": 1,
     "max_retries": 1,
     "interval_start": 0,
@@ -168,6 +170,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "admin:index"
 
 SESSION_COOKIE_AGE = 8 * 3600
 SESSION_COOKIE_HTTPONLY = True

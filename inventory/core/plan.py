@@ -104,8 +104,8 @@ def _foreign(pool: Manifest, spec: StockPoolSpec, observed: ObservedPool) -> str
 
 def _conflict(pool: Manifest, in_the_way: str) -> Plan:
     message = (
-        f"The {in_the_way} exists and does not belong to this pool. It is left as it is;"
-        " remove or rename it."
+        f"The {in_the_way} exists and this pool is not its controlling owner. It is left as it"
+        " is; remove it or rename it."
     )
     return Plan(
         status=_status(pool, PoolPhase.FAILED, PoolReason.NAME_CONFLICT, message),

@@ -7,7 +7,11 @@ import pytest
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
 from tests.acceptance.platform import POOLS, RunningPlatform
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("acceptance")]
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("acceptance"),
+]
 
 OPERATIONS = 500
 DONE_BETWEEN_KILLS = 100

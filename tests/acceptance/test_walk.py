@@ -9,7 +9,11 @@ import pytest
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
 from tests.acceptance.platform import JOBS, POOLS, Answer, RunningPlatform
 
-pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("acceptance")]
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("acceptance"),
+]
 
 
 def body(operation_id: str, name: str, **fields: object) -> dict[str, object]:

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from gpuplatform.kube.client import FIELD_MANAGER
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_by_name
@@ -17,6 +18,8 @@ from inventory.services import pool_create, pool_request_deletion, pool_update
 _numbers = itertools.count(1)
 
 POOL_UID = "11111111-2222-4333-8444-555555555555"
+WRITTEN_BY_PLATFORM = [{"manager": FIELD_MANAGER, "operation": "Update"}]
+"""The managed fields of an object that a worker made."""
 HTTP_PORT = {"name": "http", "port": 8080}
 
 

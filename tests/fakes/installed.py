@@ -42,6 +42,7 @@ class Broker:
 def broker(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     """The real broker, empty."""
     monkeypatch.setattr(queueing._Pause, "until", 0.0)
+    monkeypatch.setattr(queueing._Sender, "pid", 0)
     client = redis.Redis.from_url(settings.CELERY_BROKER_URL)
     client.flushdb()
     yield Broker(client)

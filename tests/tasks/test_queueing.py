@@ -14,8 +14,10 @@ TASK = "operations.run_operation"
 
 
 @pytest.fixture
-def broker() -> Iterator[redis.Redis]:
-    """This worker's broker, without messages."""
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Redis]:
+    """This worker's broker, without messages, and nobody who waits for it."""
+    monkeypatch.setattr(queueing._Pause, "until", 0.0)
+    monkeypatch.setattr(queueing._Sender, "pid", 0)
     client = redis.Redis.from_url(settings.CELERY_BROKER_URL)
     client.flushdb()
     yield client

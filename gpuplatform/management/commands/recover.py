@@ -26,13 +26,17 @@ class Command(BaseCommand):
             "--dry-run", action="store_true", help="Say what would be done, change nothing."
         )
 
+        parser.add_argument(
+            "--stopped", action="store_true", help="Every process is known to be stopped."
+        )
+
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         running = [str(part) for part, state in part_states().items() if state.ok]
-        if running and not options["dry_run"]:
+        if running and not options["dry_run"] and not options["stopped"]:
             msg = (
                 f"These parts of the platform run: {', '.join(running)}. Stop every process, wait"
-                " 40 seconds and run this again."
+                " 40 seconds and run this again; in development 'make recover' does it all."
             )
             raise CommandError(msg)
         try:

@@ -13,7 +13,13 @@ from gpuplatform.operations.provenance import OPERATION_ID_ANNOTATION, TENANT_AN
 from inventory.mirror import pool_marked, pool_observed, pools_listed
 from inventory.models import StockPool
 from inventory.reconcile import delete_leftovers
-from tests.factories.inventory import accept_create, accept_delete, pool_resource, pool_row
+from tests.factories.inventory import (
+    WRITTEN_BY_PLATFORM,
+    accept_create,
+    accept_delete,
+    pool_resource,
+    pool_row,
+)
 from tests.fakes.cluster import FakeCluster
 
 pytestmark = pytest.mark.django_db
@@ -36,9 +42,11 @@ def at_version(resource: Manifest, version: int) -> Manifest:
 
 
 def bearing(operation: Operation, name: str) -> Manifest:
-    """Return a resource that says that `operation` made it."""
+    """Return a resource that a worker made for `operation`."""
     marks = {TENANT_ANNOTATION: "default", OPERATION_ID_ANNOTATION: operation.operation_id}
-    return pool_resource(name, metadata={"annotations": marks})
+    return pool_resource(
+        name, metadata={"annotations": marks, "managedFields": WRITTEN_BY_PLATFORM}
+    )
 
 
 def test_a_pool_made_with_kubectl_gets_a_row_that_is_due() -> None:
@@ -135,6 +143,24 @@ def test_a_leftover_is_not_shown(cluster: FakeCluster) -> None:
     assert pool_observed(bearing(operation, "a")) is None
 
     assert not StockPool.objects.filter(deleted_at__isnull=True).exists()
+
+
+@pytest.mark.parametrize("name", ["a", "copy"])
+def test_what_a_person_restores_or_copies_is_a_pool_of_its_own(
+    cluster: FakeCluster, name: str
+) -> None:
+    operation = accept_create(name="a").operation
+    driver.run(operation.id)
+    StockPool.objects.update(deleted_at=Now())
+    copied = bearing(operation, name)
+    copied["metadata"]["managedFields"] = [{"manager": "kubectl-create", "operation": "Update"}]
+    cluster.put(STOCK_POOL, copied)
+
+    pool_observed(copied)
+
+    assert delete_leftovers(cluster) == 0
+    row = StockPool.objects.get(deleted_at__isnull=True)
+    assert (row.name, row.uid, row.operation) == (name, copied["metadata"]["uid"], None)
 
 
 def test_leftovers_are_deleted_by_uid_and_nothing_else_is(cluster: FakeCluster) -> None:

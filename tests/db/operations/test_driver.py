@@ -24,7 +24,13 @@ from gpuplatform.operations.selectors import operations_due
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.models import ClusterState
 from inventory.models import StockPool
-from tests.factories.inventory import accept_create, accept_delete, accept_update, pool_resource
+from tests.factories.inventory import (
+    WRITTEN_BY_PLATFORM,
+    accept_create,
+    accept_delete,
+    accept_update,
+    pool_resource,
+)
 from tests.fakes.cluster import FakeCluster, Killed
 
 pytestmark = pytest.mark.django_db
@@ -382,6 +388,7 @@ def test_a_leftover_makes_a_create_wait_and_not_fail(cluster: FakeCluster) -> No
         TENANT_ANNOTATION: "default",
         OPERATION_ID_ANNOTATION: earlier.operation_id,
     }
+    late["metadata"]["managedFields"] = WRITTEN_BY_PLATFORM
     cluster.put(STOCK_POOL, late)
     operation = accept_create(name="a").operation
 
