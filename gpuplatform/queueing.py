@@ -19,7 +19,7 @@ from kombu.exceptions import ChannelError, OperationalError
 
 logger = logging.getLogger(__name__)
 
-SEND_SECONDS: Final = 1.0
+SEND_SECONDS: Final = 2.0
 """What a caller waits for the broker to take a message."""
 
 PAUSE_SECONDS: Final = 5.0

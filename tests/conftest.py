@@ -65,8 +65,7 @@ def golden(update_golden: bool) -> GoldenFiles:
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """A test that commits ends with empty tables: put back what the migrations put there."""
     yield
-    marker = item.get_closest_marker("django_db")
-    if nextitem is not None and marker is not None and marker.kwargs.get("transaction"):
+    if nextitem is not None and _commits(item):
         with item.config.stash[blocking_manager_key].unblock():
             # A late request to a live server may have written into the empty tables.
             call_command(
@@ -77,8 +76,15 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
                 reset_sequences=False,
             )
             ContentType.objects.clear_cache()
-            contents = connection._test_serialized_contents  # type: ignore[attr-defined]
+            contents = getattr(connection, "_test_serialized_contents", "[]")
             connection.creation.deserialize_db_from_string(contents)
+
+
+def _commits(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("django_db")
+    is_marked = marker is not None and bool(marker.kwargs.get("transaction"))
+    fixtures = getattr(item, "fixturenames", ())
+    return is_marked or "transactional_db" in fixtures or "live_server" in fixtures
 
 
 def _is_loopback(address: Any) -> bool:
