@@ -61,6 +61,12 @@ def golden(update_golden: bool) -> GoldenFiles:
     return GoldenFiles(is_update=update_golden)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the group that waits most, so that the others run beside it."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """A test that commits ends with empty tables: put back what the migrations put there."""

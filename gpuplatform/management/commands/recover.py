@@ -8,7 +8,7 @@ from typing_extensions import override
 from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.reconciliation import epoch
-from gpuplatform.reconciliation.heartbeats import part_states
+from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, part_states
 from inventory.recovery import recover_pools
 
 
@@ -36,7 +36,8 @@ class Command(BaseCommand):
         if running and not options["dry_run"] and not options["stopped"]:
             msg = (
                 f"These parts of the platform run: {', '.join(running)}. Stop every process, wait"
-                " 40 seconds and run this again; in development 'make recover' does it all."
+                f" {FRESH_SECONDS} seconds and run this again; in development 'make recover' does"
+                " it all."
             )
             raise CommandError(msg)
         try:
