@@ -26,7 +26,7 @@ recover:  ## after the database was restored or replaced: take over what the clu
 
 test:  ## all tests, on servers of their own (PYTEST_ARGS)
 	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest -n 3 --dist loadgroup $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 test-pure:  ## the tests of pure code
 	@sh requirements/install.sh test

@@ -86,6 +86,7 @@ class Reflector:
         self._listed = False
         self._last_good_at: float | None = None
         self._failures = 0
+        self._is_failing = False
 
     @property
     def is_synced(self) -> bool:
@@ -94,8 +95,8 @@ class Reflector:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last list or watch failed and the next one is waited for."""
-        return self._failures > 0
+        """Whether the last list or watch failed and no complete list was dealt with since."""
+        return self._is_failing
 
     def last_good_list_age_seconds(self) -> float:
         """Return for how long the kind may have been out of sight; infinite before the first list.
@@ -131,6 +132,7 @@ class Reflector:
         )
         self.on_list(listing)
         self._listed = True
+        self._is_failing = False
         self._last_good_at = self.clock()
         return listing.resource_version
 
@@ -178,6 +180,7 @@ class Reflector:
         limit = min(most, least * 2 ** min(self._failures, 30))
         seconds = random.uniform(0, limit)  # noqa: S311  # a spread, not a secret
         self._failures += 1
+        self._is_failing = True
         if isinstance(fault, PlatformError) and fault.retry_after is not None:
             seconds = max(seconds, min(fault.retry_after, self.timings.retry_after_seconds))
         _LOG.warning("%s are listed again in %.1f s: %s", self.kind.plural, seconds, fault)

@@ -17,7 +17,7 @@ from gpuplatform.reconciliation.models import ProcessHeartbeat
 WORK_SECONDS = 5.0
 _shown_at: dict["Part", float] = {}
 
-FRESH_SECONDS = 30
+FRESH_SECONDS = 40
 """Older signs mean that the part is down."""
 
 

@@ -254,6 +254,20 @@ def test_failed_list_is_never_told(faults: list[Script]) -> None:
         seen.wait_for("list 10: a10")
 
 
+def test_a_good_list_ends_the_failure_though_the_watch_stays_quiet() -> None:
+    seen, was_failing = Seen(), []
+    failing = answer(500, {})
+
+    def failing_once(exchange: Exchange) -> None:
+        was_failing.append(True)
+        failing(exchange)
+
+    with reflecting(Watches(held, lists=[failing_once]), seen) as (reflector, _):
+        seen.wait_for("list 10: a10")
+        assert was_failing
+        assert not reflector.is_failing
+
+
 def test_server_that_asks_for_time_gets_it() -> None:
     asked: list[float] = []
     busy = answer(429, {}, {"Retry-After": "0.3"})
