@@ -1,7 +1,7 @@
 # One command for each thing a contributor does; `make` alone lists them.
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
-CODE := manage.py gpuplatform inventory tests
+CODE := manage.py gpuplatform inventory units tests
 KUBERNETES := tests/cluster/controlplane/launcher.py
 # Commands beside a running platform and checks without one are in development mode.
 export GPUPLATFORM_DEV := 1

@@ -167,6 +167,30 @@ class PhaseConflict(RequestError):
         return cls("The stock pool 'h100' is being deleted. Wait until it is gone.")
 
 
+class InsufficientCapacity(RequestError):
+    """No ready stock is left to hand over."""
+
+    code = "insufficient_capacity"
+    http_status = 409
+
+    @classmethod
+    @override
+    def example(cls) -> Self:
+        return cls("No ready stock of the GPU spec 'g1.1' is left. Try again later.")
+
+
+class StaleEtag(RequestError):
+    """The object changed after the caller read it."""
+
+    code = "stale_etag"
+    http_status = 412
+
+    @classmethod
+    @override
+    def example(cls) -> Self:
+        return cls("The GPU unit 'trainer' was changed meanwhile. Read it again, then change it.")
+
+
 class Unauthenticated(RequestError):
     """Nobody is known to be calling."""
 

@@ -4,6 +4,8 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
+from typing_extensions import override
 
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.models import MirrorRow
@@ -71,3 +73,55 @@ class StockPool(MirrorRow):
             models.Index(fields=["phase", "-id"], name="stock_pool_phase"),
             models.Index(fields=["deleted_at"], name="stock_pool_deleted"),
         ]
+
+
+class GpuSpec(models.Model):
+    """An entry of the catalogue: what a GPU spec gives, and how much ready stock is kept of it.
+
+    Its values are copied into stock when stock is seeded, so that a change here never touches
+    what runs.
+    """
+
+    name = models.CharField(
+        max_length=63, unique=True, help_text="The `specName` of pools, stock and units."
+    )
+    description = models.CharField(max_length=200, blank=True, help_text="For people.")
+    cpu = models.CharField(
+        max_length=32, blank=True, help_text="CPU of one unit: a Kubernetes quantity; empty: none."
+    )
+    memory = models.CharField(
+        max_length=32, blank=True, help_text="Memory of one unit: a quantity; empty: none."
+    )
+    gpu = models.PositiveIntegerField(default=0, help_text="GPUs of one unit.")
+    product = models.CharField(
+        max_length=63, blank=True, help_text="The node label `nvidia.com/gpu.product`; empty: any."
+    )
+    placement = models.JSONField(
+        default=dict, blank=True, help_text="nodeSelector and tolerations, as in a GPUUnit."
+    )
+    warm_target = models.PositiveIntegerField(
+        default=0, help_text="How many ready stock units are kept; 0: only what is seeded."
+    )
+    is_top_up_paused = models.BooleanField(
+        default=False, help_text="Whether the warm target is left alone for now."
+    )
+    restocks_on_delete = models.BooleanField(
+        default=False, help_text="Whether a deleted unit is replaced by a new stock unit."
+    )
+    may_preempt = models.BooleanField(
+        default=True, help_text="Whether a unit may evict others for the GPU that its stock held."
+    )
+    is_enabled = models.BooleanField(
+        default=True,
+        help_text="Off: nothing is claimed or seeded, its stock is removed, its units stay.",
+    )
+    created_at = models.DateTimeField(db_default=Now(), help_text="When it was entered.")
+    updated_at = models.DateTimeField(db_default=Now(), help_text="When it last changed.")
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["name"]
+        verbose_name = "GPU spec"
+
+    @override
+    def __str__(self) -> str:
+        return self.name

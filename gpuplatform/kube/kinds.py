@@ -51,6 +51,7 @@ class ResourceKind:
 
 
 STOCK_POOL = ResourceKind(GROUP, "v1alpha1", "StockPool", "stockpools")
+GPU_UNIT = ResourceKind(GROUP, "v1alpha1", "GPUUnit", "gpuunits")
 
 DEPLOYMENT = ResourceKind("apps", "v1", "Deployment", "deployments")
 REPLICA_SET = ResourceKind("apps", "v1", "ReplicaSet", "replicasets")

@@ -1,7 +1,7 @@
 """Carrying out a plan's actions."""
 
 from gpuplatform.kube.client import Cluster
-from gpuplatform.reconciliation.plan import Action, Apply, Delete, Patch
+from gpuplatform.reconciliation.plan import Action, Apply, Create, Delete, Patch
 
 
 def carry_out(cluster: Cluster, action: Action) -> None:
@@ -11,6 +11,8 @@ def carry_out(cluster: Cluster, action: Action) -> None:
         ClusterError: the cluster refused it or did not answer.
     """
     match action:
+        case Create(kind, manifest):
+            cluster.create(kind, manifest)
         case Apply(kind, manifest, force):
             cluster.apply(kind, manifest, force=force)
         case Patch(kind, namespace, name, patch):

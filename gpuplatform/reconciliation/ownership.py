@@ -10,6 +10,7 @@ from gpuplatform.kube.kinds import GROUP, Manifest
 MANAGER = "gpu-platform"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 POOL_LABEL = f"{GROUP}/pool"
+UNIT_LABEL = f"{GROUP}/unit"
 
 
 def controller_reference(owner: Manifest) -> Manifest:

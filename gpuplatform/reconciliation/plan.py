@@ -50,6 +50,14 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
+class Create:
+    """Make an object that was observed absent; one that is there by then is a conflict."""
+
+    kind: ResourceKind
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
 class Patch:
     """Change these fields of an object that is as it was read: `patch` carries its version."""
 
@@ -69,7 +77,7 @@ class Delete:
     uid: str
 
 
-Action: TypeAlias = Apply | Patch | Delete
+Action: TypeAlias = Create | Apply | Patch | Delete
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ INSTALLED_APPS = [
     "gpuplatform.reconciliation.apps.ReconciliationConfig",
     "gpuplatform.operations.apps.OperationsConfig",
     "inventory.apps.InventoryConfig",
+    "units.apps.UnitsConfig",
 ]
 
 MIDDLEWARE = [
