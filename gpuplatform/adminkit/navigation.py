@@ -17,7 +17,7 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "django_celery_beat.crontabschedule",
         ),
     ),
-    ("Access", ("tenancy.tenant", "auth.user", "auth.group")),
+    ("Access", ("tenancy.tenant", "tenancy.apitoken", "auth.user", "auth.group")),
 )
 
 

@@ -20,7 +20,9 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "name": {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
         "operation": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
     },
-    "SERVE_PERMISSIONS": ["gpuplatform.api.permissions.DevelopmentModeOnly"],
+    # A document without secrets, and a browser that opens Swagger cannot send a token yet.
+    "SERVE_AUTHENTICATION": [],
+    "SERVE_PERMISSIONS": [],
     # The pydantic models say their enums themselves.
     "POSTPROCESSING_HOOKS": [],
     # Everything comes from this host, also on a machine without the Internet.

@@ -20,6 +20,7 @@ GPUPLATFORM_DATA = ENVIRONMENT.data_dir
 GPUPLATFORM_ENVIRONMENT = ENVIRONMENT.gpuplatform_environment
 GPUPLATFORM_SYSTEM_NAMESPACE = ENVIRONMENT.gpuplatform_system_namespace
 LEASE_SECONDS = ENVIRONMENT.gpuplatform_lease_seconds
+FRESH_SECONDS = ENVIRONMENT.gpuplatform_fresh_seconds
 KUBE_MODE = ENVIRONMENT.effective_kube_mode()
 KUBECONFIG = ENVIRONMENT.effective_kubeconfig()
 PORT = ENVIRONMENT.port
@@ -100,8 +101,11 @@ def _database() -> dict[str, Any]:
         f"-c lock_timeout=2000 -c statement_timeout={statement_seconds * 1000}"
         " -c idle_in_transaction_session_timeout=15000"
     )
+    # A server that was started again costs nobody a failed request.
+    database["CONN_HEALTH_CHECKS"] = True
     if is_web:
-        options["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5}
+        # The pool's own default doubles the pause of its attempts for up to five minutes.
+        options["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5, "reconnect_timeout": 5}
     else:
         database["CONN_MAX_AGE"] = 60
     return database
@@ -145,10 +149,9 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 CELERY_TIMEZONE = "UTC"
 DJANGO_CELERY_BEAT_TZ_AWARE = True
 
-# Views of ours take their classes from `api.views.ApiView`; these are the answer for any other.
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": [],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAdminUser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["gpuplatform.tenancy.authentication.TokenAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["gpuplatform.tenancy.authentication.ScopePermission"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "gpuplatform.api.exceptions.exception_handler",
     "UNAUTHENTICATED_USER": None,

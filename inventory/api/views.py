@@ -11,7 +11,7 @@ from gpuplatform.api.views import ApiView
 from gpuplatform.errors import NameConflict, NotFound, PhaseConflict
 from gpuplatform.operations.api.replies import accepted_reply
 from gpuplatform.operations.api.serializers import OperationReply
-from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.tenancy.callers import caller_of
 from inventory.api.serializers import StockPoolReply
 from inventory.core.requests import (
     DEFAULT_NAMESPACE,
@@ -89,7 +89,7 @@ class StockPools(ApiView):
     )
     def post(self, request: Request, *, body: StockPoolCreate) -> Response:
         """Accept the creation; the pool is there at once as `Pending`."""
-        return accepted_reply(pool_create(tenant=tenant_by_name(), asked=body))
+        return accepted_reply(request, pool_create(tenant=caller_of(request).tenant, asked=body))
 
 
 class StockPoolDetail(ApiView):
@@ -121,9 +121,9 @@ class StockPoolDetail(ApiView):
     ) -> Response:
         """Accept the change."""
         accepted = pool_update(
-            tenant=tenant_by_name(), namespace=query.namespace, name=name, asked=body
+            tenant=caller_of(request).tenant, namespace=query.namespace, name=name, asked=body
         )
-        return accepted_reply(accepted)
+        return accepted_reply(request, accepted)
 
     @Endpoint(
         id="deleteStockPool",
@@ -136,9 +136,9 @@ class StockPoolDetail(ApiView):
     def delete(self, request: Request, *, name: str, query: DeletePoolQuery) -> Response:
         """Accept the deletion; the pool shows `Terminating`, then it is gone."""
         accepted = pool_request_deletion(
-            tenant=tenant_by_name(),
+            tenant=caller_of(request).tenant,
             operation_id=query.operation_id,
             namespace=query.namespace,
             name=name,
         )
-        return accepted_reply(accepted)
+        return accepted_reply(request, accepted)

@@ -9,18 +9,31 @@ from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.pagination import mapped, paginate
-from gpuplatform.api.query import PageQuery, QueryInt
+from gpuplatform.api.query import PageQuery, Query, QueryInt
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import NotFound
 from gpuplatform.operations.api.serializers import OperationReply
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.selectors import operation_get, operations_of
+from gpuplatform.tenancy.callers import caller_of
+from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
 
 _TAG = "Jobs"
 
 
-class JobsQuery(PageQuery):
+class JobQuery(Query):
+    """Whose job."""
+
+    tenant: str | None = Field(
+        default=None,
+        max_length=63,
+        description="The tenant whose it is; left out: the caller's own.",
+        examples=["default"],
+    )
+
+
+class JobsQuery(JobQuery, PageQuery):
     """Filters of the list of jobs."""
 
     kind: str | None = Field(
@@ -54,7 +67,7 @@ class Jobs(ApiView):
     )
     def get(self, request: Request, *, query: JobsQuery) -> Response:
         """Return one page of jobs."""
-        rows = operations_of(tenant_by_name())
+        rows = operations_of(_tenant(request, query))
         if query.kind:
             rows = rows.filter(kind=query.kind)
         if query.phase:
@@ -76,9 +89,29 @@ class Job(ApiView):
         id="getJob",
         summary="Read one job (operation) by its operationID",
         tag=_TAG,
+        query=JobQuery,
+        replies={200: OperationReply},
+        errors=[NotFound],
+    )
+    def get(self, request: Request, *, operation_id: str, query: JobQuery) -> Response:
+        """Return the job in its present state."""
+        return Response(OperationReply.of(operation_get(_tenant(request, query), operation_id)))
+
+
+class OwnOperation(ApiView):
+    """One operation of the caller's tenant."""
+
+    @Endpoint(
+        id="getOperation",
+        summary="Read one of your operations by its operationID",
+        tag="Operations",
         replies={200: OperationReply},
         errors=[NotFound],
     )
     def get(self, request: Request, *, operation_id: str) -> Response:
-        """Return the job in its present state."""
-        return Response(OperationReply.of(operation_get(tenant_by_name(), operation_id)))
+        """Return the operation in its present state."""
+        return Response(OperationReply.of(operation_get(caller_of(request).tenant, operation_id)))
+
+
+def _tenant(request: Request, query: JobQuery) -> Tenant:
+    return tenant_by_name(query.tenant) if query.tenant else caller_of(request).tenant

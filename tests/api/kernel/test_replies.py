@@ -78,7 +78,11 @@ def test_every_code_that_http_shows_is_in_the_document_at_its_status(document: J
     }
 
     expected = {(kind.http_status, kind.code) for kind in _http_errors(errors.PlatformError)}
-    assert expected - shown <= {(409, "phase_conflict")}  # the toy has no phases
+    assert expected - shown <= {  # the toy has no phases, no stock and no ETag
+        (409, "phase_conflict"),
+        (409, "insufficient_capacity"),
+        (412, "stale_etag"),
+    }
 
 
 def _http_errors(kind: type[errors.PlatformError]) -> list[type[errors.PlatformError]]:

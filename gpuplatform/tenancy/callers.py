@@ -1,0 +1,49 @@
+"""Who calls the API: the holder of a token, or in development mode anybody on this machine."""
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from django.conf import settings
+from rest_framework.request import Request
+
+from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
+from gpuplatform.tenancy.selectors import tenant_by_name
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf a request is made, and what it may do."""
+
+    scopes: frozenset[str]
+    token: ApiToken | None
+    """None for a caller without a token, in development mode."""
+
+    @property
+    def tenant(self) -> Tenant:
+        """The tenant that the request is made for."""
+        return self.token.tenant if self.token else tenant_by_name()
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who makes a request that was let in."""
+    caller = request.auth
+    assert isinstance(caller, Caller)  # noqa: S101 - the permission of every view has seen to it
+    return caller
+
+
+def may_be_anybody(address: str) -> bool:
+    """Say whether a request from `address` needs no token: development mode, loopback only."""
+    if not settings.GPUPLATFORM_DEV:
+        return False
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def scope_of(path: str) -> Scope:
+    """Return the scope that a path of the API takes.
+
+    The address decides, so that no route can forget to say it.
+    """
+    return Scope.OPERATOR if path.startswith("/api/v1/operator/") else Scope.USER

@@ -1,0 +1,56 @@
+"""`manage.py token_create`."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from gpuplatform.tenancy.models import ApiToken
+from gpuplatform.tenancy.services import token_used
+
+pytestmark = pytest.mark.django_db
+
+
+def test_it_prints_the_secret_alone() -> None:
+    out, told = StringIO(), StringIO()
+
+    call_command(
+        "token_create", "ci", "--scope", "operator", "--days", "30", stdout=out, stderr=told
+    )
+
+    secret = out.getvalue().strip()
+    token = token_used(secret)
+    assert token is not None
+    assert token.scopes == ["operator"]
+    assert token.expires_at is not None
+    assert secret not in told.getvalue()
+
+
+def test_without_a_scope_it_is_a_users() -> None:
+    call_command("token_create", "ci", stdout=StringIO(), stderr=StringIO())
+
+    assert ApiToken.objects.get().scopes == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["ci", "--tenant", "nobody"], "no tenant 'nobody'"),
+        (["ci", "--days", "0"], "--days"),
+        ([" "], "name"),
+        (["a\x00b"], "name"),
+        (["x" * 64], "name"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_sentence(arguments: list[str], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        call_command("token_create", *arguments, stdout=StringIO(), stderr=StringIO())
+
+    assert not ApiToken.objects.exists()
+
+
+def test_a_name_is_used_once() -> None:
+    call_command("token_create", "ci", stdout=StringIO(), stderr=StringIO())
+
+    with pytest.raises(CommandError, match="Choose another name"):
+        call_command("token_create", "ci", stdout=StringIO(), stderr=StringIO())
