@@ -16,7 +16,7 @@ COPY . .
 RUN GPUPLATFORM_SECRET_KEY=build GPUPLATFORM_ALLOWED_HOSTS=build GPUPLATFORM_DATA=/app/data \
     DATABASE_URL=postgres://build@127.0.0.1/build REDIS_URL=redis://127.0.0.1 KUBE_MODE=off \
     python manage.py collectstatic --no-input --verbosity 0 \
-    && python -m compileall -q gpuplatform inventory
+    && python -m compileall -q gpuplatform inventory units serverless
 
 FROM python:3.13-slim-bookworm
 ENV PATH=/opt/venv/bin:$PATH \
@@ -34,6 +34,5 @@ WORKDIR /app
 USER 10001:10001
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-CMD ["gunicorn", "gpuplatform.wsgi", "--bind", "0.0.0.0:8080", "--worker-class", "gthread", \
-     "--workers", "2", "--threads", "4", "--preload", "--no-control-socket", \
-     "--worker-tmp-dir", "/dev/shm"]
+CMD ["gunicorn", "--config", "python:gpuplatform.webserver", "--bind", "0.0.0.0:8080", \
+     "--workers", "2", "--worker-tmp-dir", "/dev/shm"]

@@ -1,14 +1,14 @@
 # One command for each thing a contributor does; `make` alone lists them.
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
-CODE := manage.py gpuplatform inventory units tests
+CODE := manage.py gpuplatform inventory units serverless tests
 KUBERNETES := tests/cluster/controlplane/launcher.py
 # Commands beside a running platform and checks without one are in development mode.
 export GPUPLATFORM_DEV := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-pure test-cluster cluster check format lint types contracts \
-	manifests swagger golden requirements bench-pools ci
+	manifests docs swagger golden requirements bench-pools ci
 
 help:  ## list the targets
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -26,7 +26,7 @@ recover:  ## after the database was restored or replaced: take over what the clu
 
 test:  ## all tests, on servers of their own (PYTEST_ARGS)
 	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest -n 3 --dist loadgroup $(PYTEST_ARGS)
 
 test-pure:  ## the tests of pure code
 	@sh requirements/install.sh test
@@ -46,6 +46,8 @@ check: lint types contracts  ## everything that needs no test: format, lint, typ
 	@# It also asks a database for its history, and there need not be one.
 	@$(PYTHON) -W "ignore:Got an error checking" manage.py makemigrations --check --dry-run
 	@$(PYTHON) manage.py export_crds --check
+	@$(PYTHON) manage.py export_settings --check
+	@$(PYTHON) manage.py export_rbac --check
 	@mkdir -p .data && $(PYTHON) manage.py spectacular --validate --fail-on-warn --file .data/openapi.yaml
 	@diff -u docs/openapi.yaml .data/openapi.yaml || { echo "The API changed: run 'make swagger'." >&2; exit 1; }
 
@@ -63,8 +65,12 @@ types: setup  ## mypy, strict
 contracts: setup  ## who may import whom
 	@PYTHONPATH=. .venv/bin/lint-imports --no-logo
 
-manifests: setup  ## write the CRDs
+manifests: setup  ## write the CRDs, accounts and rights into deploy/
 	@$(PYTHON) manage.py export_crds
+	@$(PYTHON) manage.py export_rbac
+
+docs: setup  ## write docs/configuration.md
+	@$(PYTHON) manage.py export_settings
 
 swagger: setup  ## write docs/openapi.yaml
 	@mkdir -p docs && $(PYTHON) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml

@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Django's command line for this project."""
+"""Django's command line for this project; every command takes `--config FILE`."""
 
 import os
 import sys
@@ -10,11 +10,14 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
     try:
         from django.core.management import execute_from_command_line  # noqa: PLC0415 - see below
+
+        from gpuplatform.configfile import take_config_option  # noqa: PLC0415 - as above
     except ImportError as error:
         raise SystemExit(
             f"{error}. Run 'make setup', then use .venv/bin/python manage.py."
         ) from error
-    execute_from_command_line(sys.argv)
+    # Before the command is looked for: that reads the settings.
+    execute_from_command_line(take_config_option(sys.argv))
 
 
 if __name__ == "__main__":

@@ -6,18 +6,24 @@ shows its own sign of life. Two beats do no harm.
 
 import logging
 import time
+from datetime import datetime
 from typing import Any
 
 from django.db import Error as DatabaseFault
+from django.db import close_old_connections
 from django_celery_beat.schedulers import DatabaseScheduler
 from typing_extensions import override
 
 from gpuplatform.queueing import Queue, enqueue
-from gpuplatform.reconciliation.heartbeats import Part, show_life
+from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, show_life
 
 logger = logging.getLogger(__name__)
 
-LIFE_SECONDS = 10.0
+LIFE_SECONDS = FRESH_SECONDS / 4
+AGAIN_SECONDS = 2.0
+"""A database that is away is asked again after this time."""
+
+NEVER = datetime.min  # noqa: DTZ901 - the scheduler's times are naive
 
 
 class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
@@ -30,15 +36,19 @@ class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no 
     @override
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Run what is due; return the seconds until the next look."""
-        if time.monotonic() >= self._next_life:
-            self._next_life = time.monotonic() + LIFE_SECONDS
-            self._show_life()
-        return float(super().tick(*args, **kwargs))
+        try:
+            close_old_connections()
+            if time.monotonic() >= self._next_life:
+                self._show_life()
+                self._next_life = time.monotonic() + LIFE_SECONDS
+            return float(super().tick(*args, **kwargs))
+        except DatabaseFault as error:
+            logger.warning("beat cannot read the schedules: %s", error)
+            # It was about to read them all: it takes them for read, and the next time is far.
+            self._last_full_sync = NEVER
+            return AGAIN_SECONDS
 
     def _show_life(self) -> None:
         for queue in Queue:
             enqueue(f"reconciliation.show_{queue}_life", queue=queue, expires=LIFE_SECONDS * 3)
-        try:
-            show_life(Part.BEAT)
-        except DatabaseFault as error:
-            logger.warning("beat cannot show its life: %s", error)
+        show_life(Part.BEAT)

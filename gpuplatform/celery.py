@@ -3,11 +3,18 @@
 import os
 
 from celery import Celery
+from django.conf import settings
+
+from gpuplatform.celery_signals import add_config_option
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
-os.environ.setdefault("GPUPLATFORM_ROLE", "worker")
+if not settings.configured:  # Started by Celery, not one of the processes that only send.
+    os.environ.setdefault("GPUPLATFORM_ROLE", "worker")
 
 app = Celery("gpuplatform")
 app.set_default()  # also for the threads of web and controller
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["gpuplatform.reconciliation", "gpuplatform.operations", "inventory"])
+app.autodiscover_tasks(
+    ["gpuplatform", "gpuplatform.reconciliation", "gpuplatform.operations", "inventory", "units"]
+)
+add_config_option(app)

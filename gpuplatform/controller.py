@@ -7,7 +7,7 @@ guarded. Started by `manage.py run_controller`.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -18,8 +18,10 @@ from django.db.models.functions import Now
 from gpuplatform.errors import ClusterError, ClusterUnavailable, InvariantBroken
 from gpuplatform.kube.client import Cluster, Listing
 from gpuplatform.kube.elector import Elector
+from gpuplatform.kube.fields import condition, field
 from gpuplatform.kube.kinds import (
     DEPLOYMENT,
+    GPU_UNIT,
     NODE,
     POD,
     SERVICE,
@@ -31,23 +33,105 @@ from gpuplatform.kube.reflector import Reflector
 from gpuplatform.operations.services import OperationTask
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation import epoch, gate
-from gpuplatform.reconciliation.heartbeats import Part, forget_life, part_states, show_life
+from gpuplatform.reconciliation.heartbeats import (
+    FRESH_SECONDS,
+    Part,
+    forget_life,
+    part_states,
+    show_life,
+)
 from gpuplatform.reconciliation.models import ClusterState
-from gpuplatform.reconciliation.ownership import POOL_LABEL
-from inventory.core.observed import condition, field
+from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.mirror import pool_marked, pool_observed, pools_listed
 from inventory.services import InventoryTask
+from units.mirror import unit_marked, unit_observed, units_listed
+from units.services import UnitTask
 
 logger = logging.getLogger(__name__)
 
 LEASE_NAME = "gpu-platform-controller"
-LIFE_SECONDS = 5.0
+LIFE_SECONDS = FRESH_SECONDS / 8
 COMPARE_SECONDS = 10.0
 SWEEP_SECONDS = 30.0
+ENDING_SECONDS = 5.0
+"""What all watches together get to end; they die with the process anyway."""
+
 BLIND_SECONDS = 180.0
 """Without a good list or watch for so long the process gives up, loudly, and is started again."""
 
 CHILD_KINDS = (DEPLOYMENT, SERVICE, POD)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A kind of resource of ours: how what is seen of it reaches its rows."""
+
+    kind: ResourceKind
+    child_label: str
+    """On what it owns: the name of the owner."""
+    listed: Callable[[Listing], list[int]]
+    observed: Callable[[Manifest], int | None]
+    marked: Callable[[str, str], list[int]]
+    """Mark what depends on the resource of that namespace and name."""
+    reconcile_task: str
+    sweep_task: str
+    compare_task: str
+
+    def on_list(self, listing: Listing) -> None:
+        """Copy all; hint at what is to be done."""
+        self._hint(self.listed(listing))
+
+    def on_event(self, type_: str, resource: Manifest) -> None:
+        """Copy it, or mark its row where it is gone."""
+        metadata = resource["metadata"]
+        if type_ == "DELETED":
+            self._hint(self.marked(metadata["namespace"], metadata["name"]))
+        else:
+            self._hint(one_or_none(self.observed(resource)))
+
+    def on_children(self, _: Listing) -> None:
+        """Something owned may have changed unseen: compare everything once."""
+        enqueue(self.compare_task, queue=Queue.PERIODIC)
+
+    def on_child(self, _: str, child: Manifest) -> None:
+        """Mark the owner of what changed."""
+        metadata = child["metadata"]
+        # An event of an object that lost the label may show it without.
+        name = str(field(metadata, "labels", self.child_label) or "")
+        self._hint(self.marked(metadata["namespace"], name) if name else [])
+
+    def _hint(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            enqueue(self.reconcile_task, row, queue=Queue.RECONCILE)
+
+
+def one_or_none(row: int | None) -> list[int]:
+    """Return a row's number as a list; an empty one where there is none."""
+    return [] if row is None else [row]
+
+
+WATCHED = (
+    Watched(
+        kind=STOCK_POOL,
+        child_label=POOL_LABEL,
+        listed=pools_listed,
+        observed=pool_observed,
+        marked=lambda namespace, name: one_or_none(pool_marked(namespace, name)),
+        reconcile_task=InventoryTask.RECONCILE_POOL,
+        sweep_task=InventoryTask.SWEEP_POOLS,
+        compare_task=InventoryTask.RECONCILE_ALL,
+    ),
+    Watched(
+        kind=GPU_UNIT,
+        child_label=UNIT_LABEL,
+        listed=units_listed,
+        observed=unit_observed,
+        marked=unit_marked,
+        reconcile_task=UnitTask.RECONCILE_UNIT,
+        sweep_task=UnitTask.SWEEP_UNITS,
+        compare_task=UnitTask.RECONCILE_ALL,
+    ),
+)
 
 
 class Controller:
@@ -65,13 +149,33 @@ class Controller:
             identity=identity,
         )
         self._reflectors = [
-            self._reflector(watch_cluster, STOCK_POOL, self._pools, self._pool),
             self._reflector(watch_cluster, NODE, self._all_nodes, self._node),
             *(
-                self._reflector(watch_cluster, kind, self._children, self._child, POOL_LABEL)
+                self._reflector(watch_cluster, watched.kind, watched.on_list, watched.on_event)
+                for watched in WATCHED
+            ),
+            *(
+                self._reflector(
+                    watch_cluster,
+                    kind,
+                    watched.on_children,
+                    watched.on_child,
+                    watched.child_label,
+                )
+                for watched in WATCHED
                 for kind in CHILD_KINDS
             ),
         ]
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process holds the lease."""
+        return self._elector.is_leader
+
+    @property
+    def reflectors(self) -> Sequence[Reflector]:
+        """What follows each kind; idle while another process leads."""
+        return tuple(self._reflectors)
 
     def run(self, stop: threading.Event) -> None:
         """Stand by, lead, stand by again, until `stop` is set.
@@ -120,8 +224,9 @@ class Controller:
                 stop.wait(0.5)
         finally:
             over.set()
+            until = time.monotonic() + ENDING_SECONDS
             for thread in threads:
-                thread.join(timeout=5)
+                thread.join(timeout=max(0.0, until - time.monotonic()))
             _Duty(0, lambda: forget_life(Part.CONTROLLER)).run_if_due()
 
     def _wait_for_first_lists(self, stop: threading.Event) -> None:
@@ -163,28 +268,6 @@ class Controller:
         finally:
             connection.close()
 
-    def _pools(self, listing: Listing) -> None:
-        _hint(pools_listed(listing))
-
-    def _pool(self, type_: str, resource: Manifest) -> None:
-        metadata = resource["metadata"]
-        if type_ == "DELETED":
-            row = pool_marked(metadata["namespace"], metadata["name"])
-        else:
-            row = pool_observed(resource)
-        _hint([] if row is None else [row])
-
-    def _children(self, _: Listing) -> None:
-        """Something owned may have changed unseen: compare everything once."""
-        enqueue(InventoryTask.RECONCILE_ALL, queue=Queue.PERIODIC)
-
-    def _child(self, _: str, child: Manifest) -> None:
-        metadata = child["metadata"]
-        # An event of an object that lost the label may show it without.
-        name = str(field(metadata, "labels", POOL_LABEL) or "")
-        row = pool_marked(metadata["namespace"], name) if name else None
-        _hint([] if row is None else [row])
-
     def _all_nodes(self, listing: Listing) -> None:
         self._nodes = {node["metadata"]["name"]: _is_ready(node) for node in listing.items}
 
@@ -221,7 +304,7 @@ class Controller:
     def _sweep_without_beat(self) -> None:
         """Do what beat does when beat is down: two engines, one query."""
         if not part_states()[Part.BEAT].ok:
-            for task in (OperationTask.SWEEP, InventoryTask.SWEEP_POOLS):
+            for task in (OperationTask.SWEEP, *(watched.sweep_task for watched in WATCHED)):
                 enqueue(task, queue=Queue.PERIODIC)
 
     def _blind_seconds(self) -> float:
@@ -255,11 +338,6 @@ class _Duty:
             self.do()
         except DatabaseFault as error:
             logger.warning("the database does not answer: %s", error)
-
-
-def _hint(rows: Iterable[int]) -> None:
-    for row in rows:
-        enqueue(InventoryTask.RECONCILE_POOL, row, queue=Queue.RECONCILE)
 
 
 def _is_ready(node: Manifest) -> bool:

@@ -3,9 +3,8 @@
 Answers within two seconds whatever is away: what could not be learned is null, never zero.
 """
 
-import os
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,13 +21,13 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.operations.selectors import pending_operations
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.heartbeats import Part, PartState, part_states
+from gpuplatform.threads import ProcessThreads
 from inventory.selectors import pool_count
+from units.selectors import active_count, stock_ready_count
 
 STARTED_AT: Final = datetime.now(UTC)
 ANSWER_SECONDS: Final = 1.2
 """What the questions to database, broker and cluster may take; all are asked at the same time."""
-
-_QUESTION_THREADS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +43,12 @@ class Facts:
 _OFF: Final = PartState(ok=True, detail="off by choice (KUBE_MODE=off)")
 
 
-class _Askers:
-    """The threads of this very process: threads do not survive a fork."""
-
-    pid = 0
-    pool: ThreadPoolExecutor
-
-    @classmethod
-    def of_this_process(cls) -> ThreadPoolExecutor:
-        if cls.pid != os.getpid():
-            cls.pid = os.getpid()
-            cls.pool = ThreadPoolExecutor(_QUESTION_THREADS, thread_name_prefix="health")
-        return cls.pool
+_ASKERS = ProcessThreads(6, "health")
 
 
 def health() -> dict[str, Any]:
     """Return the health document of the API, in its names."""
-    askers = _Askers.of_this_process()
-    questions = (askers.submit(_facts), askers.submit(_broker), askers.submit(_cluster))
+    questions = (_ASKERS.submit(_facts), _ASKERS.submit(_broker), _ASKERS.submit(_cluster))
     facts = _in_time(questions[0], Facts(PartState(ok=False, detail="It does not answer.")))
     broker = _in_time(questions[1], PartState(ok=False, detail="It does not answer."))
     cluster = _in_time(questions[2], PartState(ok=False, detail="It does not answer."))
@@ -114,8 +101,8 @@ def _facts() -> Facts:
                 "nodeCount": state.node_count,
                 "readyNodeCount": state.ready_node_count,
                 "stockPoolCount": pool_count(),
-                "stockUnitCount": 0,
-                "activeUnitCount": 0,
+                "stockUnitCount": stock_ready_count(),
+                "activeUnitCount": active_count(),
                 "pendingOperations": pending,
                 "oldestPendingSeconds": oldest,
             },

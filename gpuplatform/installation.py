@@ -14,17 +14,22 @@ from gpuplatform.kube.kinds import (
 )
 from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER
 from inventory.core.crd import STOCK_POOL_CRD
-from inventory.core.manifests import STOCK_PRIORITY_CLASS
+from inventory.core.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
+from units.core.crd import GPU_UNIT_CRD
+from units.phases import STOCK_NAMESPACE
 
-STOCK_NAMESPACE = "runtime-stock"
 DEFAULT_TENANT_NAMESPACE = "runtime-instance"
-UNIT_PRIORITY_CLASS = "gpu-platform-unit"
+
+POD_SECURITY = "pod-security.kubernetes.io"
+WORKLOAD_LEVEL = "baseline"
+"""Users' images may run as root, so more than that is only warned of."""
 
 
 def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
     """Yield every object with its kind, namespaces first."""
-    for name in (system_namespace, STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE):
-        yield NAMESPACE, _object(NAMESPACE, name)
+    yield NAMESPACE, _object(NAMESPACE, system_namespace)
+    for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE):
+        yield NAMESPACE, _workload_namespace(name)
     yield (
         PRIORITY_CLASS,
         {
@@ -44,6 +49,17 @@ def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
         },
     )
     yield CUSTOM_RESOURCE_DEFINITION, STOCK_POOL_CRD
+    yield CUSTOM_RESOURCE_DEFINITION, GPU_UNIT_CRD
+
+
+def _workload_namespace(name: str) -> Manifest:
+    manifest = _object(NAMESPACE, name)
+    manifest["metadata"]["labels"] |= {
+        f"{POD_SECURITY}/enforce": WORKLOAD_LEVEL,
+        f"{POD_SECURITY}/audit": "restricted",
+        f"{POD_SECURITY}/warn": "restricted",
+    }
+    return manifest
 
 
 def _object(kind: ResourceKind, name: str) -> Manifest:

@@ -5,10 +5,8 @@ time, never work. So sending never fails a caller, and never waits long for a br
 """
 
 import logging
-import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from enum import StrEnum
 from typing import Any, Final
@@ -16,6 +14,8 @@ from typing import Any, Final
 from celery import current_app
 from django.db import transaction
 from kombu.exceptions import ChannelError, OperationalError
+
+from gpuplatform.threads import ProcessThreads
 
 logger = logging.getLogger(__name__)
 
@@ -41,18 +41,8 @@ class Queue(StrEnum):
     PERIODIC = "periodic"
 
 
-class _Sender:
-    """The one thread of this very process that sends: a broker that hangs holds up nobody else."""
-
-    pid = 0
-    pool: ThreadPoolExecutor
-
-    @classmethod
-    def of_this_process(cls) -> ThreadPoolExecutor:
-        if cls.pid != os.getpid():
-            cls.pid = os.getpid()
-            cls.pool = ThreadPoolExecutor(1, thread_name_prefix="hints")
-        return cls.pool
+_SENDER = ProcessThreads(1, "hints")
+"""Sends, so that a broker that hangs holds up nobody else."""
 
 
 class _Pause:
@@ -79,7 +69,7 @@ def enqueue(
     """
     if time.monotonic() < _Pause.until:
         return False
-    sending = _Sender.of_this_process().submit(
+    sending = _SENDER.submit(
         current_app.send_task,
         task,
         args=args,

@@ -13,6 +13,7 @@ urlpatterns = [
     path("api/v1/health", Health.as_view(), name="health"),
     path("api/v1/", include("gpuplatform.operations.api.urls")),
     path("api/v1/", include("inventory.api.urls")),
+    path("api/v1/", include("units.api.urls")),
     path("", include("gpuplatform.api.urls")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),

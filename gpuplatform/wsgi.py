@@ -2,11 +2,11 @@
 
 import os
 
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
+os.environ.setdefault("GPUPLATFORM_ROLE", "web")
+
 from django.core.wsgi import get_wsgi_application
 
 from gpuplatform.api.chunked import ChunkedBodies
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
-os.environ.setdefault("GPUPLATFORM_ROLE", "web")
 
 application = ChunkedBodies(get_wsgi_application())

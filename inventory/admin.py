@@ -1,17 +1,14 @@
 """Stock pools in the admin."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, phase_badge
+from gpuplatform.adminkit.badges import phase_badge
 from gpuplatform.adminkit.counts import capped, phase_counts
 from gpuplatform.adminkit.dashboard import Count, Failure, Tile, register_dashboard_part
 from gpuplatform.adminkit.detail import (
@@ -19,62 +16,51 @@ from gpuplatform.adminkit.detail import (
     Detail,
     Document,
     Fact,
-    Panel,
     RelatedRow,
     condition_lines,
 )
-from gpuplatform.adminkit.filters import HistoryFilter, PhaseTabs, RecentValues
-from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.filters import (
+    HistoryFilter,
+    NamespaceFilter,
+    PhaseTabs,
+    ReasonFilter,
+    SpecFilter,
+)
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
-from gpuplatform.adminkit.readonly import ReadOnlyAdmin
-from gpuplatform.adminkit.text import as_yaml, shortened, visible, why, words
-from gpuplatform.operations.models import Operation
+from gpuplatform.adminkit.mirrors import (
+    MirrorAdmin,
+    comparison_note,
+    generation_line,
+    mirror_badge,
+    mirror_facts,
+    mirror_panel,
+    mirror_since,
+)
+from gpuplatform.adminkit.text import as_yaml, essence, shortened, visible
+from gpuplatform.operations.admin import jobs_of
 from inventory.models import StockPool
 from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
+
+WELL = frozenset({PoolPhase.READY})
+"""Phases that nothing has to explain."""
 
 KIND = "StockPool"
 LIST_URL = "admin:inventory_stockpool_changelist"
 PAGE_URL = "admin:inventory_stockpool_change"
 DASHBOARD_FAILURES = 8
-RELATED_OPERATIONS = 10
 
 
-class SpecFilter(RecentValues):
-    """The GPU spec."""
-
-    title = "spec"
-    parameter_name = "spec"
-    fields = ("spec_name",)
-
-
-class NamespaceFilter(RecentValues):
-    """The namespace."""
-
-    title = "namespace"
-    parameter_name = "namespace"
-    fields = ("namespace",)
-
-
-class ReasonFilter(admin.SimpleListFilter):
+class PoolReasonFilter(ReasonFilter):
     """Why the phase is what it is."""
 
-    title = "why"
-    parameter_name = "why"
-    template = "admin/choice_filter.html"
-
-    @override
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [(reason.value, words(reason.value)) for reason in PoolReason]
-
-    @override
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(reason=self.value()) if self.value() else queryset
+    reasons = PoolReason
 
 
 @admin.register(StockPool)
-class StockPoolAdmin(ReadOnlyAdmin):
+class StockPoolAdmin(MirrorAdmin):
     """The pools that operators keep, and how they are."""
 
+    well = WELL
     list_display = (
         "phase_column",
         "name",
@@ -85,76 +71,31 @@ class StockPoolAdmin(ReadOnlyAdmin):
         "since",
     )
     list_display_links = ("name",)
-    list_filter = (SpecFilter, ReasonFilter, NamespaceFilter, HistoryFilter, PhaseTabs)
+    list_filter = (SpecFilter, PoolReasonFilter, NamespaceFilter, HistoryFilter, PhaseTabs)
     search_fields = ("name", "operation__operation_id")
     search_help_text = "name or operationID"
     sortable_by = ("name", "namespace", "spec_column", "since")
-
-    @admin.display(description="Phase")
-    def phase_column(self, row: StockPool) -> SafeString:
-        """Return the badge."""
-        return _badge(row)
-
-    @admin.display(description="Spec", ordering="spec_name")
-    def spec_column(self, row: StockPool) -> str:
-        """Return the GPU spec."""
-        return row.spec_name
 
     @admin.display(description="Ready")
     def replicas(self, row: StockPool) -> str:
         """Return how many of the wanted pods run."""
         return f"{row.available_replicas}/{row.desired_replicas}"
 
-    @admin.display(description="Why", empty_value="")
-    def why_column(self, row: StockPool) -> SafeString:
-        """Return reason and message on one line; nothing for a pool that is well."""
-        return why(row.reason, row.message) if row.phase != PoolPhase.READY else SafeString("")
-
-    @admin.display(description="Since", ordering="-phase_since")
-    def since(self, row: StockPool) -> SafeString:
-        """Return how long phase and reason are what they are."""
-        return age_html(row.deleted_at or row.phase_since)
-
-    @override
-    def get_queryset(self, request: HttpRequest) -> QuerySet[StockPool]:
-        return super().get_queryset(request).select_related("tenant", "operation")
-
     @override
     def detail(self, row: StockPool) -> Detail:
-        failed = row.phase == PoolPhase.FAILED
-        operations = Operation.objects.filter(object_kind=KIND, object_row=row.pk).order_by("-id")
         return Detail(
             title=row.name,
-            badge=_badge(row),
-            since=age_html(row.deleted_at or row.phase_since),
-            panel=_panel(row),
+            badge=mirror_badge(row),
+            since=mirror_since(row),
+            panel=mirror_panel(row, NEXT_STEPS, well=WELL),
             facts=_facts(row),
             comparisons=_comparisons(row),
-            comparison_note=_comparison_note(row),
-            conditions=condition_lines(row.conditions, failed=failed),
+            comparison_note=comparison_note(row),
+            conditions=condition_lines(row.conditions, failed=row.phase == PoolPhase.FAILED),
             has_conditions=True,
-            related_title="Jobs",
-            related=[_operation_row(each) for each in operations[:RELATED_OPERATIONS]],
+            related=[jobs_of(KIND, row.pk)],
             documents=(Document("Spec", visible(as_yaml(row.spec))),),
         )
-
-
-def _badge(row: StockPool) -> SafeString:
-    return phase_badge("Deleted" if row.deleted_at else row.phase)
-
-
-def _panel(row: StockPool) -> Panel | None:
-    if row.deleted_at or row.phase == PoolPhase.READY or not row.reason:
-        return None
-    failed = row.phase == PoolPhase.FAILED
-    known = row.reason in set(PoolReason)
-    return Panel(
-        shape=Shape.FAILED if failed else Shape.WAITING,
-        title=words(row.reason),
-        text=visible(row.message),
-        since=age_html(row.phase_since),
-        next_step=NEXT_STEPS[PoolReason(row.reason)] if known else "",
-    )
 
 
 def _facts(row: StockPool) -> Sequence[Fact]:
@@ -164,15 +105,7 @@ def _facts(row: StockPool) -> Sequence[Fact]:
         Fact("GPUs a pod", str(spec.get("gpu", ""))),
         Fact("Memory a pod", visible(str(spec.get("memory", "")))),
         Fact("Image", shortened(str(spec.get("image", "")), 512)),
-        Fact("Namespace", row.namespace),
-        Fact("UID", row.uid),
-        Fact("Tenant", row.tenant.name if row.tenant else ""),
-        Fact.time("Asked for", row.created_at),
-        Fact.time("Last copied", row.last_sync_at),
-        Fact.time("Deletion asked", row.deletion_requested_at),
-        Fact.time("Deleted", row.deleted_at),
-        Fact.time("Next look", row.due_at),
-        Fact("Failed tries", str(row.failures) if row.failures else ""),
+        *mirror_facts(row),
     ]
     return [fact for fact in facts if fact.value]
 
@@ -185,7 +118,7 @@ def _comparisons(row: StockPool) -> Sequence[Comparison]:
     ports = template.get("ports") if isinstance(template, dict) else None
     lines = [
         Comparison("Replicas", str(row.desired_replicas), str(row.available_replicas)),
-        Comparison("Generation", str(row.generation), str(row.observed_generation)),
+        generation_line(row),
     ]
     if ports or row.service_name:
         wanted = "yes" if ports else "none"
@@ -195,20 +128,10 @@ def _comparisons(row: StockPool) -> Sequence[Comparison]:
     return lines
 
 
-def _comparison_note(row: StockPool) -> str:
-    if row.deleted_at:
-        return "It is deleted; nothing is wanted any more."
-    if not row.uid:
-        return "The resource is not in the cluster yet."
-    if row.generation != row.observed_generation:
-        return "The last change of the spec has not been worked on yet."
-    return ""
-
-
 def _rows(number: int) -> Sequence[RelatedRow]:
     return [
         RelatedRow(
-            badge=_badge(row),
+            badge=mirror_badge(row),
             name=str(row),
             url=reverse(PAGE_URL, args=[row.pk]),
             text=shortened(row.message),
@@ -216,16 +139,6 @@ def _rows(number: int) -> Sequence[RelatedRow]:
         )
         for row in StockPool.objects.filter(pk=number)
     ]
-
-
-def _operation_row(row: Operation) -> RelatedRow:
-    return RelatedRow(
-        badge=phase_badge(row.phase),
-        name=visible(row.operation_id),
-        url=reverse("admin:operations_operation_change", args=[row.pk]),
-        text=row.kind,
-        since=age_html(row.created_at),
-    )
 
 
 class StockPoolsOnDashboard:
@@ -264,7 +177,7 @@ def _failure(row: StockPool) -> Failure:
         badge=phase_badge(row.phase, "Pool"),
         name=str(row),
         url=reverse(PAGE_URL, args=[row.pk]),
-        why=shortened(f"{row.reason}: {row.message}"),
+        why=shortened(f"{row.reason}: {essence(row.message)}"),
         since=age_html(row.phase_since),
         order=row.phase_since.timestamp(),
     )

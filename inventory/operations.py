@@ -1,4 +1,4 @@
-"""How operations on stock pools are done in the cluster.
+"""How operations on stock pools are done in the cluster; those on GPU specs have nothing to do.
 
 Called by `operations.driver`. Each step may be repeated at any point: a worker that was killed is
 followed by one that knows nothing of it.
@@ -28,6 +28,7 @@ from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
 from inventory.services import (
     PoolOperation,
+    SpecOperation,
     pool_changed,
     pool_created,
     pool_deletion_sent,
@@ -43,6 +44,8 @@ def register_operations() -> None:
     register(OperationKind(PoolOperation.CREATE, _create, _settle_create))
     register(OperationKind(PoolOperation.UPDATE, _update, _settle_update))
     register(OperationKind(PoolOperation.DELETE, _delete, _settle_delete))
+    for kind in SpecOperation:
+        register(OperationKind(kind, _written_already, _nothing_to_settle))
 
 
 def _create(cluster: Cluster, operation: Operation) -> Outcome:
@@ -153,3 +156,11 @@ def _replacing(present: Manifest, wanted: Manifest) -> Manifest:
         is_object = isinstance(value, dict) and isinstance(before, dict)
         patch[key] = _replacing(before or {}, value) if is_object else value
     return patch
+
+
+def _written_already(_cluster: Cluster, _operation: Operation) -> Outcome:
+    return Done()
+
+
+def _nothing_to_settle(_operation: Operation, _outcome: Done | Refused) -> None:
+    return

@@ -1,10 +1,21 @@
 """Reading the inventory."""
 
-from django.db.models import Q, QuerySet
+from typing import NamedTuple
+
+from django.db.models import Case, Q, QuerySet, Sum, When
 from django.db.models.functions import Now
 
 from gpuplatform.errors import NotFound
-from inventory.models import StockPool
+from inventory.models import GpuSpec, StockPool
+from inventory.phases import PoolPhase
+
+
+class PodsHeld(NamedTuple):
+    """Pods that pools hold, of one spec and size."""
+
+    spec_name: str
+    gpu: int
+    pods: int
 
 
 def pools_live() -> QuerySet[StockPool]:
@@ -39,3 +50,47 @@ def pools_due(limit: int) -> list[int]:
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
     due = StockPool.objects.filter(free, due_at__lte=Now(), deleted_at__isnull=True)
     return list(due.exclude(uid="").order_by("due_at").values_list("id", flat=True)[:limit])
+
+
+def pods_held() -> list[PodsHeld]:
+    """Return how many pods of pools hold their GPUs, by spec and GPUs of a pod.
+
+    Those of a pool that is getting there count as well; of one that has failed, those that run.
+    """
+    held = Case(
+        When(phase=PoolPhase.FAILED, then="available_replicas"), default="desired_replicas"
+    )
+    rows = (
+        StockPool.objects.filter(deleted_at__isnull=True)
+        .order_by()
+        .values("spec_name", "spec__gpu")
+        .annotate(pods=Sum(held))
+    )
+    return [PodsHeld(row["spec_name"], _whole(row["spec__gpu"]), row["pods"] or 0) for row in rows]
+
+
+def _whole(value: object) -> int:
+    """Return a number of a spec, which anybody may have written; 0 for what is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def specs_all() -> QuerySet[GpuSpec]:
+    """Return the catalogue, by name."""
+    return GpuSpec.objects.order_by("name")
+
+
+def spec_get(name: str) -> GpuSpec:
+    """Return one entry of the catalogue.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    found = GpuSpec.objects.filter(name=name).first()
+    if found is None:
+        raise spec_missing(name)
+    return found
+
+
+def spec_missing(name: str) -> NotFound:
+    """Return the error for a spec that the catalogue does not have."""
+    return NotFound(f"There is no GPU spec '{name}' in the catalogue.")

@@ -131,6 +131,24 @@ class GpuUnit(MirrorRow):
         ]
 
 
+class StockUnit(GpuUnit):
+    """The stock among the units, as a list of its own."""
+
+    class Meta:
+        proxy = True
+        ordering: ClassVar[list[str]] = ["-id"]
+        verbose_name = "stock unit"
+
+
+class ActiveUnit(GpuUnit):
+    """The units in use, as a list of their own."""
+
+    class Meta:
+        proxy = True
+        ordering: ClassVar[list[str]] = ["-id"]
+        verbose_name = "GPU unit"
+
+
 class UnitHistory(models.Model):
     """One change of a unit's phase or reason. Kept for 30 days."""
 

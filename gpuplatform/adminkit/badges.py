@@ -32,6 +32,7 @@ PHASE_SHAPES: Mapping[str, Shape] = MappingProxyType(
         "Progressing": Shape.PROGRESS,
         "Ready": Shape.READY,
         "Empty": Shape.OFF,
+        "Stopped": Shape.OFF,
         "Terminating": Shape.PROGRESS,
         "Deleted": Shape.OFF,
     }

@@ -72,7 +72,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class RelatedRow:
-    """A row of another table, with its page."""
+    """A row of another table, with its page; without one, `url` is empty."""
 
     badge: SafeString
     name: str
@@ -82,8 +82,16 @@ class RelatedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """Rows of another table under a title."""
+
+    title: str
+    rows: Sequence[RelatedRow] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Detail:
-    """Everything on the page of one object. `related` are rows of other tables."""
+    """Everything on the page of one object."""
 
     title: str
     badge: SafeString
@@ -94,8 +102,7 @@ class Detail:
     comparison_note: str = ""
     conditions: Sequence[ConditionLine] = ()
     has_conditions: bool = False
-    related_title: str = ""
-    related: Sequence[RelatedRow] = ()
+    related: Sequence[Related] = ()
     documents: Sequence[Document] = ()
 
 

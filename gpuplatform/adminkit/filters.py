@@ -1,9 +1,10 @@
-"""Filters of the lists: phases as tabs, values of recent rows, one's own text, history.
+"""Filters of the lists: phases as tabs, values of recent rows, reasons, history.
 
 No filter counts or reads a whole table.
 """
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from django.contrib import admin
@@ -15,6 +16,7 @@ from typing_extensions import override
 from gpuplatform.adminkit.badges import phase_badge
 from gpuplatform.adminkit.counts import capped, phase_counts
 from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.text import words
 
 RECENT_ROWS = 2_000
 """How many of the newest rows offer their values as choices."""
@@ -107,6 +109,57 @@ class RecentValues(admin.SimpleListFilter):
         for field in self.fields:
             wanted |= Q(**{field: value})
         return queryset.filter(wanted)
+
+
+class SpecFilter(RecentValues):
+    """The GPU spec."""
+
+    title = "spec"
+    parameter_name = "spec"
+    fields = ("spec_name",)
+
+
+class NamespaceFilter(RecentValues):
+    """The namespace."""
+
+    title = "namespace"
+    parameter_name = "namespace"
+    fields = ("namespace",)
+
+
+class ReasonFilter(admin.SimpleListFilter):
+    """Why the phase is what it is. A subclass says which `reasons` there are."""
+
+    title = "why"
+    parameter_name = "why"
+    template = "admin/choice_filter.html"
+    reasons: ClassVar[type[StrEnum]]
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [(reason.value, words(reason.value)) for reason in self.reasons]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        return queryset.filter(reason=self.value()) if self.value() else queryset
+
+
+class YesNoFilter(admin.SimpleListFilter):
+    """A switch of the rows. A subclass says the `field`, and what yes and no are called."""
+
+    template = "admin/choice_filter.html"
+    field: ClassVar[str]
+    words: ClassVar[tuple[str, str]]
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [("yes", self.words[0]), ("no", self.words[1])]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        if self.value() not in {"yes", "no"}:
+            return queryset
+        return queryset.filter(**{self.field: self.value() == "yes"})
 
 
 class HistoryFilter(admin.SimpleListFilter):

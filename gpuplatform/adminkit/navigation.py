@@ -8,7 +8,8 @@ from django.urls import reverse
 
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Platform", ("operations.operation",)),
-    ("Inventory", ("inventory.stockpool",)),
+    ("Inventory", ("inventory.gpuspec", "inventory.stockpool", "units.stockunit")),
+    ("Units", ("units.activeunit",)),
     (
         "Schedules",
         (

@@ -17,6 +17,7 @@ LIST_LENGTH = 160
 TITLE_LENGTH = 1000
 """Characters of a message in a tooltip."""
 
+_SPEAKER = re.compile(r"^Pod [-.a-z0-9]+: (?:container [-a-z0-9]+: )?")
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
@@ -39,11 +40,19 @@ def words(reason: str) -> str:
     return visible(spaced[:1].upper() + spaced[1:].lower())
 
 
+def essence(message: str) -> str:
+    """Return a message of the cluster without the pod and container that it begins with.
+
+    For one line about an object: which of its pods said it is on its page.
+    """
+    return _SPEAKER.sub("", message, count=1)
+
+
 def why(reason: str, message: str) -> SafeString:
     """Return reason and message as one line of a list, with more of the message as its title."""
     if not reason and not message:
         return SafeString("")
-    parts = [visible(reason), shortened(message)]
+    parts = [visible(reason), shortened(essence(message))]
     return format_html(
         '<span class="why" title="{}"><bdi>{}</bdi></span>',
         shortened(message, TITLE_LENGTH),

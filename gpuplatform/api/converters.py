@@ -12,12 +12,22 @@ class NameConverter(StringConverter):
     regex = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"
 
 
+class SpecNameConverter(StringConverter):
+    """`<spec:…>`: the name of a GPU spec."""
+
+    regex = r"(?![^/]{64})" + names.SPEC_NAME
+
+
 class OperationIDConverter(StringConverter):
     """`<operation:…>`: an operationID."""
 
     regex = names.OPERATION_ID
 
 
-CONVERTERS = {"name": NameConverter, "operation": OperationIDConverter}
+CONVERTERS = {
+    "name": NameConverter,
+    "spec": SpecNameConverter,
+    "operation": OperationIDConverter,
+}
 for _name, _converter in CONVERTERS.items():
     register_converter(_converter, _name)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from django.http.response import HttpResponseBase
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from pydantic import BaseModel
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from gpuplatform.api import schema
@@ -25,7 +25,7 @@ from gpuplatform.api.query import NoQuery, PageQuery, Query
 from gpuplatform.errors import PlatformError, RequestError
 from gpuplatform.formats.model import SpecModel
 
-Method = Callable[..., Response]
+Method = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +42,16 @@ class Endpoint:
     query: type[Query] = NoQuery
     errors: Sequence[type[PlatformError]] = ()
     """Failures of its own, beside those that every endpoint has."""
+    headers: Sequence[OpenApiParameter] = ()
+    """Headers that it reads or answers with."""
+    text: str = ""
+    """What the answer says when it is plain text; then `replies` has nothing for 200."""
 
     def __call__(self, method: Method) -> Method:
         """Return the method with parsing in front and the documentation attached."""
 
         @wraps(method)
-        def answer(view: APIView, request: Request, **path: Any) -> Response:
+        def answer(view: APIView, request: Request, **path: Any) -> HttpResponseBase:
             return method(view, request, **path, **self._given(request))
 
         documented = extend_schema(
@@ -55,16 +59,23 @@ class Endpoint:
             summary=self.summary,
             tags=[self.tag],
             request=self.body,
-            parameters=schema.parameters(self.query, accepted=202 in self.replies),
-            responses=schema.responses(
-                self.replies,
-                is_page=issubclass(self.query, PageQuery),
-                errors=[*schema.usual_errors(method.__name__, self.body), *self.errors],
-            ),
+            parameters=[
+                *schema.parameters(self.query, accepted=202 in self.replies),
+                *self.headers,
+            ],
+            responses=self._responses(method),
             examples=schema.request_examples(self.body),
         )(answer)
         _DECLARED[documented] = self
         return documented
+
+    def _responses(self, method: Method) -> dict[Any, OpenApiResponse]:
+        found: dict[Any, OpenApiResponse] = {}
+        if self.text:
+            found[200, "text/plain"] = OpenApiResponse(str, description=self.text)
+        errors = [*schema.usual_errors(method.__name__, self.body), *self.errors]
+        is_page = issubclass(self.query, PageQuery)
+        return {**found, **schema.responses(self.replies, is_page=is_page, errors=errors)}
 
     def _given(self, request: Request) -> dict[str, Any]:
         query = self.query.parse(request.query_params)

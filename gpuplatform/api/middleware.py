@@ -5,12 +5,14 @@ another middleware) would be HTML; below `/api/` it becomes the envelope with th
 """
 
 from collections.abc import Callable
+from time import monotonic
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 
 from gpuplatform.api.exceptions import envelope, error_for_status, headers, log, platform_error
 from gpuplatform.api.request_id import answering, sound_or_new
+from gpuplatform.api.request_log import record_request
 from gpuplatform.errors import PlatformError
 
 API_PREFIX = "/api/"
@@ -25,10 +27,14 @@ class RequestMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer one request."""
-        request_id = sound_or_new(request.headers.get(REQUEST_ID_HEADER, ""))
+        request_id, begun_at = (
+            sound_or_new(request.headers.get(REQUEST_ID_HEADER, "")),
+            monotonic(),
+        )
         with answering(request_id):
             response = self._answer(request)
         response.headers[REQUEST_ID_HEADER] = request_id
+        record_request(request, response.status_code, monotonic() - begun_at, request_id)
         return response
 
     def _answer(self, request: HttpRequest) -> HttpResponseBase:

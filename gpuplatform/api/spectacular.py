@@ -18,6 +18,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "COMPONENT_SPLIT_PATCH": False,
     "PATH_CONVERTER_OVERRIDES": {
         "name": {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+        "spec": {"type": "string", "maxLength": 63},
         "operation": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
     },
     # A document without secrets, and a browser that opens Swagger cannot send a token yet.

@@ -4,10 +4,12 @@ It prepares, supervises and stops; everything it runs is a process of its own.
 """
 
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
 
+from gpuplatform.configfile import take_config_option, with_config_file
 from gpuplatform.embedded.children import ChildRecord, die_with_parent, stop_leftovers
 from gpuplatform.embedded.console import Console
 from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory
@@ -24,6 +26,7 @@ def main() -> int:
 
     In a copy of the runner, run the program that the copy is for.
     """
+    sys.argv = take_config_option(sys.argv)
     os.chdir(PROJECT_ROOT)
     try:
         return _supervise()
@@ -39,7 +42,7 @@ def _supervise() -> int:
         # make, killed with -9, would leave us behind.
         die_with_parent(signal.SIGTERM)
     try:
-        options = Options.from_environment(os.environ)
+        options = Options.from_environment(with_config_file(os.environ))
         options.data.create()
         with options.data.owned():
             return _run(options)
@@ -55,6 +58,7 @@ def _run(options: Options) -> int:
     record = ChildRecord(data.children)
     leftovers = stop_leftovers(record)
     record.begin()
+    shutil.rmtree(data.metrics, ignore_errors=True)  # Of processes that were killed.
     chosen = choose_port(options.asked_port, DEFAULT_PORT)
     is_first_run = not data.admin_password.exists()
     layout = Layout.prepare(options, chosen.port)
@@ -66,6 +70,7 @@ def _run(options: Options) -> int:
     if chosen.notice:
         console.say(chosen.notice)
     data.write_addresses(layout.addresses())
+    data.write_metrics_targets({} if is_recovery else layout.metrics_ports)
 
     def when_ready() -> None:
         if is_recovery:
@@ -89,12 +94,20 @@ def table(layout: Layout, *, shows_password: bool) -> str:
         "Swagger": f"{url}/swagger/index.html",
         "API": f"{url}/api/v1/health",
         "Kubeconfig": layout.addresses()["KUBECONFIG"] or "none (KUBE_MODE=off)",
+        "Metrics": _metrics(layout),
         "Data": str(data.path),
         "Stop": "Ctrl-C",
     }
     lines = [f"  {name:<11} {value}" for name, value in rows.items()]
     notice = "Development mode: the API is open to everybody on this machine."
     return "\n".join(["", "The platform is ready.", "", *lines, "", notice, ""])
+
+
+def _metrics(layout: Layout) -> str:
+    if "web" not in layout.metrics_ports:
+        return "none (GPUPLATFORM_METRICS_PORT=0)"
+    first = f"http://{LOOPBACK}:{layout.metrics_ports['web']}/metrics (web)"
+    return f"{first}; all processes: {layout.options.data.metrics_targets}"
 
 
 def _password(data: DataDirectory, *, shows_password: bool) -> str:

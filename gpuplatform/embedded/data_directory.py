@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class DataDirectory:
         self.path = path
         self.run = path / "run"
         self.addresses = self.run / "addresses.json"
+        self.metrics = self.run / "metrics"
+        self.metrics_targets = self.run / "metrics-targets.json"
         self.children = self.run / "children.jsonl"
         self.lock = self.run / "lock"
         self.kubeconfig = path / "kubeconfig"
@@ -105,9 +107,18 @@ class DataDirectory:
         """Say where the servers listen, for commands that a person runs beside the platform."""
         write_secret(self.addresses, json.dumps(addresses, indent=2) + "\n")
 
+    def write_metrics_targets(self, ports: Mapping[str, int]) -> None:
+        """Say where metrics are, in the form that Prometheus reads targets from files."""
+        targets = [
+            {"targets": [f"127.0.0.1:{port}"], "labels": {"process": process}}
+            for process, port in ports.items()
+        ]
+        self.metrics_targets.write_text(json.dumps(targets, indent=2) + "\n")
+
     def remove_addresses(self) -> None:
         """Nobody listens any more."""
         self.addresses.unlink(missing_ok=True)
+        self.metrics_targets.unlink(missing_ok=True)
 
 
 def write_secret(path: Path, text: str, owner: tuple[int, int] | None = None) -> None:

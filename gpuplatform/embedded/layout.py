@@ -8,11 +8,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuplatform.embedded.children import Command
 from gpuplatform.embedded.data_directory import PROJECT_ROOT
 from gpuplatform.embedded.forking import load_libraries
+from gpuplatform.embedded.nats import Nats
 from gpuplatform.embedded.options import Options
 from gpuplatform.embedded.ports import LOOPBACK, free_port
 from gpuplatform.embedded.postgres import Postgres
@@ -21,9 +22,14 @@ from gpuplatform.embedded.supervisor import Part
 from gpuplatform.embedded.valkey import Valkey
 
 WEB_WORKERS = 2
-WEB_THREADS = 4
 QUEUES = {"operations": 2, "reconcile": 2, "periodic": 1}
 """Celery queues with the number of processes that work on each."""
+
+DRAIN_SECONDS = 2
+"""What our processes may take for their work when the run ends, within what it has promised."""
+
+MEASURED = ("web", *QUEUES, "beat", "controller")
+"""The parts that serve metrics."""
 
 
 def http_get(port: int, path: str) -> tuple[int, bytes] | None:
@@ -70,6 +76,9 @@ class Layout:
     cluster_port: int
     postgres: Postgres | None
     valkey: Valkey | None
+    metrics_ports: Mapping[str, int] = field(default_factory=dict)
+    """Of each part that serves metrics; empty when nobody wants them."""
+    nats: Nats | None = None
 
     @classmethod
     def prepare(cls, options: Options, port: int) -> "Layout":
@@ -79,12 +88,17 @@ class Layout:
             StartError: one of them cannot be prepared.
         """
         data = options.data.path
+        measured = [
+            name for name in MEASURED if name != "controller" or options.kube_mode != "off"
+        ]
         return cls(
             options=options,
             port=port,
             cluster_port=free_port(),
             postgres=None if options.database_url else Postgres.prepare(data, free_port()),
             valkey=None if options.redis_url else Valkey.prepare(data / "valkey", free_port()),
+            metrics_ports=options.metrics_ports(measured),
+            nats=None if options.nats_url else Nats.prepare(data / "nats", free_port()),
         )
 
     @property
@@ -100,6 +114,7 @@ class Layout:
         return {
             "DATABASE_URL": self.postgres.url if self.postgres else self.options.database_url,
             "REDIS_URL": self.valkey.url if self.valkey else self.options.redis_url,
+            "NATS_URL": self.nats.url if self.nats else self.options.nats_url,
             "KUBECONFIG": kubeconfig,
             "KUBE_MODE": self.options.kube_mode,
             "PORT": str(self.port),
@@ -112,6 +127,7 @@ class Layout:
             **self.addresses(),
             "GPUPLATFORM_DEV": "1",
             "GPUPLATFORM_DATA": str(self.options.data.path),
+            "GPUPLATFORM_DRAIN_SECONDS": str(DRAIN_SECONDS),
             "DJANGO_SETTINGS_MODULE": "gpuplatform.settings",
             "PYTHONUNBUFFERED": "1",
             # Threads would each keep an arena of freed memory.
@@ -131,10 +147,16 @@ class Layout:
         command = self._python("manage.py", "recover", "--stopped")
         return [*self._servers(), database, Part("recover", command, after=after, runs_once=True)]
 
-    def _python(self, *arguments: str, role: str = "command", may_fork: bool = True) -> Command:
+    def _python(
+        self, *arguments: str, role: str = "command", part: str = "", may_fork: bool = True
+    ) -> Command:
         return Command(
             argv=(sys.executable, *arguments),
-            env={**self.environment(os.environ), "GPUPLATFORM_ROLE": role},
+            env={
+                **self.environment(os.environ),
+                "GPUPLATFORM_ROLE": role,
+                "GPUPLATFORM_METRICS_PORT": str(self.metrics_ports.get(part, 0)),
+            },
             cwd=PROJECT_ROOT,
             may_fork=may_fork,
         )
@@ -147,6 +169,9 @@ class Layout:
         if valkey := self.valkey:
             command = valkey.command()
             parts.append(Part("valkey", command, is_ready=valkey.is_ready, is_server=True))
+        if nats := self.nats:
+            command = nats.command()
+            parts.append(Part("nats", command, is_ready=nats.is_ready, is_server=True))
         if self.has_simulator:
             parts.append(self._apiserver())
         # Last: it holds everything else up, but not what has been started by then.
@@ -188,34 +213,32 @@ class Layout:
         with_broker = (*prepared, "valkey") if self.valkey else prepared
         parts = [self._web(prepared)]
         parts += [self._worker(queue, number, with_broker) for queue, number in QUEUES.items()]
-        parts.append(
-            Part("beat", self._python(*_CELERY, "beat", "-l", "WARNING"), after=with_broker)
-        )
+        beat = self._python(*_CELERY, "beat", part="beat")
+        parts.append(Part("beat", beat, after=with_broker))
         if self.options.kube_mode != "off":
-            parts.append(
-                Part("controller", self._python("manage.py", "run_controller"), after=with_broker)
-            )
+            controller = self._python("manage.py", "run_controller", part="controller")
+            parts.append(Part("controller", controller, after=with_broker))
         if self.has_simulator:
             parts.append(self._kubelet())
         return parts
 
     def _web(self, after: tuple[str, ...]) -> Part:
         command = self._python(
-            *("-m", "gunicorn", "gpuplatform.wsgi", "--bind", f"{LOOPBACK}:{self.port}"),
-            *("--worker-class", "gthread", "--workers", str(WEB_WORKERS)),
-            *("--threads", str(WEB_THREADS), "--preload", "--graceful-timeout", "2"),
-            "--no-control-socket",
+            *("-m", "gunicorn", "--config", "python:gpuplatform.webserver"),
+            *("--bind", f"{LOOPBACK}:{self.port}", "--workers", str(WEB_WORKERS)),
             *("--log-level", "warning"),
             role="web",
+            part="web",
         )
         return Part("web", command, after=after, is_ready=answers_ok(self.port, "/livez"))
 
     def _worker(self, queue: str, number: int, after: tuple[str, ...]) -> Part:
         command = self._python(
             *(*_CELERY, "worker", "--queues", queue, "--hostname", f"{queue}@%h"),
-            *("--concurrency", str(number), "--loglevel", "WARNING"),
+            *("--concurrency", str(number)),
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
             role="worker",
+            part=queue,
         )
         return Part(queue, command, after=after)
 

@@ -1,21 +1,23 @@
 """What `make run` is told by the environment, checked before anything starts."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from gpuplatform.embedded.data_directory import DataDirectory
 from gpuplatform.embedded.errors import StartError
+from gpuplatform.embedded.ports import free_port
 
 DEFAULT_PORT = 8080
-DEFAULT_PORTS = {"DATABASE_URL": 5432, "REDIS_URL": 6379}
+DEFAULT_PORTS = {"DATABASE_URL": 5432, "REDIS_URL": 6379, "NATS_URL": 4222}
 KUBE_MODES = ("simulated", "required", "off")
 
 
 SCHEMES = {
     "DATABASE_URL": ("postgres", "postgresql"),
     "REDIS_URL": ("redis", "rediss"),
+    "NATS_URL": ("nats", "tls"),
 }
 ANSWER_SECONDS = 3.0
 
@@ -57,6 +59,9 @@ class Options:
     kube_mode: str
     kubeconfig: str
     wants_demo: bool
+    metrics_port: str = ""
+    """Of the first part that serves metrics, the others follow; `0`: none; empty: free ones."""
+    nats_url: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Options":
@@ -77,6 +82,10 @@ class Options:
         kubeconfig = environment.get("KUBECONFIG", "")
         if kube_mode == "required" and not kubeconfig:
             raise StartError("KUBE_MODE=required needs KUBECONFIG, the path of a kubeconfig.")
+        if environment.get("NATS_URL") and not environment.get("GPUPLATFORM_NATS_SEED"):
+            raise StartError(
+                "NATS_URL needs GPUPLATFORM_NATS_SEED, the seed of your account there."
+            )
         for name, schemes in SCHEMES.items():
             check_address(name, environment.get(name, ""), schemes)
         demo = environment.get("DEMO", "")
@@ -88,4 +97,25 @@ class Options:
             kube_mode=kube_mode,
             kubeconfig=kubeconfig if kube_mode == "required" else "",
             wants_demo=demo != "0" and (kube_mode == "simulated" or demo == "1"),
+            metrics_port=_number(environment, "GPUPLATFORM_METRICS_PORT"),
+            nats_url=environment.get("NATS_URL", ""),
         )
+
+    def metrics_ports(self, parts: Sequence[str]) -> dict[str, int]:
+        """Return a port of loopback for each part; empty when no metrics are wanted."""
+        if not self.metrics_port:
+            return {part: free_port() for part in parts}
+        first = int(self.metrics_port)
+        return {part: first + at for at, part in enumerate(parts)} if first else {}
+
+
+def _number(environment: Mapping[str, str], name: str) -> str:
+    """Return the digits that the variable has, or an empty text.
+
+    Raises:
+        StartError: it is something else.
+    """
+    text = environment.get(name, "")
+    if text and not (text.isascii() and text.isdigit() and int(text) <= 65000):
+        raise StartError(f"{name}={text} is no port. Set a number up to 65000, or leave it out.")
+    return text

@@ -22,11 +22,20 @@ from gpuplatform.embedded.data_directory import (
 )
 from gpuplatform.embedded.errors import StartError
 from gpuplatform.embedded.ports import LOOPBACK
-from gpuplatform.embedded.processes import all_processes, send_signal, wait_until, works_in
+from gpuplatform.embedded.processes import (
+    all_processes,
+    read_process,
+    send_signal,
+    wait_until,
+    works_in,
+)
 from gpuplatform.embedded.wheels import postgres_package
 
 USER = "app"
 DATABASE = "app"
+
+STOP_SECONDS = 4.0
+"""What a leftover server gets to follow each of three ever stronger signals."""
 
 SETTINGS = {
     "listen_addresses": LOOPBACK,
@@ -114,11 +123,26 @@ class Postgres:
 
     def is_ready(self) -> bool:
         """Say whether it takes connections; the server writes so into its lock file."""
-        try:
-            lines = (self.cluster / "postmaster.pid").read_text().splitlines()
-        except OSError:
+        lines = self._lock_lines()
+        if len(lines) < 8 or lines[3] != str(self.port) or lines[7].strip() != "ready":
             return False
-        return len(lines) > 7 and lines[3] == str(self.port) and lines[7].strip() == "ready"
+        # One that was killed leaves the file as it was.
+        return read_process(self._lock_holder()) is not None
+
+    def workers(self) -> list[int]:
+        """Return every living process of the server, also those that outlive a killed leader."""
+        return [p.pid for p in all_processes() if works_in(p.pid, self.cluster)]
+
+    def _lock_lines(self) -> list[str]:
+        try:
+            return (self.cluster / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return []
+
+    def _lock_holder(self) -> int:
+        """Return the number of the process that the lock file names; 0 where it names none."""
+        lines = self._lock_lines()
+        return int(lines[0]) if lines and lines[0].isdecimal() else 0
 
     def _environment(self) -> dict[str, str]:
         return {"PATH": "/usr/bin:/bin", "HOME": str(self.directory), "LC_ALL": "C.UTF-8"}
@@ -174,14 +198,14 @@ class Postgres:
         lock = self.cluster / "postmaster.pid"
         if not lock.exists():
             return
-
-        def workers() -> list[int]:
-            return [p.pid for p in all_processes() if works_in(p.pid, self.cluster)]
-
+        # SIGINT is for the leader alone: its processes, asked one by one, may stop before it
+        # expects that, which it takes for a crash. Without a leader they end by themselves.
+        leader = self._lock_holder()
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-            for pid in workers():
-                send_signal(pid, number, to_group=False)
-            if wait_until(lambda: not workers(), 4.0):
+            for pid in self.workers():
+                if number != signal.SIGINT or pid == leader:
+                    send_signal(pid, number, to_group=False)
+            if wait_until(lambda: not self.workers(), STOP_SECONDS):
                 lock.unlink(missing_ok=True)
                 return
         raise StartError(f"A PostgreSQL server on {self.cluster} does not stop. Stop it by hand.")

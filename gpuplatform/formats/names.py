@@ -72,6 +72,19 @@ def label_value(text: str) -> str:
     return _checked(text, LABEL_VALUE, LABEL_MAX, f"Use {rule}")
 
 
+def label_key(text: str) -> str:
+    """Return `text` if it can be the key of a label or taint: `name`, or `dns.subdomain/name`.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    prefix, slash, name = text.rpartition("/")
+    if slash:
+        dns_subdomain(prefix)
+    label_value(name)
+    return text
+
+
 def spec_name(text: str) -> str:
     """Return `text` if it can name a GPU spec: a label value that starts in lower case.
 
@@ -131,17 +144,24 @@ def operation_id(text: str) -> str:
     return text
 
 
-def generated_name(prefix: str, readable: str, *, tenant: str, operation_id: str) -> str:
+def generated_name(
+    prefix: str,
+    readable: str,
+    *,
+    tenant: str,
+    operation_id: str,
+    max_length: int = OWN_NAME_MAX,
+) -> str:
     """Return the name that a request without one gets: the same for each try of it.
 
-    `<prefix>-<readable>-<16 hex>`, a DNS label of at most 58 characters. The hex digits are of
-    SHA-256 over a JSON array, so that no two pairs (tenant, operationID) run together; only the
-    readable part is shortened, and left out when nothing of it is left.
+    `<prefix>-<readable>-<16 hex>`, a DNS label of at most `max_length` characters. The hex digits
+    are of SHA-256 over a JSON array, so that no two pairs (tenant, operationID) run together; only
+    the readable part is shortened, and left out when nothing of it is left.
     """
     identity = json.dumps([tenant, operation_id], separators=(",", ":"), ensure_ascii=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:_DIGEST_LENGTH]
     slug = re.sub("[^a-z0-9]+", "-", readable.lower())
-    room = OWN_NAME_MAX - len(prefix) - len(digest) - 2
+    room = max_length - len(prefix) - len(digest) - 2
     parts = (prefix, slug.strip("-")[:room].strip("-"), digest)
     return "-".join(part for part in parts if part)
 

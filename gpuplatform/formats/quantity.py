@@ -97,6 +97,26 @@ def memory(text: str, *, minimum: str = "1Mi") -> str:
     return amount.canonical()
 
 
+def cpu(text: str, *, maximum: str = "1M") -> str:
+    """Return the canonical form of an amount of CPU: whole thousandths, at least one of them.
+
+    Raises:
+        ValueError: no quantity, finer than 1m (the scheduler would round it up), less than 1m, or
+            more than `maximum`, far below where the kubelet's counts of nanoseconds end.
+    """
+    amount = Quantity.parse(text)
+    if amount < Quantity.parse("1m"):
+        msg = f"{quoted(text)} is too little CPU: at least 1m."
+        raise ValueError(msg)
+    if amount > Quantity.parse(maximum):
+        msg = f"{quoted(text)} is too much CPU: at most {maximum}."
+        raise ValueError(msg)
+    if amount.nanos % (NANO // 1000):
+        msg = f"{quoted(text)} is finer than a thousandth of a CPU (1m)."
+        raise ValueError(msg)
+    return amount.canonical()
+
+
 def _nanos(match: re.Match[str], text: str) -> int:
     part = match["part"] or ""
     digits = int((match["whole"] or "0") + part)

@@ -15,7 +15,7 @@ from kubernetes.client import Configuration
 from gpuplatform.errors import ClusterGone
 from gpuplatform.kube import encoding
 from gpuplatform.kube.deadline import deadline
-from gpuplatform.kube.kinds import Manifest, ResourceKind
+from gpuplatform.kube.kinds import POD, Manifest, ResourceKind
 from gpuplatform.kube.responses import error_for, parse_failure, unreadable
 from gpuplatform.kube.transport import CALL_SECONDS, Answer, Request, Transport, read_all
 from gpuplatform.kube.watch import WatchEvent, WatchStream
@@ -208,6 +208,34 @@ class Cluster:
         if silence_seconds is not None:
             silence = min(silence, silence_seconds)
         return self._stream(request, read_seconds=silence)
+
+    def pod_log(
+        self,
+        name: str,
+        *,
+        namespace: str,
+        container: str,
+        tail_lines: int,
+        limit_bytes: int,
+        previous: bool = False,
+    ) -> str | None:
+        """Return the end of what a container wrote; `None` if there is no such pod.
+
+        Raises:
+            ClusterRejected: The container has not started, or had no run before (`previous`).
+        """
+        query = {
+            "container": container,
+            "tailLines": str(tail_lines),
+            "limitBytes": str(limit_bytes),
+            "previous": "true" if previous else "",
+        }
+        answer = self._send(Request("GET", POD.path(namespace, name, "log"), query))
+        if _is_absent(answer):
+            return None
+        if answer.status != 200:
+            _fail(answer)
+        return answer.body.decode("utf-8", errors="replace")
 
     def version(self) -> str:
         """Return the server's version, such as `v1.36.3`: the cheapest question there is."""

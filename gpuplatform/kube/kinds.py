@@ -58,8 +58,22 @@ REPLICA_SET = ResourceKind("apps", "v1", "ReplicaSet", "replicasets")
 POD = ResourceKind("", "v1", "Pod", "pods")
 SERVICE = ResourceKind("", "v1", "Service", "services")
 CONFIG_MAP = ResourceKind("", "v1", "ConfigMap", "configmaps")
+SECRET = ResourceKind("", "v1", "Secret", "secrets")
 EVENT = ResourceKind("", "v1", "Event", "events")
 LEASE = ResourceKind("coordination.k8s.io", "v1", "Lease", "leases")
+SERVICE_ACCOUNT = ResourceKind("", "v1", "ServiceAccount", "serviceaccounts")
+ROLE = ResourceKind("rbac.authorization.k8s.io", "v1", "Role", "roles")
+ROLE_BINDING = ResourceKind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE = ResourceKind(
+    "rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False
+)
+CLUSTER_ROLE_BINDING = ResourceKind(
+    "rbac.authorization.k8s.io",
+    "v1",
+    "ClusterRoleBinding",
+    "clusterrolebindings",
+    namespaced=False,
+)
 NODE = ResourceKind("", "v1", "Node", "nodes", namespaced=False)
 NAMESPACE = ResourceKind("", "v1", "Namespace", "namespaces", namespaced=False)
 PRIORITY_CLASS = ResourceKind(

@@ -87,6 +87,12 @@ class Reflector:
         self._last_good_at: float | None = None
         self._failures = 0
         self._is_failing = False
+        self._restarts = 0
+
+    @property
+    def restarts(self) -> int:
+        """How often a complete list was needed again since the first one."""
+        return self._restarts
 
     @property
     def is_synced(self) -> bool:
@@ -131,6 +137,7 @@ class Reflector:
             self.kind, namespace=self.namespace, label_selector=self.label_selector
         )
         self.on_list(listing)
+        self._restarts += self._listed
         self._listed = True
         self._is_failing = False
         self._last_good_at = self.clock()

@@ -3,8 +3,9 @@
 from typing import Any
 
 from inventory.core.crd import STOCK_POOL_CRD
+from units.core.crd import GPU_UNIT_CRD
 
-CRDS: tuple[dict[str, Any], ...] = (STOCK_POOL_CRD,)
+CRDS: tuple[dict[str, Any], ...] = (STOCK_POOL_CRD, GPU_UNIT_CRD)
 
 
 def file_name(crd: dict[str, Any]) -> str:

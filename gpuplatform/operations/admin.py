@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -15,7 +15,7 @@ from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
 from gpuplatform.adminkit.counts import capped, phase_counts
 from gpuplatform.adminkit.dashboard import Count, Failure, Tile, register_dashboard_part
-from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel
+from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
 from gpuplatform.adminkit.filters import PhaseTabs, RecentValues
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.links import object_rows, object_url
@@ -29,6 +29,7 @@ from gpuplatform.operations.registry import kind_names
 LIST_URL = "admin:operations_operation_changelist"
 PAGE_URL = "admin:operations_operation_change"
 DASHBOARD_FAILURES = 8
+RELATED_JOBS = 10
 
 AGAIN = "Send the request again with a new operationID; it can succeed."
 WAITS = "The platform tries again by itself."
@@ -128,8 +129,7 @@ class OperationAdmin(ReadOnlyAdmin):
             since=age_html(_since(row)),
             panel=_panel(row),
             facts=_facts(row),
-            related_title="What it acts on",
-            related=related,
+            related=[Related("What it acts on", related)],
             documents=(Document("Request", visible(as_yaml(row.payload))),),
         )
 
@@ -177,6 +177,28 @@ def _facts(row: Operation) -> Sequence[Fact]:
         Fact("Failed tries", str(row.failures) if row.failures else ""),
     ]
     return [fact for fact in facts if fact.value]
+
+
+def jobs_of(kind: str, row: int, *further: int | None) -> Related:
+    """Return the newest jobs on an object, with `further` ones that are about it."""
+    about = Q(object_kind=kind, object_row=row) | Q(pk__in=[pk for pk in further if pk])
+    newest = Operation.objects.filter(about).order_by("-id")[:RELATED_JOBS]
+    return Related("Jobs", [_related_row(each) for each in newest])
+
+
+def job_url(row: Operation) -> str:
+    """Return the address of a job's page."""
+    return reverse(PAGE_URL, args=[row.pk])
+
+
+def _related_row(row: Operation) -> RelatedRow:
+    return RelatedRow(
+        badge=phase_badge(row.phase),
+        name=visible(row.operation_id),
+        url=job_url(row),
+        text=row.kind,
+        since=age_html(row.created_at),
+    )
 
 
 class OperationsOnDashboard:

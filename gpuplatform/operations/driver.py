@@ -9,9 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Case, F, When
 from django.db.models.functions import Now
 
+from gpuplatform import clock
 from gpuplatform.errors import (
     ClusterConflict,
     ClusterError,
@@ -21,12 +22,22 @@ from gpuplatform.errors import (
     InvariantBroken,
     Retry,
 )
-from gpuplatform.kube.deadline import deadline
+from gpuplatform.kube.deadline import deadline, remaining
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.transition import previous_phases, transition
+from gpuplatform.metrics.declared import CLAIM_SECONDS, OPERATIONS_ENDED, SUCCESS_SECONDS
+from gpuplatform.metrics.recorder import count, observe
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase
-from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting, kind_named, kind_names
+from gpuplatform.operations.registry import (
+    Checkpoint,
+    Done,
+    Outcome,
+    Refused,
+    Waiting,
+    kind_named,
+    kind_names,
+)
 from gpuplatform.operations.selectors import operations_runnable
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.backoff import backoff_seconds
@@ -38,6 +49,10 @@ MOST_STARTS = 10
 """Starts in a row without an outcome after which an operation is given up."""
 
 RUN_SECONDS = 25.0
+"""What all calls of a run may take together, over all its checkpoints."""
+
+LEAST_SECONDS = 5.0
+"""With less than this left of a run no further step is begun."""
 
 
 def run(operation_number: int) -> float | None:
@@ -61,12 +76,18 @@ def run(operation_number: int) -> float | None:
     )
     if lease is None:
         return None
+    if lease.row.starts == 1 and not lease.row.failures:
+        observe(CLAIM_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
     with kept_alive(lease):
-        return _record(lease, _outcome(lease))
+        outcome = _outcome(lease)
+        return None if outcome is None else _record(lease, outcome)
 
 
-def _outcome(lease: RowLease[Operation]) -> Outcome:
+def _outcome(lease: RowLease[Operation]) -> Outcome | None:
     """Do it, and turn every failure of the cluster into what to do about it.
+
+    Returns:
+        What becomes of it; None when a checkpoint found that the lease was lost.
 
     A fault of ours is not caught: it leaves a start without an outcome, the lease runs out, and
     the next start tries again until `MOST_STARTS`.
@@ -81,9 +102,32 @@ def _outcome(lease: RowLease[Operation]) -> Outcome:
         )
     try:
         with deadline(RUN_SECONDS):
-            return kind_named(operation.kind).execute(get_cluster(), operation)
+            return _steps(lease)
     except ClusterError as error:
         return _after(error, operation.failures + 1)
+
+
+def _steps(lease: RowLease[Operation]) -> Outcome | None:
+    """Execute until there is an outcome, writing down what a checkpoint brings."""
+    operation: Operation = lease.row
+    while True:
+        step = kind_named(operation.kind).execute(get_cluster(), operation)
+        if not isinstance(step, Checkpoint):
+            return step
+        # Model rule `token`: whoever lost the lease writes nothing.
+        with transaction.atomic():
+            rows = lease.guarded().select_related("tenant").select_for_update(of=("self",))
+            fresh = rows.first()
+            if fresh is None:
+                logger.info("a step of %s came after its lease and is dropped", operation)
+                return None
+            outcome = step.record(fresh)
+            if outcome is not None:
+                return outcome
+            lease.guarded().update(starts=1, failures=0, updated_at=Now())
+        operation = Operation.objects.select_related("tenant").get(pk=fresh.pk)
+        if (remaining() or 0) < LEAST_SECONDS:
+            return Waiting("Progressing", "It is under way and goes on.", 0)
 
 
 def _after(error: ClusterError, failures: int) -> Outcome:
@@ -113,12 +157,21 @@ def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:
         waits: dict[str, Any] = {
             "reason": outcome.reason,
             "message": outcome.message,
+            "reason_since": Case(
+                When(reason=outcome.reason, then=F("reason_since")), default=Now()
+            ),
             "due_at": Now() + timedelta(seconds=outcome.seconds),
             "failures": F("failures") + 1,
         }
         return outcome.seconds if _move(lease, OperationPhase.PENDING, waits) else None
     with transaction.atomic():
-        ended: dict[str, Any] = {"reason": "", "message": "", "due_at": None, "ended_at": Now()}
+        ended: dict[str, Any] = {
+            "reason": "",
+            "reason_since": None,
+            "message": "",
+            "due_at": None,
+            "ended_at": Now(),
+        }
         if isinstance(outcome, Done):
             uid = str((outcome.resource or {}).get("metadata", {}).get("uid", ""))
             ended |= {"object_uid": uid, "progress_done": F("progress_total")}
@@ -132,7 +185,20 @@ def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:
             moved = _move(lease, OperationPhase.FAILED, ended)
         if moved:
             kind_named(lease.row.kind).settle(lease.row, outcome)
+    if moved:
+        _count_end(lease.row, outcome)
     return None
+
+
+def _count_end(operation: Operation, outcome: Outcome) -> None:
+    phase = OperationPhase.SUCCEEDED if isinstance(outcome, Done) else OperationPhase.FAILED
+    count(OPERATIONS_ENDED, kind=operation.kind, phase=phase.value)
+    if isinstance(outcome, Done):
+        observe(SUCCESS_SECONDS, _age_seconds(operation), kind=operation.kind)
+
+
+def _age_seconds(operation: Operation) -> float:
+    return (clock.now() - operation.created_at).total_seconds()
 
 
 def _move(lease: RowLease[Operation], to: OperationPhase, changes: dict[str, Any]) -> bool:

@@ -34,6 +34,9 @@ class Operation(LeasedRow):
         help_text="What has become of it.",
     )
     reason = models.CharField(max_length=64, blank=True, help_text="Why it waits.")
+    reason_since = models.DateTimeField(
+        null=True, blank=True, help_text="Since when it waits for that."
+    )
     message = models.TextField(blank=True, help_text="The same for people.")
     error_code = models.CharField(max_length=64, blank=True, help_text="Why it failed.")
     error_message = models.TextField(blank=True, help_text="The same for people.")

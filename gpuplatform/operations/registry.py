@@ -39,6 +39,21 @@ Outcome: TypeAlias = Done | Waiting | Refused
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Something has to be written down before it goes on, or it is far enough to be worth it.
+
+    The driver calls `record` in a transaction that begins with locking the operation under its
+    lease, and then `execute` again with the operation as it is by then. An outcome that `record`
+    returns is the operation's; such a `record` has written nothing.
+    """
+
+    record: Callable[[Operation], Outcome | None]
+
+
+Step: TypeAlias = Outcome | Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
 class OperationKind:
     """How one kind of operation is done.
 
@@ -47,7 +62,7 @@ class OperationKind:
     """
 
     name: str
-    execute: Callable[[Cluster, Operation], Outcome]
+    execute: Callable[[Cluster, Operation], Step]
     settle: Callable[[Operation, Done | Refused], None]
 
 

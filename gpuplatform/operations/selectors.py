@@ -1,5 +1,6 @@
 """Reading operations."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db.models import (
@@ -91,15 +92,35 @@ def pending_operations() -> tuple[int, float | None]:
 
 def operation_of(resource: Manifest) -> Operation | None:
     """Return the operation whose marks `resource` bears, if this database knows it."""
+    tenant, operation_id = marks_of(resource)
+    found = Operation.objects.select_related("tenant")
+    return found.filter(tenant__name=tenant, operation_id=operation_id).first()
+
+
+def operations_of_resources(resources: Sequence[Manifest]) -> dict[str, Operation]:
+    """Return the operations whose marks `resources` bear, by the resource's UID; one query."""
+    ids = {_searchable(annotations(one).get(OPERATION_ID_ANNOTATION)) for one in resources}
+    found = Operation.objects.select_related("tenant").filter(operation_id__in=ids)
+    by_marks = {(one.tenant.name, one.operation_id): one for one in found}
+    return {
+        resource["metadata"]["uid"]: by_marks[marks]
+        for resource in resources
+        if (marks := marks_of(resource)) in by_marks
+    }
+
+
+def marks_of(resource: Manifest) -> tuple[str, str]:
+    """Return the tenant's name and the operationID that `resource` bears; empty where none."""
     marks = annotations(resource)
     return (
-        Operation.objects.select_related("tenant")
-        .filter(
-            tenant__name=str(marks.get(TENANT_ANNOTATION, "")),
-            operation_id=str(marks.get(OPERATION_ID_ANNOTATION, "")),
-        )
-        .first()
+        _searchable(marks.get(TENANT_ANNOTATION)),
+        _searchable(marks.get(OPERATION_ID_ANNOTATION)),
     )
+
+
+def _searchable(mark: object) -> str:
+    """Return a mark as text; PostgreSQL has none with NUL, which a person may write there."""
+    return "" if mark is None else str(mark).replace("\x00", "")
 
 
 def is_leftover(resource: Manifest, operation: Operation | None) -> bool:

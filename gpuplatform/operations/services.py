@@ -36,6 +36,9 @@ from gpuplatform.tenancy.models import Tenant
 RETENTION_DAYS = 30
 """How long an ended operation answers replays. Published in the API's documentation."""
 
+_OBJECTS = ("stock_pools", "gpu_units", "claimed_stock", "functions")
+"""The rows, by the names that apps give the way back, that keep their operation."""
+
 
 class OperationTask(StrEnum):
     """Names of this app's tasks."""
@@ -114,10 +117,13 @@ def check_writable() -> None:
         raise RecoveryNeeded(str(RecoveryNeeded.example()), retry_after=60)
 
 
-def operation_rebuild(resource: Manifest, *, kind: str) -> Operation:
+def operation_rebuild(
+    resource: Manifest, *, kind: str, batch: str = "", total: int = 1
+) -> Operation:
     """Make the ended operation that `resource` says made it, for a database that lost it.
 
-    A replay of the request then answers as before.
+    A replay of the request then answers as before. Of an operation that made many, `batch` is its
+    object's name and `total` how many it made.
     """
     marks, metadata = annotations(resource), resource["metadata"]
     tenant, _ = Tenant.objects.get_or_create(
@@ -134,9 +140,10 @@ def operation_rebuild(resource: Manifest, *, kind: str) -> Operation:
         phase=OperationPhase.SUCCEEDED,
         object_kind=resource["kind"],
         object_namespace=metadata["namespace"],
-        object_name=metadata["name"],
-        object_uid=metadata["uid"],
-        progress_done=1,
+        object_name=batch or metadata["name"],
+        object_uid="" if batch else metadata["uid"],
+        progress_done=total,
+        progress_total=total,
         created_at=parse_rfc3339(metadata["creationTimestamp"]),
         ended_at=Now(),
     )
@@ -147,7 +154,8 @@ def operations_prune() -> int:
     ended = Operation.objects.filter(
         phase__in=ENDED_PHASES, ended_at__lt=Now() - timedelta(days=RETENTION_DAYS)
     )
-    return ended.filter(stock_pools__isnull=True).delete()[0]
+    unused = {f"{rows}__isnull": True for rows in _OBJECTS}
+    return ended.filter(**unused).delete()[0]
 
 
 def _expected_hash(request: Request, version: int) -> str | None:

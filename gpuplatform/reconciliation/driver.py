@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
@@ -21,18 +21,24 @@ from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import ResourceKind
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.conditions import merge_conditions
+from gpuplatform.metrics.declared import RECONCILE_SECONDS
+from gpuplatform.metrics.recorder import timed
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.actions import carry_out
 from gpuplatform.reconciliation.backoff import backoff_seconds
 from gpuplatform.reconciliation.comparison import status_differs
 from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
 from gpuplatform.reconciliation.models import MirrorRow
-from gpuplatform.reconciliation.plan import Manifest, Plan, Status
+from gpuplatform.reconciliation.plan import Absent, Manifest, Observation, Plan, Status
 
 logger = logging.getLogger(__name__)
 
 RUN_SECONDS = 25.0
 """What a run may take; its lease is renewed meanwhile."""
+
+ENDING_SECONDS = 2.0
+LONGEST_ENDING_SECONDS = 60.0
+"""After so long the remains of a resource are looked for again, if no event said so before."""
 
 RowT = TypeVar("RowT", bound=MirrorRow)
 ObservedT = TypeVar("ObservedT")
@@ -53,6 +59,18 @@ class Reconciler(Generic[RowT, ObservedT]):
     """Copy the resource into the guarded row."""
     close: Callable[[QuerySet[RowT], Manifest | None], None]
     """Close the guarded row of a resource that is gone; given is what has its name now."""
+    ending: "Ending[RowT] | None" = None
+    """For a kind whose row stays open until what its resource owned is gone, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending(Generic[RowT]):
+    """What becomes of the row of a resource that is gone while what it owned is still there."""
+
+    show: Callable[[QuerySet[RowT]], None]
+    """Show the guarded row as ending, whatever the reads that follow say."""
+    remains: Callable[[Cluster, RowT], Observation[Any]]
+    """Look for what the resource owned; only `Absent` closes the row."""
 
 
 def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
@@ -66,17 +84,20 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
     lease = claim(reconciler.rows().exclude(uid=""), row_id)
     if lease is None:
         return None
-    with kept_alive(lease):
+    with kept_alive(lease), timed(RECONCILE_SECONDS, kind=reconciler.kind.kind) as run_outcome:
         try:
             requeue_after = _reconcile(reconciler, lease)
         except ClusterConflict:  # Somebody was faster: observe and plan again, soon.
+            run_outcome.name = "conflict"
             return _finish(lease, wait=backoff_seconds(1), failed=False)
         except ClusterError as error:
+            run_outcome.name = "failed"
             if gate.is_away(error):
                 gate.close(error)
             return _finish_failed(lease, error.retry_after, str(error))
         except Exception:  # noqa: BLE001 - one poison object costs nobody else
             return _finish_failed(lease, None, traceback.format_exc())
+        run_outcome.name = "done"
         return _finish(lease, wait=requeue_after, failed=False)
 
 
@@ -85,8 +106,7 @@ def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -
     with deadline(RUN_SECONDS):
         resource = cluster.get(reconciler.kind, row.name, namespace=row.namespace)
         if resource is None or resource["metadata"]["uid"] != row.uid:
-            reconciler.close(lease.guarded(), resource)
-            return None
+            return _end(reconciler, lease, resource)
         plan = reconciler.plan(resource, reconciler.observe(cluster, resource))
         status, error = plan.status, None
         for action in plan.actions:
@@ -101,6 +121,26 @@ def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -
     if error is not None:
         raise error
     return plan.requeue_after
+
+
+def _end(
+    reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT], successor: Manifest | None
+) -> float | None:
+    """Close the row of a resource that is gone, once nothing of it is left."""
+    if reconciler.ending is not None:
+        reconciler.ending.show(lease.guarded())
+        left = reconciler.ending.remains(get_cluster(), lease.row)
+        if not isinstance(left, Absent):
+            return _ending_seconds(lease.row)
+    reconciler.close(lease.guarded(), successor)
+    return None
+
+
+def _ending_seconds(row: MirrorRow) -> float:
+    """Return a tenth of how long it has been ending: a pod of a lost node stays for hours."""
+    since = row.deletion_requested_at
+    age = 0.0 if since is None else (clock.now() - since).total_seconds()
+    return min(max(age / 10, ENDING_SECONDS), LONGEST_ENDING_SECONDS)
 
 
 def _refused(plan: Plan, kind: ResourceKind, error: ClusterError) -> Status | None:

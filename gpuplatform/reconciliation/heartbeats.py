@@ -9,16 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
+from django.conf import settings
 from django.db.models.functions import Now
 
 from gpuplatform.reconciliation.models import ProcessHeartbeat
 
-WORK_SECONDS = 5.0
-_shown_at: dict["Part", float] = {}
+FRESH_SECONDS: Final[int] = settings.FRESH_SECONDS
+"""Older signs mean that the part is down; each shows several in this time."""
 
-FRESH_SECONDS = 40
-"""Older signs mean that the part is down."""
+WORK_SECONDS: Final = FRESH_SECONDS / 8
+_shown_at: dict["Part", float] = {}
 
 
 class Part(StrEnum):
@@ -56,8 +58,8 @@ def show_life_by_work(part: Part) -> None:
     """
     now = time.monotonic()
     if now - _shown_at.get(part, -WORK_SECONDS) >= WORK_SECONDS:
-        _shown_at[part] = now
         show_life(part)
+        _shown_at[part] = now
 
 
 def forget_life(part: Part) -> None:

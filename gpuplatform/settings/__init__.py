@@ -10,7 +10,8 @@ import dj_database_url
 from csp.constants import NONE, SELF
 
 from gpuplatform.api.spectacular import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
-from gpuplatform.settings.environment import PROJECT_ROOT, load_environment
+from gpuplatform.settings.environment import PROJECT_ROOT, secure_origins
+from gpuplatform.settings.reading import load_environment
 
 ENVIRONMENT = load_environment()
 
@@ -21,14 +22,16 @@ GPUPLATFORM_ENVIRONMENT = ENVIRONMENT.gpuplatform_environment
 GPUPLATFORM_SYSTEM_NAMESPACE = ENVIRONMENT.gpuplatform_system_namespace
 LEASE_SECONDS = ENVIRONMENT.gpuplatform_lease_seconds
 FRESH_SECONDS = ENVIRONMENT.gpuplatform_fresh_seconds
+WEB_THREADS = ENVIRONMENT.gpuplatform_web_threads
 KUBE_MODE = ENVIRONMENT.effective_kube_mode()
 KUBECONFIG = ENVIRONMENT.effective_kubeconfig()
 PORT = ENVIRONMENT.port
+DRAIN_SECONDS = ENVIRONMENT.gpuplatform_drain_seconds
+METRICS_PORT = ENVIRONMENT.gpuplatform_metrics_port
+METRICS_HOST = ENVIRONMENT.effective_metrics_host()
 
 SECRET_KEY = ENVIRONMENT.effective_secret_key()
-ALLOWED_HOSTS = [host.strip() for host in ENVIRONMENT.gpuplatform_allowed_hosts.split(",") if host]
-if GPUPLATFORM_DEV:
-    ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+ALLOWED_HOSTS = ENVIRONMENT.allowed_hosts
 
 INSTALLED_APPS = [
     "gpuplatform.adminkit.site.PlatformAdminConfig",
@@ -48,6 +51,7 @@ INSTALLED_APPS = [
     "gpuplatform.operations.apps.OperationsConfig",
     "inventory.apps.InventoryConfig",
     "units.apps.UnitsConfig",
+    "serverless.apps.ServerlessConfig",
 ]
 
 MIDDLEWARE = [
@@ -89,7 +93,7 @@ def _database() -> dict[str, Any]:
 
     Celery closes connections around tasks, so a pool would only cost there.
     """
-    url = ENVIRONMENT.database_url or ENVIRONMENT.running_address("DATABASE_URL")
+    url = ENVIRONMENT.effective_database_url()
     database: dict[str, Any] = dict(
         dj_database_url.parse(url or "postgres://app@127.0.0.1:5432/app")
     )
@@ -114,7 +118,11 @@ def _database() -> dict[str, Any]:
 DATABASES = {"default": _database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = ENVIRONMENT.redis_url or ENVIRONMENT.running_address("REDIS_URL")
+REDIS_URL = ENVIRONMENT.effective_redis_url()
+
+NATS_URL = ENVIRONMENT.effective_nats_url()
+NATS_SEED = ENVIRONMENT.effective_nats_seed()
+NATS_REPLICAS = ENVIRONMENT.gpuplatform_nats_replicas
 
 # The visibility timeout is longer than any task may run and the same in every process: the
 # shortest one wins for all. The sweep of due rows is what nothing-is-lost rests on, not this.
@@ -144,6 +152,7 @@ CELERY_TASK_TIME_LIMIT = TASK_HARD_SECONDS
 CELERY_TASK_DEFAULT_QUEUE = "periodic"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_WORKER_CONSUMER = "gpuplatform.worker:PatientConsumer"
 CELERY_BEAT_SCHEDULER = "gpuplatform.beat:HeartbeatScheduler"
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 CELERY_TIMEZONE = "UTC"
@@ -179,6 +188,7 @@ LOGIN_REDIRECT_URL = "admin:index"
 SESSION_COOKIE_AGE = 8 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not GPUPLATFORM_DEV
+CSRF_TRUSTED_ORIGINS = [] if GPUPLATFORM_DEV else secure_origins(ALLOWED_HOSTS)
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024 + 1

@@ -1,26 +1,14 @@
-"""What a stock pool looks like from outside."""
+"""What stock pools and the catalogue look like from outside."""
 
 from datetime import datetime
 from typing import Any, Self
 
 from pydantic import Field
 
+from gpuplatform.api.conditions import ConditionReply, conditions_of
 from gpuplatform.api.schema import Reply
-from inventory.models import StockPool
+from inventory.models import GpuSpec, StockPool
 from inventory.phases import PoolPhase
-
-
-class ConditionReply(Reply):
-    """A Kubernetes condition."""
-
-    type: str = Field(description="What it is about.", examples=["Ready"])
-    status: str = Field(description="True, False or Unknown.", examples=["True"])
-    reason: str = Field(default="", description="Why, as a word.", examples=["DeploymentReady"])
-    message: str = Field(default="", description="Why, for people.")
-    observed_generation: int = Field(default=0, description="The generation it speaks of.")
-    last_transition_time: datetime | None = Field(
-        default=None, description="When its status last changed."
-    )
 
 
 class StockPoolReply(Reply):
@@ -70,7 +58,7 @@ class StockPoolReply(Reply):
             reason=pool.reason,
             message=pool.message,
             service_name=pool.service_name or None,
-            conditions=[ConditionReply.model_validate(one) for one in pool.conditions],
+            conditions=conditions_of(pool.conditions),
             generation=pool.generation,
             observed_generation=pool.observed_generation,
             uid=pool.uid or None,
@@ -78,4 +66,50 @@ class StockPoolReply(Reply):
             deletion_timestamp=pool.deletion_requested_at,
             last_sync_time=pool.last_sync_at,
             operation_id=pool.operation.operation_id if pool.operation else None,
+        )
+
+
+class GpuSpecReply(Reply):
+    """An entry of the catalogue."""
+
+    name: str = Field(description="Its name: the specName of stock and units.", examples=["g1.1"])
+    description: str = Field(description="For people.")
+    cpu: str | None = Field(description="CPU of one unit; null: none.", examples=["8"])
+    memory: str | None = Field(description="Memory of one unit; null: none.", examples=["64Gi"])
+    gpu: int = Field(description="GPUs of one unit.", examples=[1])
+    product: str | None = Field(
+        description="The node label nvidia.com/gpu.product; null: any.",
+        examples=["NVIDIA-H100-80GB-HBM3"],
+    )
+    placement: dict[str, Any] | None = Field(description="nodeSelector and tolerations.")
+    warm_target: int = Field(description="How many ready stock units are kept.", examples=[2])
+    top_up_paused: bool = Field(description="Whether the warm target is left alone for now.")
+    restock_on_delete: bool = Field(
+        description="Whether a deleted unit is replaced by a new stock unit."
+    )
+    may_preempt: bool = Field(
+        description="Whether a unit may evict others for the GPU that its stock held."
+    )
+    enabled: bool = Field(description="Whether anything is claimed or seeded of it.")
+    created_at: datetime = Field(description="When it was entered.")
+    updated_at: datetime = Field(description="When it last changed.")
+
+    @classmethod
+    def of(cls, row: GpuSpec) -> Self:
+        """Return the reply for a row."""
+        return cls(
+            name=row.name,
+            description=row.description,
+            cpu=row.cpu or None,
+            memory=row.memory or None,
+            gpu=row.gpu,
+            product=row.product or None,
+            placement=row.placement or None,
+            warm_target=row.warm_target,
+            top_up_paused=row.is_top_up_paused,
+            restock_on_delete=row.restocks_on_delete,
+            may_preempt=row.may_preempt,
+            enabled=row.is_enabled,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
         )

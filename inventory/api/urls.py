@@ -1,11 +1,13 @@
-"""Addresses of the stock pools."""
+"""Addresses of the stock pools and the catalogue."""
 
 from django.urls import path
 
 from gpuplatform.api import converters as _converters  # noqa: F401 - makes them known
-from inventory.api.views import StockPoolDetail, StockPools
+from inventory.api.views import GpuSpecDetail, GpuSpecs, StockPoolDetail, StockPools
 
 urlpatterns = [
     path("operator/stockpools", StockPools.as_view(), name="stockpools"),
     path("operator/stockpools/<name:name>", StockPoolDetail.as_view(), name="stockpool"),
+    path("operator/gpu-specs", GpuSpecs.as_view(), name="gpu-specs"),
+    path("operator/gpu-specs/<spec:name>", GpuSpecDetail.as_view(), name="gpu-spec"),
 ]

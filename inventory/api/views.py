@@ -1,4 +1,6 @@
-"""Routes of the stock pools."""
+"""Routes of the stock pools and the catalogue."""
+
+from typing import Literal
 
 from pydantic import Field
 from rest_framework.request import Request
@@ -12,7 +14,8 @@ from gpuplatform.errors import NameConflict, NotFound, PhaseConflict
 from gpuplatform.operations.api.replies import accepted_reply
 from gpuplatform.operations.api.serializers import OperationReply
 from gpuplatform.tenancy.callers import caller_of
-from inventory.api.serializers import StockPoolReply
+from inventory.api.serializers import GpuSpecReply, StockPoolReply
+from inventory.core.catalogue import GpuSpecCreate, GpuSpecPatch
 from inventory.core.requests import (
     DEFAULT_NAMESPACE,
     Namespace,
@@ -21,10 +24,18 @@ from inventory.core.requests import (
     StockPoolPatch,
 )
 from inventory.phases import PoolPhase
-from inventory.selectors import pool_get, pools_live
-from inventory.services import pool_create, pool_request_deletion, pool_update
+from inventory.selectors import pool_get, pools_live, spec_get, specs_all
+from inventory.services import (
+    gpu_spec_create,
+    gpu_spec_delete,
+    gpu_spec_update,
+    pool_create,
+    pool_request_deletion,
+    pool_update,
+)
 
 _TAG = "Stock pools"
+_SPECS = "GPU specs"
 _ACCEPTED = {202: OperationReply, 200: OperationReply}
 
 
@@ -140,5 +151,99 @@ class StockPoolDetail(ApiView):
             operation_id=query.operation_id,
             namespace=query.namespace,
             name=name,
+        )
+        return accepted_reply(request, accepted)
+
+
+class SpecsQuery(PageQuery):
+    """Filters of the catalogue."""
+
+    search: str | None = Field(
+        default=None, max_length=63, description="Only specs whose name has this in it."
+    )
+    enabled: Literal["true", "false"] | None = Field(
+        default=None, description="Only those that are enabled, or only those that are not."
+    )
+
+
+class DeleteSpecQuery(Query):
+    """A deletion carries its key in the address."""
+
+    operation_id: OperationID = Field(alias="operationID")
+
+
+class GpuSpecs(ApiView):
+    """The catalogue."""
+
+    @Endpoint(
+        id="listGpuSpecs",
+        summary="List the catalogue of GPU specs, newest first",
+        tag=_SPECS,
+        query=SpecsQuery,
+        replies={200: GpuSpecReply},
+    )
+    def get(self, request: Request, *, query: SpecsQuery) -> Response:
+        """Return one page of specs."""
+        rows = specs_all()
+        if query.search:
+            rows = rows.filter(name__contains=query.search)
+        if query.enabled:
+            rows = rows.filter(is_enabled=query.enabled == "true")
+        page = paginate(rows, query)
+        return Response(mapped(page, [GpuSpecReply.of(row) for row in page.rows]))
+
+    @Endpoint(
+        id="createGpuSpec",
+        summary="Enter a GPU spec into the catalogue",
+        tag=_SPECS,
+        body=GpuSpecCreate,
+        replies=_ACCEPTED,
+        errors=[NameConflict],
+    )
+    def post(self, request: Request, *, body: GpuSpecCreate) -> Response:
+        """Accept the entry; it is there at once."""
+        accepted = gpu_spec_create(tenant=caller_of(request).tenant, asked=body)
+        return accepted_reply(request, accepted)
+
+
+class GpuSpecDetail(ApiView):
+    """One GPU spec."""
+
+    @Endpoint(
+        id="getGpuSpec",
+        summary="Read one GPU spec",
+        tag=_SPECS,
+        replies={200: GpuSpecReply},
+        errors=[NotFound],
+    )
+    def get(self, request: Request, *, name: str) -> Response:
+        """Return the spec."""
+        return Response(GpuSpecReply.of(spec_get(name)))
+
+    @Endpoint(
+        id="patchGpuSpec",
+        summary="Change a GPU spec; what runs and what is in stock stays as it is",
+        tag=_SPECS,
+        body=GpuSpecPatch,
+        replies=_ACCEPTED,
+        errors=[NotFound],
+    )
+    def patch(self, request: Request, *, name: str, body: GpuSpecPatch) -> Response:
+        """Accept the change; it holds at once."""
+        accepted = gpu_spec_update(tenant=caller_of(request).tenant, name=name, asked=body)
+        return accepted_reply(request, accepted)
+
+    @Endpoint(
+        id="deleteGpuSpec",
+        summary="Remove a disabled GPU spec from the catalogue",
+        tag=_SPECS,
+        query=DeleteSpecQuery,
+        replies=_ACCEPTED,
+        errors=[NotFound, PhaseConflict],
+    )
+    def delete(self, request: Request, *, name: str, query: DeleteSpecQuery) -> Response:
+        """Accept the removal."""
+        accepted = gpu_spec_delete(
+            tenant=caller_of(request).tenant, name=name, operation_id=query.operation_id
         )
         return accepted_reply(request, accepted)

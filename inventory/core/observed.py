@@ -4,8 +4,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.reconciliation.plan import Observation
+
+__all__ = [
+    "ObservedPool",
+    "condition",
+    "field",
+    "first_cause",
+    "is_caught_up",
+    "items",
+    "number",
+    "startup_failure",
+]
 
 _NOT_A_FAILURE = frozenset({"", "ContainerCreating", "PodInitializing"})
 _PULL_CAUSE = "ErrImagePull: "
@@ -19,33 +31,6 @@ class ObservedPool:
     deployment: Observation[Manifest]
     service: Observation[Manifest]
     pods: Observation[Sequence[Manifest]]
-
-
-def field(value: Any, *path: str) -> Any:
-    """Return what stands at `path`, or None where something on the way is no object."""
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def number(value: Any, *path: str) -> int:
-    """Return the number at `path`; 0 where there is none."""
-    found = field(value, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
-
-
-def items(value: Any, *path: str) -> list[Any]:
-    """Return the list at `path`; empty where there is none."""
-    found = field(value, *path)
-    return found if isinstance(found, list) else []
-
-
-def condition(value: Manifest, type_: str) -> Manifest:
-    """Return the condition of that type; empty where there is none."""
-    for found in items(value, "status", "conditions"):
-        if field(found, "type") == type_ and isinstance(found, dict):
-            return found
-    return {}
 
 
 def startup_failure(pods: Sequence[Manifest], deployment: Manifest) -> str | None:
@@ -69,7 +54,33 @@ def startup_failure(pods: Sequence[Manifest], deployment: Manifest) -> str | Non
     return None
 
 
-def is_bare_back_off(text: str) -> bool:
+def first_cause(resource: Manifest, failure: str, reason: str) -> str:
+    """Return the cause that was said of this generation while `failure` only says there is a wait.
+
+    `reason` is the one under which failures are said.
+    """
+    said = condition(resource, "Ready")
+    is_of_this_spec = number(said, "observedGeneration") == number(
+        resource, "metadata", "generation"
+    )
+    is_known = is_of_this_spec and said.get("reason") == reason
+    return str(said.get("message") or failure) if is_known and _is_wait(failure) else failure
+
+
+def is_caught_up(deployment: Manifest) -> bool:
+    """Say whether the Deployment's status speaks of its present spec and counts no older pod."""
+    generation = number(deployment, "metadata", "generation")
+    wanted = number(deployment, "spec", "replicas")
+    return (
+        generation > 0
+        and number(deployment, "status", "observedGeneration") >= generation
+        and number(deployment, "status", "replicas")
+        == number(deployment, "status", "updatedReplicas")
+        and number(deployment, "status", "replicas") <= wanted
+    )
+
+
+def _is_wait(text: str) -> bool:
     """Say whether `text` only repeats that there is a wait, and not what for."""
     return "Back-off pulling image" in text or "back-off " in text
 
@@ -112,7 +123,7 @@ def _termination(terminated: Any) -> str | None:
     if not terminated:
         return None
     if code == 0 and not signal:
-        return "it ended with exit code 0; a pool's container has to keep running"
+        return "it ended with exit code 0; the container has to keep running"
     how = f"exit code {code}" if code is not None else f"signal {signal}"
     said = f": {message.strip()}" if message.strip() else ""
     return f"{reason or 'Error'} ({how}){said}"

@@ -1,10 +1,10 @@
 """What to do about a stock pool: its rules, most urgent first. Pure and total."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from gpuplatform.errors import InvalidSpec
+from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
 from gpuplatform.reconciliation.comparison import contains
@@ -25,12 +25,11 @@ from inventory.core import manifests
 from inventory.core.names import service_name
 from inventory.core.observed import (
     ObservedPool,
-    condition,
-    field,
-    is_bare_back_off,
-    number,
+    first_cause,
+    is_caught_up,
     startup_failure,
 )
+from inventory.core.releases import keeps_its_template
 from inventory.core.spec import PodTemplate, StockPoolSpec, parse_spec
 from inventory.phases import PoolPhase, PoolReason
 
@@ -152,7 +151,7 @@ def _deployment_actions(
     match observation:
         case Absent():
             return [Apply(DEPLOYMENT, wanted, force=False)]
-        case Present(live) if _keeps_its_template(live, wanted):
+        case Present(live) if keeps_its_template(live, wanted):
             return _scaled(live, spec.replicas)
         case Present(live):
             return _applied(DEPLOYMENT, live, wanted)
@@ -166,19 +165,6 @@ def _applied(kind: ResourceKind, live: Manifest, wanted: Manifest) -> list[Actio
         return []
     metadata = {**wanted["metadata"], "uid": live["metadata"]["uid"]}
     return [Apply(kind, {**wanted, "metadata": metadata}, force=True)]
-
-
-def _keeps_its_template(live: Manifest, wanted: Manifest) -> bool:
-    """Another release's pods stay: an older one's while the spec is the same, a newer one's."""
-    annotations = ("metadata", "annotations")
-    version = str(field(live, *annotations, manifests.TEMPLATE_VERSION_ANNOTATION))
-    if not re.fullmatch("[0-9]{1,9}", version) or int(version) == manifests.TEMPLATE_VERSION:
-        return False
-    is_same_spec = (
-        field(live, *annotations, manifests.SPEC_HASH_ANNOTATION)
-        == wanted["metadata"]["annotations"][manifests.SPEC_HASH_ANNOTATION]
-    )
-    return is_same_spec or int(version) > manifests.TEMPLATE_VERSION
 
 
 def _scaled(live: Manifest, replicas: int) -> list[Action]:
@@ -196,7 +182,7 @@ def _observed_status(
     """Say how the pool is doing, about the current generation only."""
     deployment = observed.deployment.value if isinstance(observed.deployment, Present) else {}
     available = number(deployment, "status", "availableReplicas")
-    if is_changing or not _is_caught_up(deployment):
+    if is_changing or not is_caught_up(deployment):
         phase, reason = PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING
         message = f"{available} of {spec.replicas} pods are available; a change is under way."
     elif spec.replicas == 0:
@@ -222,25 +208,8 @@ def _unready(
     if failure is None:
         message = f"{available} of {spec.replicas} pods are available; the others are starting."
         return PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING, message
-    said = condition(pool, "Ready")
-    is_of_this_spec = number(said, "observedGeneration") == number(pool, "metadata", "generation")
-    is_known = is_of_this_spec and said.get("reason") == PoolReason.POD_STARTUP_FAILED
-    if is_known and is_bare_back_off(failure):
-        failure = str(said.get("message") or failure)  # The cause was said first; keep it.
+    failure = first_cause(pool, failure, PoolReason.POD_STARTUP_FAILED)
     return PoolPhase.FAILED, PoolReason.POD_STARTUP_FAILED, failure
-
-
-def _is_caught_up(deployment: Manifest) -> bool:
-    """Say whether the Deployment's status speaks of its present spec and counts no older pod."""
-    generation = number(deployment, "metadata", "generation")
-    wanted = number(deployment, "spec", "replicas")
-    return (
-        generation > 0
-        and number(deployment, "status", "observedGeneration") >= generation
-        and number(deployment, "status", "replicas")
-        == number(deployment, "status", "updatedReplicas")
-        and number(deployment, "status", "replicas") <= wanted
-    )
 
 
 def _requeue_after(status: Status) -> float | None:

@@ -23,7 +23,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfor
 
 
 @pytest.fixture
-def platform(running: RunningPlatform) -> RunningPlatform:
-    """The platform, every part of it up."""
+def platform(running: RunningPlatform) -> Iterator[RunningPlatform]:
+    """The platform, every part of it up, and none ended by what the test does to the others."""
     running.wait(running.is_ready, "the platform to be ready", 90)
-    return running
+    yield running
+    assert running.ended() == []

@@ -4,33 +4,36 @@ import http.client
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 import redis
 
-from gpuplatform.embedded.children import ChildRecord, start_child
+from gpuplatform.embedded.children import ChildRecord
 from gpuplatform.embedded.data_directory import DataDirectory
 from gpuplatform.embedded.layout import Layout
 from gpuplatform.embedded.options import Options
 from gpuplatform.embedded.ports import LOOPBACK, free_port
-from gpuplatform.embedded.processes import all_processes
+from gpuplatform.embedded.processes import all_processes, read_process, wait_until
 from gpuplatform.embedded.supervisor import Part
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.modes import KubeMode, open_cluster
+from tests.acceptance.starter import Process, Starter
 
 POOLS = "/api/v1/operator/stockpools"
 JOBS = "/api/v1/operator/jobs"
 START_SECONDS = 90.0
 SERVERS = ("postgres", "valkey", "cluster")
-PROCESSES = ("web", "operations", "reconcile", "periodic", "beat", "controller", "kubelet")
-LEASE_SECONDS = 5
+PREPARATIONS = ("database", "install")
+SHOW_LIFE = ("operations", "reconcile", "periodic", "beat", "controller")
+PROCESSES = ("web", *SHOW_LIFE, "kubelet")
+QUICK = {"GPUPLATFORM_LEASE_SECONDS": "5", "GPUPLATFORM_FRESH_SECONDS": "10"}
 SWEEP_SECONDS = 2
 
 
@@ -50,8 +53,13 @@ class Answer:
 class RunningPlatform:
     """The parts of one platform below one folder."""
 
-    def __init__(self, folder: Path, *, is_like_production: bool = False) -> None:
-        """Leases and sweeps are quick, so that tests are, unless it is to be like production."""
+    def __init__(
+        self, folder: Path, *, is_like_production: bool = False, kubeconfig: Path | None = None
+    ) -> None:
+        """Leases and sweeps are quick, so that tests are, unless it is to be like production.
+
+        It has an embedded cluster of its own, unless there is a kubeconfig of another one.
+        """
         self._is_quick = not is_like_production
         data = DataDirectory(folder / "data")
         data.create()
@@ -60,46 +68,45 @@ class RunningPlatform:
             asked_port="",
             database_url="",
             redis_url="",
-            kube_mode="simulated",
-            kubeconfig="",
+            kube_mode="required" if kubeconfig else "simulated",
+            kubeconfig=str(kubeconfig or ""),
             wants_demo=False,
         )
-        if self._is_quick:
-            os.environ["GPUPLATFORM_LEASE_SECONDS"] = str(LEASE_SECONDS)
         self._layout = Layout.prepare(options, free_port())
-        self._parts: dict[str, Part] = {part.name: part for part in self._layout.parts()}
-        os.environ.pop("GPUPLATFORM_LEASE_SECONDS", None)
-        self._log = (folder / "log").open("ab")
-        self._record = ChildRecord(data.children)
-        self._record.begin()
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in QUICK.items() if self._is_quick else ():
+                patch.setenv(name, value)
+            self._parts: dict[str, Part] = {part.name: part for part in self._layout.parts()}
+        record = ChildRecord(data.children)
+        record.begin()
+        self._starter = Starter(record, folder / "log")
+        self._children: dict[str, Process] = {}
         self.port = self._layout.port
-        self.kubeconfig = data.kubeconfig
+        self.kubeconfig = kubeconfig or data.kubeconfig
 
     def start_all(self) -> None:
         """Start everything in order and wait until it is ready."""
-        for name in SERVERS:
+        for name in self._known(SERVERS):
             self.start(name)
-        self.run_once("database")
-        self.run_once("install")
+        for name in self._known(PREPARATIONS):
+            self.run_once(name)
         if self._is_quick:
             self._sweep_often()
-        for name in PROCESSES:
+        for name in self._known(PROCESSES):
             self.start(name)
         self.wait(self.is_ready, "the platform to be ready", START_SECONDS)
 
     def stop_all(self) -> None:
         """Stop everything."""
-        for name in (*PROCESSES, *reversed(SERVERS)):
-            self.kill(name, signal.SIGTERM if name in SERVERS else signal.SIGKILL)
-        self._log.close()
+        for name in tuple(self._children):
+            self.kill(name)
+        self._starter.close()
 
     def start(self, name: str, *, role: str = "") -> None:
         """Start a part, or another process like it under the name `role`, and wait for it."""
         part = self._parts[name]
         assert part.command is not None
-        child = start_child(part.command, role or name, self._record, self._log)
-        self._children[role or name] = child
+        self._children[role or name] = self._starter.start(part.command, role or name)
         if part.is_ready is not None:
             self.wait(part.is_ready, f"{name} to be ready", START_SECONDS)
 
@@ -107,19 +114,23 @@ class RunningPlatform:
         """Run a part that ends by itself."""
         command = self._parts[name].command
         assert command is not None
-        child = start_child(command, name, self._record, self._log)
-        assert child.wait(START_SECONDS) == 0, f"{name} failed"
+        assert self._starter.start(command, name).wait(START_SECONDS) == 0, f"{name} failed"
 
-    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
+    def kill(self, name: str) -> None:
         """Kill a part with its children, and wait until it is gone."""
-        child = self._children.pop(name, None)
-        if child is None:
-            return
-        if number == signal.SIGKILL:
-            os.killpg(child.pid, number)
-        else:
-            child.send_signal(number)
-        child.wait(START_SECONDS)
+        if child := self._children.pop(name, None):
+            child.kill(START_SECONDS)
+        if (server := self._layout.postgres) and name == "postgres":
+            # Its processes lead groups of their own, and nobody starts another beside them.
+            assert wait_until(lambda: not server.workers(), START_SECONDS)
+
+    def pause(self, name: str) -> None:
+        """Stop a part where it is."""
+        os.killpg(self._children[name].pid, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """Let a part that was paused go on."""
+        os.killpg(self._children[name].pid, signal.SIGCONT)
 
     def request(self, method: str, path: str, body: Any = None, *, seconds: float = 20) -> Answer:
         """Ask the API."""
@@ -136,6 +147,24 @@ class RunningPlatform:
         """Return the health document."""
         return self.request("GET", "/api/v1/health").data
 
+    def ended(self) -> list[str]:
+        """Return the parts that ended though nobody killed them."""
+        return [name for name, one in self._children.items() if read_process(one.pid) is None]
+
+    def wait_for_life(self) -> None:
+        """Wait for a sign of life of every part that is younger than this call, and readiness.
+
+        What a part showed before an outage would count for a while after it.
+        """
+        [(now,)] = self.sql("SELECT now()")
+
+        def all_live() -> bool:
+            query = "SELECT count(*) FROM reconciliation_processheartbeat WHERE seen_at > %s"
+            return self.sql(query, now) == [(len(SHOW_LIFE),)]
+
+        self.wait(all_live, "every part to show its life")
+        self.wait(self.is_ready, "the platform to be ready")
+
     def is_ready(self) -> bool:
         """Say whether every part is up."""
         try:
@@ -148,8 +177,9 @@ class RunningPlatform:
         pause = threading.Event()
         end = time.monotonic() + seconds
         while not met():
+            assert not self.ended(), f"ended by themselves: {self.ended()}"
             assert time.monotonic() < end, f"waited {seconds} s for {what}"
-            pause.wait(0.1)
+            pause.wait(0.05)
 
     def wait_for_job(
         self, operation_id: str, phase: str = "Succeeded", seconds: float = 60
@@ -197,6 +227,9 @@ class RunningPlatform:
         client = redis.Redis.from_url(self._layout.addresses()["REDIS_URL"])
         client.flushall()
         client.close()
+
+    def _known(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name in self._parts]
 
     def _sweep_often(self) -> None:
         """Make beat's sweeps quicker than in production, so that a test need not wait long."""

@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
-from tests.acceptance.platform import POOLS, PROCESSES, RunningPlatform
+from tests.acceptance.platform import POOLS, RunningPlatform
+from tests.acceptance.pools import ask, assert_each_made_once, made, open_operations
 
 pytestmark = [
     pytest.mark.processes,
@@ -13,8 +14,6 @@ pytestmark = [
     pytest.mark.xdist_group("acceptance"),
 ]
 
-OPERATIONS = 500
-DONE_BETWEEN_KILLS = 150
 _NUMBERS = itertools.count(1)
 
 
@@ -22,77 +21,6 @@ _NUMBERS = itertools.count(1)
 def prefix() -> str:
     """Names of this test alone."""
     return f"k{next(_NUMBERS)}"
-
-
-def ask(platform: RunningPlatform, name: str, *, replicas: int = 0) -> int:
-    body = {"operationID": name, "name": name, "specName": "g1.1", "replicas": replicas}
-    return platform.request("POST", POOLS, body).status
-
-
-def open_operations(platform: RunningPlatform, prefix: str) -> int:
-    rows = platform.sql(
-        "SELECT count(*) FROM operations_operation"
-        " WHERE operation_id LIKE %s AND phase IN ('Pending', 'Running')",
-        f"{prefix}-%",
-    )
-    return int(rows[0][0])
-
-
-def made(platform: RunningPlatform, prefix: str) -> list[str]:
-    """Return the names of the pools in the cluster that belong to the test."""
-    names = [p["metadata"]["name"] for p in platform.cluster().list(STOCK_POOL).items]
-    return sorted(name for name in names if name.startswith(f"{prefix}-"))
-
-
-def live_rows(platform: RunningPlatform, prefix: str) -> int:
-    rows = platform.sql(
-        "SELECT count(*) FROM inventory_stockpool WHERE name LIKE %s AND deleted_at IS NULL",
-        f"{prefix}-%",
-    )
-    return int(rows[0][0])
-
-
-def assert_each_made_once(platform: RunningPlatform, prefix: str, count: int) -> None:
-    expected = sorted(f"{prefix}-{number}" for number in range(count))
-    assert made(platform, prefix) == expected
-    rows = platform.sql(
-        "SELECT phase, count(*), count(DISTINCT object_uid) FROM operations_operation"
-        " WHERE operation_id LIKE %s GROUP BY phase",
-        f"{prefix}-%",
-    )
-    assert rows == [("Succeeded", count, count)]
-
-
-def test_no_operation_is_lost_or_doubled_when_workers_are_killed(
-    platform: RunningPlatform, prefix: str
-) -> None:
-    platform.kill("reconcile")  # What becomes of the pools is another test's.
-    statuses = {ask(platform, f"{prefix}-{number}") for number in range(OPERATIONS)}
-    platform.start("operations", role="second operations")
-    groups = itertools.cycle(["operations", "second operations"])
-    kills = 0
-
-    while (left := open_operations(platform, prefix)) > 0:
-        wanted = max(left - DONE_BETWEEN_KILLS, 0)
-        platform.wait(
-            lambda wanted=wanted: open_operations(platform, prefix) <= wanted,  # type: ignore[misc]
-            "the workers to get on",
-            90,
-        )
-        group = next(groups)
-        platform.kill(group)
-        kills += 1
-        platform.start("operations", role=group)
-    platform.kill("second operations")
-
-    assert statuses == {202}
-    assert kills >= 3
-    assert_each_made_once(platform, prefix, OPERATIONS)
-    cluster = platform.cluster()
-    for name in made(platform, prefix):
-        cluster.delete(STOCK_POOL, name, namespace="default")
-    platform.start("reconcile")
-    platform.wait(lambda: live_rows(platform, prefix) == 0, "the rows to be closed", 120)
 
 
 def test_all_messages_thrown_away_cost_time_only(platform: RunningPlatform, prefix: str) -> None:
@@ -162,6 +90,7 @@ def test_a_cluster_that_is_away_delays_and_refuses_nothing(
     health = platform.health()
     platform.start("cluster")
     platform.wait_for_job(f"{prefix}-0", seconds=90)
+    platform.wait_for_life()
 
     assert status == 202
     assert health["ready"] is False
@@ -178,10 +107,29 @@ def test_a_broker_that_is_away_delays_and_refuses_nothing(
     health = platform.health()
     platform.start("valkey")
     platform.wait_for_job(f"{prefix}-0", seconds=90)
+    platform.wait_for_life()
 
     assert status == 202
     assert health["parts"]["broker"]["ok"] is False
     assert made(platform, prefix) == [f"{prefix}-0"]
+
+
+def test_a_broker_that_is_killed_in_the_midst_of_work_ends_no_worker(
+    platform: RunningPlatform, prefix: str
+) -> None:
+    name = f"{prefix}-0"
+    platform.pause("cluster")
+    ask(platform, name, replicas=1)
+    phase = "SELECT phase FROM operations_operation WHERE operation_id = %s"
+    platform.wait(lambda: platform.sql(phase, name) == [("Running",)], "the work to begin")
+
+    platform.kill("valkey")
+    platform.resume("cluster")
+    platform.start("valkey")
+    platform.wait_for_life()
+
+    assert platform.wait_for_pool(name, "Ready")["availableReplicas"] == 1
+    assert made(platform, prefix) == [name]
 
 
 def test_a_database_that_is_away_is_said_and_heals(platform: RunningPlatform, prefix: str) -> None:
@@ -193,7 +141,7 @@ def test_a_database_that_is_away_is_said_and_heals(platform: RunningPlatform, pr
     health = platform.request("GET", "/api/v1/health")
     alive = platform.request("GET", "/livez")
     platform.start("postgres")
-    platform.wait(platform.is_ready, "the platform to heal", 90)
+    platform.wait_for_life()
     status = ask(platform, f"{prefix}-0")
     platform.wait_for_job(f"{prefix}-0")
 
@@ -204,7 +152,3 @@ def test_a_database_that_is_away_is_said_and_heals(platform: RunningPlatform, pr
     assert health.data["stockPoolCount"] is None
     assert alive.status == 200
     assert status == 202
-
-    for part in PROCESSES:  # The next test begins with processes that saw no outage.
-        platform.kill(part)
-        platform.start(part)

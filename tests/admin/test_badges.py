@@ -7,14 +7,15 @@ from django.db.models import TextChoices
 
 from gpuplatform.adminkit.age import age, age_html, age_of_text
 from gpuplatform.adminkit.badges import PHASE_SHAPES, phase_badge
-from gpuplatform.adminkit.text import shortened, visible, why, words
+from gpuplatform.adminkit.text import essence, shortened, visible, why, words
 from gpuplatform.operations.phases import OperationPhase
 from inventory.phases import PoolPhase
+from units.phases import UnitPhase
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("machine", [OperationPhase, PoolPhase])
+@pytest.mark.parametrize("machine", [OperationPhase, PoolPhase, UnitPhase])
 def test_every_phase_has_a_shape(machine: type[TextChoices]) -> None:
     assert set(machine.values) <= set(PHASE_SHAPES)
 
@@ -90,3 +91,17 @@ def test_why_is_what_there_is(reason: str, message: str, text: str) -> None:
 
 def test_nothing_to_explain_is_empty() -> None:
     assert why("", "") == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("Pod unit-a-6d9c-x2: container runtime-worker: ErrImagePull: no", "ErrImagePull: no"),
+        ("Pod unit-a-6d9c-x2: Evicted", "Evicted"),
+        ("No node for the pod: 0/3 nodes", "No node for the pod: 0/3 nodes"),
+        ("Pod: container x: Pod a: b", "Pod: container x: Pod a: b"),
+        ("", ""),
+    ],
+)
+def test_a_line_begins_with_what_happened(message: str, said: str) -> None:
+    assert essence(message) == said

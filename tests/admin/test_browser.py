@@ -17,6 +17,9 @@ from pytest_django.live_server_helper import LiveServer
 
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
+from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from units.models import ActiveUnit, StockUnit
+from units.phases import UnitPhase
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -96,12 +99,17 @@ def _paths(rows: Rows, user: User) -> list[str]:
     pages = ["index", "login", "password_change", "password_change_done"]
     paths = [reverse(f"admin:{page}") for page in pages]
     paths.append(reverse("admin:app_list", args=["inventory"]))
-    paths.append("/api/v1/operator/stockpools")
-    shown: tuple[Model, ...] = (pool, operation, operation.tenant)
+    paths += ["/api/v1/operator/stockpools", "/api/v1/gpu-units", "/api/v1/operator/inventory"]
+    stock = StockUnit.objects.get(pk=stock_row(UnitPhase.FAILED, operation=operation).pk)
+    unit = ActiveUnit.objects.get(
+        pk=unit_row(UnitPhase.FAILED, source_uid=stock.uid, operation=operation).pk
+    )
+    shown: tuple[Model, ...] = (pool, operation, operation.tenant, stock, unit)
     for row in shown:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
         paths += [reverse(f"{name}_changelist"), reverse(f"{name}_change", args=[row.pk])]
-    edited = (task, interval, crontab, user, Group.objects.create(name="g"))
+    spec = spec_row(warm_target=2, product="NVIDIA-H100-80GB-HBM3")
+    edited = (task, interval, crontab, user, Group.objects.create(name="g"), spec)
     for row in edited:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
         paths += [reverse(f"{name}_changelist"), reverse(f"{name}_add")]

@@ -17,6 +17,7 @@ from gpuplatform.reconciliation import epoch
 from tests.cluster.control import Control
 from tests.cluster.pools import Pools
 from tests.cluster.servers import Servers
+from tests.cluster.tenant_units import Units
 from tests.cluster.widgets import install
 from tests.cluster.world import Http, World
 from tests.fakes.fault_proxy import FaultProxy, Upstream
@@ -150,13 +151,13 @@ def proxy(kubeconfig: Path) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def pools(
+def installed(
     world: World,
     proxy: FaultProxy,
     tmp_path: Path,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Pools]:
+) -> Iterator[World]:
     """The platform installed in the cluster under test, with an epoch of its own."""
     settings.KUBE_MODE = "required"
     settings.KUBECONFIG = str(proxy.write_kubeconfig(tmp_path / "kubeconfig"))
@@ -164,8 +165,22 @@ def pools(
     monkeypatch.setattr(epoch._Compared, "pid", 0)
     close_clusters()
     call_command("install_cluster", verbosity=0)
-    yield Pools(world.cluster, world.namespace)
+    yield world
     close_clusters()
+
+
+@pytest.fixture
+def pools(installed: World) -> Pools:
+    """Stock pools in this test's namespace."""
+    return Pools(installed.cluster, installed.namespace)
+
+
+@pytest.fixture
+def units(installed: World) -> Iterator[Units]:
+    """A tenant whose namespace is this test's; no stock is left in the end."""
+    made = Units(installed.cluster, installed.namespace)
+    yield made
+    made.clear()
 
 
 @pytest.fixture

@@ -122,10 +122,12 @@ class Pools:
         return self.row(name)
 
     @staticmethod
-    def wait(met: Callable[[], bool], otherwise: Callable[[], str]) -> None:
+    def wait(
+        met: Callable[[], bool], otherwise: Callable[[], str], seconds: float = WAIT_SECONDS
+    ) -> None:
         """Return when `met` says so."""
         pause = threading.Event()
-        end = time.monotonic() + WAIT_SECONDS
+        end = time.monotonic() + seconds
         while not met():
             assert time.monotonic() < end, otherwise()
             pause.wait(0.1)

@@ -8,6 +8,7 @@ import yaml
 from django.core.management import CommandError, call_command
 
 FILE = "runtime.lokiwager.io_stockpools.yaml"
+UNITS = "runtime.lokiwager.io_gpuunits.yaml"
 
 
 def export(*arguments: str) -> str:
@@ -21,7 +22,9 @@ def test_the_checked_in_files_are_as_the_models_say() -> None:
 
 
 def test_writes_yaml_that_reads_back_and_then_writes_nothing(tmp_path: Path) -> None:
-    assert FILE in export("--directory", str(tmp_path))
+    wrote = export("--directory", str(tmp_path))
+    assert FILE in wrote
+    assert UNITS in wrote
 
     crd = yaml.safe_load((tmp_path / FILE).read_text())
     assert crd["metadata"]["name"] == "stockpools.runtime.lokiwager.io"

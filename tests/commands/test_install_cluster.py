@@ -8,7 +8,14 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
-from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PRIORITY_CLASS
+from gpuplatform.kube.kinds import (
+    CLUSTER_ROLE_BINDING,
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+    PRIORITY_CLASS,
+    SERVICE_ACCOUNT,
+)
+from gpuplatform.rights import ACCOUNTS
 from tests.fakes.cluster import FakeCluster
 
 
@@ -54,7 +61,10 @@ def test_it_applies_namespaces_first_and_everything_once(cluster: FakeCluster) -
 
     assert cluster.names(NAMESPACE) == ["gpu-platform", "runtime-instance", "runtime-stock"]
     assert cluster.names(PRIORITY_CLASS) == ["gpu-platform-stock", "gpu-platform-unit"]
-    assert cluster.names(CUSTOM_RESOURCE_DEFINITION) == ["stockpools.runtime.lokiwager.io"]
+    assert cluster.names(CUSTOM_RESOURCE_DEFINITION) == [
+        "gpuunits.runtime.lokiwager.io",
+        "stockpools.runtime.lokiwager.io",
+    ]
     assert cluster.writes[0].startswith("apply Namespace")
 
 
@@ -92,3 +102,13 @@ def test_without_a_cluster_it_says_so(settings: Settings) -> None:
 
     with pytest.raises(CommandError, match="KUBE_MODE"):
         install()
+
+
+def test_accounts_come_only_when_they_are_asked_for(cluster: FakeCluster) -> None:
+    establish(cluster)
+
+    install("--accounts")
+
+    assert set(cluster.names(SERVICE_ACCOUNT)) == {account.name for account in ACCOUNTS}
+    assert "gpu-platform-controller" in cluster.names(CLUSTER_ROLE_BINDING)
+    assert "ServiceAccount" not in install("--dry-run")

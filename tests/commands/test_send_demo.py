@@ -9,7 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from typing_extensions import override
 
-from gpuplatform.embedded.demo import POOLS
+from gpuplatform.embedded import demo
+from gpuplatform.embedded.demo import WISHES
 from gpuplatform.embedded.ports import LOOPBACK, free_port
 
 
@@ -20,6 +21,8 @@ class FakeApi(ThreadingHTTPServer):
         super().__init__((LOOPBACK, 0), _Answer)
         self.status = status
         self.bodies: list[Any] = []
+        self.data: list[list[dict[str, str]]] = []
+        """What lists answer, one after another; nothing once that is used up."""
 
     @property
     def url(self) -> str:
@@ -29,12 +32,19 @@ class FakeApi(ThreadingHTTPServer):
 class _Answer(BaseHTTPRequestHandler):
     server: FakeApi
 
+    def do_GET(self) -> None:
+        data = self.server.data.pop(0) if self.server.data else []
+        self._say(200, {"data": data})
+
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
         self.server.bodies.append(json.loads(self.rfile.read(length)))
-        self.send_response(self.server.status)
+        self._say(self.server.status, {"data": {}, "error": {"message": "no"}})
+
+    def _say(self, status: int, body: object) -> None:
+        self.send_response(status)
         self.end_headers()
-        self.wfile.write(b'{"error": {"message": "no"}}')
+        self.wfile.write(json.dumps(body).encode())
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
@@ -57,11 +67,31 @@ def send(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_every_pool_is_sent_with_its_fixed_operation_id(api: FakeApi) -> None:
+def test_everything_is_sent_with_its_fixed_operation_id(api: FakeApi) -> None:
+    api.data = [[], [{"name": "stock-1"}]]
+
     said = send("--url", api.url)
 
-    assert api.bodies == list(POOLS)
-    assert said.splitlines() == [f"POST stockpools {pool['name']}: 202" for pool in POOLS]
+    assert api.bodies == [wish.body for wish in WISHES]
+    assert said.splitlines() == [f"POST {wish.name}: 202" for wish in WISHES]
+
+
+def test_a_unit_that_was_accepted_before_needs_no_stock(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "READY_SECONDS", -1)
+    api.data = [[{"operationID": WISHES[-1].body["operationID"]}]]
+
+    assert len(send("--url", api.url).splitlines()) == len(WISHES)
+
+
+def test_stock_that_does_not_get_ready_is_named(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "READY_SECONDS", -1)
+
+    with pytest.raises(CommandError, match="No stock of h100-1g was ready"):
+        send("--url", api.url)
 
 
 @pytest.mark.parametrize("api", [400], indirect=True)
@@ -78,4 +108,4 @@ def test_nobody_there_is_named() -> None:
 def test_a_dry_run_sends_nothing() -> None:
     said = send("--dry-run")
 
-    assert said.splitlines() == [f"POST stockpools {pool['name']}" for pool in POOLS]
+    assert said.splitlines() == [f"POST {wish.name}" for wish in WISHES]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CODE = ("gpuplatform", "inventory", "units", "serverless", "tests")
-OTHER = ("templates", "deploy", "docs", "requirements", ".ci")
+OTHER = ("templates", "deploy", "docs", "requirements", ".ci", ".github")
 TOP_LEVEL_SUFFIXES = {".md", ".toml", ".yaml", ".py", ".in", ".txt", ".sh", ""}
 SKIPPED = {"__pycache__", "migrations", "node_modules"}
 

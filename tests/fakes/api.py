@@ -9,6 +9,10 @@ from django.test import Client
 
 POOLS = "/api/v1/operator/stockpools"
 JOBS = "/api/v1/operator/jobs"
+SPECS = "/api/v1/operator/gpu-specs"
+STOCK = "/api/v1/operator/stock-units"
+INVENTORY = "/api/v1/operator/inventory"
+UNITS = "/api/v1/gpu-units"
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,10 @@ class Api:
     def post(self, path: str, body: Any) -> Answer:
         """Send a JSON body."""
         return self.send("POST", path, json.dumps(body).encode())
+
+    def put(self, path: str, body: Any, **extra: Any) -> Answer:
+        """Send a JSON body; `extra` are headers as WSGI has them."""
+        return self.send("PUT", path, json.dumps(body).encode(), **extra)
 
     def patch(self, path: str, body: Any) -> Answer:
         """Send a JSON body."""

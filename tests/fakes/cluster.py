@@ -44,6 +44,8 @@ class FakeCluster(Cluster):
     """Each write as `verb Kind name`."""
     on_call: Callable[[str, ResourceKind | None], None] | None = None
     version_number: int = 100
+    logs: dict[str, str] = field(default_factory=dict)
+    """What the container of each pod wrote, by the pod's name."""
 
     def __post_init__(self) -> None:
         self._lock = threading.RLock()
@@ -149,6 +151,7 @@ class FakeCluster(Cluster):
                 if plural == kind.plural
                 and namespace in {None, place}
                 and _is_selected(found, label_selector)
+                and _has_fields(found, field_selector)
             ]
             return Listing(items, str(self.version_number))
 
@@ -161,6 +164,9 @@ class FakeCluster(Cluster):
             if key in self._objects:
                 raise ClusterConflict(f"{kind.plural} exists", reason="AlreadyExists", status=409)
             body = {name: value for name, value in manifest.items() if name != "status"}
+            # Only the platform makes things here; somebody else's are put.
+            managed = [{"manager": FIELD_MANAGER, "operation": "Update"}]
+            body["metadata"] = {**metadata, "managedFields": managed}
             return self._end(fault, self._store(key, body, None))
 
     @override
@@ -242,6 +248,24 @@ class FakeCluster(Cluster):
             return True
 
     @override
+    def pod_log(
+        self,
+        name: str,
+        *,
+        namespace: str,
+        container: str,
+        tail_lines: int,
+        limit_bytes: int,
+        previous: bool = False,
+    ) -> str | None:
+        with self._lock:
+            self._begin("log", POD)
+            if _key(POD, namespace, name) not in self._objects:
+                return None
+            lines = self.logs.get(name, "").splitlines(keepends=True)
+            return "".join(lines[-tail_lines:])[:limit_bytes]
+
+    @override
     def version(self) -> str:
         with self._lock:
             self._begin("version", None)
@@ -316,6 +340,16 @@ def _is_selected(found: Manifest, selector: str) -> bool:
     name, _, value = selector.partition("=")
     labels = found["metadata"].get("labels") or {}
     return name in labels and (not value or labels[name] == value)
+
+
+def _has_fields(found: Manifest, selector: str) -> bool:
+    if not selector:
+        return True
+    path, _, value = selector.partition("=")
+    at: object = found
+    for key in path.split("."):
+        at = at.get(key) if isinstance(at, dict) else None
+    return at == value
 
 
 def _merged(present: Manifest, patch: Manifest) -> Manifest:

@@ -10,6 +10,7 @@ from gpuplatform import queueing
 from gpuplatform.kube import modes
 from gpuplatform.queueing import Queue
 from gpuplatform.reconciliation import epoch
+from gpuplatform.threads import ProcessThreads
 from tests.fakes.cluster import FakeCluster
 
 
@@ -42,7 +43,7 @@ class Broker:
 def broker(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     """The real broker, empty."""
     monkeypatch.setattr(queueing._Pause, "until", 0.0)
-    monkeypatch.setattr(queueing._Sender, "pid", 0)
+    monkeypatch.setattr(queueing, "_SENDER", ProcessThreads(1, "hints"))
     client = redis.Redis.from_url(settings.CELERY_BROKER_URL)
     client.flushdb()
     yield Broker(client)

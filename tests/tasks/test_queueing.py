@@ -9,6 +9,7 @@ from django.conf import settings
 
 from gpuplatform import queueing
 from gpuplatform.queueing import MOST_WAITING, Queue, enqueue, enqueue_missed, waiting_messages
+from gpuplatform.threads import ProcessThreads
 
 TASK = "operations.run_operation"
 
@@ -17,7 +18,7 @@ TASK = "operations.run_operation"
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Redis]:
     """This worker's broker, without messages, and nobody who waits for it."""
     monkeypatch.setattr(queueing._Pause, "until", 0.0)
-    monkeypatch.setattr(queueing._Sender, "pid", 0)
+    monkeypatch.setattr(queueing, "_SENDER", ProcessThreads(1, "hints"))
     client = redis.Redis.from_url(settings.CELERY_BROKER_URL)
     client.flushdb()
     yield client

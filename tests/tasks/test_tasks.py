@@ -29,6 +29,7 @@ from tests.factories.inventory import accept_create, accept_delete, pool_resourc
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import Broker
 from tests.fakes.threads import at_once
+from units.services import UnitTask
 
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 LIFE = [f"reconciliation.show_{queue}_life" for queue in Queue]
@@ -45,14 +46,14 @@ def work_off(cluster: FakeCluster, rounds: int = 8) -> None:
         cluster.settle()
 
 
-@pytest.mark.parametrize("name", [*OperationTask, *InventoryTask, *LIFE])
+@pytest.mark.parametrize("name", [*OperationTask, *InventoryTask, *UnitTask, *LIFE])
 def test_every_name_that_is_sent_is_registered(name: str) -> None:
     current_app.loader.import_default_modules()
 
     assert str(name) in current_app.tasks
 
 
-@pytest.mark.parametrize("names", [OperationTask, InventoryTask])
+@pytest.mark.parametrize("names", [OperationTask, InventoryTask, UnitTask])
 def test_no_task_of_an_app_is_without_a_name_to_send(names: type[StrEnum]) -> None:
     current_app.loader.import_default_modules()
     prefix = next(iter(names)).split(".")[0]
@@ -67,7 +68,7 @@ def test_every_schedule_names_a_task_and_the_periodic_queue() -> None:
     current_app.loader.import_default_modules()
     schedules = PeriodicTask.objects.exclude(name__startswith="celery.")
 
-    assert schedules.count() >= 6
+    assert schedules.count() >= 12
     for schedule in schedules:
         assert schedule.task in current_app.tasks
         assert schedule.queue == Queue.PERIODIC
@@ -85,6 +86,10 @@ def test_the_guarantees_run_often_enough() -> None:
     assert every[OperationTask.SWEEP] <= 30
     assert every[InventoryTask.SWEEP_POOLS] <= 30
     assert every[InventoryTask.RECONCILE_ALL] == 600
+    assert every[UnitTask.SWEEP_UNITS] <= 30
+    assert every[UnitTask.TOP_UP_STOCK] <= 60
+    assert every[UnitTask.RECONCILE_ALL] == 600
+    assert set(UnitTask) - {UnitTask.RECONCILE_UNIT} <= set(every)
 
 
 @pytest.mark.django_db

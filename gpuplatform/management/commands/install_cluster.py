@@ -11,8 +11,10 @@ from typing_extensions import override
 from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.installation import manifests
 from gpuplatform.kube.deadline import deadline
-from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, STOCK_POOL
+from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.management.crds import CRDS
+from gpuplatform.rights import manifests as account_manifests
 
 READY_SECONDS = 30.0
 
@@ -27,10 +29,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--dry-run", action="store_true", help="Print the manifests, change nothing."
         )
+        parser.add_argument(
+            "--accounts",
+            action="store_true",
+            help="Also the ServiceAccounts of the processes with their rights.",
+        )
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         wanted = list(manifests(settings.GPUPLATFORM_SYSTEM_NAMESPACE))
+        if options["accounts"]:
+            wanted += account_manifests(settings.GPUPLATFORM_SYSTEM_NAMESPACE)
         if options["dry_run"]:
             self.stdout.write(yaml.safe_dump_all([m for _, m in wanted], sort_keys=False))
             return
@@ -40,15 +49,15 @@ class Command(BaseCommand):
                 for kind, manifest in wanted:
                     cluster.apply(kind, manifest)
                     self.stdout.write(f"applied {kind.kind} {manifest['metadata']['name']}")
-                self._wait_until_served()
+                for crd in CRDS:
+                    self._wait_until_served(crd["metadata"]["name"])
         except (ClusterError, OperatorUnavailable) as error:
             msg = f"The cluster could not be prepared: {error}"
             raise CommandError(msg) from error
 
-    def _wait_until_served(self) -> None:
-        """Wait until the API server serves the new kinds; the deadline ends the wait."""
+    def _wait_until_served(self, name: str) -> None:
+        """Wait until the API server serves the new kind; the deadline ends the wait."""
         cluster = get_cluster()
-        name = f"{STOCK_POOL.plural}.{STOCK_POOL.group}"
         while True:
             found = cluster.get(CUSTOM_RESOURCE_DEFINITION, name) or {}
             conditions = (found.get("status") or {}).get("conditions") or []

@@ -10,6 +10,7 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, part_states
 from inventory.recovery import recover_pools
+from units.recovery import recover_units
 
 
 class Command(BaseCommand):
@@ -42,8 +43,9 @@ class Command(BaseCommand):
             raise CommandError(msg)
         try:
             cluster = get_cluster()
-            for line in recover_pools(cluster, dry_run=options["dry_run"]):
-                self.stdout.write(line)
+            for recover in (recover_pools, recover_units):
+                for line in recover(cluster, dry_run=options["dry_run"]):
+                    self.stdout.write(line)
             if not options["dry_run"]:
                 epoch.renew(cluster)
         except (ClusterError, OperatorUnavailable) as error:

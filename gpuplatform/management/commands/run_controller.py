@@ -10,8 +10,10 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from typing_extensions import override
 
+from gpuplatform.collectors import controller_render
 from gpuplatform.controller import Controller
 from gpuplatform.kube.modes import get_cluster, get_watch_cluster
+from gpuplatform.metrics.exported import serve_alone
 
 
 class Command(BaseCommand):
@@ -25,4 +27,6 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-        Controller(get_cluster(), get_watch_cluster(), identity).run(stop)
+        controller = Controller(get_cluster(), get_watch_cluster(), identity)
+        serve_alone(lambda: controller_render(controller))
+        controller.run(stop)

@@ -6,13 +6,13 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
-from gpuplatform.embedded.demo import POOLS, DemoRefused, send_demo
+from gpuplatform.embedded.demo import WISHES, DemoRefused, send_demo
 
 
 class Command(BaseCommand):
     """Safe to repeat: the operation IDs are fixed."""
 
-    help = "Send a few stock pools to a running platform, two of which cannot get ready."
+    help = "Send a few pools (two cannot get ready), stock and a GPU unit to a running platform."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
@@ -22,8 +22,8 @@ class Command(BaseCommand):
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         if options["dry_run"]:
-            for pool in POOLS:
-                self.stdout.write(f"POST stockpools {pool['name']}")
+            for wish in WISHES:
+                self.stdout.write(f"POST {wish.name}")
             return
         try:
             for line in send_demo(options["url"]):

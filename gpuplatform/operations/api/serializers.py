@@ -78,15 +78,31 @@ class OperationReply(Reply):
         )
 
 
-_COLLECTIONS = {"StockPool": "/api/v1/operator/stockpools"}
+_ADDRESSES = {
+    "StockPool": "/api/v1/operator/stockpools/{name}?namespace={namespace}",
+    "GPUUnit": "/api/v1/gpu-units/{name}",
+    "GPUSpec": "/api/v1/operator/gpu-specs/{name}",
+}
+_STOCK = "/api/v1/operator/stock-units"
+"""Stock units have no addresses of their own: the list shows those of a seeding, or of a spec."""
+
+
+def _address(operation: Operation) -> str:
+    namespace, name = operation.object_namespace, operation.object_name
+    match operation.kind:
+        case "stock.seed":
+            return f"{_STOCK}?search={name}"
+        case "stock.remove":
+            return f"{_STOCK}?specName={operation.payload.get('specName', '')}"
+        case _:
+            return _ADDRESSES[operation.object_kind].format(name=name, namespace=namespace)
 
 
 def _reference(operation: Operation) -> ObjectReference:
-    namespace, name = operation.object_namespace, operation.object_name
     return ObjectReference(
         kind=operation.object_kind,
-        namespace=namespace,
-        name=name,
+        namespace=operation.object_namespace,
+        name=operation.object_name,
         uid=operation.object_uid or None,
-        href=f"{_COLLECTIONS[operation.object_kind]}/{name}?namespace={namespace}",
+        href=_address(operation),
     )

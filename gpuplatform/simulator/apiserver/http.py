@@ -10,6 +10,7 @@ from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.bodies import read_object, read_patch
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
 from gpuplatform.simulator.apiserver.intake import Options
+from gpuplatform.simulator.apiserver.logs import pod_log
 from gpuplatform.simulator.apiserver.objects import Manifest
 from gpuplatform.simulator.apiserver.reads import Lister
 from gpuplatform.simulator.apiserver.replies import (
@@ -21,7 +22,13 @@ from gpuplatform.simulator.apiserver.replies import (
     raw_reply,
     success,
 )
-from gpuplatform.simulator.apiserver.requests import Address, check_apply, options_of, parse_path
+from gpuplatform.simulator.apiserver.requests import (
+    LOG,
+    Address,
+    check_apply,
+    options_of,
+    parse_path,
+)
 from gpuplatform.simulator.apiserver.scale import write_scale
 from gpuplatform.simulator.apiserver.store import Entry
 from gpuplatform.simulator.apiserver.subresources import bind, finalize
@@ -80,7 +87,7 @@ class Door:
             return fixed(self._registry, self._store.version, path)
         check_accept(request.headers.get("Accept", ""))
         verb = self._verbs.get(request.method)
-        if verb is None:
+        if verb is None or (address.subresource == LOG and request.method != "GET"):
             raise _no_verb()
         if address.subresource in {"binding", "eviction", "finalize"}:
             return await self._special(request, address)
@@ -96,6 +103,9 @@ class Door:
             entry = self._store.get(address.target.key)
             if entry is None:
                 raise say.not_found(resource, address.name)
+            if address.subresource == LOG:
+                text = pod_log(entry.object, query)
+                return web.Response(body=text, content_type="text/plain")
             return object_reply(request, address, entry)
         if query.get("watch") in {"1", "true"}:
             return await self._watch(request, address)

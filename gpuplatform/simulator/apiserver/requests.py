@@ -8,8 +8,9 @@ from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.intake import Options, Target
 from gpuplatform.simulator.apiserver.resources import Registry, Resource
 
+LOG = "log"
+"""Of pods, to be read only."""
 _NOT_SIMULATED = {
-    "log",
     "exec",
     "attach",
     "portforward",
@@ -59,7 +60,8 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
     name, subresource = [*rest[1:], "", ""][:2]
     if bool(namespace) != resource.namespaced and (namespace or name):
         raise say.no_such_path()
-    if subresource not in {"", *resource.subresources}:
+    is_log = resource.kind == "Pod" and subresource == LOG
+    if subresource not in {"", *resource.subresources} and not is_log:
         known = subresource in _NOT_SIMULATED
         raise (
             say.not_simulated(f"{resource.plural}/{subresource}") if known else say.no_such_path()

@@ -43,6 +43,17 @@ STOP_SECONDS = 5.0
 ATTEMPTS = 3
 """A port may be taken between finding and using it."""
 PR_SET_PDEATHSIG = 1
+AUDIT_LOG = "audit.log"
+"""Below the folder: a line of JSON for each request of a ServiceAccount."""
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None"},
+    ],
+}
 
 
 class CannotStart(Exception):
@@ -182,6 +193,7 @@ class ControlPlane:
             pass
         client, peer, secure, controllers, scheduler = ports
         self._write_private("tokens.csv", f'{self._token},admin,admin,"system:masters"\n')
+        self._write_private("audit-policy.json", json.dumps(AUDIT_POLICY))
         self._run("etcd", etcd_flags(self.folder / "etcd", client, peer))
         self._run("kube-apiserver", apiserver_flags(self.folder, client, secure))
         self._wait_for("kube-apiserver", f"https://127.0.0.1:{secure}/readyz")
@@ -324,6 +336,10 @@ def apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
         "--authorization-mode=RBAC",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--disable-admission-plugins=ServiceAccount",
+        # Some distributions have it on: an owner reference then needs a right on the owner.
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+        f"--audit-policy-file={folder / 'audit-policy.json'}",
+        f"--audit-log-path={folder / AUDIT_LOG}",
         "--endpoint-reconciler-type=none",
     ]
 

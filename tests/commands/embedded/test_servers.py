@@ -109,7 +109,7 @@ def test_a_postgres_that_still_runs_is_stopped_first(started: Started) -> None:
 
     again = postgres(started.data.path)
 
-    assert child.wait(10) is not None
+    assert child.wait(10) == 0
     started(again)
 
 

@@ -102,4 +102,7 @@ def test_a_union_cannot_be_said() -> None:
 
 
 def test_files_are_named_as_the_generators_of_the_field_do() -> None:
-    assert [file_name(crd) for crd in CRDS] == ["runtime.lokiwager.io_stockpools.yaml"]
+    assert [file_name(crd) for crd in CRDS] == [
+        "runtime.lokiwager.io_stockpools.yaml",
+        "runtime.lokiwager.io_gpuunits.yaml",
+    ]

@@ -92,3 +92,26 @@ def test_servers_stop_last() -> None:
     last = {name for name, part in parts(SIMULATED).items() if part.is_server}
 
     assert last == {"postgres", "valkey", "cluster"}
+
+
+def test_each_of_our_processes_has_a_port_of_its_own_for_metrics() -> None:
+    measured = replace(layout(SIMULATED), metrics_ports=SIMULATED.metrics_ports(sorted(OURS)))
+    ports = {
+        part.name: part.command.env["GPUPLATFORM_METRICS_PORT"]
+        for part in measured.parts()
+        if part.command and "GPUPLATFORM_METRICS_PORT" in part.command.env
+    }
+
+    assert "0" not in {ports[name] for name in OURS}
+    assert len({ports[name] for name in OURS} | {str(measured.port)}) == len(OURS) + 1
+    assert {port for name, port in ports.items() if name not in OURS} == {"0"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "ports"),
+    [("0", {}), ("9400", {"web": 9400, "beat": 9401})],
+)
+def test_the_asked_for_port_is_that_of_the_first_part(asked: str, ports: dict[str, int]) -> None:
+    options = replace(SIMULATED, metrics_port=asked)
+
+    assert options.metrics_ports(["web", "beat"]) == ports

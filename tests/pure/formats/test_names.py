@@ -45,6 +45,15 @@ CASES: list[tuple[Check, list[str], list[str]]] = [
         ["a", "A", "g1.1", "a_b", "a-b", "0", LABEL_63],
         [*HOSTILE, "-a", "a-", ".a", "a.", "_a", LABEL_63 + "a"],
     ),
+    (
+        names.label_key,
+        ["a", "A_b.c", "nvidia.com/gpu.product", "a/b", f"{'a.' * 100}a/{LABEL_63}"],
+        [
+            *(hostile for hostile in HOSTILE if hostile != "a/b"),
+            *("/a", "a/", "a/b/c", "A.com/x", "-a", "a/-b", "a_b/c", LABEL_63 + "a"),
+            f"{'a.' * 126}aa/b",
+        ],
+    ),
     (names.spec_name, ["g1.1", "a100-80GB", "0"], [*HOSTILE, "H100", "_a", "a.", LABEL_63 + "a"]),
     (
         names.port_name,

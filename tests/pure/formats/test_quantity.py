@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplatform.formats.quantity import MAX_VALUE, NANO, Quantity, canonical, memory
+from gpuplatform.formats.quantity import MAX_VALUE, NANO, Quantity, canonical, cpu, memory
 
 SUFFIXES = {
     "": Fraction(1),
@@ -204,3 +204,30 @@ def test_any_text_is_a_quantity_or_a_sentence(text: str) -> None:
         outcome = str(error)
 
     assert re.fullmatch(r"-?[0-9]+([numkMGTPE]|[KMGTPE]i)?|.* .*\.", outcome)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("4", "4"), ("0.5", "500m"), ("500m", "500m"), ("1m", "1m"), ("1e3", "1k"), ("1M", "1M")],
+)
+def test_cpu_is_in_whole_thousandths(text: str, expected: str) -> None:
+    assert cpu(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("0", "too little"),
+        ("-1", "too little"),
+        ("1n", "too little"),
+        ("1.0005", "finer"),
+        ("1500u", "finer"),
+        ("1001k", "too much"),
+        ("1Ei", "too much"),
+        ("four", "is not a quantity"),
+        ("", "is not a quantity"),
+    ],
+)
+def test_cpu_that_no_pod_can_have_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        cpu(text)

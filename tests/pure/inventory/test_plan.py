@@ -16,13 +16,13 @@ from gpuplatform.reconciliation.plan import (
     Status,
     Unknown,
 )
-from inventory.core.manifests import (
+from inventory.core.observed import ObservedPool
+from inventory.core.plan import plan_pool
+from inventory.core.releases import (
     SPEC_HASH_ANNOTATION,
     TEMPLATE_VERSION,
     TEMPLATE_VERSION_ANNOTATION,
 )
-from inventory.core.observed import ObservedPool
-from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase, PoolReason
 from tests.factories.inventory import (
     HTTP_PORT,

@@ -216,6 +216,7 @@ _CHECKS: dict[str, Check] = {
     "Service": _service,
     "PriorityClass": _priority_class,
     "ConfigMap": _config_map,
+    "Secret": _config_map,
     "Event": _event,
     "Lease": _lease,
     "CustomResourceDefinition": definition_faults,

@@ -1,8 +1,4 @@
-"""Writes that people ask for: making, changing and deleting stock pools.
-
-With `mirror` the only writer of the inventory's rows. Each call is one transaction without a
-network call; API, admin and commands all come here.
-"""
+"""Making, changing and deleting stock pools."""
 
 from datetime import timedelta
 from enum import StrEnum

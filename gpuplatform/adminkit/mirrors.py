@@ -1,0 +1,108 @@
+"""What the pages of all mirrored resources share: columns, badge, panel and plain facts."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.utils.safestring import SafeString
+from typing_extensions import override
+
+from gpuplatform.adminkit.age import age_html
+from gpuplatform.adminkit.badges import Shape, phase_badge
+from gpuplatform.adminkit.detail import Comparison, Fact, Panel
+from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.text import visible, why, words
+from gpuplatform.reconciliation.models import MirrorRow
+
+FAILED = "Failed"
+DELETED = "Deleted"
+"""Stands for the phase of a row that is history."""
+
+
+class MirrorAdmin(ReadOnlyAdmin):
+    """The columns that every list of mirrored resources has.
+
+    A subclass says in which phases a row is well, so that its list explains nothing.
+    """
+
+    well: Collection[str] = ()
+
+    @admin.display(description="Phase")
+    def phase_column(self, row: Any) -> SafeString:
+        """Return the badge."""
+        return mirror_badge(row)
+
+    @admin.display(description="Spec", ordering="spec_name")
+    def spec_column(self, row: Any) -> str:
+        """Return the GPU spec."""
+        return visible(row.spec_name)
+
+    @admin.display(description="Why", empty_value="")
+    def why_column(self, row: Any) -> SafeString:
+        """Return reason and message on one line; nothing for what is well."""
+        return SafeString("") if row.phase in self.well else why(row.reason, row.message)
+
+    @admin.display(description="Since", ordering="-phase_since")
+    def since(self, row: Any) -> SafeString:
+        """Return how long phase and reason are what they are."""
+        return mirror_since(row)
+
+    @override
+    def get_queryset(self, request: Any) -> Any:
+        return super().get_queryset(request).select_related("tenant", "operation")
+
+
+def mirror_badge(row: Any) -> SafeString:
+    """Return the badge of a mirrored row."""
+    return phase_badge(DELETED if row.deleted_at else row.phase)
+
+
+def mirror_since(row: MirrorRow) -> SafeString:
+    """Return how long the row is what it is."""
+    return age_html(row.deleted_at or row.phase_since)
+
+
+def mirror_panel(
+    row: Any, next_steps: Mapping[Any, str], *, well: Collection[str]
+) -> Panel | None:
+    """Return why a row is not well; None where there is nothing to explain."""
+    if row.deleted_at or row.phase in well or not row.reason:
+        return None
+    return Panel(
+        shape=Shape.FAILED if row.phase == FAILED else Shape.WAITING,
+        title=words(row.reason),
+        text=visible(row.message),
+        since=age_html(row.phase_since),
+        next_step=next_steps.get(row.reason, ""),
+    )
+
+
+def mirror_facts(row: Any) -> Sequence[Fact]:
+    """Return the facts that every mirrored row has."""
+    return (
+        Fact("Namespace", row.namespace),
+        Fact("UID", row.uid),
+        Fact("Tenant", row.tenant.name if row.tenant else ""),
+        Fact.time("Asked for", row.created_at),
+        Fact.time("Last copied", row.last_sync_at),
+        Fact.time("Deletion asked", row.deletion_requested_at),
+        Fact.time("Deleted", row.deleted_at),
+        Fact.time("Next look", row.due_at),
+        Fact("Failed tries", str(row.failures) if row.failures else ""),
+    )
+
+
+def generation_line(row: MirrorRow) -> Comparison:
+    """Return the comparison of the generations."""
+    return Comparison("Generation", str(row.generation), str(row.observed_generation))
+
+
+def comparison_note(row: MirrorRow) -> str:
+    """Return what is to be known before wanted and seen are compared."""
+    if row.deleted_at:
+        return "It is deleted; nothing is wanted any more."
+    if not row.uid:
+        return "The resource is not in the cluster yet."
+    if row.generation != row.observed_generation:
+        return "The last change of the spec has not been worked on yet."
+    return ""

@@ -1,0 +1,112 @@
+"""What a Celery process does when it starts and when it ends, by Celery's own signals.
+
+Imported by `gpuplatform.celery`, and so by every process: what reads the settings is loaded later.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+from celery import Celery, Task, signals
+
+from gpuplatform.configfile import OPTION, use_config_file
+from gpuplatform.metrics.declared import TASK_FAULTS
+from gpuplatform.metrics.recorder import count, render
+
+if TYPE_CHECKING:
+    from gpuplatform.metrics.server import MetricsPort
+
+
+def add_config_option(app: Celery) -> None:
+    """Let `celery worker` and `celery beat` take `--config FILE`."""
+    for command in ("worker", "beat"):
+        app.user_options[command].add(
+            click.Option(
+                [OPTION],
+                metavar="FILE",
+                is_eager=True,  # Other options have defaults that read the settings.
+                expose_value=False,
+                callback=_use_config,
+                help="YAML file with settings; see docs/configuration.md.",
+            )
+        )
+
+
+def _use_config(_context: click.Context, _option: click.Parameter, path: str | None) -> None:
+    if path is not None:
+        use_config_file(path)
+
+
+class _Port:
+    """The port of /metrics, opened before the worker's copies are made."""
+
+    opened: "MetricsPort | None" = None
+
+
+@signals.setup_logging.connect
+def keep_logging(**_: object) -> None:
+    """Leave the log as Django's settings make it; that somebody listens keeps Celery from it."""
+
+
+@signals.worker_init.connect
+def open_metrics(**_: object) -> None:
+    """Open the port before the copies are made."""
+    from gpuplatform.metrics.exported import open_for_copies  # noqa: PLC0415 - reads the settings
+
+    _Port.opened = open_for_copies("worker")
+
+
+@signals.worker_process_init.connect
+def serve_metrics(**_: object) -> None:
+    """Answer from each copy, for all of them."""
+    if _Port.opened is not None:
+        _Port.opened.serve(render)
+
+
+@signals.task_failure.connect
+def count_fault(sender: "Task[..., object]", **_: object) -> None:
+    """Count a task that raised; Celery logs it."""
+    count(TASK_FAULTS, task=str(sender.name))
+
+
+@signals.beat_init.connect
+def serve_state(**_: object) -> None:
+    """Answer with the state of the whole platform."""
+    from gpuplatform.metrics.exported import serve_alone  # noqa: PLC0415 - as above
+
+    serve_alone(_state_render)
+
+
+def _state_render() -> Callable[[], bytes]:
+    from django.db import connection  # noqa: PLC0415 - as above
+
+    from gpuplatform.collectors import state_render  # noqa: PLC0415 - needs the models
+
+    render_state = state_render()
+
+    def rendered() -> bytes:
+        try:
+            return render_state()
+        finally:
+            connection.close()  # Of a thread that is asked now and then only.
+
+    return rendered
+
+
+@signals.worker_shutting_down.connect
+def bound_drain(how: str, **_: object) -> None:
+    """End a warm shutdown that takes too long: what is under way goes back into its queue.
+
+    Its rows are taken up again when their leases run out.
+    """
+    from django.conf import settings  # noqa: PLC0415 - as above
+
+    if how == "Warm":
+        timer = threading.Timer(
+            settings.DRAIN_SECONDS, os.kill, args=(os.getpid(), signal.SIGQUIT)
+        )
+        timer.daemon = True
+        timer.start()

@@ -1,0 +1,63 @@
+"""`manage.py check_consistency`: do rows and cluster agree?"""
+
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from typing_extensions import override
+
+from gpuplatform.errors import ClusterError, OperatorUnavailable
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import STOCK_POOL
+from gpuplatform.kube.modes import get_cluster
+from gpuplatform.operations.consistency import Fault, doubled_faults, row_faults
+from inventory.models import StockPool
+from units.consistency import unit_faults
+
+PAUSE_SECONDS = 1.0
+
+
+class Command(BaseCommand):
+    """Compare rows with the cluster; exit 1 when anything is leaked, lost, doubled or orphaned."""
+
+    help = (
+        "Compares the rows with the cluster and says what is leaked, lost, doubled or orphaned."
+        " Ends with 1 when anything is. Changes nothing."
+    )
+
+    @override
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--wait",
+            type=float,
+            default=15.0,
+            metavar="SECONDS",
+            help="How long what is under way may take to come right (default: 15).",
+        )
+
+    @override
+    def handle(self, *args: Any, **options: Any) -> None:
+        until = time.monotonic() + options["wait"]
+        try:
+            faults = _faults(get_cluster())
+            while faults and time.monotonic() < until:
+                time.sleep(PAUSE_SECONDS)
+                faults &= _faults(get_cluster())
+        except (ClusterError, OperatorUnavailable) as error:
+            msg = f"The cluster could not be read: {error}"
+            raise CommandError(msg) from error
+        for fault in sorted(faults):
+            self.stdout.write(str(fault))
+        if faults:
+            msg = f"{len(faults)} faults"
+            raise CommandError(msg)
+        self.stdout.write("rows and cluster agree")
+
+
+def _faults(cluster: Cluster) -> set[Fault]:
+    pools = cluster.list(STOCK_POOL).items
+    return {
+        *row_faults(pools, StockPool.objects.all()),
+        *doubled_faults(pools),
+        *unit_faults(cluster),
+    }

@@ -1,0 +1,83 @@
+"""`manage.py reconcile_all`: compare everything in the cluster with what it should be, now."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from typing_extensions import override
+
+from gpuplatform.errors import ClusterError, OperatorUnavailable
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.kube.modes import get_cluster
+from gpuplatform.operations.consistency import full_name
+from gpuplatform.queueing import Queue, enqueue_missed
+from gpuplatform.reconciliation import epoch
+from gpuplatform.reconciliation.driver import status_fields
+from gpuplatform.reconciliation.plan import Action, Apply, Create, Delete, Patch, Plan
+from inventory.reconcile import compare_all as compare_pools
+from inventory.reconcile import unsettled_pools
+from inventory.services import InventoryTask
+from units.reconcile import compare_all as compare_units
+from units.reconcile import unsettled_units
+from units.services import UnitTask
+
+
+class Command(BaseCommand):
+    """Mark what is not as it should be, or say what would be done."""
+
+    help = "Compares the cluster with rows and specs and lets workers do what differs."
+
+    @override
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--dry-run", action="store_true", help="Print what would be done, change nothing."
+        )
+
+    @override
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            cluster = get_cluster()
+            if options["dry_run"]:
+                self._print_plans(cluster)
+            else:
+                self._mark(cluster)
+        except (ClusterError, OperatorUnavailable) as error:
+            msg = f"The cluster could not be read: {error}"
+            raise CommandError(msg) from error
+
+    def _print_plans(self, cluster: Cluster) -> None:
+        found = 0
+        for resource, plan in (*unsettled_pools(cluster), *unsettled_units(cluster)):
+            found += 1
+            self.stdout.write(f"{resource['kind']} {full_name(resource)}")
+            for line in _lines(resource, plan):
+                self.stdout.write(f"  {line}")
+        self.stdout.write(f"{found} not as they should be; nothing was changed")
+
+    def _mark(self, cluster: Cluster) -> None:
+        if not epoch.matches():
+            msg = "Cluster and database do not belong together. Run 'manage.py recover' first."
+            raise CommandError(msg)
+        pools, units = set(compare_pools(cluster)), set(compare_units(cluster))
+        enqueue_missed(InventoryTask.RECONCILE_POOL, sorted(pools), queue=Queue.RECONCILE)
+        enqueue_missed(UnitTask.RECONCILE_UNIT, sorted(units), queue=Queue.RECONCILE)
+        self.stdout.write(f"{len(pools)} pools and {len(units)} units are due")
+
+
+def _lines(resource: Manifest, plan: Plan) -> Iterator[str]:
+    for action in plan.actions:
+        yield _words(action)
+    if plan.status is not None:
+        fields = status_fields(resource, plan.status)
+        reason = next((c["reason"] for c in fields["conditions"] if c["type"] == "Ready"), "")
+        yield f"status: {plan.status.phase} {reason}".rstrip()
+
+
+def _words(action: Action) -> str:
+    verb = type(action).__name__.lower()
+    match action:
+        case Create(kind, manifest) | Apply(kind, manifest):
+            return f"{verb} {kind.kind} {full_name(manifest)}"
+        case Patch(kind, namespace, name) | Delete(kind, namespace, name):
+            return f"{verb} {kind.kind} {namespace}/{name}"

@@ -1,0 +1,70 @@
+"""`manage.py run_result_store`: puts invocations into the queue and stores their results."""
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from typing_extensions import override
+
+from serverless.loops import keep_doing
+from serverless.queue.errors import QueueUnavailable
+from serverless.queue.gateway import get_queue
+from serverless.relay import Relay
+from serverless.results import DeadLetters, ResultStore
+from serverless.sweep import SWEEP_SECONDS, Sweep
+
+
+class Command(BaseCommand):
+    """Run until SIGTERM or SIGINT; what is not finished then, another process does."""
+
+    help = "Relays invocations to the queue and stores their results; any number may run."
+
+    @override
+    def handle(self, *args: Any, **options: Any) -> None:
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        try:
+            queue = get_queue()
+        except QueueUnavailable as error:
+            raise CommandError(str(error)) from error
+        sweep = Sweep(queue)
+
+        def sweep_once() -> None:
+            sweep.step()
+            stop.wait(SWEEP_SECONDS)
+
+        loops = [
+            _Loop("relay", Relay(queue).step, stop),
+            _Loop("result store", ResultStore(queue).step, stop),
+            _Loop("dead letters", DeadLetters(queue).step, stop),
+            _Loop("sweep", sweep_once, stop),
+        ]
+        for loop in loops:
+            loop.start()
+        stop.wait()
+        for loop in loops:
+            loop.join()
+        queue.close()
+        if failed := [loop.name for loop in loops if not loop.has_ended]:
+            raise CommandError(f"A fault of ours ended: {', '.join(failed)}. See the log above.")
+
+
+class _Loop(threading.Thread):
+    """One of the process's loops; the fault of one ends them all, and the process is restarted."""
+
+    def __init__(self, name: str, step: Callable[[], object], stop: threading.Event) -> None:
+        super().__init__(name=name)
+        self._step = step
+        self._stop_event = stop
+        self.has_ended = False
+
+    @override
+    def run(self) -> None:
+        try:
+            keep_doing(self._step, self._stop_event, self.name)
+            self.has_ended = True
+        finally:
+            self._stop_event.set()

@@ -1,0 +1,24 @@
+"""`manage.py show_settings`: what this process would run with, and where each value came from."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from typing_extensions import override
+
+from gpuplatform.settings.reading import shown_settings
+
+
+class Command(BaseCommand):
+    """Needs neither a database nor a cluster. Passwords and keys are masked."""
+
+    help = "Print the effective settings and where each came from; secrets are masked."
+    requires_system_checks = ()
+
+    @override
+    def handle(self, *args: Any, **options: Any) -> None:
+        rows = shown_settings()
+        name_width = max(len(row.name) for row in rows)
+        origin_width = max(len(row.origin) for row in rows)
+        for row in rows:
+            line = f"{row.name:<{name_width}}  {row.origin:<{origin_width}}  {row.value}"
+            self.stdout.write(line.rstrip())

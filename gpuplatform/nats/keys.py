@@ -1,0 +1,82 @@
+"""NATS keys: ed25519 keys in their text form. Pure.
+
+A key is base32 over a prefix (what it belongs to), 32 bytes and a CRC-16. Source: nats.io,
+"NKeys"; the format is that of github.com/nats-io/nkeys.
+"""
+
+import base64
+import binascii
+import struct
+from enum import IntEnum
+from typing import Final
+
+from nacl.signing import SigningKey
+
+_SEED: Final = 18 << 3
+
+
+class KeyKind(IntEnum):
+    """Whose key it is; the first letter of its text form follows from it."""
+
+    OPERATOR = 14 << 3
+    ACCOUNT = 0
+    USER = 20 << 3
+
+
+class BadKey(ValueError):
+    """A text that is no seed of the wanted kind."""
+
+
+class KeyPair:
+    """A secret key and who it belongs to."""
+
+    def __init__(self, kind: KeyKind, key: SigningKey) -> None:
+        """See `generate` and `from_seed`."""
+        self.kind = kind
+        self._key = key
+
+    @classmethod
+    def generate(cls, kind: KeyKind) -> "KeyPair":
+        """Return a random key."""
+        return cls(kind, SigningKey.generate())
+
+    @classmethod
+    def from_seed(cls, seed: str, kind: KeyKind) -> "KeyPair":
+        """Read a seed.
+
+        Raises:
+            BadKey: it is none, or of another kind. The text is not repeated.
+        """
+        try:
+            raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
+        except (binascii.Error, ValueError) as error:
+            raise BadKey("is no NATS seed") from error
+        if len(raw) != 36 or _checksum(raw[:-2]) != raw[-2:] or raw[0] & 0xF8 != _SEED:
+            raise BadKey("is no NATS seed")
+        found = (raw[0] & 7) << 5 | (raw[1] & 0xF8) >> 3
+        if found != kind:
+            raise BadKey(f"is no seed of an NATS {kind.name.lower()}")
+        return cls(kind, SigningKey(raw[2:34]))
+
+    @property
+    def seed(self) -> str:
+        """The secret as text."""
+        head = bytes([_SEED | self.kind >> 5, (self.kind & 31) << 3])
+        return _text(head + bytes(self._key))
+
+    @property
+    def public(self) -> str:
+        """The public key as text."""
+        return _text(bytes([self.kind]) + bytes(self._key.verify_key))
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature."""
+        return self._key.sign(message).signature
+
+
+def _text(raw: bytes) -> str:
+    return base64.b32encode(raw + _checksum(raw)).decode().rstrip("=")
+
+
+def _checksum(raw: bytes) -> bytes:
+    return struct.pack("<H", binascii.crc_hqx(raw, 0))

@@ -1,0 +1,122 @@
+"""JSON web tokens of NATS: who may log in, and what a user may do. Pure.
+
+An operator signs accounts, an account signs its users; a server that knows the operator needs to
+be told of no user. Source: nats.io, "JWT".
+"""
+
+import base64
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpuplatform.nats.keys import BadKey, KeyKind, KeyPair
+
+_NO_LIMITS: Final = {"subs": -1, "data": -1, "payload": -1}
+_BLOCK: Final = re.compile(r"-+BEGIN [^-]+-+\s+(\S+)\s+-+END [^-]+-+")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A token and the key that proves that it is one's own."""
+
+    token: str
+    key: KeyPair
+
+    def file(self) -> str:
+        """Return the text of a `.creds` file."""
+        return (
+            f"-----BEGIN NATS USER JWT-----\n{self.token}\n------END NATS USER JWT------\n\n"
+            "-----BEGIN USER NKEY SEED-----\n"
+            f"{self.key.seed}\n------END USER NKEY SEED------\n"
+        )
+
+    @classmethod
+    def from_file(cls, text: str) -> "Credentials":
+        """Read a `.creds` file.
+
+        Raises:
+            BadKey: it is none.
+        """
+        blocks = _BLOCK.findall(text)
+        if len(blocks) != 2:
+            raise BadKey("is no file of NATS credentials")
+        return cls(blocks[0], KeyPair.from_seed(blocks[1], KeyKind.USER))
+
+    def callbacks(self) -> dict[str, Callable[..., bytes | bytearray]]:
+        """Return the arguments of `nats.connect` that log in with them."""
+        return {
+            "user_jwt_cb": lambda: bytearray(self.token.encode()),
+            "signature_cb": lambda nonce: base64.b64encode(self.key.sign(nonce.encode())),
+        }
+
+
+def user_credentials(
+    account: KeyPair, name: str, *, publish: Sequence[str], subscribe: Sequence[str]
+) -> Credentials:
+    """Make a user of the account that may use these subjects and no others."""
+    user = KeyPair.generate(KeyKind.USER)
+    claims = {
+        "pub": {"allow": list(publish)},
+        "sub": {"allow": list(subscribe)},
+        **_NO_LIMITS,
+        "type": "user",
+        "version": 2,
+    }
+    return Credentials(_token(account, user, name, claims), user)
+
+
+def server_accounts(account: KeyPair) -> str:
+    """Return the part of a server's configuration that lets exactly this account in.
+
+    The operator's key signs the account once and is forgotten.
+    """
+    operator, system = KeyPair.generate(KeyKind.OPERATOR), KeyPair.generate(KeyKind.ACCOUNT)
+    tokens = {
+        account.public: _account_token(operator, account, "gpu-platform", streams=-1),
+        system.public: _account_token(operator, system, "system", streams=0),
+    }
+    self_signed = _token(operator, operator, "operator", {"type": "operator", "version": 2})
+    preload = "".join(f"  {key}: {token}\n" for key, token in tokens.items())
+    return (
+        f"operator: {self_signed}\nsystem_account: {system.public}\n"
+        f"resolver: MEMORY\nresolver_preload {{\n{preload}}}\n"
+    )
+
+
+def _account_token(operator: KeyPair, account: KeyPair, name: str, *, streams: int) -> str:
+    storage = {"mem_storage": streams, "disk_storage": streams}
+    limits = {
+        **_NO_LIMITS,
+        **storage,
+        **dict.fromkeys(("imports", "exports", "conn", "leaf"), -1),
+        "wildcards": True,
+        "streams": streams,
+        "consumer": streams,
+    }
+    return _token(operator, account, name, {"limits": limits, "type": "account", "version": 2})
+
+
+def _token(issuer: KeyPair, subject: KeyPair, name: str, claims: dict[str, Any]) -> str:
+    body = {
+        "iat": int(time.time()),
+        "iss": issuer.public,
+        "name": name,
+        "sub": subject.public,
+        "nats": claims,
+    }
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()
+    body["jti"] = base64.b32encode(digest).decode().rstrip("=")
+    signed = f"{_part({'typ': 'JWT', 'alg': 'ed25519-nkey'})}.{_part(body)}"
+    return f"{signed}.{_base64url(issuer.sign(signed.encode()))}"
+
+
+def _part(value: dict[str, Any]) -> str:
+    return _base64url(json.dumps(value, separators=(",", ":")).encode())
+
+
+def _base64url(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")

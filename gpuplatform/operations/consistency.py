@@ -1,0 +1,77 @@
+"""Comparing rows with the cluster, for an operator who wants to know that nothing is amiss.
+
+Reads only. The cluster is read before the rows, so that what is on its way may be reported once;
+what is reported twice, some seconds apart, is a fault.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+from typing_extensions import override
+
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.operations.provenance import has_marks, was_written_by_platform
+from gpuplatform.operations.selectors import marks_of, operations_of_resources
+from gpuplatform.reconciliation.models import MirrorRow
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """Something that rows and cluster do not agree on."""
+
+    word: str
+    """`leaked`, `lost`, `doubled`, `orphaned`, …"""
+    name: str
+    message: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.word}: {self.name}: {self.message}"
+
+
+def full_name(resource: Manifest) -> str:
+    """Return namespace and name."""
+    return f"{resource['metadata']['namespace']}/{resource['metadata']['name']}"
+
+
+def row_faults(resources: Sequence[Manifest], rows: QuerySet[MirrorRow]) -> Iterator[Fault]:
+    """Compare resources of one kind, read before, with the live rows of that kind."""
+    makers = operations_of_resources(resources)
+    live = list(rows.filter(deleted_at__isnull=True))
+    known, seen = {row.uid for row in live}, {one["metadata"]["uid"] for one in resources}
+    for resource in resources:
+        maker = makers.get(resource["metadata"]["uid"])
+        is_open = maker is not None and maker.phase in OPEN_PHASES
+        if resource["metadata"]["uid"] not in known and not is_open:
+            yield Fault("leaked", full_name(resource), "the cluster has it, no row does")
+    for row in live:
+        if row.uid and row.uid not in seen and row.deletion_requested_at is None:
+            yield Fault("lost", str(row), "its row is there, its resource is not")
+    yield from _never_made([row for row in live if not row.uid])
+
+
+def _never_made(rows: Sequence[MirrorRow]) -> Iterator[Fault]:
+    makers = {row.pk: int(getattr(row, "operation_id", None) or 0) for row in rows}
+    still_open = Operation.objects.filter(id__in=set(makers.values()), phase__in=OPEN_PHASES)
+    waiting = set(still_open.values_list("id", flat=True))
+    for row in rows:
+        if makers[row.pk] not in waiting:
+            yield Fault("lost", str(row), "it was never made, and nothing makes it any more")
+
+
+def doubled_faults(resources: Sequence[Manifest], *, per: str = "") -> Iterator[Fault]:
+    """Find resources that one operation made twice; `per` is an annotation that may differ."""
+
+    def key(resource: Manifest) -> tuple[str, ...]:
+        annotations = resource["metadata"]["annotations"]
+        return (*marks_of(resource), str(annotations.get(per, "")))
+
+    made = [one for one in resources if has_marks(one) and was_written_by_platform(one)]
+    counts = Counter(key(resource) for resource in made)
+    for resource in made:
+        if counts[key(resource)] > 1:
+            yield Fault("doubled", full_name(resource), "its operation made more than one")

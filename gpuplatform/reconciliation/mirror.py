@@ -1,0 +1,235 @@
+"""Copying custom resources into their rows, the same for every kind. Apps say what differs.
+
+The mirror only copies, and never an older copy over a newer one. It deletes nothing on its own: a
+resource that seems gone is marked due, and the reconciler's fresh read decides.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from django.db import transaction
+from django.db.models import Case, F, Manager, QuerySet, Value, When
+from django.db.models.functions import Coalesce, Now
+
+from gpuplatform.kube.client import Listing
+from gpuplatform.kube.fields import condition, field, items, number
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.reconciliation.leases import mark_due
+from gpuplatform.reconciliation.models import MirrorRow
+
+RowT = TypeVar("RowT", bound=MirrorRow)
+
+TERMINATING: Final = "Terminating"
+"""The phase of every kind whose resource is being deleted."""
+FAILED: Final = "Failed"
+"""The phase that the database wants explained."""
+
+_HIGHEST_COUNT: Final = 2**31 - 1
+"""The highest number that a count's column holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A copy that changed what is said of a row."""
+
+    row_id: int
+    phase_before: str
+    """Empty: the row is new."""
+    generation_before: int
+    resource: Manifest
+    """What was copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror(Generic[RowT]):
+    """What an app knows about the rows of one kind of resource."""
+
+    model: type[RowT]
+    phase: Callable[[Manifest], str]
+    """The phase that a resource's status says."""
+    columns: Callable[[Manifest], dict[str, Any]]
+    """The kind's own columns, made of storable JSON."""
+    discovered: Callable[[Manifest], Mapping[str, Any] | None]
+    """The further columns of a row for a resource that has none; None where an operation answers
+    for it."""
+    changed: Callable[[Change], None] | None = None
+    """Told, in the transaction of the copy, that phase or reason of a row changed."""
+
+    def observed(self, resource: Manifest) -> int | None:
+        """Copy a resource that was seen; return its row's number if there is something to do."""
+        rows = self._rows().filter(uid=resource["metadata"]["uid"])
+        known = rows.values_list("id", "deleted_at").first()
+        if known is None:
+            return self._discover(resource)
+        number_, deleted_at = known
+        if deleted_at is None and self.recorded(rows, resource):
+            mark_due(rows)
+            return int(number_)
+        return None
+
+    def listed(self, listing: Listing) -> list[int]:
+        """Copy a complete list; return the numbers of rows with something to do.
+
+        A row that the list does not have is marked due if the list is not older than the row.
+        """
+        seen = [resource["metadata"]["uid"] for resource in listing.items]
+        versions = dict(self._rows().filter(uid__in=seen).values_list("uid", "resource_version"))
+        due = [
+            self.observed(resource)
+            for resource in listing.items
+            if versions.get(resource["metadata"]["uid"], -1) < _version(resource)
+        ]
+        missing = (
+            self._rows()
+            .filter(
+                deleted_at__isnull=True,
+                resource_version__lte=version_number(listing.resource_version),
+            )
+            .exclude(uid="")
+            .exclude(uid__in=seen)
+        )
+        lost = list(missing.values_list("id", flat=True))
+        mark_due(self._rows().filter(id__in=lost))
+        return [row for row in due if row is not None] + lost
+
+    def marked(self, namespace: str, name: str) -> int | None:
+        """Mark the row of that name due, since something it owns changed; return its number."""
+        rows = self._rows().filter(namespace=namespace, name=name, deleted_at__isnull=True)
+        rows = rows.exclude(uid="")
+        return rows.values_list("id", flat=True).first() if mark_due(rows) else None
+
+    def recorded(self, rows: QuerySet[RowT], resource: Manifest) -> int:
+        """Write the copy where it is newer than what the row has; return how many rows took it."""
+        older = rows.filter(deleted_at__isnull=True, resource_version__lt=_version(resource))
+        if self.changed is None:
+            return self._write(older, resource)
+        with transaction.atomic():
+            before = (
+                older.select_for_update(of=("self",))
+                .values("id", "phase", "reason", "generation", "deletion_requested_at")
+                .first()
+            )
+            if before is None:
+                return 0
+            written = self._write(self._rows().filter(id=before["id"]), resource)
+            shown = TERMINATING if before["deletion_requested_at"] else self.phase(resource)
+            if (before["phase"], before["reason"]) != (shown, self._reason(resource)):
+                self.changed(Change(before["id"], before["phase"], before["generation"], resource))
+            return written
+
+    def gone(self, rows: QuerySet[RowT], successor: Manifest | None) -> None:
+        """Close a guarded row whose resource a fresh read did not find.
+
+        `successor` is the resource of the same name that was found instead, if any.
+        """
+        closed = rows.filter(deleted_at__isnull=True).update(
+            deleted_at=Now(),
+            deletion_requested_at=Coalesce("deletion_requested_at", Now()),
+            phase=TERMINATING,
+            phase_since=Now(),
+            due_at=None,
+        )
+        if closed and successor is not None:
+            self.observed(successor)
+
+    def resource_columns(self, resource: Manifest) -> dict[str, Any]:
+        """Return the columns that copy a resource, phase aside.
+
+        Whatever the cluster lets a person write there, a row can hold it: one resource that it
+        cannot would stop the copying of all.
+        """
+        resource = storable(resource)
+        ready = condition(resource, "Ready")
+        return {
+            **self.columns(resource),
+            "uid": resource["metadata"]["uid"],
+            "generation": number(resource, "metadata", "generation"),
+            "observed_generation": number(resource, "status", "observedGeneration"),
+            "resource_version": _version(resource),
+            "reason": self._reason(resource),
+            "message": str(ready.get("message") or ""),
+            "conditions": items(resource, "status", "conditions"),
+            "last_sync_at": Now(),
+        }
+
+    def _reason(self, resource: Manifest) -> str:
+        unexplained = "Unknown" if self.phase(resource) == FAILED else ""
+        return str(storable(condition(resource, "Ready").get("reason")) or unexplained)[:64]
+
+    def _rows(self) -> Manager[RowT]:
+        return self.model._default_manager  # noqa: SLF001 - Django's documented name
+
+    def _write(self, rows: QuerySet[RowT], resource: Manifest) -> int:
+        columns = self.resource_columns(resource)
+        phase = self.phase(resource)
+        if phase == TERMINATING:
+            columns["deletion_requested_at"] = Coalesce("deletion_requested_at", Now())
+        shown = Case(
+            When(deletion_requested_at__isnull=False, then=Value(TERMINATING)),
+            default=Value(phase),
+        )
+        unchanged = When(phase=shown, reason=columns["reason"], then=F("phase_since"))
+        return rows.update(phase=shown, phase_since=Case(unchanged, default=Now()), **columns)
+
+    def _discover(self, resource: Manifest) -> int | None:
+        """Make a row for a resource that has none, unless an operation answers for it."""
+        further = self.discovered(resource)
+        return None if further is None else self.adopted(resource, further)
+
+    def adopted(self, resource: Manifest, further: Mapping[str, Any]) -> int | None:
+        """Make a row for a resource; return its number, None where its name has a row already."""
+        metadata = resource["metadata"]
+        with transaction.atomic():
+            row = self.model(
+                namespace=metadata["namespace"],
+                name=metadata["name"],
+                phase=self.phase(resource),
+                due_at=Now(),
+                **{**self.resource_columns(resource), **further},
+            )
+            self._rows().bulk_create([row], ignore_conflicts=True)
+            made = self._rows().filter(uid=metadata["uid"], deleted_at__isnull=True)
+            number_ = made.values_list("id", flat=True).first()
+            if number_ is not None and self.changed is not None:
+                self.changed(Change(number_, "", 0, resource))
+        return number_
+
+
+def said_phase(resource: Manifest, known: tuple[str, ...], *, otherwise: str) -> str:
+    """Return the phase that a resource's status says, if it is one of the kind's."""
+    if field(resource, "metadata", "deletionTimestamp"):
+        return TERMINATING
+    said = field(resource, "status", "phase")
+    return str(said) if said in known else otherwise
+
+
+def count(value: Any, *path: str) -> int:
+    """Return the number at `path` as a count's column can hold it."""
+    return min(max(number(value, *path), 0), _HIGHEST_COUNT)
+
+
+def storable(value: Any) -> Any:
+    """Return JSON without NUL, for which PostgreSQL has no text."""
+    match value:
+        case str():
+            return value.replace("\x00", "\ufffd")
+        case dict():
+            return {storable(key): storable(one) for key, one in value.items()}
+        case list():
+            return [storable(one) for one in value]
+        case _:
+            return value
+
+
+def version_number(resource_version: str) -> int:
+    """Return a resource version as the number that it is.
+
+    Kubernetes declares resource versions comparable as integers (API concepts, "Resource
+    versions"); a server that has others gives 0, which is never newer than anything.
+    """
+    return int(resource_version) if resource_version.isdecimal() else 0
+
+
+def _version(resource: Manifest) -> int:
+    return version_number(resource["metadata"]["resourceVersion"])

@@ -1,0 +1,117 @@
+"""What resources own, read one by one for a reconciliation, or from lists for a pass over all.
+
+Both ways answer the same questions, so that an app says once what it observes.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from typing_extensions import override
+
+from gpuplatform.errors import ClusterForbidden, ClusterRejected
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import Manifest, ResourceKind
+from gpuplatform.reconciliation.comparison import status_differs
+from gpuplatform.reconciliation.driver import status_fields
+from gpuplatform.reconciliation.plan import Absent, Observation, Plan, Present, Unknown
+
+
+class Owned(Protocol):
+    """Reads objects of the cluster."""
+
+    def one(self, kind: ResourceKind, namespace: str, name: str) -> Observation[Manifest]:
+        """Return the object of that name."""
+
+    def all(
+        self, kind: ResourceKind, namespace: str, owner: str
+    ) -> Observation[Sequence[Manifest]]:
+        """Return the objects that bear the owner's label."""
+
+
+class ReadNow(Owned):
+    """Asks the cluster. A read that is forbidden is `Unknown`.
+
+    Raises:
+        ClusterUnavailable: by each question; nothing can be said about the resource now.
+    """
+
+    def __init__(self, cluster: Cluster, label: str) -> None:
+        self._cluster = cluster
+        self._label = label
+
+    @override
+    def one(self, kind: ResourceKind, namespace: str, name: str) -> Observation[Manifest]:
+        return _known(lambda: self._cluster.get(kind, name, namespace=namespace))
+
+    @override
+    def all(
+        self, kind: ResourceKind, namespace: str, owner: str
+    ) -> Observation[Sequence[Manifest]]:
+        selector = f"{self._label}={owner}"
+        return _known(
+            lambda: tuple(
+                self._cluster.list(kind, namespace=namespace, label_selector=selector).items
+            )
+        )
+
+
+class ReadAtOnce(Owned):
+    """Answers from lists of everything that bears the label, taken when it is made.
+
+    An object of a wanted name without the label is not in such a list; the reconciler's own read
+    finds it.
+
+    Raises:
+        ClusterError: a list could not be read; nothing is known then.
+    """
+
+    def __init__(self, cluster: Cluster, label: str, kinds: Sequence[ResourceKind]) -> None:
+        self._by_name: dict[tuple[ResourceKind, str, str], Manifest] = {}
+        self._by_owner: defaultdict[tuple[ResourceKind, str, str], list[Manifest]] = defaultdict(
+            list
+        )
+        for kind in kinds:
+            for item in cluster.list(kind, label_selector=label).items:
+                self._take(kind, item, item["metadata"]["labels"][label])
+
+    def _take(self, kind: ResourceKind, item: Manifest, owner: str) -> None:
+        metadata = item["metadata"]
+        self._by_name[kind, metadata["namespace"], metadata["name"]] = item
+        self._by_owner[kind, metadata["namespace"], owner].append(item)
+
+    @override
+    def one(self, kind: ResourceKind, namespace: str, name: str) -> Observation[Manifest]:
+        found = self._by_name.get((kind, namespace, name))
+        return Absent() if found is None else Present(found)
+
+    @override
+    def all(
+        self, kind: ResourceKind, namespace: str, owner: str
+    ) -> Observation[Sequence[Manifest]]:
+        return Present(tuple(self._by_owner.get((kind, namespace, owner), ())))
+
+    def know(self, kind: ResourceKind, items: Sequence[Manifest]) -> None:
+        """Answer questions for these by name, too, whether they bear the label or not."""
+        for item in items:
+            metadata = item["metadata"]
+            self._by_name[kind, metadata["namespace"], metadata["name"]] = item
+
+    def everything(self) -> Iterator[tuple[ResourceKind, Manifest]]:
+        """Yield each object with its kind."""
+        for (kind, _, _), item in self._by_name.items():
+            yield kind, item
+
+
+def is_unsettled(resource: Manifest, plan: Plan) -> bool:
+    """Say whether `plan` would change anything in the cluster."""
+    said = status_fields(resource, plan.status) if plan.status else {}
+    return bool(plan.actions) or status_differs(resource.get("status") or {}, said)
+
+
+def _known(read: Callable[[], Any]) -> Observation[Any]:
+    try:
+        found = read()
+    except (ClusterForbidden, ClusterRejected) as error:
+        return Unknown(str(error))
+    return Absent() if found is None else Present(found)

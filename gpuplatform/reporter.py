@@ -1,0 +1,188 @@
+"""The steady state of the platform: read as numbers, and logged as one line by a beat schedule.
+
+What does not answer is left out (null in the line), never zero. Part of the composition root.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+import redis
+from django.conf import settings
+from django.db import Error as DatabaseFault
+from django.db.models import Count, DurationField, ExpressionWrapper, Min, Q, QuerySet, Sum
+from django.db.models.functions import Now
+
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
+from gpuplatform.operations.selectors import operations_runnable, pending_operations
+from gpuplatform.queueing import Queue
+from gpuplatform.reconciliation.gate import cluster_state
+from gpuplatform.reconciliation.heartbeats import part_states
+from inventory.models import StockPool
+from units.models import GpuUnit
+
+logger = logging.getLogger(__name__)
+
+BROKER_SECONDS: Final = 1
+FAILED_WITHIN: Final = timedelta(hours=1)
+
+
+class PlatformTask(StrEnum):
+    """Names of the tasks that belong to no single app."""
+
+    REPORT = "platform.report_state"
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyState:
+    """What the database knows at one moment."""
+
+    pools: Mapping[str, int]
+    """By phase."""
+    available: int
+    allocated: int
+    units: Mapping[tuple[str, str], int]
+    """By role and phase."""
+    operations: Mapping[tuple[str, str], int]
+    """The open ones, by kind and phase."""
+    failed_operations: int
+    """Those that failed within the last hour."""
+    oldest_operation_seconds: float | None
+    due_seconds: Mapping[str, float | None]
+    """For how long the oldest row of each table is due that nobody works on."""
+    cluster_is_up: bool
+    needs_recovery: bool
+    nodes: int | None
+    ready_nodes: int | None
+    parts: Mapping[str, bool]
+
+
+def read_state() -> SteadyState | None:
+    """Return what the database knows; None when it does not answer."""
+    try:
+        return _state()
+    except DatabaseFault as error:
+        logger.warning("the state of the platform cannot be read: %s", error)
+        return None
+
+
+def read_broker() -> dict[str, int] | None:
+    """Return how many messages wait in each queue; None when the broker does not answer."""
+    client = redis.Redis.from_url(
+        settings.CELERY_BROKER_URL,
+        socket_timeout=BROKER_SECONDS,
+        socket_connect_timeout=BROKER_SECONDS,
+    )
+    try:
+        with client.pipeline(transaction=False) as pipeline:
+            for queue in Queue:
+                pipeline.llen(queue.value)
+            return dict(zip((queue.value for queue in Queue), pipeline.execute(), strict=True))
+    except redis.RedisError as error:
+        logger.warning("the broker does not say what waits in it: %s", error)
+        return None
+    finally:
+        client.close()
+
+
+def report() -> None:
+    """Log the steady state as one line."""
+    logger.info("steady state %s", json.dumps(line_of(read_state(), read_broker())))
+
+
+def line_of(state: SteadyState | None, queues: Mapping[str, int] | None) -> dict[str, Any]:
+    """Return the line's content; the names are always the same ones."""
+    known: dict[str, Any] = dict.fromkeys(_NAMES)
+    if state is not None:
+        pending = sum(state.operations.values())
+        due = [seconds for seconds in state.due_seconds.values() if seconds is not None]
+        known |= {
+            "pools": dict(state.pools),
+            "available": state.available,
+            "allocated": state.allocated,
+            "units": {f"{role}/{phase}": n for (role, phase), n in state.units.items()},
+            "pendingOperations": pending,
+            "failedOperationsLastHour": state.failed_operations,
+            "oldestDueSeconds": round(max(due), 1) if due else None,
+            "cluster": _cluster_word(state),
+            "nodes": state.nodes,
+            "readyNodes": state.ready_nodes,
+            "down": sorted(part for part, is_up in state.parts.items() if not is_up),
+        }
+    return {"database": state is not None, "broker": queues is not None, **known, "queues": queues}
+
+
+_NAMES: Final = (
+    "pools",
+    "available",
+    "allocated",
+    "units",
+    "pendingOperations",
+    "failedOperationsLastHour",
+    "oldestDueSeconds",
+    "cluster",
+    "nodes",
+    "readyNodes",
+    "down",
+)
+
+
+def _cluster_word(state: SteadyState) -> str:
+    if settings.KUBE_MODE == "off":
+        return "off"
+    if state.needs_recovery:
+        return "recovery needed"
+    return "up" if state.cluster_is_up else "away"
+
+
+def _state() -> SteadyState:
+    cluster = cluster_state()
+    live = StockPool.objects.filter(deleted_at__isnull=True)
+    units = GpuUnit.objects.filter(deleted_at__isnull=True)
+    replicas = live.aggregate(
+        available=Sum("available_replicas"), allocated=Sum("allocated_replicas")
+    )
+    _pending, oldest = pending_operations()
+    return SteadyState(
+        pools=dict(_counted(live, "phase")),
+        available=replicas["available"] or 0,
+        allocated=replicas["allocated"] or 0,
+        units=_pairs(units, "role", "phase"),
+        operations=_pairs(Operation.objects.filter(phase__in=OPEN_PHASES), "kind", "phase"),
+        failed_operations=Operation.objects.filter(
+            phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN
+        ).count(),
+        oldest_operation_seconds=oldest,
+        due_seconds={
+            "operations": _due_seconds(operations_runnable()),
+            "pools": _due_seconds(live.exclude(uid="")),
+            "units": _due_seconds(units.exclude(uid="")),
+        },
+        cluster_is_up=cluster.failures == 0,
+        needs_recovery=bool(cluster.recovery_reason),
+        nodes=cluster.node_count,
+        ready_nodes=cluster.ready_node_count,
+        parts={part.value: one.ok for part, one in part_states().items()},
+    )
+
+
+def _counted(rows: QuerySet[Any], name: str) -> list[tuple[str, int]]:
+    return list(rows.order_by(name).values_list(name).annotate(Count("id")))
+
+
+def _pairs(rows: QuerySet[Any], first: str, second: str) -> dict[tuple[str, str], int]:
+    counted = rows.order_by(first, second).values_list(first, second).annotate(Count("id"))
+    return {(one, other): number for one, other, number in counted}
+
+
+def _due_seconds(rows: QuerySet[Any]) -> float | None:
+    """Return for how long the oldest of the rows is due that nobody works on."""
+    free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
+    age = ExpressionWrapper(Now() - Min("due_at"), output_field=DurationField())
+    found: timedelta | None = rows.filter(free, due_at__lte=Now()).aggregate(age=age)["age"]
+    return None if found is None else found.total_seconds()

@@ -1,0 +1,165 @@
+"""Reads the process settings: every fault at once, and where each value came from.
+
+The environment stands above the file, the file above the defaults. What development mode fills in
+by itself is told apart from both.
+"""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from pydantic import TypeAdapter, ValidationError
+
+from gpuplatform.configfile import CONFIG_VARIABLE, ConfigFile, read_config_file
+from gpuplatform.settings.environment import Environment
+
+PREFIX: Final = "GPUPLATFORM_"
+NAMES: Final = tuple(name.upper() for name in Environment.model_fields)
+OTHERS: Final = frozenset(
+    {CONFIG_VARIABLE, "GPUPLATFORM_RUN", "GPUPLATFORM_RUN_BY", "GPUPLATFORM_IMAGE"}
+)
+"""Variables that belong to the runner, to compose and to the reading itself."""
+
+OF_TESTS: Final = "GPUPLATFORM_TEST_"
+REQUIRED: Final = (
+    "GPUPLATFORM_SECRET_KEY",
+    "GPUPLATFORM_ALLOWED_HOSTS",
+    "DATABASE_URL",
+    "REDIS_URL",
+)
+"""Outside development mode."""
+
+MASK: Final = "********"
+_OF_A_SERVICE = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?|PORT)$"
+)
+_SECRET_PARAMETER = re.compile("pass|secret|token|key", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One effective setting, fit to be printed."""
+
+    name: str
+    value: str
+    origin: str
+
+
+def load_environment() -> Environment:
+    """Read the settings of this process.
+
+    Raises:
+        SystemExit: something is wrong; every fault is named in one message.
+    """
+    file = read_config_file(os.environ)
+    faults = [*file.faults, *_unknown(file, os.environ)]
+    known = {name.lower(): text for name, text in file.values.items() if name in NAMES and text}
+    settings: Environment | None = None
+    try:
+        settings = Environment(**known)  # type: ignore[arg-type]  # texts, which it parses
+    except ValidationError as error:
+        faults += [
+            f"{'.'.join(map(str, one['loc'])).upper()}: {one['msg'].removeprefix('Value error, ')}"
+            for one in error.errors(include_input=False, include_url=False)
+        ]
+    given = {**file.values, **{name.upper(): text for name, text in os.environ.items() if text}}
+    faults += _missing(given)
+    if faults or settings is None:
+        raise SystemExit("The settings are wrong:\n" + "\n".join(f"  {fault}" for fault in faults))
+    return settings
+
+
+def shown_settings() -> list[Shown]:
+    """Return every effective setting of this process with its origin, secrets masked."""
+    file = read_config_file(os.environ)
+    settings = load_environment()
+    upper = {name.upper() for name, text in os.environ.items() if text}
+    effective = {
+        "DATABASE_URL": settings.effective_database_url(),
+        "REDIS_URL": settings.effective_redis_url(),
+        "NATS_URL": settings.effective_nats_url(),
+        "GPUPLATFORM_NATS_SEED": settings.effective_nats_seed(),
+        "KUBE_MODE": settings.effective_kube_mode(),
+        "KUBECONFIG": settings.effective_kubeconfig(),
+        "GPUPLATFORM_ALLOWED_HOSTS": ",".join(settings.allowed_hosts),
+        "GPUPLATFORM_METRICS_HOST": settings.effective_metrics_host(),
+        "GPUPLATFORM_SECRET_KEY": settings.effective_secret_key(),
+    }
+    shown = []
+    for name in NAMES:
+        value = getattr(settings, name.lower())
+        text = str(effective.get(name, value))
+        if name in effective and settings.gpuplatform_dev and text != str(value):
+            origin = "development mode"
+        elif name in upper:
+            origin = "environment"
+        else:
+            origin = str(file.path) if file.values.get(name) else "default"
+        shown.append(Shown(name, masked(name, text), origin))
+    return shown
+
+
+def masked(name: str, text: str) -> str:
+    """Return a value without what nobody should read over a shoulder."""
+    extra = Environment.model_fields[name.lower()].json_schema_extra
+    if isinstance(extra, dict) and extra.get("secret"):
+        return MASK if text else ""
+    if "://" not in text:
+        return text
+    parts = urlsplit(text)
+    address = parts.netloc.rpartition("@")
+    if address[0]:
+        user, colon, _password = address[0].partition(":")
+        parts = parts._replace(netloc=f"{user}{colon}{MASK if colon else ''}@{address[2]}")
+    query = [
+        (key, MASK if _SECRET_PARAMETER.search(key) else value)
+        for key, value in parse_qsl(parts.query, keep_blank_values=True)
+    ]
+    return parts._replace(query=urlencode(query, quote_via=quote, safe="*/:")).geturl()
+
+
+def _unknown(file: ConfigFile, environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each name that nothing reads."""
+    for name in file.values:
+        if name not in NAMES:
+            yield f"{name} ({file.path}): there is no such setting{_suggestion(name)}"
+    for name, text in environment.items():
+        if not name.startswith(PREFIX) or name.startswith(OF_TESTS):
+            continue
+        if name not in NAMES and name not in OTHERS and not _is_of_a_service(name, text):
+            yield f"{name} (environment): there is no such setting{_suggestion(name)}"
+
+
+def _is_of_a_service(name: str, text: str) -> bool:
+    """Say whether Kubernetes put it there: it names every Service to every pod."""
+    return bool(_OF_A_SERVICE.search(name)) and (
+        not name.endswith("_PORT") or "://" in text or "_SERVICE_PORT" in name
+    )
+
+
+def _suggestion(name: str) -> str:
+    close = difflib.get_close_matches(name.upper(), [*NAMES, PREFIX + name.upper()], n=1)
+    close = [one for one in close if one in NAMES]
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _missing(given: Mapping[str, str]) -> list[str]:
+    """Return what has to be said outside development mode and is not."""
+    try:
+        is_dev = TypeAdapter(bool).validate_python(given.get("GPUPLATFORM_DEV") or False)
+    except ValidationError:
+        return []
+    if is_dev:
+        return []
+    faults = [
+        f"{name}: is missing. {Environment.model_fields[name.lower()].description}"
+        for name in REQUIRED
+        if not given.get(name)
+    ]
+    if given.get("KUBE_MODE") == "simulated":
+        faults.append("KUBE_MODE: the simulated cluster exists in development mode only")
+    return faults

@@ -1,0 +1,42 @@
+"""Settings of gunicorn for the web process: `gunicorn --config python:gpuplatform.webserver`.
+
+The platform's own settings come as everywhere, by the environment and `GPUPLATFORM_CONFIG`.
+"""
+
+import os
+from typing import TYPE_CHECKING, Final
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
+os.environ.setdefault("GPUPLATFORM_ROLE", "web")
+
+from django.conf import settings
+
+from gpuplatform.metrics.exported import open_for_copies
+from gpuplatform.metrics.recorder import render
+
+if TYPE_CHECKING:
+    from gpuplatform.metrics.server import MetricsPort
+
+wsgi_app: Final = "gpuplatform.wsgi"
+worker_class: Final = "gthread"
+threads: Final = settings.WEB_THREADS
+preload_app: Final = True
+graceful_timeout: Final = settings.DRAIN_SECONDS
+control_socket_disable: Final = True
+
+
+class _Port:
+    """The port of /metrics, opened before the workers are made."""
+
+    opened: "MetricsPort | None" = None
+
+
+def on_starting(_: object) -> None:
+    """Gunicorn calls it once, in the process that makes the workers."""
+    _Port.opened = open_for_copies("web")
+
+
+def post_fork(_: object, __: object) -> None:
+    """Gunicorn calls it in each new worker."""
+    if _Port.opened is not None:
+        _Port.opened.serve(render)

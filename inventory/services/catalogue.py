@@ -1,0 +1,105 @@
+"""Entering, changing and removing GPU specs.
+
+The catalogue lives in the database alone, so the row is written in the transaction that accepts
+the request; its operation has nothing left to do in the cluster.
+"""
+
+from dataclasses import replace
+from enum import StrEnum
+
+from django.db.models.functions import Now
+
+from gpuplatform.errors import FieldError, NameConflict, PhaseConflict
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.tenancy.models import Tenant
+from inventory.core.catalogue import GpuSpecCreate, GpuSpecPatch
+from inventory.models import GpuSpec
+from inventory.selectors import spec_missing
+
+SPEC_KIND = "GPUSpec"
+"""The kind of the catalogue's entries in operations; the cluster has none of that name."""
+
+
+class SpecOperation(StrEnum):
+    """The kinds of operation on GPU specs."""
+
+    CREATE = "gpuspec.create"
+    UPDATE = "gpuspec.update"
+    DELETE = "gpuspec.delete"
+
+
+def gpu_spec_create(*, tenant: Tenant, asked: GpuSpecCreate) -> Accepted:
+    """Enter a spec.
+
+    Raises:
+        NameConflict: the catalogue has one of that name.
+        OperationConflict: the operationID belongs to another request.
+    """
+
+    def prepare(_: Operation) -> int:
+        row, is_new = GpuSpec.objects.get_or_create(name=asked.name, defaults=asked.columns())
+        if not is_new:
+            msg = f"The catalogue has a GPU spec '{asked.name}'. Change that one."
+            raise NameConflict(msg, details=[FieldError("name", "Is in use.")])
+        return row.pk
+
+    request = _request(tenant, SpecOperation.CREATE, asked.operation_id, asked.name)
+    return operation_accept(replace(request, payload=asked.payload()), prepare=prepare)
+
+
+def gpu_spec_update(*, tenant: Tenant, name: str, asked: GpuSpecPatch) -> Accepted:
+    """Change a spec; what is in stock and what runs keeps the values that it has.
+
+    Raises:
+        NotFound: the catalogue has none of that name.
+    """
+
+    def prepare(_: Operation) -> int:
+        row = _locked(name)
+        GpuSpec.objects.filter(pk=row.pk).update(updated_at=Now(), **asked.columns())
+        return row.pk
+
+    request = _request(tenant, SpecOperation.UPDATE, asked.operation_id, name)
+    return operation_accept(replace(request, payload=asked.payload()), prepare=prepare)
+
+
+def gpu_spec_delete(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
+    """Remove a spec that is disabled, so that nothing is claimed or seeded of it any more.
+
+    Raises:
+        NotFound: the catalogue has none of that name.
+        PhaseConflict: it is enabled.
+    """
+
+    def prepare(_: Operation) -> int:
+        row = _locked(name)
+        if row.is_enabled:
+            msg = f"The GPU spec '{name}' is enabled. Disable it first; its stock is then removed."
+            raise PhaseConflict(msg)
+        number = row.pk
+        row.delete()
+        return number
+
+    request = _request(tenant, SpecOperation.DELETE, operation_id, name)
+    return operation_accept(request, prepare=prepare)
+
+
+def _request(tenant: Tenant, kind: SpecOperation, operation_id: str, name: str) -> Request:
+    return Request(
+        tenant=tenant,
+        operation_id=operation_id,
+        kind=kind,
+        object_kind=SPEC_KIND,
+        namespace="",
+        name=name,
+        payload={},
+    )
+
+
+def _locked(name: str) -> GpuSpec:
+    """Return the entry, locked, so that changes of it are accepted in one order."""
+    found = GpuSpec.objects.select_for_update().filter(name=name).first()
+    if found is None:
+        raise spec_missing(name)
+    return found

@@ -1,0 +1,62 @@
+"""Reading functions and invocations."""
+
+from django.db.models import QuerySet
+
+from gpuplatform.errors import NotFound
+from gpuplatform.tenancy.models import Tenant
+from serverless.models import OPEN, Function, Invocation
+from serverless.queue.names import unit_prefix
+from units.models import GpuUnit
+from units.phases import UnitRole
+from units.selectors import units_live
+
+
+def functions_live() -> QuerySet[Function]:
+    """Return functions that are there or about to be, newest first."""
+    live = Function.objects.filter(deleted_at__isnull=True)
+    return live.select_related("tenant", "operation").order_by("-id")
+
+
+def function_get(tenant: Tenant, request_id: str) -> Function:
+    """Return one function of the tenant.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    found = functions_live().filter(tenant=tenant, request_id=request_id).first()
+    if found is None:
+        msg = f"There is no function '{request_id}'."
+        raise NotFound(msg)
+    return found
+
+
+def invocations() -> QuerySet[Invocation]:
+    """Return invocations without what was sent and answered, newest first."""
+    rows = Invocation.objects.select_related("tenant", "function")
+    return rows.defer("payload", "result_body").order_by("-id")
+
+
+def invocation_get(tenant: Tenant, invocation_id: str) -> Invocation:
+    """Return one invocation of the tenant, whole.
+
+    Raises:
+        NotFound: there is none of that id.
+    """
+    rows = Invocation.objects.select_related("tenant", "function")
+    found = rows.filter(tenant=tenant, invocation_id=invocation_id).first()
+    if found is None:
+        msg = f"There is no invocation '{invocation_id}'."
+        raise NotFound(msg)
+    return found
+
+
+def open_invocations(function: Function) -> QuerySet[Invocation]:
+    """Return the invocations of the function that have not ended, oldest first."""
+    return Invocation.objects.filter(OPEN, function=function).order_by("id")
+
+
+def workers_of(function: Function) -> QuerySet[GpuUnit]:
+    """Return the GPU units that are workers of the function, newest first."""
+    return units_live(UnitRole.ACTIVE).filter(
+        tenant_id=function.tenant_id, name__startswith=unit_prefix(function.pk)
+    )

@@ -1,0 +1,27 @@
+"""Names that tasks and operations of this app go by."""
+
+from enum import StrEnum
+from typing import Final
+
+FUNCTION_KIND: Final = "Function"
+INVOCATION_KIND: Final = "Invocation"
+"""The kinds of the objects of this app's operations."""
+
+OUTBOX_CHANNEL: Final = "serverless_outbox"
+"""PostgreSQL's NOTIFY channel: an invocation waits to be put in the queue."""
+
+
+class ServerlessTask(StrEnum):
+    """Names of this app's tasks."""
+
+    PRUNE = "serverless.prune_invocations"
+
+
+class ServerlessOperation(StrEnum):
+    """The kinds of operation on functions and invocations."""
+
+    CREATE = "function.create"
+    UPDATE = "function.update"
+    DELETE = "function.delete"
+    CANCEL = "invocation.cancel"
+    REPLAY = "invocation.replay"

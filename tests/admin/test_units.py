@@ -1,0 +1,275 @@
+"""The pages of stock and of units in use: one shape, linked both ways, with few queries."""
+
+import re
+
+import pytest
+from django.contrib.admin.sites import site
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.clock import now
+from tests.factories.admin_rows import Rows
+from tests.factories.unit_rows import PULL_FAILURE, spec_row, stock_row, unit_row
+from units.models import ActiveUnit, GpuUnit, StockUnit, UnitHistory
+from units.phases import NEXT_STEPS, UnitPhase, UnitReason
+
+INDEX = reverse("admin:index")
+STOCK = reverse("admin:units_stockunit_changelist")
+UNITS = reverse("admin:units_activeunit_changelist")
+MOST_QUERIES = 12
+
+pytestmark = pytest.mark.django_db
+
+
+def page(client: Client, url: str, **query: str) -> str:
+    answer = client.get(url, query)
+    assert answer.status_code == 200, answer
+    return answer.content.decode()
+
+
+def detail(client: Client, row: GpuUnit) -> str:
+    kind = "stockunit" if row.role == "stock" else "activeunit"
+    return page(client, reverse(f"admin:units_{kind}_change", args=[row.pk]))
+
+
+def names(text: str) -> list[str]:
+    return re.findall(r'<th class="field-name">.*?>([^<]*)</a>', text)
+
+
+class TestLists:
+    def test_each_role_has_its_own_list(self, operator_client: Client) -> None:
+        stock_row(name="stock-a")
+        unit_row(name="unit-a")
+
+        assert names(page(operator_client, STOCK)) == ["stock-a"]
+        assert names(page(operator_client, UNITS)) == ["unit-a"]
+
+    def test_it_shows_badge_reason_words_of_the_cluster_and_age(
+        self, operator_client: Client
+    ) -> None:
+        unit_row(UnitPhase.FAILED)
+
+        text = page(operator_client, UNITS)
+
+        assert '<span class="phase failed"><svg' in text
+        assert "PodStartupFailed · ErrImagePull: manifest for" in text
+        assert 'title="Pod unit-a-1: ErrImagePull' in text
+        assert ">5 min</time>" in text
+        assert '<span title="docker.io/library/nginx:1.27">nginx:1.27</span>' in text
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            {"phase": "Failed"},
+            {"why": "PodStartupFailed"},
+            {"spec": "h100"},
+            {"q": "wanted"},
+            {"q": "op-of-it"},
+            {"q": "its/image"},
+        ],
+        ids=["phase", "reason", "spec", "name", "operationID", "image"],
+    )
+    def test_units_are_found_by(
+        self, operator_client: Client, rows: Rows, query: dict[str, str]
+    ) -> None:
+        unit_row(name="other")
+        operation = rows.operation(operation_id="op-of-it")
+        unit_row(
+            UnitPhase.FAILED,
+            name="wanted",
+            spec_name="h100",
+            image="its/image:1",
+            operation=operation,
+        )
+
+        assert names(page(operator_client, UNITS, **query)) == ["wanted"]
+
+    def test_stock_is_found_by_how_it_counts(self, operator_client: Client, rows: Rows) -> None:
+        claim = rows.operation("Pending", operation_id="claims-it")
+        stock_row(name="is-ready")
+        stock_row(UnitPhase.PROGRESSING, name="is-starting")
+        stock_row(UnitPhase.FAILED, name="is-failed")
+        stock_row(name="is-claimed", claimed_by=claim)
+        stock_row(UnitPhase.TERMINATING, name="is-deleting", deletion_requested_at=now())
+        stock_row(name="consumed", consumed_by="uid", consumed_at=now())
+
+        for state in ("ready", "starting", "failed", "claimed", "deleting"):
+            assert names(page(operator_client, STOCK, state=state)) == [f"is-{state}"]
+        text = page(operator_client, STOCK)
+        assert len(names(text)) == 6
+        assert f"/operation/{claim.pk}/change/" in text
+        assert len(names(page(operator_client, STOCK, state="nonsense"))) == 6
+
+    def test_history_is_apart(self, operator_client: Client) -> None:
+        stock_row(name="alive")
+        stock_row(name="taken", deleted_at=now(), consumed_by="uid", consumed_at=now())
+
+        assert names(page(operator_client, STOCK)) == ["alive"]
+        assert names(page(operator_client, STOCK, history="deleted")) == ["taken"]
+
+    @pytest.mark.parametrize("url", [STOCK, UNITS])
+    @pytest.mark.parametrize("query", ["q=%00", "state=%00", "phase=x", "p=x", "spec=%00"])
+    def test_nonsense_in_the_address_is_no_error(
+        self, operator_client: Client, url: str, query: str
+    ) -> None:
+        assert operator_client.get(f"{url}?{query}", follow=True).status_code == 200
+
+
+class TestDetail:
+    @pytest.mark.parametrize("make", [stock_row, unit_row])
+    def test_a_failed_one_says_what_happened_since_when_and_what_next(
+        self, operator_client: Client, make: type[GpuUnit]
+    ) -> None:
+        text = detail(operator_client, make(UnitPhase.FAILED))
+
+        assert "Pod startup failed" in text
+        assert PULL_FAILURE.replace('"', "&quot;") in text
+        assert NEXT_STEPS[UnitReason.POD_STARTUP_FAILED] in text
+        assert "For <time" in text
+
+    def test_differences_are_marked(self, operator_client: Client) -> None:
+        row = unit_row(UnitPhase.PROGRESSING, generation=2, service_name="")
+
+        text = detail(operator_client, row)
+
+        assert text.count("(differs)") == 3
+        assert "has not been worked on yet" in text
+
+    def test_one_that_is_well_has_no_panel_and_no_difference(
+        self, operator_client: Client
+    ) -> None:
+        stopped = unit_row(UnitPhase.STOPPED, is_suspended=True, reason="Stopped")
+        for row in (stock_row(), unit_row(), stopped):
+            text = detail(operator_client, row)
+
+            assert 'class="panel' not in text
+            assert "(differs)" not in text
+
+    def test_stock_unit_spec_and_operation_lead_to_each_other(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
+        spec = spec_row()
+        seeding = rows.operation(object_kind="GPUUnit", kind="stock.seed")
+        making = rows.operation(object_kind="GPUUnit", kind="unit.create")
+        stock = stock_row(operation=seeding)
+        unit = unit_row(operation=making, source_uid=stock.uid, source_name=stock.name)
+        GpuUnit.objects.filter(pk=stock.pk).update(consumed_by=unit.uid, consumed_at=now())
+        seeding.object_row, making.object_row = stock.pk, unit.pk
+        seeding.save()
+        making.save()
+
+        of_stock, of_unit = detail(operator_client, stock), detail(operator_client, unit)
+        of_job = page(operator_client, f"/admin/operations/operation/{seeding.pk}/change/")
+
+        assert f"/activeunit/{unit.pk}/change/" in of_stock
+        assert f"/operation/{seeding.pk}/change/" in of_stock
+        assert f"/stockunit/{stock.pk}/change/" in of_unit
+        assert f"/operation/{making.pk}/change/" in of_unit
+        assert f"/gpuspec/{spec.pk}/change/" in of_unit
+        assert f"/stockunit/{stock.pk}/change/" in of_job
+
+    def test_a_link_by_kind_finds_stock_too(self, operator_client: Client) -> None:
+        stock = stock_row()
+        by_kind = reverse("admin:units_activeunit_change", args=[stock.pk])
+
+        answer = operator_client.get(by_kind)
+
+        assert answer.status_code == 302
+        assert answer.headers["Location"].endswith(f"/stockunit/{stock.pk}/change/")
+
+    def test_history_is_shown_newest_first(self, operator_client: Client, rows: Rows) -> None:
+        unit = unit_row()
+        operation = rows.operation(operation_id="caused-it")
+        UnitHistory.objects.create(unit=unit, phase="Pending", operation=operation)
+        UnitHistory.objects.create(unit=unit, phase="Ready", reason="UnitReady")
+
+        text = detail(operator_client, unit)
+
+        assert text.index("UnitReady</b>") < text.index("caused-it</b>")
+
+    def test_odd_content_is_shown(self, operator_client: Client, hostile_text: str) -> None:
+        odd = {"spec": ["no", "object"], "conditions": "none", "image": hostile_text[:500]}
+        row = unit_row(UnitPhase.FAILED, message=hostile_text, reason="<b>R</b>", **odd)
+
+        for text in (detail(operator_client, row), page(operator_client, UNITS)):
+            assert "<script>alert" not in text
+            assert "<b>R" not in text
+            assert "\u202e" not in text
+
+    @pytest.mark.parametrize("url", [STOCK, UNITS])
+    @pytest.mark.parametrize("row", ["0", "x", "9" * 25, "%00", "²"])
+    def test_an_unknown_row_is_not_found(
+        self, operator_client: Client, url: str, row: str
+    ) -> None:
+        assert operator_client.get(f"{url}{row}/change/").status_code == 404
+
+
+class TestDashboard:
+    def test_units_and_stock_are_counted_and_failures_lead_to_their_pages(
+        self, operator_client: Client
+    ) -> None:
+        stock = stock_row(UnitPhase.FAILED)
+        unit = unit_row(UnitPhase.FAILED)
+        unit_row()
+
+        text = page(operator_client, INDEX)
+
+        assert f"/stockunit/{stock.pk}/change/" in text
+        assert f"/activeunit/{unit.pk}/change/" in text
+        assert "1 <small>of 2 ready</small>" in text
+        assert "0 <small>of 1 ready</small>" in text
+
+    def test_nothing_is_shown_that_the_user_may_not_see(self) -> None:
+        unit = unit_row(UnitPhase.FAILED)
+        stock = stock_row(UnitPhase.FAILED)
+        viewer = User.objects.create_user("only-stock", is_staff=True)
+        viewer.user_permissions.add(Permission.objects.get(codename="view_stockunit"))
+        client = Client()
+        client.force_login(viewer)
+
+        text = page(client, INDEX)
+
+        assert f"/stockunit/{stock.pk}/" in text
+        assert f"/activeunit/{unit.pk}/" not in text
+        assert client.get(UNITS).status_code == 403
+
+
+@pytest.mark.parametrize("model", [StockUnit, ActiveUnit])
+def test_what_reconcilers_write_is_read_only(model: type[GpuUnit]) -> None:
+    assert isinstance(site._registry[model], ReadOnlyAdmin)
+
+
+@pytest.mark.parametrize("url", [INDEX, STOCK, UNITS, f"{UNITS}?q=a&phase=Ready&why=x"])
+def test_the_number_of_queries_does_not_grow_with_the_rows(
+    operator_client: Client,
+    rows: Rows,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+    url: str,
+) -> None:
+    for _ in range(12):
+        operation = rows.operation("Failed")
+        unit_row(UnitPhase.FAILED, operation=operation)
+        stock_row(operation=operation, claimed_by=operation)
+        rows.pool("Failed")
+
+    with django_assert_max_num_queries(MOST_QUERIES):
+        operator_client.get(url)
+
+
+@pytest.mark.parametrize("make", [stock_row, unit_row])
+def test_a_detail_page_needs_few_queries(
+    operator_client: Client,
+    rows: Rows,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+    make: type[GpuUnit],
+) -> None:
+    spec_row()
+    row = make(operation=rows.operation())
+    for _ in range(20):
+        UnitHistory.objects.create(unit=row, phase="Ready")
+
+    with django_assert_max_num_queries(MOST_QUERIES):
+        detail(operator_client, row)

@@ -1,0 +1,63 @@
+"""One line a request; nothing that a caller sends becomes a line of its own or a label."""
+
+import logging
+
+import pytest
+from django.test import Client
+
+from gpuplatform.metrics.declared import HTTP_REQUESTS, HTTP_SECONDS
+from tests.fakes.counted import Counted, counted
+
+__all__ = ["counted"]
+pytestmark = pytest.mark.django_db
+LOGGER = "gpuplatform.requests"
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.DEBUG, LOGGER)
+    return caplog
+
+
+def test_a_request_is_one_line(lines: pytest.LogCaptureFixture) -> None:
+    Client().get("/api/v1/operator/jobs?phase=Failed", headers={"X-Request-ID": "mine-1"})
+
+    (line,) = [record for record in lines.records if record.name == LOGGER]
+    text = line.getMessage()
+    assert text.startswith("method=GET path=/api/v1/operator/jobs status=200 duration_ms=")
+    assert text.endswith(" request_id=mine-1")
+    assert line.levelno == logging.INFO
+
+
+@pytest.mark.parametrize(
+    ("sent", "logged"),
+    [
+        pytest.param("/api/v1/a%0Aroot%20has%20come", "/api/v1/a%0Aroot%20has%20come", id="line"),
+        pytest.param("/api/v1/%C3%BC", "/api/v1/%C3%BC", id="not ASCII"),
+        pytest.param("/api/v1/%1B[31m", "/api/v1/%1B[31m", id="escape"),
+        pytest.param("/api/" + "x" * 999, "/api/" + "x" * 295, id="long"),
+    ],
+)
+def test_a_path_is_quoted_and_cut(lines: pytest.LogCaptureFixture, sent: str, logged: str) -> None:
+    Client().get(sent)
+
+    (record,) = [record for record in lines.records if record.name == LOGGER]
+    assert f" path={logged} status=404 " in record.getMessage()
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/static/adminkit/theme.css"])
+def test_probes_and_static_files_are_lines_for_debugging(
+    lines: pytest.LogCaptureFixture, path: str
+) -> None:
+    Client().get(path).close()
+
+    assert [r.levelno for r in lines.records if r.name == LOGGER] == [logging.DEBUG]
+
+
+def test_a_label_is_the_pattern_of_the_address_not_the_address(counted: Counted) -> None:
+    Client().get("/api/v1/operator/jobs/no-such-job")
+    Client().generic("BREW", "/nothing/here")
+
+    job = ("GET", "/api/v1/operator/jobs/<operation:operation_id>")
+    assert counted.values(HTTP_SECONDS) == {job: 1, ("other", "unknown"): 1}
+    assert counted.values(HTTP_REQUESTS) == {(*job, "404"): 1, ("other", "unknown", "404"): 1}

@@ -1,0 +1,171 @@
+"""The accounts of the platform's processes on a control plane, and what its audit log says."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuplatform.kube.kinds import GROUP
+from gpuplatform.rights import ACCOUNTS, NAMESPACES, PREFIX, Account, Place, Right
+from tests.cluster.controlplane.launcher import AUDIT_LOG
+
+SYSTEM_NAMESPACE = "gpu-platform"
+USER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
+GROUPS = {"stockpools": GROUP, "deployments": "apps"}
+REFUSED = {401, 403}
+NOT_WALKED = {"secrets"}
+"""Functions need a queue, which the platform of the walk has not."""
+NEVER_LOGGED = {"finalizers"}
+"""Admission asks for these rights beside a request that is about something else."""
+
+
+def kubectl(kubeconfig: Path, *arguments: str, text: str | None = None) -> str:
+    """Run kubectl; its words are in the failure when it fails."""
+    done = subprocess.run(
+        ["kubectl", "--kubeconfig", str(kubeconfig), *arguments],
+        capture_output=True,
+        text=True,
+        input=text,
+        check=False,
+    )
+    assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def account_kubeconfigs(admin: Path, folder: Path) -> dict[str, Path]:
+    """Write a kubeconfig with the ServiceAccount's token for each process."""
+    written = {}
+    for account in ACCOUNTS:
+        token = kubectl(admin, "-n", SYSTEM_NAMESPACE, "create", "token", account.name).strip()
+        config = yaml.safe_load(admin.read_text())
+        config["users"][0]["user"] = {"token": token}
+        written[account.process] = folder / f"kubeconfig-{account.process}"
+        written[account.process].write_text(json.dumps(config))
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One request of an account, as a rule would allow it."""
+
+    process: str
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+    def is_of(self, right: Right) -> bool:
+        """Say whether it is what the right is there for, not whether the right allows it, too."""
+        namespaces = {
+            **NAMESPACES,
+            Place.CLUSTER: ("",),
+            Place.SYSTEM: (SYSTEM_NAMESPACE,),
+        }[right.place]
+        return (
+            (self.group, self.resource) == (right.kind.group, right.resource)
+            and self.verb in right.verbs
+            and self.namespace in namespaces
+            and (not right.name or self.name == right.name)
+        )
+
+
+class AuditLog:
+    """What accounts did on a control plane since this object was made."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._path = kubeconfig.parent / AUDIT_LOG
+        self._begin = self._path.stat().st_size
+
+    def refused(self) -> list[str]:
+        """Return the requests that an account had no right to."""
+        return sorted({_words(e) for e in self._events() if _code(e) in REFUSED})
+
+    def unused(self, account: Account) -> list[str]:
+        """Return the verbs of rights of an account that no request needed."""
+        uses = set(self._uses())
+        return [
+            f"{account.process}: {verb} {right.resource} ({right.place})"
+            for right in account.rights
+            if right.subresource not in NEVER_LOGGED and right.resource not in NOT_WALKED
+            for verb in right.verbs
+            if not any(
+                use.process == account.process and use.verb == verb and use.is_of(right)
+                for use in uses
+            )
+        ]
+
+    def processes(self) -> set[str]:
+        """Return the processes that asked the API server anything."""
+        return {_process(event) for event in self._events()}
+
+    def _uses(self) -> Iterator[Use]:
+        for event in self._events():
+            if _code(event) in REFUSED:
+                continue
+            verbs = [event["verb"]]
+            if event["verb"] == "patch" and _code(event) == 201:
+                verbs.append("create")  # An apply that makes the object needs both.
+            about = event.get("objectRef") or {}
+            parts = (about.get("resource", ""), about.get("subresource", ""))
+            for verb in verbs:
+                yield Use(
+                    process=_process(event),
+                    verb=verb,
+                    group=about.get("apiGroup", ""),
+                    resource="/".join(part for part in parts if part),
+                    namespace=about.get("namespace", ""),
+                    name=about.get("name", ""),
+                )
+
+    def _events(self) -> Iterator[dict[str, Any]]:
+        with self._path.open() as log:
+            log.seek(self._begin)
+            for line in log:
+                event = json.loads(line)
+                if event["user"]["username"].startswith(USER):
+                    yield event
+
+
+def _process(event: dict[str, Any]) -> str:
+    return str(event["user"]["username"]).removeprefix(f"{USER}{PREFIX}-")
+
+
+def _code(event: dict[str, Any]) -> int:
+    return int((event.get("responseStatus") or {}).get("code") or 0)
+
+
+def _words(event: dict[str, Any]) -> str:
+    return f"{event['user']['username'].removeprefix(USER)}: {event['verb']} {event['requestURI']}"
+
+
+def may(plane: Path, process: str, verb: str, resource: str, namespace: str) -> bool:
+    """Ask the API server whether the account of a process may do something."""
+    user = f"system:serviceaccount:{SYSTEM_NAMESPACE}:gpu-platform-{process}"
+    question = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "resourceAttributes": {
+                "verb": verb,
+                "group": GROUPS.get(resource, ""),
+                "resource": resource,
+                "namespace": namespace,
+            },
+        },
+    }
+    said = kubectl(
+        plane,
+        "create",
+        "-f",
+        "-",
+        "-o",
+        "jsonpath={.status.allowed}",
+        text=yaml.safe_dump(question),
+    )
+    return said == "true"

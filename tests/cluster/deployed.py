@@ -1,0 +1,149 @@
+"""The platform's processes, each with the account that it has in a cluster, on a control plane."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import (
+    GPU_UNIT,
+    SERVICE,
+    STOCK_POOL,
+    Manifest,
+    ResourceKind,
+)
+from tests.acceptance.platform import POOLS, PROCESSES, RunningPlatform
+
+UNITS = "/api/v1/gpu-units"
+STOCK = "/api/v1/operator/stock-units"
+OFTEN_SECONDS = 2
+PORTS = {"ports": [{"name": "http", "port": 8080}]}
+
+
+class DeployedPlatform(RunningPlatform):
+    """Processes with kubeconfigs of their own; the cluster is prepared by `deploy/`."""
+
+    def __init__(self, folder: Path, admin: Path, accounts: Mapping[str, Path]) -> None:
+        super().__init__(folder, kubeconfig=admin)
+        del self._parts["install"]
+        self._parts["recover"] = self._layout.recovery_parts()[-1]
+        others = {"database": accounts["migrate"], "recover": accounts["controller"]}
+        for process, kubeconfig in {**accounts, **others}.items():
+            part = self._parts.get(process)
+            if part is None or part.command is None:
+                continue
+            env = {**part.command.env, "KUBECONFIG": str(kubeconfig)}
+            self._parts[process] = replace(part, command=replace(part.command, env=env))
+
+    @override
+    def _sweep_often(self) -> None:
+        super()._sweep_often()
+        self.sql(
+            "UPDATE django_celery_beat_intervalschedule SET every = %s WHERE every = 60",
+            OFTEN_SECONDS,
+        )
+
+    def recover(self) -> None:
+        """Stop the platform and take over what the cluster has."""
+        for name in PROCESSES:
+            self.kill(name)
+        self.run_once("recover")
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a write and wait until its job has succeeded."""
+        answer = self.request(method, path, body)
+        assert answer.status == 202, answer.body
+        return self.wait_for_job(answer.data["operationID"])
+
+    def unit(self, name: str) -> Any:
+        """Return a unit as the API shows it; None when there is none."""
+        answer = self.request("GET", f"{UNITS}/{name}")
+        return None if answer.status == 404 else answer.data
+
+    def wait_for_unit(self, name: str, phase: str) -> None:
+        """Wait until the unit has the phase."""
+        self.wait(
+            lambda: (self.unit(name) or {}).get("phase") == phase, f"unit {name} to be {phase}"
+        )
+
+
+def walk_pool(platform: DeployedPlatform) -> None:
+    """Make a pool, change it, delete it, and leave a late write behind."""
+    cluster = platform.cluster()
+    asked = {"specName": "g1.1", "gpu": 1, "replicas": 1, "template": PORTS}
+    platform.ask("POST", POOLS, {"operationID": "p-1", "name": "walk", **asked})
+    platform.wait_for_pool("walk", "Ready")
+    platform.ask("PATCH", f"{POOLS}/walk", {"operationID": "p-2", "replicas": 2, "template": {}})
+    platform.wait(
+        lambda: cluster.get(SERVICE, "pool-walk", namespace="default") is None,
+        "the Service to be gone",
+    )
+    platform.wait_for_pool("walk", "Ready")
+    original = cluster.get(STOCK_POOL, "walk", namespace="default")
+    platform.ask("DELETE", f"{POOLS}/walk?operationID=p-3")
+    platform.wait(lambda: platform.pool("walk") is None, "the pool to be gone")
+    write_late(platform, STOCK_POOL, original)
+    cluster.close()
+
+
+def walk_unit(platform: DeployedPlatform) -> None:
+    """Seed stock, take it, look at the unit, stop and start it, change and delete it."""
+    cluster = platform.cluster()
+    seed = {"specName": "walk-1g", "gpu": 1, "cpu": "1", "memory": "1Gi"}
+    platform.ask("POST", STOCK, {"operationID": "s-1", **seed, "replicas": 3})
+    wait_for_stock(platform, cluster, 3)
+    asked = {"name": "walk", "specName": "walk-1g", "image": "busybox:1.36"}
+    template = {"command": ["sleep", "3600"], **PORTS}
+    platform.ask("POST", UNITS, {"operationID": "u-1", **asked, "template": template})
+    platform.wait_for_unit("walk", "Ready")
+    assert platform.request("GET", f"{UNITS}/walk/events").status == 200
+    # Nothing runs in a simulated pod: that the log was asked for is what counts.
+    platform.request("GET", f"{UNITS}/walk/logs")
+    platform.ask("POST", f"{UNITS}/walk/stop", {"operationID": "u-2"})
+    platform.wait_for_unit("walk", "Stopped")
+    platform.ask("POST", f"{UNITS}/walk/start", {"operationID": "u-3"})
+    platform.wait_for_unit("walk", "Ready")
+    without = {"command": ["sleep", "3600"]}
+    platform.ask("PUT", f"{UNITS}/walk", {"operationID": "u-4", "template": without})
+    platform.wait(
+        lambda: cluster.get(SERVICE, "unit-walk", namespace="runtime-instance") is None,
+        "the Service to be gone",
+    )
+    platform.wait_for_unit("walk", "Ready")
+    original = cluster.get(GPU_UNIT, "walk", namespace="runtime-instance")
+    platform.ask("DELETE", f"{UNITS}/walk?operationID=u-5")
+    platform.wait(lambda: platform.unit("walk") is None, "the unit to be gone")
+    write_late(platform, GPU_UNIT, original)
+    query = "operationID=s-2&specName=walk-1g&number=1"
+    platform.ask("DELETE", f"{STOCK}?{query}")
+    wait_for_stock(platform, cluster, 0)
+    cluster.close()
+
+
+def wait_for_stock(platform: DeployedPlatform, cluster: Cluster, number: int) -> None:
+    """Wait until so many stock units are there, all of them Ready."""
+
+    def reached() -> bool:
+        found = cluster.list(GPU_UNIT, namespace="runtime-stock").items
+        phases = [(unit.get("status") or {}).get("phase") for unit in found]
+        return phases == ["Ready"] * number
+
+    platform.wait(reached, f"{number} stock units to be Ready")
+
+
+def write_late(platform: DeployedPlatform, kind: ResourceKind, original: Manifest | None) -> None:
+    """Do what a worker does that lost its lease: make the object again. Wait until it is gone."""
+    assert original is not None
+    cluster = platform.cluster()
+    metadata = {key: original["metadata"][key] for key in ("name", "namespace", "annotations")}
+    late = {key: original[key] for key in ("apiVersion", "kind", "spec")}
+    cluster.create(kind, {**late, "metadata": metadata})
+    name, namespace = metadata["name"], metadata["namespace"]
+    platform.wait(
+        lambda: cluster.get(kind, name, namespace=namespace) is None,
+        f"the late {kind.kind} to be removed",
+    )
+    cluster.close()

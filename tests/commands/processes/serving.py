@@ -1,0 +1,44 @@
+"""A process that makes copies of itself, each of which counts; for the test of /metrics."""
+
+import os
+import sys
+
+import django
+
+
+def main() -> None:
+    """Count in copies, serve from copies, end when the input ends."""
+    copies, each = int(sys.argv[1]), int(sys.argv[2])
+    django.setup()
+    from gpuplatform.metrics.declared import HTTP_REQUESTS, HTTP_SECONDS  # noqa: PLC0415
+    from gpuplatform.metrics.exported import open_for_copies  # noqa: PLC0415
+    from gpuplatform.metrics.recorder import count, observe, render  # noqa: PLC0415
+
+    port = open_for_copies("test")
+    assert port is not None
+    children = []
+    for number in range(copies):
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid:
+            os.close(writing)
+            os.read(reading, 1)
+            children.append(pid)
+            continue
+        for _ in range(each):
+            count(HTTP_REQUESTS, method="GET", route="/a", status="200")
+            observe(HTTP_SECONDS, 0.2, method="GET", route="/a")
+        if number:  # The first one is dead when the others are asked; its counts are not.
+            port.serve(render)
+        os.write(writing, b".")
+        if not number:
+            os._exit(0)
+        sys.stdin.read()
+        os._exit(0)
+    os.waitpid(children[0], 0)
+    print(port.number, os.environ["PROMETHEUS_MULTIPROC_DIR"], flush=True)  # noqa: T201
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""SIGTERM: what is under way may end, for so long and no longer, in every process."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from django.conf import settings
+from django.db import connection
+
+from gpuplatform.celery import app
+from gpuplatform.embedded.ports import LOOPBACK, free_port
+from gpuplatform.embedded.processes import wait_until
+from gpuplatform.reconciliation.models import ProcessHeartbeat
+
+pytestmark = pytest.mark.processes
+ROOT = Path(__file__).parents[3]
+DRAIN_SECONDS = 2
+START_SECONDS = 60
+SLACK_SECONDS = 8
+"""For a machine that runs other tests."""
+
+
+class Process:
+    """One process of the platform, alone."""
+
+    def __init__(self, log: Path, *arguments: str, **environment: str) -> None:
+        self.log = log
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, *arguments],
+                cwd=ROOT,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(ROOT),
+                    "GPUPLATFORM_DRAIN_SECONDS": str(DRAIN_SECONDS),
+                    "PYTHONUNBUFFERED": "1",
+                    **environment,
+                },
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    def stop(self) -> float:
+        """Send SIGTERM; return the seconds until its end."""
+        begun_at = time.monotonic()
+        self.ask_to_end()
+        self.wait()
+        return time.monotonic() - begun_at
+
+    def ask_to_end(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> None:
+        self._process.wait(DRAIN_SECONDS + SLACK_SECONDS)
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.returncode
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Worker:
+    """A worker with a task that waits."""
+
+    QUEUE = "test-slow"
+
+    def __init__(self, directory: Path) -> None:
+        self._told = directory / "told"
+        self.process = Process(
+            directory / "log",
+            *("-m", "celery", "--quiet", "--app", "tests.commands.processes.slow", "worker"),
+            *("--queues", self.QUEUE, "--concurrency", "1", "--without-gossip"),
+            "--without-mingle",
+            GPUPLATFORM_ROLE="worker",
+        )
+
+    def do(self, seconds: float) -> None:
+        """Have a task under way that takes so long."""
+        app.send_task("tests.wait", args=(str(self._told), seconds), queue=self.QUEUE)
+        assert wait_until(lambda: self.said("begun"), START_SECONDS), self.process.log.read_text()
+
+    def said(self, word: str) -> bool:
+        return self._told.exists() and word in self._told.read_text()
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Worker]:
+    worker = Worker(tmp_path)
+    yield worker
+    worker.process.kill()
+    with redis.Redis.from_url(settings.CELERY_BROKER_URL) as client:
+        client.delete(Worker.QUEUE, "unacked", "unacked_index")
+
+
+def test_a_worker_ends_what_is_soon_done(worker: Worker) -> None:
+    worker.do(0.5)
+
+    worker.process.stop()
+
+    assert worker.said("ended")
+    assert worker.process.exit_code == 0
+
+
+def test_a_worker_gives_back_what_takes_too_long(worker: Worker) -> None:
+    worker.do(60)
+
+    seconds = worker.process.stop()
+
+    assert seconds >= DRAIN_SECONDS * 0.9
+    assert not worker.said("ended")
+    with redis.Redis.from_url(settings.CELERY_BROKER_URL) as client:
+        waiting = int(client.llen(Worker.QUEUE)) + int(client.hlen("unacked"))
+    assert waiting == 1
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_beat_serves_the_state_and_ends_at_once(tmp_path: Path) -> None:
+    base, _slash, _name = os.environ["DATABASE_URL"].rpartition("/")
+    port = free_port()
+    beat = Process(
+        tmp_path / "log",
+        *("-m", "celery", "--app", "gpuplatform.celery", "beat", "--pidfile="),
+        DATABASE_URL=f"{base}/{connection.settings_dict['NAME']}",
+        GPUPLATFORM_METRICS_PORT=str(port),
+    )
+    try:
+        lives = ProcessHeartbeat.objects.filter(part="beat")
+        assert wait_until(lives.exists, START_SECONDS), beat.log.read_text()
+        assert "\ngpuplatform_state_is_read 1.0\n" in _metrics(port)
+
+        assert beat.stop() < SLACK_SECONDS
+        assert beat.exit_code == 0
+    finally:
+        beat.kill()
+
+
+def _metrics(port: int) -> str:
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=30) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+class Web:
+    """A web process whose one request is under way."""
+
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self.process = Process(
+            directory / "log",
+            *("-m", "gunicorn", "--config", "python:gpuplatform.webserver"),
+            *("--bind", f"{LOOPBACK}:{self.port}", "--workers", "1"),
+        )
+
+    def status(self, path: str) -> int | None:
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=30)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[Web]:
+    web = Web(tmp_path)
+    assert wait_until(lambda: web.status("/livez") == 200, START_SECONDS)
+    yield web
+    web.process.kill()
+
+
+def test_web_ends_with_a_client_that_never_sends_its_request(web: Web) -> None:
+    silent = http.client.HTTPConnection(LOOPBACK, web.port, timeout=30)
+    silent.connect()
+    silent.sock.sendall(b"POST /api/v1/operator/stockpools HTTP/1.1\r\nHost: localhost\r\n")
+
+    seconds = web.process.stop()
+
+    silent.close()
+    assert seconds < DRAIN_SECONDS + SLACK_SECONDS
+    assert web.process.exit_code == 0
+
+
+def test_web_answers_what_it_has_begun_before_it_ends(web: Web) -> None:
+    body = b'{"name": "a"}'
+    head = (
+        b"POST /api/v1/operator/stockpools HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
+        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    )
+    with socket.create_connection((LOOPBACK, web.port), timeout=30) as caller:
+        caller.sendall(head)
+        assert caller.recv(100).startswith(b"HTTP/1.1 100 ")
+        web.process.ask_to_end()
+        caller.sendall(body)
+        answer = caller.recv(4096)
+
+    web.process.wait()
+    assert answer.startswith(b"HTTP/1.1 ")
+    assert b"x-request-id" in answer.lower()
+    assert web.process.exit_code == 0

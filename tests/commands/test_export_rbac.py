@@ -1,0 +1,58 @@
+"""`export_rbac` writes the accounts that the code declares, and `--check` notices a difference."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+
+from gpuplatform.kube.kinds import SECRET
+from gpuplatform.rights import ACCOUNTS, Place
+
+
+def export(*arguments: str) -> str:
+    output = StringIO()
+    call_command("export_rbac", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def test_the_checked_in_files_are_as_the_code_says() -> None:
+    assert "as the code declares" in export("--check")
+
+
+def test_writes_a_file_for_each_process_and_then_nothing(tmp_path: Path) -> None:
+    export("--directory", str(tmp_path))
+
+    written = {path.stem for path in (tmp_path / "rbac").iterdir()}
+    assert written == {account.process for account in ACCOUNTS}
+    assert export("--directory", str(tmp_path)) == ""
+
+
+def test_check_names_the_file_that_differs(tmp_path: Path) -> None:
+    export("--directory", str(tmp_path))
+    (tmp_path / "rbac" / "web.yaml").write_text("something else\n")
+
+    with pytest.raises(CommandError, match=r"web\.yaml differs .* 'make manifests'"):
+        export("--check", "--directory", str(tmp_path))
+
+
+def test_nobody_may_list_secrets_or_give_rights() -> None:
+    rights = [(account.process, right) for account in ACCOUNTS for right in account.rights]
+    rules = [right.rule() for _, right in rights]
+    secrets = [(process, right) for process, right in rights if right.kind is SECRET]
+
+    assert not any("*" in {*rule["resources"], *rule["verbs"]} for rule in rules)
+    assert not any({"escalate", "bind", "impersonate"} & set(rule["verbs"]) for rule in rules)
+    assert not any("rbac.authorization.k8s.io" in rule["apiGroups"] for rule in rules)
+    # By name, where functions of tenants are, and by the process that writes them.
+    assert all((process, r.place) == ("operations", Place.TENANTS) for process, r in secrets)
+    assert not any({"list", "watch"} & set(right.verbs) for _, right in secrets)
+
+
+def test_bindings_for_one_more_namespace_name_none(tmp_path: Path) -> None:
+    export("--directory", str(tmp_path))
+
+    found = list(yaml.safe_load_all((tmp_path / "namespace" / "rolebindings.yaml").read_text()))
+    assert found
+    assert not any("namespace" in one["metadata"] for one in found)

@@ -1,0 +1,220 @@
+"""`recover` with units and stock: what a lost or restored database is told by the cluster."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db.models.functions import Now
+
+from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.operations.models import Operation
+from gpuplatform.reconciliation import epoch
+from gpuplatform.reconciliation.models import ClusterState
+from tests.factories.unit_resources import (
+    NAMESPACE,
+    accept_seed,
+    accept_unit,
+    finished,
+    handed_over,
+    stocked,
+    unit_resource,
+    work_off,
+)
+from tests.fakes.cluster import FakeCluster
+from units.consistency import unit_faults
+from units.models import GpuUnit
+from units.phases import STOCK_NAMESPACE, UnitRole
+from units.selectors import capacity_by_spec
+
+pytestmark = pytest.mark.django_db
+
+
+def recover(*arguments: str) -> str:
+    output = StringIO()
+    call_command("recover", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def lose_the_database() -> None:
+    GpuUnit.objects.all().delete()
+    Operation.objects.all().delete()
+    ClusterState.objects.all().delete()
+
+
+def faults(cluster: FakeCluster) -> list[str]:
+    return sorted(str(fault) for fault in unit_faults(cluster))
+
+
+def test_a_lost_database_is_rebuilt_and_replays_answer_as_before(cluster: FakeCluster) -> None:
+    stocked(cluster, 3, operationID="seed")
+    unit = handed_over(cluster, operationID="make", name="a")
+    lose_the_database()
+    cluster.writes.clear()
+
+    recover()
+    work_off(cluster)
+
+    assert cluster.writes == ["apply ConfigMap gpu-platform-epoch"]
+    [spec] = capacity_by_spec()
+    assert (spec.ready, spec.active) == (2, 1)
+    seed = accept_seed(3, operationID="seed")
+    made = accept_unit(operationID="make", name="a")
+    assert (seed.is_replay, seed.operation.phase) == (True, "Succeeded")
+    assert (made.is_replay, made.operation.object_uid) == (True, unit.uid)
+    assert seed.operation.progress_total == 3
+    ordinals = seed.operation.gpu_units.values_list("ordinal", flat=True)
+    assert sorted(number or 0 for number in ordinals) == [2, 3]
+    assert faults(cluster) == []
+
+
+def test_stock_that_a_unit_names_is_taken_over_as_consumed(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    finished(accept_unit(name="a"))  # No planner has acted: the stock is still there.
+    unit = GpuUnit.objects.get(name="a")
+    lose_the_database()
+
+    said = recover()
+
+    row = GpuUnit.objects.get(role=UnitRole.STOCK)
+    assert (row.uid, row.consumed_by) == (stock.uid, unit.uid)
+    assert f"{row}: consumed by {NAMESPACE}/a" in said
+    work_off(cluster)
+    assert cluster.names(GPU_UNIT) == ["a"]
+    assert GpuUnit.objects.get(name="a").phase == "Ready"
+
+
+def test_a_restored_database_learns_what_was_consumed_meanwhile(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    unit = handed_over(cluster, name="a")
+    assert unit.operation is not None
+    GpuUnit.objects.filter(pk=stock.pk).update(
+        consumed_by="",
+        consumed_at=None,
+        deleted_at=None,
+        deletion_requested_at=None,
+        phase="Ready",
+    )
+    GpuUnit.objects.filter(pk=unit.pk).delete()
+    unit.operation.delete()
+
+    recover()
+    work_off(cluster)
+
+    stock.refresh_from_db()
+    assert stock.consumed_by == unit.uid
+    assert stock.deleted_at is not None
+    assert faults(cluster) == []
+
+
+def test_stock_consumed_before_its_seeding_recorded_it_is_never_made_again(
+    cluster: FakeCluster,
+) -> None:
+    [stock] = stocked(cluster, operationID="seed")
+    unit = handed_over(cluster, name="a")
+    assert unit.operation is not None
+    GpuUnit.objects.filter(pk=unit.pk).delete()
+    unit.operation.delete()
+    Operation.objects.filter(operation_id="seed").update(
+        phase="Pending", due_at=Now(), ended_at=None
+    )
+    GpuUnit.objects.filter(pk=stock.pk).update(
+        uid="", consumed_by="", consumed_at=None, deleted_at=None, phase="Pending"
+    )
+
+    recover()
+    finished(accept_seed(operationID="seed"))
+    work_off(cluster)
+
+    stock.refresh_from_db()
+    assert (stock.uid != "", stock.consumed_by) == (True, unit.uid)
+    assert cluster.names(GPU_UNIT) == ["a"]
+
+
+def test_two_units_with_one_source_are_reported_and_the_older_one_has_it(
+    cluster: FakeCluster,
+) -> None:
+    stocked(cluster, 2)
+    finished(accept_unit(name="a"))
+    finished(accept_unit(name="b"))
+    first = cluster.get(GPU_UNIT, "a", namespace=NAMESPACE)
+    second = cluster.get(GPU_UNIT, "b", namespace=NAMESPACE)
+    assert first is not None
+    assert second is not None
+    managed = [{"manager": "gpu-platform", "operation": "Update"}]
+    for unit in (first, second):
+        unit["metadata"]["managedFields"] = managed
+    named = first["metadata"]["annotations"]
+    second["metadata"]["annotations"] |= {k: v for k, v in named.items() if "source" in k}
+    second["metadata"]["creationTimestamp"] = "2026-02-01T00:00:00Z"
+    cluster.put(GPU_UNIT, first)
+    cluster.remove(GPU_UNIT, "b", namespace=NAMESPACE)
+    cluster.put(GPU_UNIT, second)
+    lose_the_database()
+
+    said = recover()
+
+    assert f"{NAMESPACE}/b: names the same stock" in said
+    consumers = set(GpuUnit.objects.exclude(consumed_by="").values_list("consumed_by", flat=True))
+    assert consumers == {first["metadata"]["uid"]}
+    assert any("same stock" in fault for fault in faults(cluster))
+
+
+def test_a_unit_made_by_hand_is_kept_and_takes_no_stock(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    named = {
+        "runtime.lokiwager.io/source-stock-name": stock.name,
+        "runtime.lokiwager.io/source-stock-namespace": STOCK_NAMESPACE,
+        "runtime.lokiwager.io/source-stock-uid": stock.uid,
+    }
+    cluster.put(GPU_UNIT, unit_resource("by-hand", metadata={"annotations": named}))
+    lose_the_database()
+
+    assert "by-hand: made by hand" in recover()
+
+    assert GpuUnit.objects.get(role=UnitRole.STOCK).consumed_by == ""
+    assert GpuUnit.objects.get(name="by-hand").operation is None
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(cluster: FakeCluster) -> None:
+    stocked(cluster, 2)
+    handed_over(cluster, name="a")
+    lose_the_database()
+    cluster.writes.clear()
+
+    said = recover("--dry-run")
+
+    assert f"{NAMESPACE}/a: taken over" in said
+    assert not GpuUnit.objects.exists()
+    assert not Operation.objects.exists()
+    assert cluster.writes == []
+
+
+def test_a_second_run_changes_nothing_more(cluster: FakeCluster) -> None:
+    stocked(cluster, 2)
+    handed_over(cluster, name="a")
+    lose_the_database()
+    recover()
+    before = sorted(GpuUnit.objects.values_list("id", "uid", "consumed_by"))
+
+    recover()
+
+    assert sorted(GpuUnit.objects.values_list("id", "uid", "consumed_by")) == before
+    assert Operation.objects.count() == 2
+    assert epoch.compare(cluster) == ""
+
+
+@pytest.mark.parametrize("ordinal", ["", "x", "9" * 40, "-1", "\u0663"])
+def test_marks_that_somebody_meddled_with_do_not_stop_it(
+    cluster: FakeCluster, ordinal: str
+) -> None:
+    [stock] = stocked(cluster)
+    live = cluster.get(GPU_UNIT, stock.name, namespace=STOCK_NAMESPACE)
+    assert live is not None
+    live["metadata"]["annotations"]["runtime.lokiwager.io/stock-ordinal"] = ordinal
+    live["metadata"]["annotations"]["runtime.lokiwager.io/stock-replicas"] = ordinal
+    cluster.put(GPU_UNIT, live)
+    lose_the_database()
+
+    recover()
+
+    assert GpuUnit.objects.get().ordinal is None

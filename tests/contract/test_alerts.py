@@ -1,0 +1,81 @@
+"""Alerts use metrics and labels that exist, and the page says what to do for each."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuplatform.metrics.declared import METRICS, Type
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/alerts.md").read_text()
+SERIES = {series: metric for metric in METRICS for series in metric.series}
+_NAME = re.compile(r"gpuplatform_\w+")
+_LABELS = re.compile(r"(gpuplatform_\w+)\{([^}]*)\}")
+_BY = re.compile(r"\bby \(([^)]*)\)")
+
+
+def _rules() -> list[dict[str, Any]]:
+    document = yaml.safe_load((ROOT / "deploy/monitoring/alerts.yaml").read_text())
+    assert (document["apiVersion"], document["kind"]) == (
+        "monitoring.coreos.com/v1",
+        "PrometheusRule",
+    )
+    return [rule for group in document["spec"]["groups"] for rule in group["rules"]]
+
+
+RULES = _rules()
+EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+
+
+@EACH
+def test_each_metric_of_an_alert_exists(rule: dict[str, Any]) -> None:
+    names = set(_NAME.findall(rule["expr"]))
+
+    assert names
+    assert names <= set(SERIES)
+
+
+@EACH
+def test_each_label_of_an_alert_exists(rule: dict[str, Any]) -> None:
+    known = {label for name in _NAME.findall(rule["expr"]) for label in SERIES[name].labels}
+
+    for name, selector in _LABELS.findall(rule["expr"]):
+        used = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", re.sub(r'"[^"]*"', "", selector)))
+        assert used <= set(SERIES[name].labels), selector
+    for labels in _BY.findall(rule["expr"]):
+        assert {label.strip() for label in labels.split(",")} <= known | {"le"}
+    shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    kept = {label.strip() for labels in _BY.findall(rule["expr"]) for label in labels.split(",")}
+    assert shown <= kept
+
+
+@EACH
+def test_each_alert_is_explained_on_the_page(rule: dict[str, Any]) -> None:
+    assert f"\n## {rule['alert']}\n\n" in PAGE
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert rule["for"]
+
+
+def test_the_page_explains_no_alert_that_is_gone() -> None:
+    headings = re.findall(r"^## (\w+)$", PAGE, re.MULTILINE)
+
+    assert headings == [rule["alert"] for rule in RULES]
+
+
+def test_a_limit_of_a_histogram_lies_within_its_buckets() -> None:
+    for rule in RULES:
+        for name in _NAME.findall(rule["expr"]):
+            if SERIES[name].type is Type.HISTOGRAM and name.endswith("_bucket"):
+                limit = float(rule["expr"].rsplit(">", 1)[1])
+                assert limit < SERIES[name].buckets[-1], rule["alert"]
+
+
+def test_metrics_follow_the_conventions_of_prometheus() -> None:
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+    for metric in METRICS:
+        assert metric.name.endswith("_total") == (metric.type is Type.COUNTER), metric.name
+        assert bool(metric.buckets) == (metric.type is Type.HISTOGRAM), metric.name
+        assert metric.help.endswith("."), metric.name

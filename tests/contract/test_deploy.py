@@ -1,0 +1,227 @@
+"""`deploy/` as kubectl builds it: what every pod has, and no drift from the code."""
+
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.conf import settings
+
+from gpuplatform import installation, rights
+from gpuplatform.metrics.server import LIVE_PATH
+from gpuplatform.settings.environment import Environment
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+COMPONENT = "app.kubernetes.io/component"
+
+
+def build(folder: Path) -> list[dict[str, Any]]:
+    """Return the objects that kubectl would apply."""
+    built = subprocess.run(
+        ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    return list(yaml.safe_load_all(built.stdout))
+
+
+@pytest.fixture(scope="module")
+def base() -> list[dict[str, Any]]:
+    """Everything of an installation."""
+    return build(DEPLOY / "base")
+
+
+def of_kind(objects: list[dict[str, Any]], *kinds: str) -> dict[str, dict[str, Any]]:
+    """Return the objects of these kinds by their component, or by name without one."""
+    return {
+        one["metadata"].get("labels", {}).get(COMPONENT, one["metadata"]["name"]): one
+        for one in objects
+        if one["kind"] in kinds
+    }
+
+
+def pods(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the pod spec of each process."""
+    found = of_kind(objects, "Deployment", "Job", "CronJob")
+    specs = {name: one["spec"] for name, one in found.items()}
+    jobs = {name: spec.get("jobTemplate", {}).get("spec", spec) for name, spec in specs.items()}
+    return {name: job["template"]["spec"] for name, job in jobs.items()}
+
+
+def containers(pod: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every container of a pod."""
+    yield from pod.get("initContainers", ())
+    yield from pod["containers"]
+
+
+def test_every_process_is_deployed_under_its_own_account(base: list[dict[str, Any]]) -> None:
+    used = {name: pod["serviceAccountName"] for name, pod in pods(base).items()}
+
+    assert used.pop("recover") == rights.CONTROLLER.name
+    assert used == {account.process: account.name for account in rights.ACCOUNTS}
+
+
+def test_a_token_is_mounted_exactly_where_there_are_rights(base: list[dict[str, Any]]) -> None:
+    mounted = {n for n, pod in pods(base).items() if pod["automountServiceAccountToken"]}
+
+    with_rights = {account.process for account in rights.ACCOUNTS if account.rights}
+    assert mounted == {*with_rights, "recover"}
+    assert not any(
+        one["automountServiceAccountToken"] for one in of_kind(base, "ServiceAccount").values()
+    )
+
+
+def test_no_pod_may_write_or_gain_anything(base: list[dict[str, Any]]) -> None:
+    for name, pod in pods(base).items():
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        for container in containers(pod):
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }, name
+
+
+def test_every_container_has_requests_and_a_limit_of_memory(base: list[dict[str, Any]]) -> None:
+    for name, pod in pods(base).items():
+        for container in containers(pod):
+            assert set(container["resources"]["requests"]) == {"cpu", "memory"}, name
+            assert "memory" in container["resources"]["limits"], name
+
+
+def test_every_lasting_process_is_probed(base: list[dict[str, Any]]) -> None:
+    deployments = of_kind(base, "Deployment")
+    without = [
+        name for name in deployments if "livenessProbe" not in pods(base)[name]["containers"][0]
+    ]
+
+    assert without == []
+    assert "readinessProbe" in pods(base)["web"]["containers"][0]
+
+
+def test_commands_are_those_of_compose(base: list[dict[str, Any]]) -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    commands = {name: pod["containers"][0].get("command") for name, pod in pods(base).items()}
+
+    assert commands.pop("migrate") == ["python", "manage.py", "prepare_database"]
+    assert commands.pop("recover") == ["python", "manage.py", "recover"]
+    assert commands == {name: services[name].get("command") for name in commands}
+
+
+def test_probes_ask_the_port_that_the_process_is_told(base: list[dict[str, Any]]) -> None:
+    for name, pod in pods(base).items():
+        ports = {
+            port["name"]: port["containerPort"] for port in pod["containers"][0].get("ports", ())
+        }
+        if "metrics" in ports:
+            assert str(ports["metrics"]) == _settings(base)["GPUPLATFORM_METRICS_PORT"], name
+    for name in ("beat", "controller"):
+        asked = pods(base)[name]["containers"][0]["livenessProbe"]["httpGet"]
+        assert asked == {"path": LIVE_PATH, "port": "metrics"}
+
+
+def test_every_process_has_longer_to_end_than_it_takes(base: list[dict[str, Any]]) -> None:
+    drain = Environment.model_fields["gpuplatform_drain_seconds"].default
+    grace = {n: pod.get("terminationGracePeriodSeconds", 30) for n, pod in pods(base).items()}
+
+    assert min(grace.values()) > 2 * drain
+
+
+def test_what_runs_more_than_once_is_spread_and_kept_in_a_drain(
+    base: list[dict[str, Any]],
+) -> None:
+    several = {n for n, one in of_kind(base, "Deployment").items() if one["spec"]["replicas"] > 1}
+    spread = {n for n, pod in pods(base).items() if pod.get("topologySpreadConstraints")}
+    budgets = of_kind(base, "PodDisruptionBudget").values()
+    kept = {one["spec"]["selector"]["matchLabels"][COMPONENT] for one in budgets}
+
+    assert kept == several
+    assert several <= spread
+
+
+def test_settings_are_ones_that_the_code_knows(base: list[dict[str, Any]]) -> None:
+    known = {name.upper() for name in Environment.model_fields}
+    given = set(_settings(base))
+    secret = yaml.safe_load((DEPLOY / "overlay-example" / "secret.example.yaml").read_text())
+
+    assert given <= known
+    assert set(secret["stringData"]) <= known
+    assert {"DATABASE_URL", "REDIS_URL", "GPUPLATFORM_SECRET_KEY"} == set(secret["stringData"])
+    assert "GPUPLATFORM_ALLOWED_HOSTS" in given
+
+
+def _settings(base: list[dict[str, Any]]) -> dict[str, str]:
+    found = [one["data"] for one in base if one["kind"] == "ConfigMap"]
+    assert len(found) == 1
+    settings: dict[str, str] = found[0]
+    return settings
+
+
+def test_probes_ask_for_a_host_that_is_allowed(base: list[dict[str, Any]]) -> None:
+    allowed = _settings(base)["GPUPLATFORM_ALLOWED_HOSTS"].split(",")
+    web = pods(base)["web"]["containers"][0]
+
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        (header,) = web[probe]["httpGet"]["httpHeaders"]
+        assert header["value"] in allowed
+
+
+def test_what_install_cluster_brings_is_here_too(base: list[dict[str, Any]]) -> None:
+    here = {_key(one): one for one in base}
+
+    wanted = [*installation.manifests("gpu-platform"), *rights.manifests("gpu-platform")]
+
+    for _, manifest in wanted:
+        found = here[_key(manifest)]
+        if manifest["kind"] == "Namespace":
+            # Only here do the platform's own pods run in one of them, restricted.
+            assert manifest["metadata"]["labels"].items() <= found["metadata"]["labels"].items()
+        else:
+            assert found == manifest
+
+
+def _key(manifest: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = manifest["metadata"]
+    return manifest["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+def test_the_image_is_of_this_version(base: list[dict[str, Any]]) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    images = {container["image"] for pod in pods(base).values() for container in containers(pod)}
+
+    assert images == {f"gpu-platform:v{version}"}
+
+
+def test_the_image_has_every_app_of_ours() -> None:
+    kept = {line.removeprefix("!") for line in (ROOT / ".dockerignore").read_text().splitlines()}
+    ours = {app.partition(".")[0] for app in settings.INSTALLED_APPS}
+    ours = {name for name in ours if (ROOT / name).is_dir()}
+
+    assert ours <= kept
+    assert all(name in (ROOT / "Dockerfile").read_text() for name in ours)
+
+
+def test_every_policy_selects_pods_that_there_are(base: list[dict[str, Any]]) -> None:
+    labels = [
+        one["spec"]["template"]["metadata"]["labels"]
+        for one in of_kind(base, "Deployment", "Job").values()
+    ]
+    for one in base:
+        selector = one["spec"].get("podSelector") if one["kind"] == "NetworkPolicy" else None
+        if wanted := (selector or {}).get("matchLabels"):
+            assert any(wanted.items() <= each.items() for each in labels), one["metadata"]["name"]
+
+
+def test_every_folder_builds() -> None:
+    folders = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
+
+    assert DEPLOY / "overlay-example" in folders
+    assert [folder.name for folder in folders if not build(folder)] == []
+
+
+def test_no_secret_is_part_of_an_installation(base: list[dict[str, Any]]) -> None:
+    assert [one for one in base if one["kind"] == "Secret"] == []

@@ -1,0 +1,217 @@
+"""Operations in steps: each is written down under the lease before the next one begins."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+from django.db.models.functions import Now
+
+from gpuplatform.errors import ClusterRejected, ClusterUnavailable
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import CONFIG_MAP
+from gpuplatform.operations import driver, registry
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.registry import (
+    Checkpoint,
+    Done,
+    OperationKind,
+    Outcome,
+    Refused,
+    Step,
+    Waiting,
+)
+from gpuplatform.reconciliation import epoch
+from tests.factories.inventory import accept_create
+from tests.fakes.cluster import FakeCluster, Killed
+
+pytestmark = pytest.mark.django_db
+
+KIND = "test.count"
+STEPS = 3
+
+
+def counted(operation: Operation) -> None:
+    Operation.objects.filter(pk=operation.pk).update(progress_done=F("progress_done") + 1)
+
+
+def count_to_three(cluster: Cluster, operation: Operation) -> Step:
+    cluster.get(CONFIG_MAP, "one", namespace="default")
+    return Checkpoint(counted) if operation.progress_done < STEPS else Done()
+
+
+@pytest.fixture
+def kinds(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Operation]:
+    """Register a kind of operation for this test, and accept one of it."""
+    monkeypatch.setattr(registry, "_kinds", dict(registry._kinds))
+    ends: list[object] = []
+
+    def accept(execute: Callable[[Cluster, Operation], Step] = count_to_three) -> Operation:
+        settle = lambda operation, outcome: ends.append(outcome)  # noqa: E731
+        registry.register(OperationKind(KIND, execute, settle))
+        number = accept_create().operation.pk
+        Operation.objects.filter(pk=number).update(kind=KIND, progress_total=STEPS)
+        return Operation.objects.get(pk=number)
+
+    return accept
+
+
+def state(operation: Operation) -> Operation:
+    return Operation.objects.get(pk=operation.pk)
+
+
+def free(operation: Operation) -> None:
+    Operation.objects.filter(pk=operation.pk).update(
+        lease_expires_at=Now() - timedelta(seconds=1), due_at=Now()
+    )
+
+
+def test_each_step_sees_what_the_one_before_wrote_down(
+    cluster: FakeCluster, kinds: Callable[..., Operation]
+) -> None:
+    operation = kinds()
+
+    assert driver.run(operation.pk) is None
+
+    assert (state(operation).phase, state(operation).progress_done) == ("Succeeded", STEPS)
+
+
+def test_a_death_between_steps_loses_none_of_them(
+    cluster: FakeCluster, kinds: Callable[..., Operation]
+) -> None:
+    operation = kinds()
+    reads = 0
+
+    def die(verb: str, kind: object) -> None:
+        nonlocal reads
+        reads += kind == CONFIG_MAP and verb == "get"
+        if reads == 3:
+            cluster.on_call = None
+            raise Killed
+
+    assert epoch.matches()
+    cluster.on_call = die
+    with pytest.raises(Killed):
+        driver.run(operation.pk)
+    assert state(operation).progress_done == 2
+    free(operation)
+    driver.run(operation.pk)
+
+    assert (state(operation).phase, state(operation).progress_done) == ("Succeeded", STEPS)
+
+
+def test_a_step_after_the_lease_was_lost_writes_nothing_and_ends_the_run(
+    cluster: FakeCluster, kinds: Callable[..., Operation]
+) -> None:
+    calls = []
+
+    def lose(cluster: Cluster, operation: Operation) -> Step:
+        calls.append(operation.pk)
+        free(operation)
+        Operation.objects.filter(pk=operation.pk).update(
+            lease_token="00000000-0000-4000-8000-000000000000"
+        )
+        return Checkpoint(counted)
+
+    operation = kinds(lose)
+
+    assert driver.run(operation.pk) is None
+
+    assert len(calls) == 1
+    assert (state(operation).progress_done, state(operation).phase) == (0, "Running")
+
+
+def test_progress_counts_as_an_outcome_of_a_start(
+    cluster: FakeCluster, kinds: Callable[..., Operation]
+) -> None:
+    def die(cluster: Cluster, operation: Operation) -> Step:
+        if operation.progress_done % 2:
+            counted(operation)
+            raise Killed
+        return Checkpoint(counted)
+
+    operation = kinds(die)
+
+    for _ in range(driver.MOST_STARTS + 2):
+        with pytest.raises(Killed):
+            driver.run(operation.pk)
+        free(operation)
+
+    assert state(operation).phase == "Running"
+    assert state(operation).progress_done == 2 * (driver.MOST_STARTS + 2)
+
+
+def test_a_run_that_has_no_time_left_goes_on_at_once_in_another(
+    cluster: FakeCluster, kinds: Callable[..., Operation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "LEAST_SECONDS", driver.RUN_SECONDS + 1)
+    operation = kinds()
+
+    assert [driver.run(operation.pk) for _ in range(STEPS + 1)] == [0, 0, 0, None]
+
+    assert state(operation).phase == "Succeeded"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "phase"),
+    [
+        (Waiting("NotYet", "Nothing is there yet.", 1), "Pending"),
+        (Refused("insufficient_capacity", "Nothing is left."), "Failed"),
+    ],
+    ids=["waits", "refused"],
+)
+def test_what_a_record_finds_out_can_be_the_outcome(
+    cluster: FakeCluster, kinds: Callable[..., Operation], outcome: Outcome, phase: str
+) -> None:
+    operation = kinds(lambda cluster, operation: Checkpoint(lambda fresh: outcome))
+
+    driver.run(operation.pk)
+
+    assert state(operation).phase == phase
+
+
+@pytest.mark.parametrize(
+    ("error", "phase"),
+    [(ClusterUnavailable("busy", status=429), "Pending"), (ClusterRejected("no"), "Failed")],
+    ids=["may pass", "deterministic"],
+)
+def test_a_failure_after_some_steps_is_dealt_with_as_ever(
+    cluster: FakeCluster,
+    kinds: Callable[..., Operation],
+    error: ClusterUnavailable,
+    phase: str,
+) -> None:
+    def fail_at_last(cluster: Cluster, operation: Operation) -> Step:
+        if operation.progress_done == 2:
+            raise error
+        return Checkpoint(counted)
+
+    operation = kinds(fail_at_last)
+
+    driver.run(operation.pk)
+
+    assert (state(operation).phase, state(operation).progress_done) == (phase, 2)
+
+
+def test_since_when_it_waits_changes_with_the_reason_only(
+    cluster: FakeCluster, kinds: Callable[..., Operation]
+) -> None:
+    said = {"reason": "One"}
+    operation = kinds(lambda cluster, operation: Waiting(said["reason"], "Wait.", 1))
+    driver.run(operation.pk)
+    first = state(operation).reason_since
+    past = Now() - timedelta(hours=1)
+    Operation.objects.update(reason_since=past)
+    since = state(operation).reason_since
+
+    free(operation)
+    driver.run(operation.pk)
+    assert state(operation).reason_since == since
+    said["reason"] = "Another"
+    free(operation)
+    driver.run(operation.pk)
+
+    assert first is not None
+    assert since is not None
+    assert state(operation).reason_since is not None
+    assert state(operation).reason_since > since  # type: ignore[operator]

@@ -1,0 +1,221 @@
+"""Functions in queue and cluster: made, changed and removed, whatever is away meanwhile."""
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from gpuplatform.errors import ClusterUnavailable, NameConflict, OperationConflict
+from gpuplatform.kube.kinds import SECRET
+from gpuplatform.nats.tokens import Credentials
+from gpuplatform.operations import driver
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.services import Accepted, operations_prune
+from gpuplatform.tenancy.selectors import tenant_by_name
+from serverless.core.requests import FunctionCreate, FunctionUpdate
+from serverless.models import Function, Invocation
+from serverless.queue.gateway import Queue
+from serverless.queue.names import INVOCATIONS, consumer_name
+from serverless.relay import Relay
+from serverless.services import (
+    function_create,
+    function_request_deletion,
+    function_update,
+    invocation_cancel,
+    invocations_prune,
+)
+from tests.factories.serverless import SPEC, Worker, accept, function_row
+from tests.factories.unit_rows import unit_row
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.queue_server import QueueServer
+
+pytestmark = pytest.mark.django_db
+
+NAMESPACE = "runtime-instance"
+
+
+def create(operation_id: str = "f-1", **asked: Any) -> Accepted:
+    """Accept a function as the API would."""
+    body = {"operationID": operation_id, "requestID": "echo", **SPEC, **asked}
+    return function_create(tenant=tenant_by_name(), asked=FunctionCreate.parse(body))
+
+
+def delete(operation_id: str = "d-1") -> Accepted:
+    """Accept the deletion of the function as the API would."""
+    return function_request_deletion(
+        tenant=tenant_by_name(), request_id="echo", operation_id=operation_id
+    )
+
+
+def run(accepted: Accepted) -> Operation:
+    """Let a worker do it, and return what became of it."""
+    Operation.objects.filter(ended_at=None).update(due_at=Now())
+    driver.run(accepted.operation.pk)
+    return Operation.objects.get(pk=accepted.operation.pk)
+
+
+def secrets(cluster: FakeCluster) -> list[dict[str, Any]]:
+    """Return the Secrets of the tenant."""
+    return list(cluster.list(SECRET, namespace=NAMESPACE).items)
+
+
+def test_function_gets_its_consumer_and_its_credentials(
+    queue: Queue, cluster: FakeCluster
+) -> None:
+    ended = run(create(maxDeliver=3, maxWorkers=2, concurrency=4))
+
+    function = Function.objects.get()
+    assert (ended.phase, ended.object_row) == ("Succeeded", function.pk)
+    info = queue._call(lambda js: js.consumer_info(INVOCATIONS, consumer_name(function.pk)))
+    assert (info.config.max_deliver, info.config.max_ack_pending) == (3, 8)
+    assert not info.config.backoff
+    (secret,) = secrets(cluster)
+    assert secret["metadata"]["name"] == f"fn-{function.pk}-queue"
+    text = base64.b64decode(secret["data"]["queue.creds"]).decode()
+    assert Credentials.from_file(text).token
+
+
+def test_creation_waits_for_a_queue_that_is_away(
+    queue: Queue, cluster: FakeCluster, queue_server: QueueServer
+) -> None:
+    queue_server.kill()
+    accepted = create()
+
+    waiting = run(accepted)
+    assert (waiting.phase, waiting.reason) == ("Pending", "QueueUnavailable")
+    row = accept(Function.objects.get())
+    queue_server.start()
+    while run(accepted).phase == "Pending":
+        continue
+
+    assert run(accepted).phase == "Succeeded"
+    assert row.state == "Queued"
+
+
+@pytest.mark.parametrize("acts_first", [True, False], ids=["reply is lost", "never arrived"])
+def test_creation_that_lost_the_cluster_makes_one_secret(
+    acts_first: bool, queue: Queue, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuplatform.reconciliation.gate.is_closed", lambda: False)
+    accepted = create()
+    error = ClusterUnavailable("connection reset")
+    cluster.fail("create", SECRET, error, acts_first=acts_first)
+
+    assert run(accepted).phase == "Pending"
+    assert run(accepted).phase == "Succeeded"
+    assert len(secrets(cluster)) == 1
+
+
+def test_secret_of_a_lost_database_is_replaced(queue: Queue, cluster: FakeCluster) -> None:
+    accepted = create()
+    name = f"fn-{Function.objects.get().pk}-queue"
+    metadata = {"name": name, "namespace": NAMESPACE}
+    stale = {"queue.creds": base64.b64encode(b"stale").decode()}
+    cluster.create(SECRET, {"kind": "Secret", "metadata": metadata, "data": stale})
+
+    assert run(accepted).phase == "Succeeded"
+
+    (secret,) = secrets(cluster)
+    assert Credentials.from_file(base64.b64decode(secret["data"]["queue.creds"]).decode())
+
+
+def test_name_in_use_is_refused_and_free_again_after_the_deletion(
+    queue: Queue, cluster: FakeCluster
+) -> None:
+    run(create())
+    with pytest.raises(NameConflict):
+        create("f-2")
+    assert create().is_replay
+    with pytest.raises(OperationConflict):
+        create(maxWorkers=9)
+
+    run(delete())
+
+    assert not create("f-3").is_replay
+
+
+def test_change_reaches_the_consumer(queue: Queue, cluster: FakeCluster) -> None:
+    run(create())
+    asked = FunctionUpdate.parse({"operationID": "u-1", **SPEC, "maxDeliver": 2, "maxWorkers": 7})
+
+    ended = run(function_update(tenant=tenant_by_name(), request_id="echo", asked=asked))
+
+    name = consumer_name(Function.objects.get().pk)
+    config = queue._call(lambda js: js.consumer_info(INVOCATIONS, name)).config
+    assert ended.phase == "Succeeded"
+    assert (config.max_deliver, config.max_ack_pending) == (2, 7)
+
+
+def test_deletion_removes_everything_and_ends_what_runs(
+    queue: Queue, cluster: FakeCluster
+) -> None:
+    run(create())
+    function = Function.objects.get()
+    row = accept(function)
+    Relay(queue).publish()
+    Invocation.objects.update(state="Running")
+
+    ended = run(delete())
+
+    function.refresh_from_db()
+    row.refresh_from_db()
+    assert ended.phase == "Succeeded"
+    assert function.deleted_at is not None
+    assert (row.state, row.failure_class) == ("Failed", "dispatch_error")
+    assert queue.backlog("default", function.pk) is None
+    assert queue._call(lambda js: js.stream_info(INVOCATIONS)).state.messages == 0
+    assert secrets(cluster) == []
+
+
+def test_deletion_waits_for_the_workers(queue: Queue, cluster: FakeCluster) -> None:
+    run(create())
+    worker = unit_row(name=f"fn-{Function.objects.get().pk}-1")
+
+    waiting = run(delete())
+    assert (waiting.phase, waiting.reason) == ("Pending", "WorkersStopping")
+    worker.deleted_at = "2026-01-01T00:00:00Z"
+    worker.save()
+
+    assert run(delete()).phase == "Succeeded"
+
+
+def test_cancelled_invocation_leaves_the_queue(queue: Queue, cluster: FakeCluster) -> None:
+    function = function_row()
+    row = accept(function)
+    other = accept(function)
+    Relay(queue).publish()
+
+    accepted = invocation_cancel(
+        tenant=row.tenant, invocation_id=row.invocation_id, operation_id="c-1"
+    )
+    assert run(accepted).phase == "Succeeded"
+
+    worker = Worker(queue, function)
+    assert worker.read(worker.take_one()).key == other.pk
+    assert worker.take(1, seconds=0.2) == []
+
+
+def test_old_invocations_functions_and_operations_are_forgotten(
+    queue: Queue, cluster: FakeCluster
+) -> None:
+    run(create())
+    function = Function.objects.get()
+    old, fresh, running = accept(function), accept(function), accept(function)
+    ended = Invocation.objects.filter(pk__in=[old.pk, fresh.pk])
+    ended.update(state="Cancelled", completed_at=Now())
+    Invocation.objects.filter(pk=old.pk).update(completed_at=Now() - timedelta(days=8))
+    Operation.objects.update(ended_at=Now() - timedelta(days=90), due_at=None, phase="Succeeded")
+
+    assert invocations_prune() == 1
+    operations_prune()
+    assert set(Invocation.objects.values_list("pk", flat=True)) == {fresh.pk, running.pk}
+    assert Operation.objects.filter(pk=function.operation_id).exists()
+
+    Invocation.objects.update(state="Cancelled", completed_at=Now() - timedelta(days=8))
+    Function.objects.update(deleted_at=Now() - timedelta(days=31))
+    invocations_prune()
+    operations_prune()
+    assert not Function.objects.exists()
+    assert not Operation.objects.exists()

@@ -1,0 +1,273 @@
+"""What lost messages and advisories would have led to; and what is never done on a guess."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from serverless.models import Function, Invocation
+from serverless.queue.errors import QueueError
+from serverless.queue.gateway import Queue
+from serverless.queue.names import ADVISORIES, INVOCATIONS, consumer_name, invocation_subject
+from serverless.relay import Relay
+from serverless.results import ResultStore
+from serverless.services.outcomes import MOST_PUBLICATIONS
+from serverless.sweep import Sweep
+from tests.db.serverless.test_dead_letters import exhaust, queued
+from tests.factories.serverless import Worker, accept, function_row
+from tests.fakes.queue_server import QueueServer
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sweep(queue: Queue) -> Sweep:
+    """A sweeper without suspicions."""
+    return Sweep(queue)
+
+
+def age(seconds: float = 60) -> None:
+    """Let everything have been put in the queue so long ago."""
+    Invocation.objects.update(published_at=Now() - timedelta(seconds=seconds))
+
+
+def lose_advisories(queue: Queue) -> None:
+    """Throw away what the server said."""
+    queue._call(lambda js: js.purge_stream(ADVISORIES))
+
+
+def sweep_twice(sweep: Sweep) -> None:
+    """Suspect, then confirm."""
+    sweep.step()
+    sweep.step()
+
+
+def test_missed_advisory_is_made_up_for(relay: Relay, sweep: Sweep, queue: Queue) -> None:
+    function = function_row(maxDeliver=2)
+    row = accept(function)
+    relay.publish()
+    exhaust(Worker(queue, function), queue)
+    lose_advisories(queue)
+
+    sweep_twice(sweep)
+
+    row.refresh_from_db()
+    assert (row.state, row.failure_class) == ("DeadLettered", "retry_exhausted")
+    assert queued(queue) == 0
+
+
+def test_result_on_its_way_is_no_dead_letter(
+    relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
+) -> None:
+    function = function_row(maxDeliver=1)
+    row = accept(function)
+    relay.publish()
+    worker = Worker(queue, function)
+    received = exhaust(worker, queue)
+    lose_advisories(queue)
+    worker.say(worker.finished(received))
+
+    sweep_twice(sweep)
+    store.step()
+    sweep_twice(sweep)
+
+    row.refresh_from_db()
+    assert row.state == "Succeeded"
+    assert queued(queue) == 0
+
+
+@pytest.mark.parametrize("in_hands", ["waits", "is in work", "waits for its next delivery"])
+def test_invocation_in_good_hands_is_left_alone(
+    in_hands: str, relay: Relay, sweep: Sweep, queue: Queue
+) -> None:
+    function = function_row()
+    row = accept(function)
+    relay.publish()
+    worker = Worker(queue, function)
+    if in_hands != "waits":
+        received = worker.take_one()
+        if in_hands != "is in work":
+            queue.postpone([received], 60)
+    age(seconds=7200)
+
+    sweep_twice(sweep)
+
+    row.refresh_from_db()
+    assert (row.state, row.publications, queued(queue)) == ("Queued", 1, 1)
+
+
+def test_vanished_message_is_published_again(
+    relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
+) -> None:
+    function = function_row()
+    rows = [accept(function) for _ in range(3)]
+    relay.publish()
+    age()
+    queue.delete(2)
+
+    sweep_twice(sweep)
+    relay.publish()
+
+    assert queued(queue) == 3
+    assert [row.publications for row in Invocation.objects.order_by("id")] == [1, 2, 1]
+    worker = Worker(queue, function)
+    for _ in rows:
+        worker.serve_one()
+    store.step()
+    assert not Invocation.objects.exclude(state="Succeeded").exists()
+
+
+def test_begun_invocation_whose_message_vanished_does_not_go_back(
+    relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
+) -> None:
+    function = function_row()
+    row = accept(function)
+    relay.publish()
+    worker = Worker(queue, function)
+    received = worker.take_one()
+    worker.say(worker.started(received))
+    store.step()
+    age()
+    queue.delete(received.sequence)
+
+    sweep_twice(sweep)
+    relay.publish()
+
+    row.refresh_from_db()
+    assert (row.state, row.publications, queued(queue)) == ("Running", 2, 1)
+
+
+def test_acknowledged_invocation_whose_result_is_on_its_way_is_not_published_again(
+    relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
+) -> None:
+    function = function_row()
+    row = accept(function)
+    relay.publish()
+    Worker(queue, function).serve_one()
+    age()
+
+    sweep_twice(sweep)
+    store.step()
+    sweep_twice(sweep)
+
+    row.refresh_from_db()
+    assert (row.state, row.publications) == ("Succeeded", 1)
+
+
+def test_streams_that_were_lost_with_all_their_messages_are_filled_again(
+    relay: Relay, sweep: Sweep, queue: Queue
+) -> None:
+    function = function_row()
+    for _ in range(3):
+        accept(function)
+    relay.publish()
+    age()
+    queue._call(lambda js: js.delete_stream(INVOCATIONS))
+
+    sweep_twice(sweep)
+    relay.publish()
+
+    assert queued(queue) == 3
+    assert queue.backlog("default", function.pk) is not None
+
+
+def test_one_that_vanishes_again_and_again_is_dead_lettered(
+    relay: Relay, sweep: Sweep, queue: Queue
+) -> None:
+    row = accept(function_row())
+    relay.publish()
+    Invocation.objects.update(publications=MOST_PUBLICATIONS)
+    age()
+    queue.delete(1)
+
+    sweep_twice(sweep)
+
+    row.refresh_from_db()
+    assert (row.state, row.failure_class) == ("DeadLettered", "dispatch_error")
+
+
+def test_nothing_is_decided_while_the_queue_is_away(
+    relay: Relay, sweep: Sweep, queue: Queue, queue_server: QueueServer
+) -> None:
+    row = accept(function_row())
+    relay.publish()
+    age(seconds=7200)
+    queue_server.kill()
+
+    for _ in range(2):
+        with pytest.raises(QueueError):
+            sweep.step()
+
+    row.refresh_from_db()
+    assert (row.state, row.publications) == ("Queued", 1)
+
+
+def test_consumer_that_vanished_is_made_again(relay: Relay, sweep: Sweep, queue: Queue) -> None:
+    function = function_row()
+    worker = Worker(queue, function)
+    accept(function)
+    relay.publish()
+    name = consumer_name(function.pk)
+    queue._call(lambda js: js.delete_consumer(INVOCATIONS, name))
+
+    sweep.step()
+
+    assert worker.read(worker.take_one()).payload == b"hello"
+
+
+def test_message_that_nobody_wants_leaves_the_queue(
+    relay: Relay, sweep: Sweep, queue: Queue
+) -> None:
+    function = function_row(maxDeliver=1)
+    subject = invocation_subject("default", function.pk)
+    queue._call(lambda js: js.publish(subject, b"put there by hand"))
+    worker = Worker(queue, function)
+    accept(function)
+    relay.publish()
+    for _ in range(2):
+        queue.postpone([worker.take_one()], 0.001)
+    assert worker.take(1, seconds=0.3) == []
+    lose_advisories(queue)
+    Invocation.objects.update(state="Succeeded", completed_at=Now())
+
+    sweep.step()
+
+    assert queued(queue) == 0
+
+
+def test_exhausted_beside_one_in_work_is_known_by_its_last_start(
+    relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
+) -> None:
+    function = function_row(maxDeliver=1, maxWorkers=2)
+    dead, alive = accept(function, "dead"), accept(function, "alive")
+    relay.publish()
+    worker = Worker(queue, function)
+    first = worker.take_one()
+    worker.say(worker.started(first))
+    store.step()
+    queue.postpone([first], 0.001)
+    assert worker.read(worker.take_one()).key == alive.pk
+    assert worker.take(1, seconds=0.3) == []
+    lose_advisories(queue)
+
+    sweep_twice(sweep)
+    dead.refresh_from_db()
+    assert dead.state == "Running"
+    Invocation.objects.filter(pk=dead.pk).update(attempted_at=Now() - timedelta(hours=1))
+    sweep_twice(sweep)
+
+    dead.refresh_from_db()
+    alive.refresh_from_db()
+    assert (dead.state, alive.state) == ("DeadLettered", "Queued")
+
+
+def test_late_acceptance_of_a_function_that_is_gone_ends(sweep: Sweep, cluster: Any) -> None:
+    function = function_row()
+    row = accept(function)
+    Function.objects.update(deleted_at=Now())
+
+    sweep.step()
+
+    row.refresh_from_db()
+    assert row.state == "Cancelled"

@@ -1,0 +1,250 @@
+"""Stop, update and delete: exactly the unit that the create made, and in the order asked for."""
+
+import pytest
+
+from gpuplatform.errors import ClusterRejected
+from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.operations import driver
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.selectors import operations_due
+from inventory.models import GpuSpec
+from tests.fakes.unit_world import NAMESPACE, UnitWorld, state, stock_rows, unit_row
+from units.models import GpuUnit
+from units.services import etag_of
+
+pytestmark = pytest.mark.django_db
+
+REFUSED = ClusterRejected("spec: Invalid", reason="Invalid", status=422)
+
+
+@pytest.fixture
+def running(world: UnitWorld) -> UnitWorld:
+    """A platform with the unit `a`, and one stock unit more."""
+    world.seed(2)
+    world.create("a")
+    world.work()
+    assert unit_row("a").phase == "Ready"
+    return world
+
+
+def replaced_at(world: UnitWorld, verb: str) -> None:
+    """Let a person delete the unit and make another one of its name right before that call."""
+
+    def replace(called: str, kind: object) -> None:
+        if called == verb and kind == GPU_UNIT:
+            world.cluster.on_call = None
+            world.cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
+            world.by_hand("a")
+
+    world.cluster.on_call = replace
+
+
+def test_a_stop_gives_the_gpu_up_and_keeps_the_unit(running: UnitWorld) -> None:
+    operation = running.run(running.stop("a"))
+    running.work()
+
+    assert operation.phase == "Succeeded"
+    assert (unit_row("a").phase, unit_row("a").is_suspended) == ("Stopped", True)
+    assert running.pods("a") == 0
+
+
+def test_a_stop_of_what_is_gone_succeeds(running: UnitWorld) -> None:
+    operation = running.stop("a")
+    running.cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
+
+    assert running.run(operation).phase == "Succeeded"
+
+
+def test_a_stop_of_what_goes_at_that_moment_succeeds(running: UnitWorld) -> None:
+    operation = running.stop("a")
+
+    def remove(verb: str, kind: object) -> None:
+        if verb == "patch":
+            running.cluster.on_call = None
+            running.cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
+
+    running.cluster.on_call = remove
+
+    assert running.run(operation).phase == "Succeeded"
+
+
+def test_a_stop_never_fails(running: UnitWorld) -> None:
+    operation = running.stop("a")
+    running.cluster.fail("patch", GPU_UNIT, REFUSED)
+
+    assert (running.run(operation).phase, state(operation).reason) == (
+        "Pending",
+        "ClusterRejected",
+    )
+    assert running.run(operation).phase == "Succeeded"
+
+
+def test_recorduid_a_stop_leaves_the_next_unit_of_that_name_alone(running: UnitWorld) -> None:
+    operation = running.stop("a")
+    running.cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
+    running.by_hand("a")
+
+    assert running.run(operation).phase == "Succeeded"
+    assert "suspend" not in (running.resource("a") or {})["spec"]
+
+
+def test_a_deletion_removes_the_unit_and_frees_the_name_once_it_is_gone(
+    running: UnitWorld,
+) -> None:
+    operation = running.run(running.delete("a"))
+    running.work()
+
+    assert operation.phase == "Succeeded"
+    assert running.resource("a") is None
+    assert unit_row("a").deleted_at is not None
+    assert running.finish(running.create("a")).phase == "Succeeded"
+
+
+@pytest.mark.parametrize("verb", ["get", "delete"])
+def test_uidunit_a_deletion_never_takes_the_next_unit_of_that_name(
+    running: UnitWorld, verb: str
+) -> None:
+    operation = running.delete("a")
+    replaced_at(running, verb)
+
+    assert running.finish(operation).phase == "Succeeded"
+    assert running.resource("a") is not None
+
+
+def test_an_update_changes_what_is_given_and_nothing_else(running: UnitWorld) -> None:
+    ports = [{"name": "web", "port": 80}]
+    operation = running.run(running.update("a", template={"ports": ports}))
+
+    spec = (running.resource("a") or {})["spec"]
+    assert operation.phase == "Succeeded"
+    assert spec["template"] == {"ports": ports}
+    assert (spec["image"], spec["gpu"]) == ("example.com/a:1", 1)
+    assert unit_row("a").spec == spec
+
+
+def test_an_update_of_a_version_that_changed_after_it_was_accepted_fails(
+    running: UnitWorld,
+) -> None:
+    row = unit_row("a")
+    etag = etag_of(row.uid, row.generation)
+    first = running.update("a", etag=etag, image="example.com/b:1")
+    second = running.update("a", etag=etag, image="example.com/c:1")
+
+    assert running.run(first).phase == "Succeeded"
+    ended = running.run(second)
+
+    assert (ended.phase, ended.error_code) == ("Failed", "stale_etag")
+    assert (running.resource("a") or {})["spec"]["image"] == "example.com/b:1"
+
+
+def test_an_update_of_what_is_gone_fails_and_says_so(running: UnitWorld) -> None:
+    operation = running.update("a", image="example.com/b:1")
+    running.cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
+
+    ended = running.run(operation)
+
+    assert (ended.phase, ended.error_code) == ("Failed", "not_found")
+
+
+def test_an_update_that_no_longer_fits_fails_and_says_so(running: UnitWorld) -> None:
+    with_port = running.update("a", template={"ports": [{"name": "web", "port": 80}]})
+    running.run(with_port)
+    operation = running.update("a", access={"primaryPort": "web"})
+    unit = running.resource("a") or {}
+    del unit["spec"]["template"]
+    running.cluster.put(GPU_UNIT, unit)
+
+    ended = running.run(operation)
+
+    assert (ended.phase, ended.error_code) == ("Failed", "invalid_request")
+    assert "primaryPort" in ended.error_message
+
+
+def test_order_a_deletion_asked_for_during_a_create_comes_after_it(world: UnitWorld) -> None:
+    world.seed(1)
+    create = world.create("a")
+    delete = world.delete("a")
+
+    assert operations_due(10) == [create.pk]
+    assert driver.run(delete.pk) is None
+    assert world.run(create).phase == "Succeeded"
+    assert world.run(delete).phase == "Succeeded"
+    world.work()
+
+    assert world.cluster.names(GPU_UNIT) == []
+    assert unit_row("a").deleted_at is not None
+    assert stock_rows()[0].consumed_by == state(create).object_uid
+
+
+def test_order_a_stop_asked_for_during_the_hand_over_comes_after_it(world: UnitWorld) -> None:
+    world.seed(1)
+    create, stop = world.create("a"), world.stop("a")
+
+    assert driver.run(stop.pk) is None
+    world.work()
+
+    assert [state(one).phase for one in (create, stop)] == ["Succeeded"] * 2
+    assert (unit_row("a").phase, world.pods("a")) == ("Stopped", 0)
+
+
+def test_order_stop_start_stop_ends_stopped_and_consumes_what_it_started_on(
+    running: UnitWorld,
+) -> None:
+    asked = [running.stop("a"), running.start("a"), running.stop("a")]
+
+    running.work(12)
+
+    assert {state(one).phase for one in asked} <= {"Succeeded", "Failed"}
+    assert state(asked[2]).phase == "Succeeded"
+    assert unit_row("a").phase == "Stopped"
+    assert GpuUnit.objects.filter(claimed_by__isnull=False).count() == 0
+
+
+def test_a_deletion_ends_a_create_that_waits_for_stock(world: UnitWorld) -> None:
+    world.seed(1)
+    create = world.create("a")
+    world.drop_stock(stock_rows()[0])
+    world.run(create)
+    delete = world.delete("a")
+
+    assert world.run(create).error_code == "phase_conflict"
+    assert world.run(delete).phase == "Succeeded"
+    assert unit_row("a").deleted_at is not None
+
+
+def test_a_change_of_a_unit_that_was_never_made_ends_rightly(world: UnitWorld) -> None:
+    world.seed(1)
+    create = world.create("a")
+    asked = [world.update("a", image="example.com/b:1"), world.stop("a"), world.start("a")]
+    asked.append(world.delete("a"))
+    world.cluster.fail("create", GPU_UNIT, REFUSED)
+    world.run(create)
+
+    phases = [world.run(one).phase for one in asked]
+
+    assert phases == ["Failed", "Succeeded", "Failed", "Succeeded"]
+    assert world.cluster.names(GPU_UNIT) == [stock_rows()[0].name]
+    assert GpuUnit.objects.filter(claimed_by__isnull=False).count() == 0
+
+
+def test_a_deleted_unit_is_replaced_in_stock_once_where_the_spec_says_so(
+    running: UnitWorld,
+) -> None:
+    GpuSpec.objects.update(restocks_on_delete=True)
+    running.run(running.delete("a"))
+    running.run(running.delete("a"))
+    running.work()
+
+    assert Operation.objects.filter(operation_id__startswith="restock-").count() == 1
+    assert [row.phase for row in stock_rows() if not row.deleted_at] == ["Ready"] * 2
+
+
+def test_a_stopped_unit_holds_no_gpu_to_be_replaced(running: UnitWorld) -> None:
+    GpuSpec.objects.update(restocks_on_delete=True)
+    running.stop("a")
+    running.work()
+
+    running.delete("a")
+    running.work()
+
+    assert not Operation.objects.filter(operation_id__startswith="restock-").exists()

@@ -1,0 +1,186 @@
+"""A process that dies before or after any call: whoever comes next brings it to the same end.
+
+The points enumerate themselves: an undisturbed run counts its writes to the cluster and to the
+database, before and after each; then each run dies at one of them. By default a
+few of each scenario are tried; with CRASH_POINTS=all, all of them.
+"""
+
+import itertools
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.operations.models import Operation
+from gpuplatform.reconciliation import epoch
+from tests.fakes.cluster import Killed
+from tests.fakes.unit_world import UnitWorld
+from units.models import GpuUnit
+
+pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3600)]
+
+POINTS = os.environ.get("CRASH_POINTS", "8")
+FIRST_OF_THE_DISTURBED = 100
+
+
+def running(world: UnitWorld) -> None:
+    world.seed(2)
+    world.create("a")
+    world.work()
+
+
+def stopped(world: UnitWorld) -> None:
+    running(world)
+    world.stop("a")
+    world.work()
+
+
+def vanished(world: UnitWorld) -> None:
+    world.seed(2)
+    world.create("a")
+    world.drop_stock(GpuUnit.objects.order_by("id")[0])
+
+
+SCENARIOS: dict[str, tuple[Callable[[UnitWorld], object], Callable[[UnitWorld], object]]] = {
+    "seed": (lambda world: None, lambda world: world.ask_seed(3)),
+    "create": (lambda world: world.seed(2), lambda world: world.create("a")),
+    "create whose stock vanished": (vanished, lambda world: None),
+    "delete": (running, lambda world: world.delete("a")),
+    "stop": (running, lambda world: world.stop("a")),
+    "start": (stopped, lambda world: world.start("a")),
+    "remove": (lambda world: world.seed(2), lambda world: world.remove(2)),
+}
+
+
+WRITES = ("INSERT", "UPDATE", "DELETE", "RELEASE")
+READS = ("get", "list", "version")
+
+
+class Points:
+    """Counts the points at which a process may die; dies at one of them.
+
+    Before and after each write: between two of them it makes no difference where it dies.
+    """
+
+    def __init__(self, fatal: int = -1) -> None:
+        self.seen = 0
+        self.fatal = fatal
+
+    def pass_one(self) -> None:
+        self.seen += 1
+        if self.seen == self.fatal:
+            raise Killed
+
+    @contextmanager
+    def passed(self, world: UnitWorld) -> Iterator[None]:
+        """Count what happens inside."""
+        world.cluster.on_call = self.call
+        world.cluster.on_done = self.pass_one
+        try:
+            with connection.execute_wrapper(self.statement):
+                yield
+        finally:
+            world.cluster.on_call = world.cluster.on_done = None
+
+    def call(self, verb: str, _kind: object) -> None:
+        if verb not in READS:
+            self.pass_one()
+
+    def statement(self, execute: Any, sql: str, *args: Any) -> Any:
+        is_write = sql.startswith(WRITES)
+        if is_write:
+            self.pass_one()
+        answer = execute(sql, *args)
+        if is_write:
+            self.pass_one()
+        return answer
+
+
+@contextmanager
+def undone(world: UnitWorld) -> Iterator[UnitWorld]:
+    """Give a world that is as this one is; afterwards nothing of it is left."""
+    objects, version = deepcopy(world.cluster._objects), world.cluster.version_number
+    with transaction.atomic():
+        yield UnitWorld(world.cluster, itertools.count(FIRST_OF_THE_DISTURBED))
+        transaction.set_rollback(True)
+    world.cluster._objects, world.cluster.version_number = objects, version
+
+
+def end_of(world: UnitWorld, act: Callable[[UnitWorld], object], points: Points) -> object:
+    """Act and work on, passing the points; then work undisturbed; return how it ended."""
+    with undone(world) as copy:
+        copy.disturbed = lambda: points.passed(copy)
+        try:
+            with copy.disturbed():
+                act(copy)
+        except Killed:  # The caller gets no answer and asks again.
+            copy.numbers = itertools.count(FIRST_OF_THE_DISTURBED)
+            act(copy)
+        copy.work(12)
+        return picture(copy)
+
+
+def picture(world: UnitWorld) -> object:
+    units = dict(GpuUnit.objects.filter(role="active").values_list("uid", "name"))
+    return {
+        "operations": list(
+            Operation.objects.order_by("id").values_list("kind", "phase", "error_code")
+        ),
+        "rows": [
+            (row.name, row.phase, row.claimed_by_id, units.get(row.consumed_by), row.uid != "")
+            for row in GpuUnit.objects.order_by("role", "name", "id")
+        ],
+        "gone": sorted(
+            GpuUnit.objects.filter(deleted_at__isnull=False).values_list("name", flat=True)
+        ),
+        "objects": {
+            key: (found.get("spec") or {}).get(
+                "replicas", (found.get("spec") or {}).get("suspend")
+            )
+            for key, found in world.cluster._objects.items()
+        },
+    }
+
+
+def chosen(count: int) -> list[int]:
+    every = range(1, count + 1)
+    if POINTS == "all":
+        return list(every)
+    return sorted(random.sample(every, min(int(POINTS), count)))
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_death_at_any_point_changes_nothing_in_the_end(world: UnitWorld, scenario: str) -> None:
+    prepare, act = SCENARIOS[scenario]
+    assert epoch.matches()
+    prepare(world)
+    undisturbed = Points()
+    expected = end_of(world, act, undisturbed)
+    assert undisturbed.seen > 20, "the points are not counted"
+
+    different = {
+        point: ended
+        for point in chosen(undisturbed.seen)
+        if (ended := end_of(world, act, Points(point))) != expected
+    }
+
+    assert different == {}, f"of {undisturbed.seen} points; undisturbed: {expected}"
+
+
+def test_a_world_can_be_left_as_it_was(world: UnitWorld) -> None:
+    running(world)
+    before = picture(world)
+
+    with undone(world) as copy:
+        copy.delete("a")
+        copy.work()
+        assert copy.resource("a") is None
+
+    assert picture(world) == before
+    assert world.cluster.names(GPU_UNIT)[0] == "a"

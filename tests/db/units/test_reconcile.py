@@ -1,0 +1,332 @@
+"""A unit runs only on what its source's row grants, once nothing of that stock is left."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
+from gpuplatform.operations import driver as operations
+from gpuplatform.operations.models import Operation
+from gpuplatform.reconciliation import driver
+from gpuplatform.reconciliation.gate import cluster_state
+from inventory.models import GpuSpec
+from tests.factories.unit_resources import (
+    IMAGE,
+    NAMESPACE,
+    accept_unit,
+    finished,
+    handed_over,
+    naming,
+    orphan_pod,
+    stocked,
+    unit_resource,
+    work_off,
+)
+from tests.fakes.cluster import FakeCluster
+from units.core.observed import NoSource, SourceGone, SourceHeld, SourceLost, SourcePending
+from units.mirror import unit_observed
+from units.models import GpuUnit
+from units.phases import STOCK_NAMESPACE, UnitRole
+from units.reconcile import UNITS, compare_all, delete_leftovers, observe_unit
+from units.selectors import START_KIND
+from units.services import UnitOperation
+
+pytestmark = pytest.mark.django_db
+
+
+def source_of(cluster: FakeCluster, row: GpuUnit) -> object:
+    unit = cluster.get(GPU_UNIT, row.name, namespace=row.namespace)
+    assert unit is not None
+    return observe_unit(cluster, unit).source
+
+
+def created(cluster: FakeCluster, **changes: object) -> GpuUnit:
+    """Create a unit and let no planner act yet."""
+    operation = finished(accept_unit(**changes))
+    assert operation.phase == "Succeeded", operation.message
+    return GpuUnit.objects.get(pk=operation.object_row or 0)
+
+
+def stock_goes(cluster: FakeCluster, stock: GpuUnit) -> None:
+    cluster.remove(GPU_UNIT, stock.name, namespace=stock.namespace)
+
+
+def test_stock_gets_ready_and_a_unit_takes_it_over(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    assert (stock.phase, stock.reason, stock.role) == ("Ready", "StockReady", UnitRole.STOCK)
+    assert (stock.service_name, stock.access_url) == ("", "")
+
+    unit = handed_over(cluster, name="a")
+
+    stock.refresh_from_db()
+    assert stock.deleted_at is not None
+    assert stock.consumed_by == unit.uid
+    assert (unit.phase, unit.reason, unit.source_uid) == ("Ready", "UnitReady", stock.uid)
+    assert unit.access_url == f"http://unit-a.{NAMESPACE}.svc.cluster.local:8080"
+    assert cluster.names(DEPLOYMENT) == cluster.names(SERVICE) == ["unit-a"]
+
+
+def test_what_is_settled_costs_no_write(cluster: FakeCluster) -> None:
+    stocked(cluster, 2)
+    handed_over(cluster)
+    cluster.writes.clear()
+
+    due = compare_all(cluster)
+    work_off(cluster, 3)
+
+    assert due == []
+    assert cluster.writes == []
+
+
+def test_a_unit_waits_for_each_thing_of_its_stock_in_turn(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    unit = created(cluster)
+    assert source_of(cluster, unit) == SourceHeld("it is still there")
+
+    deployment = cluster.get(DEPLOYMENT, f"unit-{stock.name}", namespace=STOCK_NAMESPACE)
+    stock_goes(cluster, stock)
+    assert deployment is not None
+    cluster.put(DEPLOYMENT, deployment)
+    assert source_of(cluster, unit) == SourceHeld("its Deployment is still there")
+
+    cluster.remove(DEPLOYMENT, f"unit-{stock.name}", namespace=STOCK_NAMESPACE)
+    cluster.put(POD, orphan_pod(stock))
+    assert source_of(cluster, unit) == SourceHeld("its pods are still there")
+
+    cluster.remove(POD, "left-over", namespace=STOCK_NAMESPACE)
+    assert source_of(cluster, unit) == SourceGone(may_preempt=True)
+
+
+def test_pods_of_another_stock_of_that_name_do_not_hold_a_unit_up(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    unit = created(cluster)
+    stock_goes(cluster, stock)
+    stock.uid = "another"
+    cluster.put(POD, orphan_pod(stock))
+
+    assert source_of(cluster, unit) == SourceGone(may_preempt=True)
+
+
+@pytest.mark.parametrize("kind", [GPU_UNIT, DEPLOYMENT, POD], ids=lambda kind: kind.kind)
+def test_what_cannot_be_read_is_not_gone(cluster: FakeCluster, kind: object) -> None:
+    [stock] = stocked(cluster)
+    unit = created(cluster)
+    stock_goes(cluster, stock)
+    live = cluster.get(GPU_UNIT, unit.name, namespace=unit.namespace)
+    assert live is not None
+    verb = "list" if kind == POD else "get"
+    cluster.fail(verb, kind, ClusterForbidden("no", status=403))  # type: ignore[arg-type]  # by ids
+
+    assert isinstance(observe_unit(cluster, live).source, SourceHeld)
+
+
+def test_no_deployment_beside_the_pods_of_the_source(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    cluster.put(POD, orphan_pod(stock))
+
+    unit = handed_over(cluster)
+
+    assert (unit.phase, unit.reason) == ("Progressing", "WaitingForStock")
+    assert cluster.names(DEPLOYMENT) == []
+    cluster.remove(POD, "left-over", namespace=STOCK_NAMESPACE)
+    work_off(cluster)
+    unit.refresh_from_db()
+    assert unit.phase == "Ready"
+
+
+def test_a_source_that_no_row_grants_yet_is_waited_for(cluster: FakeCluster) -> None:
+    stocked(cluster)
+    unit = created(cluster)
+    GpuUnit.objects.filter(role=UnitRole.STOCK).update(consumed_by="", consumed_at=None)
+
+    assert source_of(cluster, unit) == SourcePending()
+
+
+def test_a_source_that_another_unit_consumed_is_lost(cluster: FakeCluster) -> None:
+    stocked(cluster)
+    unit = created(cluster)
+    GpuUnit.objects.filter(role=UnitRole.STOCK).update(consumed_by="another-unit")
+
+    assert source_of(cluster, unit) == SourceLost()
+
+
+def test_a_source_whose_row_is_forgotten_was_consumed(cluster: FakeCluster) -> None:
+    stocked(cluster)
+    unit = handed_over(cluster)
+    GpuUnit.objects.filter(role=UnitRole.STOCK).delete()
+    cluster.writes.clear()
+
+    assert source_of(cluster, unit) == SourceGone(may_preempt=True)
+    work_off(cluster)
+    assert cluster.writes == []
+
+
+def test_a_unit_made_by_hand_that_names_stock_runs_as_one_without_source(
+    cluster: FakeCluster,
+) -> None:
+    [stock] = stocked(cluster)
+    made = cluster.put(GPU_UNIT, unit_resource("by-hand", metadata={"annotations": naming(stock)}))
+
+    number = unit_observed(made)
+    work_off(cluster)
+
+    assert number is not None
+    row = GpuUnit.objects.get(pk=number)
+    assert source_of(cluster, row) == SourceLost()
+    stock.refresh_from_db()
+    assert (stock.phase, stock.consumed_by) == ("Ready", "")
+    deployment = cluster.get(DEPLOYMENT, "unit-by-hand", namespace=NAMESPACE)
+    assert deployment is not None
+    pod = deployment["spec"]["template"]["spec"]
+    assert (row.phase, pod["priorityClassName"]) == ("Ready", "gpu-platform-stock")
+
+
+def test_a_unit_without_source_says_so(cluster: FakeCluster) -> None:
+    made = cluster.put(GPU_UNIT, unit_resource("plain"))
+    unit_observed(made)
+
+    assert source_of(cluster, GpuUnit.objects.get()) == NoSource()
+
+
+def test_a_spec_that_evicts_nobody_is_asked(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    GpuSpec.objects.update(may_preempt=False)
+    unit = created(cluster)
+    stock_goes(cluster, stock)
+
+    assert source_of(cluster, unit) == SourceGone(may_preempt=False)
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Cancelled"])
+def test_a_start_that_came_to_nothing_leaves_its_unit_stopped(
+    cluster: FakeCluster, phase: str
+) -> None:
+    stocked(cluster)
+    unit = handed_over(cluster)
+    operation = Operation.objects.get(gpu_units=unit)
+    assert UnitOperation.START.value == START_KIND
+    Operation.objects.filter(pk=operation.pk).update(
+        kind=UnitOperation.START, phase=phase, error_code="refused"
+    )
+
+    work_off(cluster)
+
+    unit.refresh_from_db()
+    deployment = cluster.get(DEPLOYMENT, f"unit-{unit.name}", namespace=NAMESPACE)
+    assert deployment is not None
+    assert deployment["spec"]["replicas"] == 0
+    assert (unit.phase, unit.is_suspended) == ("Stopped", True)
+
+
+def test_a_unit_that_is_gone_is_open_until_its_pods_are(cluster: FakeCluster) -> None:
+    stocked(cluster)
+    unit = handed_over(cluster)
+    cluster.remove(GPU_UNIT, unit.name, namespace=NAMESPACE)
+    cluster.put(POD, orphan_pod(unit))
+
+    work_off(cluster, 2)
+
+    unit.refresh_from_db()
+    assert (unit.phase, unit.deleted_at) == ("Terminating", None)
+    assert unit.deletion_requested_at is not None
+    assert "pods" in unit.message
+    cluster.remove(POD, "left-over", namespace=NAMESPACE)
+    work_off(cluster, 1)
+    unit.refresh_from_db()
+    assert unit.deleted_at is not None
+
+
+@pytest.mark.parametrize(("age_seconds", "wait"), [(0, 2.0), (200, 20.0), (3600, 60.0)])
+def test_what_stays_for_long_is_looked_for_less_often(
+    cluster: FakeCluster, age_seconds: int, wait: float
+) -> None:
+    [stock] = stocked(cluster)
+    stock_goes(cluster, stock)
+    cluster.put(POD, orphan_pod(stock))
+    asked_at = Now() - timedelta(seconds=age_seconds)
+    GpuUnit.objects.update(due_at=Now(), deletion_requested_at=asked_at)
+
+    assert driver.run(UNITS, stock.pk) == pytest.approx(wait, abs=0.5)
+
+
+def test_stock_that_is_gone_cannot_be_claimed_while_its_pods_are_there(
+    cluster: FakeCluster,
+) -> None:
+    [stock] = stocked(cluster)
+    stock_goes(cluster, stock)
+    cluster.put(POD, orphan_pod(stock))
+    cluster.fail("list", POD, ClusterForbidden("no", status=403))
+
+    work_off(cluster, 1)
+
+    stock.refresh_from_db()
+    assert (stock.phase, stock.deleted_at) == ("Terminating", None)
+
+
+def test_a_cluster_that_is_away_frees_nothing(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    stock_goes(cluster, stock)
+    cluster.fail("get", DEPLOYMENT, ClusterUnavailable("connection refused"))
+    GpuUnit.objects.update(due_at=Now())
+
+    driver.run(UNITS, stock.pk)
+
+    stock.refresh_from_db()
+    assert (stock.phase, stock.deleted_at) == ("Terminating", None)
+    assert cluster_state().failures == 1
+
+
+def test_the_end_of_the_stock_marks_the_unit_that_waits_for_it(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    unit = created(cluster)
+    stock_goes(cluster, stock)
+    GpuUnit.objects.filter(pk=unit.pk).update(due_at=None)
+    GpuUnit.objects.filter(pk=stock.pk).update(due_at=Now())
+
+    driver.run(UNITS, stock.pk)
+
+    unit.refresh_from_db()
+    assert unit.due_at is not None
+
+
+def test_a_unit_of_the_same_name_made_by_hand_follows_once_the_pods_are_gone(
+    cluster: FakeCluster,
+) -> None:
+    stocked(cluster)
+    unit = handed_over(cluster, name="a")
+    cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
+    other = cluster.put(GPU_UNIT, unit_resource("a"))
+    cluster.put(POD, orphan_pod(unit))
+    unit_observed(other)
+    work_off(cluster, 2)
+    assert GpuUnit.objects.filter(uid=other["metadata"]["uid"]).count() == 0
+
+    cluster.remove(POD, "left-over", namespace=NAMESPACE)
+    work_off(cluster, 2)
+
+    row = GpuUnit.objects.get(name="a", deleted_at__isnull=True)
+    assert (row.uid, row.image) == (other["metadata"]["uid"], IMAGE)
+
+
+def test_reconcile_all_finds_what_the_watch_missed(cluster: FakeCluster) -> None:
+    [first, second] = stocked(cluster, 2)
+    stock_goes(cluster, first)
+    cluster.remove(DEPLOYMENT, f"unit-{second.name}", namespace=STOCK_NAMESPACE)
+    made = cluster.put(GPU_UNIT, unit_resource("by-hand"))
+
+    due = compare_all(cluster)
+
+    by_hand = GpuUnit.objects.get(uid=made["metadata"]["uid"])
+    assert set(due) == {first.pk, second.pk, by_hand.pk}
+
+
+def test_an_outcome_that_is_not_yet_recorded_is_no_leftover(cluster: FakeCluster) -> None:
+    stocked(cluster)
+    accepted = accept_unit()
+    cluster.fail("create", GPU_UNIT, ClusterUnavailable("cut"), acts_first=True)
+    operations.run(accepted.operation.pk)
+
+    assert len(cluster.names(GPU_UNIT)) == 2
+    assert delete_leftovers(cluster) == 0

@@ -1,0 +1,144 @@
+"""Functions and invocations as the write path leaves them, and a worker of a function."""
+
+import itertools
+from typing import Any
+
+from gpuplatform.clock import now
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationPhase
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.selectors import tenant_by_name
+from serverless.core.requests import InvocationCreate
+from serverless.models import Function, Invocation
+from serverless.phases import FunctionPhase
+from serverless.queue.gateway import Queue, Received
+from serverless.queue.messages import (
+    MSG_ID,
+    Finished,
+    InvocationMessage,
+    Report,
+    Started,
+    decode_invocation,
+)
+from serverless.queue.names import INVOCATIONS, consumer_name, result_subject
+from serverless.services import invocation_accept
+from serverless.sweep import ensure_consumer
+
+_numbers = itertools.count(1)
+
+SPEC = {"specName": "g1.1", "image": "echo:1"}
+
+
+def tenant_row(name: str) -> Tenant:
+    """Make another tenant."""
+    return Tenant.objects.create(name=name, namespace=f"tenant-{name}")
+
+
+def function_row(name: str = "", *, tenant: Tenant | None = None, **spec: Any) -> Function:
+    """Insert the row of a function whose creation has ended."""
+    number = next(_numbers)
+    owner = tenant or tenant_by_name()
+    name = name or f"fn-{number}"
+    operation = Operation.objects.create(
+        tenant=owner,
+        operation_id=f"make-{name}-{number}",
+        kind="function.create",
+        request_hash="0" * 64,
+        hash_version=1,
+        phase=OperationPhase.SUCCEEDED,
+        object_kind="Function",
+        object_namespace=owner.namespace,
+        object_name=name,
+        ended_at=now(),
+    )
+    return Function.objects.create(
+        tenant=owner,
+        operation=operation,
+        request_id=name,
+        spec={**SPEC, **spec},
+        spec_name="g1.1",
+        phase=FunctionPhase.READY,
+    )
+
+
+def accept(function: Function, payload: str = "hello", **asked: Any) -> Invocation:
+    """Accept an invocation as the API would."""
+    body = {"requestID": function.request_id, "payload": payload, **asked}
+    request = InvocationCreate.parse(body)
+    return invocation_accept(tenant=function.tenant, asked=request).invocation
+
+
+class Worker:
+    """Does by hand what a sidecar does."""
+
+    def __init__(self, queue: Queue, function: Function, name: str = "worker-1") -> None:
+        self._queue = queue
+        self.function = function
+        self.name = name
+        ensure_consumer(queue, function)
+
+    def take(self, most: int = 1, *, seconds: float = 2.0) -> list[Received]:
+        """Fetch what there is, or what comes in time."""
+        consumer = consumer_name(self.function.pk)
+        return self._queue.fetch(INVOCATIONS, consumer, most, seconds)
+
+    def take_one(self) -> Received:
+        """Fetch one invocation; there has to be one."""
+        (received,) = self.take(1)
+        return received
+
+    @staticmethod
+    def read(received: Received) -> InvocationMessage:
+        """Return the invocation of a message."""
+        return decode_invocation(received.raw.headers, received.body)
+
+    def started(self, received: Received, **changes: Any) -> Started:
+        """Return the report that it begins."""
+        return Started(**{**self._head(received), **changes})
+
+    def finished(self, received: Received, **changes: Any) -> Finished:
+        """Return the report that it ended, with the payload as the answer."""
+        body = self.read(received).payload
+        result = {
+            "state": "Succeeded",
+            "status_code": 200,
+            "content_type": "text/plain",
+            "body": body,
+            "size": len(body),
+            "completed_at": now(),
+        }
+        return Finished(**{**self._head(received), **result, **changes})
+
+    def _head(self, received: Received) -> dict[str, Any]:
+        message = self.read(received)
+        return {
+            "key": message.key,
+            "publication": message.publication,
+            "receipt": message.receipt,
+            "attempt": received.deliveries,
+            "sequence": received.sequence,
+            "worker": self.name,
+            "started_at": now(),
+        }
+
+    def say(self, *reports: Report) -> None:
+        """Publish reports, as the sidecar does before it acknowledges."""
+        for report in reports:
+            self.say_raw(report.encode(), report.message_id)
+
+    def say_raw(self, body: bytes, message_id: str = "") -> None:
+        """Publish anything on the function's result subject."""
+        subject = result_subject(self.function.tenant.name, self.function.pk)
+        headers = {MSG_ID: message_id} if message_id else None
+        self._queue._call(lambda js: js.publish(subject, body, headers=headers))
+
+    def acknowledge(self, received: Received) -> None:
+        """The invocation is out of the queue."""
+        self._queue.acknowledge([received])
+
+    def serve_one(self) -> Received:
+        """Take one invocation, echo it, and acknowledge it."""
+        received = self.take_one()
+        self.say(self.started(received), self.finished(received))
+        self.acknowledge(received)
+        return received

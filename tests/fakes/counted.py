@@ -1,0 +1,28 @@
+"""What the code of a test counts, without files and without a port."""
+
+import pytest
+
+from gpuplatform.metrics.declared import Metric
+from gpuplatform.metrics.recorder import _Recorder
+
+
+class Counted:
+    """The metrics of one test."""
+
+    def values(self, metric: Metric) -> dict[tuple[str, ...], float]:
+        """Return a counter's values, or how often a histogram was fed, by the labels' values."""
+        made = _Recorder.made.get(metric.name)
+        return {
+            tuple(sample.labels.values()): sample.value
+            for family in (made.collect() if made else ())
+            for sample in family.samples
+            if sample.name.endswith(("_total", "_count"))
+        }
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    """Count, for this test."""
+    monkeypatch.setattr(_Recorder, "is_on", True)
+    monkeypatch.setattr(_Recorder, "made", {})
+    return Counted()

@@ -1,0 +1,62 @@
+"""A real NATS server of a test's own, that can be killed and started again on its data."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from gpuplatform.embedded.nats import Nats
+from gpuplatform.embedded.ports import free_port
+from gpuplatform.embedded.processes import wait_until
+from serverless.queue import gateway
+from serverless.queue.gateway import Queue
+
+
+class QueueServer:
+    """One server on loopback; its port stays over a restart."""
+
+    def __init__(self, directory: Path) -> None:
+        self._server = Nats.prepare(directory, free_port())
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = self._server.url
+        self.account = self._server.account
+
+    def start(self) -> None:
+        """Start it and wait until its JetStream works."""
+        self._process = subprocess.Popen(self._server.command().argv)
+        assert wait_until(self._server.is_ready, 10), "the NATS server does not start"
+
+    def kill(self) -> None:
+        """Kill it as a machine that loses its power would, and wait until nobody answers."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(10)
+        self._process = None
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self._process is not None:
+            self.kill()
+
+
+@pytest.fixture
+def queue_server(tmp_path: Path, settings: Settings) -> Iterator[QueueServer]:
+    """A server that runs, and the settings that name it."""
+    server = QueueServer(tmp_path / "nats")
+    server.start()
+    settings.NATS_URL = server.url
+    settings.NATS_SEED = server.account.seed
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def queue(queue_server: QueueServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
+    """The queue of this process, with its streams."""
+    monkeypatch.setattr(gateway._Process, "queue", None)
+    made = gateway.get_queue()
+    made.ensure()
+    yield made
+    made.close()

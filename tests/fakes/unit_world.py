@@ -1,0 +1,258 @@
+"""The path of GPU units in this process: services, drivers, planners, mirror, on the fake cluster.
+
+It does what workers, sweeps and the watch do, step by step, in one thread; a step may die.
+"""
+
+import itertools
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.db.models import F
+from django.db.models.functions import Now
+from typing_extensions import override
+
+from gpuplatform.kube.client import FIELD_MANAGER
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest, ResourceKind
+from gpuplatform.operations import driver as operations
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.operations.services import Accepted
+from gpuplatform.reconciliation import driver
+from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.tenancy.selectors import tenant_by_name
+from tests.fakes.cluster import FakeCluster, Fault, Killed
+from units.core.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
+from units.mirror import units_listed
+from units.models import GpuUnit
+from units.phases import STOCK_NAMESPACE
+from units.reconcile import UNITS, delete_leftovers
+from units.services import (
+    stock_remove,
+    stock_seed,
+    unit_create,
+    unit_request_deletion,
+    unit_start,
+    unit_stop,
+    unit_update,
+)
+
+NAMESPACE = "runtime-instance"
+
+
+@dataclass
+class ManagedCluster(FakeCluster):
+    """A cluster that remembers who wrote an object, as an API server does."""
+
+    on_done: Callable[[], None] | None = None
+    """Called when a write was done, before its answer arrives."""
+
+    @override
+    def create(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
+        written = [{"manager": FIELD_MANAGER, "operation": "Update"}]
+        made = deepcopy(manifest)
+        made["metadata"]["managedFields"] = written
+        return super().create(kind, made)
+
+    @override
+    def _end(self, fault: Fault | None, made: Manifest) -> Manifest:
+        if self.on_done is not None:
+            self.on_done()
+        return super()._end(fault, made)
+
+
+@dataclass
+class UnitWorld:
+    """One platform and one cluster."""
+
+    cluster: ManagedCluster
+    numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+    disturbed: Callable[[], AbstractContextManager[object]] = nullcontext
+    """What each step of `work` happens in; it may kill it."""
+
+    def seed(self, replicas: int, spec_name: str = "g1.1", **fields: Any) -> Operation:
+        """Ask for stock and let it become ready."""
+        operation = self.ask_seed(replicas, spec_name, **fields).operation
+        self.work()
+        return state(operation)
+
+    def ask_seed(self, replicas: int, spec_name: str = "g1.1", **fields: Any) -> Accepted:
+        """Ask for stock."""
+        body = {"operationID": self._id("seed"), "specName": spec_name, "replicas": replicas}
+        asked = StockSeed.parse({"gpu": 1, **body, **fields})
+        return stock_seed(tenant=tenant_by_name(), asked=asked)
+
+    def remove(self, number: int, spec_name: str = "g1.1") -> Operation:
+        """Ask for the removal of stock."""
+        accepted = stock_remove(
+            tenant=tenant_by_name(),
+            operation_id=self._id("remove"),
+            spec_name=spec_name,
+            number=number,
+        )
+        return accepted.operation
+
+    def create(self, name: str, **fields: Any) -> Operation:
+        """Ask for a unit."""
+        return self.ask_create(name, **fields).operation
+
+    def ask_create(self, name: str, **fields: Any) -> Accepted:
+        """Ask for a unit; the answer says whether it is a replay."""
+        body = {
+            "operationID": self._id("create"),
+            "name": name,
+            "specName": "g1.1",
+            "image": "example.com/a:1",
+        }
+        asked = GPUUnitCreate.parse({**body, **fields})
+        return unit_create(tenant=tenant_by_name(), asked=asked)
+
+    def update(self, name: str, etag: str | None = None, **fields: Any) -> Operation:
+        """Ask for a change."""
+        asked = GPUUnitUpdate.parse({"operationID": self._id("update"), **fields})
+        return unit_update(tenant=tenant_by_name(), name=name, asked=asked, etag=etag).operation
+
+    def stop(self, name: str) -> Operation:
+        """Ask for a stop."""
+        return unit_stop(
+            tenant=tenant_by_name(), name=name, operation_id=self._id("stop")
+        ).operation
+
+    def start(self, name: str) -> Operation:
+        """Ask for a start."""
+        return unit_start(
+            tenant=tenant_by_name(), name=name, operation_id=self._id("start")
+        ).operation
+
+    def delete(self, name: str) -> Operation:
+        """Ask for a deletion."""
+        return unit_request_deletion(
+            tenant=tenant_by_name(), name=name, operation_id=self._id("delete")
+        ).operation
+
+    def run(self, operation: Operation) -> Operation:
+        """Let one worker take the operation once, whether it is due or not."""
+        release(operation)
+        operations.run(operation.pk)
+        return state(operation)
+
+    def finish(self, operation: Operation, runs: int = 6) -> Operation:
+        """Let workers take the operation until it has ended."""
+        for _ in range(runs):
+            if self.run(operation).phase not in OPEN_PHASES:
+                break
+        return state(operation)
+
+    def work(self, rounds: int = 8) -> None:
+        """Do what everybody does, a number of times; whoever dies is followed by another."""
+        for _ in range(rounds):
+            before = self.cluster.version_number
+            Operation.objects.filter(phase__in=OPEN_PHASES).update(due_at=Now(), **_FREED)
+            for number in (
+                Operation.objects.filter(phase__in=OPEN_PHASES)
+                .order_by("id")
+                .values_list("id", flat=True)
+            ):
+                self._mortal(partial(operations.run, number))
+            self.reconcile()
+            self.cluster.settle()
+            self._mortal(self.copy)
+            self._mortal(lambda: delete_leftovers(self.cluster))
+            if before == self.cluster.version_number and _nothing_open():
+                return
+
+    def reconcile(self) -> None:
+        """Reconcile everything once."""
+        rows = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
+        rows.update(due_at=Now(), due_seq=F("due_seq") + 1, **_FREED)
+        for row in rows.order_by("id"):
+            self._mortal(partial(driver.run, UNITS, row.pk))
+
+    def copy(self) -> None:
+        """Let the mirror see everything as it is."""
+        units_listed(self.cluster.list(GPU_UNIT))
+
+    def resource(self, name: str, namespace: str = NAMESPACE) -> Manifest | None:
+        """Return a unit's resource; a look that is no call."""
+        found = self.cluster._objects.get((GPU_UNIT.plural, namespace, name))
+        return deepcopy(found)
+
+    def deployment(self, unit: str, namespace: str = NAMESPACE) -> Manifest | None:
+        """Return a unit's Deployment; a look that is no call."""
+        found = self.cluster._objects.get((DEPLOYMENT.plural, namespace, f"unit-{unit}"))
+        return deepcopy(found)
+
+    def pods(self, unit: str) -> int:
+        """Return how many pods a unit in use has."""
+        name = f"unit-{unit}-"
+        return sum(
+            plural == POD.plural and place == NAMESPACE and pod.startswith(name)
+            for plural, place, pod in self.cluster._objects
+        )
+
+    def by_hand(self, name: str, *, annotations: Manifest | None = None, **spec: Any) -> Manifest:
+        """Make a unit as a person with kubectl does."""
+        metadata = {"name": name, "namespace": NAMESPACE, "annotations": annotations or {}}
+        body = {"specName": "g1.1", "image": "example.com/a:1", **spec}
+        return self.cluster.put(
+            GPU_UNIT,
+            {
+                "apiVersion": GPU_UNIT.api_version,
+                "kind": GPU_UNIT.kind,
+                "metadata": metadata,
+                "spec": body,
+            },
+        )
+
+    def drop_stock(self, row: GpuUnit) -> None:
+        """Delete a stock unit as a person with kubectl does."""
+        self.cluster.remove(GPU_UNIT, row.name, namespace=STOCK_NAMESPACE)
+
+    def _mortal(self, step: Callable[[], object]) -> None:
+        try:
+            with self.disturbed():
+                step()
+        except Killed:
+            return
+
+    def _id(self, verb: str) -> str:
+        return f"{verb}-{next(self.numbers)}"
+
+
+_FREED: dict[str, Any] = {"lease_token": None, "lease_expires_at": None}
+
+
+def _nothing_open() -> bool:
+    return not Operation.objects.filter(phase__in=OPEN_PHASES).exists()
+
+
+def state(operation: Operation) -> Operation:
+    """Return the operation as it is now."""
+    return Operation.objects.get(pk=operation.pk)
+
+
+def release(operation: Operation) -> None:
+    """Make the operation due and free, as time does; open the gate."""
+    rows = Operation.objects.filter(pk=operation.pk, phase__in=OPEN_PHASES)
+    rows.update(due_at=Now(), lease_expires_at=Now() - timedelta(seconds=1))
+    ClusterState.objects.update(failures=0, closed_until=None)
+
+
+def stock_rows() -> list[GpuUnit]:
+    """Return the rows of all stock, oldest first."""
+    return list(GpuUnit.objects.filter(role="stock").order_by("id"))
+
+
+def unit_row(name: str) -> GpuUnit:
+    """Return the newest row of a unit in use."""
+    return GpuUnit.objects.filter(role="active", name=name).order_by("-id")[0]
+
+
+def new_uid() -> str:
+    """Return a UID that nothing has."""
+    return str(uuid.uuid4())

@@ -1,0 +1,181 @@
+"""Planners, sweep, mirror, and a person with kubectl: what they decide, and carrying it out.
+
+Decided and carried out at once it is one step; a held decision is carried out at any later time.
+"""
+
+from collections.abc import Callable, Iterator
+
+from tests.model.state import (
+    Config,
+    Decision,
+    State,
+    Unit,
+    is_leftover,
+    is_stopped,
+    with_deployment,
+    with_row,
+    with_unit,
+    with_urow,
+    without_stock,
+    without_unit,
+)
+
+
+def plans(state: State, config: Config) -> Iterator[Decision]:
+    """Return what the planners of stock and of units decide."""
+    for number, (stock, row) in enumerate(zip(state.stock, state.rows, strict=True)):
+        if stock.uid and row.uid == stock.uid and row.eater:
+            yield Decision("del", number, stock.uid, row.eater)
+    for name, unit in enumerate(state.units):
+        if unit.uid and unit.op and not unit.by_hand:
+            yield from _plan_unit(state, config, name, unit)
+
+
+def _plan_unit(state: State, config: Config, name: int, unit: Unit) -> Iterator[Decision]:
+    if is_stopped(state, unit, config):
+        if unit.dep == 1 or (not unit.dep and config.has("zero")):
+            yield Decision("undep", name, unit.uid)
+        return
+    if unit.dep in {1, 3} or unit.src < 0:
+        return
+    row, stock = state.rows[unit.src], state.stock[unit.src]
+    is_consumed = row.uid == unit.srcuid and row.eater[:2] == (name, unit.uid)
+    if config.has("arbiter") and not is_consumed:
+        return
+    has_pods = stock.pod == unit.srcuid and config.has("waitabs")
+    if stock.uid != unit.srcuid and not has_pods:
+        yield Decision("dep", name, unit.uid, (unit.src, unit.srcuid, unit.applied))
+
+
+def sweeps(state: State, config: Config) -> Iterator[Decision]:
+    """Return what the sweep of leftovers decides."""
+    if not config.has("leftover"):
+        return
+    for number, stock in enumerate(state.stock):
+        if stock.uid and stock.uid != state.rows[number].uid and _is_seeded(state, config, number):
+            yield Decision("dropstock", number, stock.uid)
+    for name, unit in enumerate(state.units):
+        if is_leftover(state, unit):
+            yield Decision("dropunit", name, unit.uid)
+
+
+def _is_seeded(state: State, config: Config, number: int) -> bool:
+    """Say whether the seeding of that stock has ended."""
+    return any(
+        op.phase in "SF" and request == ("seed", number)
+        for op, request in zip(state.ops[1:], config.requests, strict=True)
+    )
+
+
+def copies(state: State) -> Iterator[Decision]:
+    """Return what the mirror is about to write: (name, UID seen, UID that the row had before)."""
+    for number, (stock, row) in enumerate(zip(state.stock, state.rows, strict=True)):
+        if row.uid and row.phase in "PR" and (stock.uid != row.uid or row.phase == "P"):
+            yield Decision("srow", number, stock.uid, (row.uid,))
+    for name, (unit, urow) in enumerate(zip(state.units, state.urows, strict=True)):
+        if urow.uid and urow.phase in "RT" and unit.uid != urow.uid:
+            yield Decision("urow", name, unit.uid, (urow.uid,))
+
+
+def old_copies(state: State) -> Iterator[Decision]:
+    """Return copies of what has not changed yet."""
+    for number, (stock, row) in enumerate(zip(state.stock, state.rows, strict=True)):
+        yield Decision("srow", number, stock.uid, (row.uid,))
+    for name, (unit, urow) in enumerate(zip(state.units, state.urows, strict=True)):
+        yield Decision("urow", name, unit.uid, (urow.uid,))
+
+
+def carry_out(state: State, one: Decision, config: Config, *, fresh: bool = True) -> State | None:
+    """Carry out a decision; None when its guard refuses it."""
+    return _ACTS[one.what](state, one, config, fresh)
+
+
+def _delete_stock(state: State, one: Decision, config: Config, _fresh: bool) -> State | None:
+    uid = state.stock[one.name].uid
+    if not uid or (uid != one.uid and config.has("uidstock")):
+        return None
+    after = without_stock(state, one.name)
+    return _used(after, (one.name, uid, *one.seen)) if one.what == "del" else after
+
+
+def _run(state: State, one: Decision, config: Config, fresh: bool) -> State | None:
+    if state.units[one.name].uid != one.uid or (config.has("rvdep") and not fresh):
+        return None  # That of a dead owner is collected as garbage.
+    stock, uid, op = one.seen
+    return _used(with_deployment(state, one.name, 1), (stock, uid, one.name, one.uid, op))
+
+
+def _scale_down(state: State, one: Decision, config: Config, fresh: bool) -> State | None:
+    unit = state.units[one.name]
+    if unit.uid != one.uid or (config.has("rvdep") and not fresh):
+        return None
+    return with_deployment(state, one.name, 3 if unit.dep == 1 else 2)
+
+
+def _delete_unit(state: State, one: Decision, config: Config, _fresh: bool) -> State | None:
+    uid = state.units[one.name].uid
+    hits = uid == one.uid or (uid and not config.has("uidunit"))
+    return without_unit(state, one.name) if hits else None
+
+
+def _copy_stock(state: State, one: Decision, config: Config, _fresh: bool) -> State | None:
+    row = state.rows[one.name]
+    if not row.uid or (config.has("newer") and one.seen != (row.uid,)):
+        return None  # Seen before the row knew its UID.
+    if one.uid != row.uid:
+        phase = "D"
+    elif row.phase == "P" or (row.phase == "D" and not config.has("rowfinal")):
+        phase = "R"
+    else:
+        return None
+    return None if phase == row.phase else with_row(state, one.name, row._replace(phase=phase))
+
+
+def _copy_unit(state: State, one: Decision, config: Config, _fresh: bool) -> State | None:
+    row = state.urows[one.name]
+    if not row.uid or (config.has("newer") and one.seen != (row.uid,)):
+        return None
+    if one.uid == row.uid or row.phase == "D":
+        return None
+    return with_urow(state, one.name, row._replace(phase="D"))
+
+
+_ACTS: dict[str, Callable[[State, Decision, Config, bool], State | None]] = {
+    "del": _delete_stock,
+    "dropstock": _delete_stock,
+    "dep": _run,
+    "undep": _scale_down,
+    "dropunit": _delete_unit,
+    "srow": _copy_stock,
+    "urow": _copy_unit,
+}
+
+
+def _used(state: State, consumption: tuple[int, ...]) -> State:
+    return state._replace(used=tuple(sorted({*state.used, consumption})))
+
+
+def meddling(state: State) -> Iterator[tuple[tuple[object, ...], State]]:
+    """Return what a person with kubectl may do."""
+    for number, stock in enumerate(state.stock):
+        if stock.uid:
+            after = without_stock(state, number)._replace(meddled=f"stock {number}")
+            yield ("a person deletes stock", number), after
+    for name, unit in enumerate(state.units):
+        if unit.uid:
+            after = without_unit(state, name)._replace(meddled="unit")
+            yield ("a person deletes unit", name), after
+            continue
+        for words, made in _made_by_hand(state):
+            uid = unit.last + 1
+            other = made._replace(uid=uid, dep=0, last=uid, by_hand=True)
+            yield (words, name), with_unit(state, name, other)._replace(meddled="unit")
+
+
+def _made_by_hand(state: State) -> Iterator[tuple[str, Unit]]:
+    yield "a person makes a unit", Unit()
+    if state.stock[0].uid:
+        yield "a person makes a unit that names stock 0", Unit(0, 0, 0, state.stock[0].uid)
+    for name, unit in enumerate(state.units):
+        if unit.uid and unit.op:
+            yield f"a person copies unit {name} with its marks", unit

@@ -1,0 +1,122 @@
+"""What must never be, and where everything has to be able to end."""
+
+from collections.abc import Iterator
+
+from tests.model.state import Config, Op, Request, State, Unit, is_leftover, is_stopped
+
+
+def violation(state: State, config: Config) -> str:
+    """Return the first rule of safety that a state breaks; empty when it breaks none."""
+    for broken in (_consumptions, _units, _rows, _ends):
+        for words in broken(state, config):
+            return words
+    return ""
+
+
+def _consumptions(state: State, _config: Config) -> Iterator[str]:
+    for one in state.used:
+        for other in state.used:
+            if one[:2] == other[:2] and one[2:4] != other[2:4]:
+                yield "two units consumed one stock unit"
+            if one[4] == other[4] and one[2:4] != other[2:4]:
+                yield "one operation made two units that consumed"
+        if state.ops[one[4]].phase == "F":
+            yield "stock was consumed by an operation that failed"
+
+
+def _units(state: State, config: Config) -> Iterator[str]:
+    for name, unit in enumerate(state.units):
+        if not unit.uid:
+            continue
+        if unit.src >= 0 and unit.dep == 1 and state.stock[unit.src].pod == unit.srcuid:
+            yield "a unit runs while the pods of its stock hold the GPU"
+        if unit.src >= 0 and unit.op and _is_robbed(state, unit, config):
+            yield "stock is free although a unit consumes it"
+        if unit.dep == 1:
+            yield from _undone(state, config, name, unit)
+
+
+def _is_robbed(state: State, unit: Unit, config: Config) -> bool:
+    row = state.rows[unit.src]
+    is_its = state.ops[unit.op].phase == "S" and not is_leftover(state, unit) and not unit.by_hand
+    runs = is_its and not is_stopped(state, unit, config)
+    return runs and row.is_free and row.uid == unit.srcuid
+
+
+def _undone(state: State, config: Config, name: int, unit: Unit) -> Iterator[str]:
+    started = any(op.phase != "-" for op, one in _asked(state, config) if one.kind == "start")
+    for op, request in _asked(state, config):
+        if op.phase != "S" or request.name != name or op.target != unit.op:
+            continue
+        if request.kind == "delete":
+            yield "a deleted unit runs again"
+        if request.kind == "stop" and not unit.off and not started:
+            yield "a stopped unit runs again"
+
+
+def _rows(state: State, _config: Config) -> Iterator[str]:
+    for stock, row in zip(state.stock, state.rows, strict=True):
+        is_lost = row.uid and not row.eater and stock.uid != row.uid
+        if is_lost and not state.meddled.startswith("stock"):
+            yield "stock is gone that nobody consumed"
+
+
+def _ends(state: State, config: Config) -> Iterator[str]:
+    for number, (op, request) in enumerate(_asked(state, config), 1):
+        if request.kind != "create":
+            continue
+        is_gone = op.phase == "S" and state.units[request.name].uid != op.uid
+        if is_gone and not _is_deleted(state, config, number) and state.meddled != "unit":
+            yield "a unit is gone that nobody deleted"
+        if op.phase == "F" and op.why == "capacity" and not state.meddled.startswith("stock"):
+            yield "an accepted create found no stock"
+        if op.phase == "F" and op.why == "name" and state.meddled != "unit":
+            yield "an accepted create failed on a name that nobody else took"
+
+
+def _is_deleted(state: State, config: Config, create: int) -> bool:
+    return any(
+        one.kind == "delete" and op.phase != "-" and op.target == create
+        for op, one in _asked(state, config)
+    )
+
+
+def _asked(state: State, config: Config) -> Iterator[tuple[Op, Request]]:
+    return zip(state.ops[1:], config.requests, strict=True)
+
+
+def unsettled(state: State, config: Config) -> str:
+    """Return what is open or leaks; empty where everything is settled."""
+    if state.workers or state.held or any(op.phase == "P" for op in state.ops):
+        return "an operation stays open"
+    for found in (_unsettled_stock(state), _unsettled_units(state, config)):
+        for words in found:
+            return words
+    return ""
+
+
+def _unsettled_stock(state: State) -> Iterator[str]:
+    for number, (stock, row) in enumerate(zip(state.stock, state.rows, strict=True)):
+        if stock.uid and not (row.uid == stock.uid and row.is_free):
+            yield f"stock {number} is there and cannot be claimed"
+        if not stock.uid and row.phase in "PR":
+            yield f"the row of stock {number} has no resource"
+
+
+def _unsettled_units(state: State, config: Config) -> Iterator[str]:
+    for name, (unit, row) in enumerate(zip(state.units, state.urows, strict=True)):
+        if not unit.uid and row.phase in "PRT":
+            yield f"the row of unit {name} has no resource"
+        if unit.uid and unit.op and not unit.by_hand:
+            if row.phase not in "RT" or row.uid != unit.uid:
+                yield f"unit {name} has no row"
+            yield from _unfinished(state, config, name, unit)
+
+
+def _unfinished(state: State, config: Config, name: int, unit: Unit) -> Iterator[str]:
+    is_wrong = (unit.dep == 1) == is_stopped(state, unit, config) or unit.dep == 3
+    if is_leftover(state, unit) or is_wrong:
+        yield f"unit {name} stays unfinished"
+    for op, request in _asked(state, config):
+        if request == ("delete", name) and op.phase == "S" and op.target == unit.op:
+            yield f"unit {name} is there although its deletion succeeded"

@@ -1,0 +1,55 @@
+"""The protocol of the hand-over: clean with all its rules, broken without each of them."""
+
+import pytest
+
+from tests.model.scenarios import SCENARIOS, explore
+from tests.model.state import RULES
+
+SMALL = (
+    "short",
+    "plain",
+    "seed3",
+    "refuse",
+    "stop1",
+    "races",
+    "seed1",
+    "late2",
+    "outsider1",
+    "kill",
+    "again",
+)
+BROKEN = {
+    "order": ("stop1", "a stopped unit runs again"),
+    "token": ("late2", "stock is free although a unit consumes it"),
+    "recorduid": ("again3", "a deleted unit runs again"),
+    "arbiter": ("outsider", "stock was consumed by an operation that failed"),
+    "leftover": ("seed3", "stock 0 is there and cannot be claimed"),
+    "final": ("races", "stock is gone that nobody consumed"),
+    "waitabs": ("again", "a unit runs while the pods of its stock hold the GPU"),
+    "uidunit": ("again", "a unit is gone that nobody deleted"),
+    "gonerow": ("outsider", "stock is free although a unit consumes it"),
+    "startwaits": ("stop2", "a unit runs while the pods of its stock hold the GPU"),
+}
+
+
+@pytest.mark.parametrize("scenario", SMALL)
+def test_no_order_of_events_breaks_the_protocol(scenario: str) -> None:
+    found = explore(scenario)
+
+    assert found.fault == "", str(found)
+    assert found.is_whole
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_protocol_without_the_rule_breaks(rule: str) -> None:
+    scenario, words = BROKEN[rule]
+
+    found = explore(scenario, without=frozenset({rule}))
+
+    assert words in found.fault
+    assert found.trace
+
+
+def test_every_rule_left_out_is_a_rule_and_every_small_scenario_exists() -> None:
+    assert set(BROKEN) <= set(RULES)
+    assert set(SMALL) <= set(SCENARIOS)

@@ -1,0 +1,170 @@
+"""Every fault of the settings at once, and where each value came from."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gpuplatform.configfile import CONFIG_VARIABLE
+from gpuplatform.settings.reading import MASK, load_environment, masked, shown_settings
+
+SOUND = {
+    "GPUPLATFORM_SECRET_KEY": "k",
+    "GPUPLATFORM_ALLOWED_HOSTS": "a.example, b.example",
+    "DATABASE_URL": "postgres://me:geheim@db/app",
+    "REDIS_URL": "redis://:geheim@broker:6379/0",
+}
+
+
+class Process:
+    """A process about to read its settings."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, directory: Path) -> None:
+        self._patch = patch
+        self.file = directory / "settings.yaml"
+
+    def told(self, environment: Mapping[str, str], file: str = "") -> None:
+        for name in list(os.environ):
+            if name.startswith(("GPUPLATFORM_", "KUBE", "DATABASE_URL", "REDIS_URL", "PORT")):
+                self._patch.delenv(name)
+        for name, value in environment.items():
+            self._patch.setenv(name, value)
+        if file:
+            self.file.write_text(file)
+            self._patch.setenv(CONFIG_VARIABLE, str(self.file))
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Process:
+    return Process(monkeypatch, tmp_path)
+
+
+def faults() -> str:
+    with pytest.raises(SystemExit) as ended:
+        load_environment()
+    return str(ended.value)
+
+
+def test_every_fault_is_told_at_once(process: Process) -> None:
+    process.told(
+        {"GPUPLATFORM_LEASE_SECONDS": "1", "GPUPLATFORM_LOGLEVEL": "INFO", "PORT": "x"},
+        "KUBE_MODE: simulated\nDATABASE_URL: mysql://me:geheim@db/app\nNOTHING: 1\n",
+    )
+
+    told = faults()
+
+    assert told.startswith("The settings are wrong:\n")
+    for expected in (
+        "GPUPLATFORM_LEASE_SECONDS: Input should be greater than or equal to 3",
+        "GPUPLATFORM_LOGLEVEL (environment): there is no such setting",
+        "; did you mean GPUPLATFORM_LOG_LEVEL?",
+        "PORT: Input should be a valid integer",
+        "DATABASE_URL: has to look like postgres://user:password@host:port/name",
+        f"NOTHING ({process.file}): there is no such setting",
+        "KUBE_MODE: the simulated cluster exists in development mode only",
+        "GPUPLATFORM_SECRET_KEY: is missing.",
+        "GPUPLATFORM_ALLOWED_HOSTS: is missing.",
+        "REDIS_URL: is missing.",
+    ):
+        assert expected in told, told
+    assert "geheim" not in told
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgres://me:ge/heim@db/app",
+        "postgres://me:geheim@[db/app",
+        "postgres://me:geheim@db:0/app",
+        "postgres://me:geheim@db:99999/app",
+        "geheim",
+    ],
+)
+def test_what_is_said_of_a_wrong_address_does_not_show_it(process: Process, url: str) -> None:
+    process.told({**SOUND, "DATABASE_URL": url})
+
+    told = faults()
+
+    assert "DATABASE_URL: has to look like" in told
+    assert "heim" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("GPUPLATFORM_API_SERVICE_HOST", "10.0.0.1", id="service host"),
+        pytest.param("GPUPLATFORM_API_SERVICE_PORT", "80", id="service port"),
+        pytest.param("GPUPLATFORM_API_SERVICE_PORT_HTTP", "80", id="named service port"),
+        pytest.param("GPUPLATFORM_API_PORT", "tcp://10.0.0.1:80", id="port"),
+        pytest.param("GPUPLATFORM_API_PORT_80_TCP_ADDR", "10.0.0.1", id="address"),
+        pytest.param("GPUPLATFORM_TEST_CHANGES", "5", id="of the tests"),
+        pytest.param("GPUPLATFORM_RUN", "abc", id="of the runner"),
+    ],
+)
+def test_what_others_put_into_the_environment_is_no_fault(
+    process: Process, name: str, value: str
+) -> None:
+    process.told({**SOUND, name: value})
+
+    assert load_environment().allowed_hosts == ["a.example", "b.example"]
+
+
+def test_a_wrong_port_is_not_taken_for_one_of_kubernetes(process: Process) -> None:
+    process.told({**SOUND, "GPUPLATFORM_API_PORT": "80"})
+
+    assert "GPUPLATFORM_API_PORT (environment): there is no such setting" in faults()
+
+
+def test_the_environment_stands_above_the_file_and_the_file_above_the_defaults(
+    process: Process,
+) -> None:
+    process.told(
+        {**SOUND, "GPUPLATFORM_LOG_LEVEL": "ERROR", "KUBE_MODE": ""},
+        "GPUPLATFORM_LOG_LEVEL: DEBUG\nKUBE_MODE: off\nPORT: 81\n",
+    )
+
+    settings = load_environment()
+    shown = {row.name: (row.value, row.origin) for row in shown_settings()}
+
+    assert (settings.gpuplatform_log_level, settings.kube_mode, settings.port) == (
+        "ERROR",
+        "off",
+        81,
+    )
+    assert shown["GPUPLATFORM_LOG_LEVEL"] == ("ERROR", "environment")
+    assert shown["KUBE_MODE"] == ("off", str(process.file))
+    assert shown["GPUPLATFORM_LEASE_SECONDS"] == ("30", "default")
+    assert shown["GPUPLATFORM_SECRET_KEY"] == (MASK, "environment")
+    assert shown["DATABASE_URL"] == (f"postgres://me:{MASK}@db/app", "environment")
+
+
+def test_development_mode_is_shown_as_the_origin_of_what_it_fills_in(
+    process: Process, tmp_path: Path
+) -> None:
+    process.told({"GPUPLATFORM_DEV": "1", "GPUPLATFORM_DATA": str(tmp_path)})
+
+    shown = {row.name: (row.value, row.origin) for row in shown_settings()}
+
+    assert shown["KUBE_MODE"] == ("simulated", "development mode")
+    assert shown["KUBECONFIG"] == (str(tmp_path / "kubeconfig"), "development mode")
+    assert shown["GPUPLATFORM_SECRET_KEY"] == (MASK, "development mode")
+    assert shown["GPUPLATFORM_METRICS_HOST"] == ("127.0.0.1", "development mode")
+    assert shown["DATABASE_URL"] == ("", "default")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgres://me:a@b@db:5/app?x=y", f"postgres://me:{MASK}@db:5/app?x=y"),
+        (
+            "postgres://me@db/app?password=x&sslkey=y",
+            f"postgres://me@db/app?password={MASK}&sslkey={MASK}",
+        ),
+        ("redis://:p@h", f"redis://:{MASK}@h"),
+        ("redis://h:1/0", "redis://h:1/0"),
+        ("", ""),
+    ],
+)
+def test_passwords_in_addresses_are_masked(text: str, shown: str) -> None:
+    assert masked("DATABASE_URL", text) == shown

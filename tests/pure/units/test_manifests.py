@@ -1,0 +1,181 @@
+"""What a unit looks like in the cluster, reviewed as data in tests/golden/units."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuplatform.kube.kinds import Manifest
+from inventory.core.pods import RESERVATION_IMAGE, STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
+from tests.conftest import GoldenFiles
+from tests.factories.planned_units import PORTS, stock_resource, unit_resource
+from units.core import manifests
+from units.core.spec import parse_unit_spec
+from units.phases import UnitRole, role_of
+
+FULL: dict[str, Any] = {
+    "image": "registry.example.com/team/trainer:1.4",
+    "cpu": "8",
+    "memory": "64Gi",
+    "gpu": 2,
+    "placement": {
+        "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+        "tolerations": [
+            {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+            {"key": "dedicated", "value": "runtime"},
+        ],
+    },
+    "template": {
+        "command": ["python", "-m", "trainer"],
+        "args": ["--port", "8080"],
+        "envs": [{"name": "MODEL", "value": "llama"}, {"name": "EMPTY"}],
+        "ports": [{"name": "dns", "port": 53, "protocol": "UDP"}, {"name": "http", "port": 8080}],
+    },
+    "access": {"primaryPort": "http"},
+}
+
+
+def text(manifest: Manifest) -> str:
+    return yaml.safe_dump(manifest, sort_keys=False)
+
+
+def deployment(unit: Manifest, *, replicas: int = 1) -> Manifest:
+    is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
+    priority = STOCK_PRIORITY_CLASS if is_stock else UNIT_PRIORITY_CLASS
+    return manifests.deployment(
+        unit, parse_unit_spec(unit["spec"]), replicas=replicas, priority=priority
+    )
+
+
+def container(unit: Manifest) -> Manifest:
+    [found] = deployment(unit)["spec"]["template"]["spec"]["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("stock", stock_resource(cpu="8", memory="64Gi")),
+        ("active", unit_resource(**FULL)),
+        ("smallest", unit_resource(gpu=0, template={})),
+    ],
+)
+def test_the_deployment_is_as_reviewed(golden: GoldenFiles, name: str, unit: Manifest) -> None:
+    golden(f"units/deployment-{name}.yaml").check(text(deployment(unit)))
+
+
+def test_the_service_is_as_reviewed(golden: GoldenFiles) -> None:
+    unit = unit_resource(**FULL)
+
+    made = manifests.service(unit, parse_unit_spec(unit["spec"]))
+
+    golden("units/service.yaml").check(text(made))
+
+
+def test_the_resource_is_as_reviewed(golden: GoldenFiles) -> None:
+    spec = parse_unit_spec({"specName": "g1.1", **FULL})
+    annotations = {"runtime.lokiwager.io/operation-id": "op-1"}
+
+    made = manifests.resource("runtime-instance", "trainer", spec, annotations)
+
+    golden("units/resource.yaml").check(text(made))
+
+
+def test_the_platforms_variables_come_first_and_the_users_after_them() -> None:
+    names = [variable["name"] for variable in container(unit_resource(**FULL))["env"]]
+
+    assert names == ["SPEC_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT", "MODEL", "EMPTY"]
+
+
+def test_the_selector_is_the_units_label_alone_and_never_changes() -> None:
+    found = deployment(unit_resource(**FULL))
+
+    assert found["metadata"]["name"] == "unit-trainer"
+    assert found["spec"]["selector"] == {"matchLabels": {"runtime.lokiwager.io/unit": "trainer"}}
+
+
+def test_requests_and_limits_are_the_same() -> None:
+    resources = container(unit_resource(**FULL))["resources"]
+
+    assert resources["requests"] == resources["limits"]
+    assert resources["limits"] == {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"}
+
+
+def test_users_cannot_reach_the_pods_privileges() -> None:
+    pod = deployment(unit_resource(**FULL))["spec"]["template"]["spec"]
+
+    assert pod["automountServiceAccountToken"] is False
+    assert not {"hostNetwork", "hostPID", "hostIPC", "serviceAccountName", "nodeName"} & set(pod)
+    [found] = pod["containers"]
+    assert found["securityContext"] == {"allowPrivilegeEscalation": False}
+
+
+def test_stock_holds_its_gpu_with_the_reservation_image() -> None:
+    found = container(stock_resource())
+
+    assert found["image"] == RESERVATION_IMAGE
+    assert found["command"][0] == "sh"
+
+
+def test_a_users_image_runs_its_own_program_when_none_is_named() -> None:
+    found = container(unit_resource(template=PORTS))
+
+    assert found["image"] == "app:1"
+    assert "command" not in found
+
+
+@pytest.mark.parametrize(
+    ("unit", "port"),
+    [
+        (unit_resource(**FULL), 8080),
+        (unit_resource(template={"ports": [{"name": "d", "port": 1, "protocol": "UDP"}]}), None),
+        (unit_resource(template={}), None),
+        (stock_resource(template=PORTS), None),
+    ],
+    ids=["first TCP port", "none over TCP", "no port", "stock"],
+)
+def test_an_active_unit_is_ready_when_its_program_answers(
+    unit: Manifest, port: int | None
+) -> None:
+    probe = container(unit).get("readinessProbe")
+
+    assert (probe["tcpSocket"]["port"] if probe else None) == port
+
+
+def test_the_access_url_is_inside_the_cluster() -> None:
+    unit = unit_resource(**FULL)
+    bare = unit_resource(template={})
+
+    assert manifests.access_url(unit, parse_unit_spec(unit["spec"])) == (
+        "http://unit-trainer.runtime-instance.svc.cluster.local:8080"
+    )
+    assert manifests.access_url(bare, parse_unit_spec(bare["spec"])) is None
+
+
+def test_what_does_not_reach_the_pod_is_not_in_its_hash() -> None:
+    one = parse_unit_spec({"specName": "g", "template": PORTS})
+    same = parse_unit_spec(
+        {"specName": "g", "template": PORTS, "suspend": True, "access": {"scheme": "https"}}
+    )
+
+    assert manifests.spec_hash(one) == manifests.spec_hash(same)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"specName": "h"},
+        {"image": "b"},
+        {"cpu": "1"},
+        {"memory": "1Gi"},
+        {"gpu": 1},
+        {"placement": {"nodeSelector": {"a": "b"}}},
+        {"template": {"args": ["a"]}},
+    ],
+)
+def test_another_pod_has_another_hash(change: dict[str, Any]) -> None:
+    one = parse_unit_spec({"specName": "g"})
+    other = parse_unit_spec({"specName": "g", **change})
+
+    assert manifests.spec_hash(one) != manifests.spec_hash(other)

@@ -1,0 +1,100 @@
+"""What a unit says of its source, and which pods are its own; whatever anybody wrote there."""
+
+from typing import Any
+
+import pytest
+
+from tests.factories.planned_units import SOURCE, UNIT_UID, unit_pod, unit_resource
+from units.core.names import GENERATION_ANNOTATION
+from units.core.observed import (
+    SourceReference,
+    holds_gpu,
+    is_at_rest,
+    own_pods,
+    source_of,
+    written_for,
+)
+
+
+def test_the_source_is_read_as_it_was_written() -> None:
+    annotations = SourceReference("stock-a-001", "uid").annotations()
+
+    found = source_of(unit_resource(metadata={"annotations": annotations}))
+
+    assert found == SourceReference("stock-a-001", "uid")
+    assert annotations == {
+        "runtime.lokiwager.io/source-stock-name": "stock-a-001",
+        "runtime.lokiwager.io/source-stock-namespace": "runtime-stock",
+        "runtime.lokiwager.io/source-stock-uid": "uid",
+    }
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        None,
+        [],
+        "x",
+        {},
+        {**SOURCE.annotations(), "runtime.lokiwager.io/source-stock-uid": "x" * 37},
+        {**SOURCE.annotations(), "runtime.lokiwager.io/source-stock-uid": ""},
+        {**SOURCE.annotations(), "runtime.lokiwager.io/source-stock-uid": 7},
+        {**SOURCE.annotations(), "runtime.lokiwager.io/source-stock-name": "a\x00"},
+        {**SOURCE.annotations(), "runtime.lokiwager.io/source-stock-name": "x" * 254},
+        {**SOURCE.annotations(), "runtime.lokiwager.io/source-stock-namespace": "elsewhere"},
+    ],
+)
+def test_a_source_that_none_can_be_is_none(annotations: Any) -> None:
+    assert source_of(unit_resource(metadata={"annotations": annotations})) is None
+
+
+def test_a_resource_without_metadata_names_no_source() -> None:
+    assert source_of({}) is None
+
+
+def test_pods_are_told_apart_by_the_uid_of_their_unit() -> None:
+    mine = unit_pod(unit_resource())
+    others: list[Any] = [unit_pod(unit_resource(metadata={"uid": "x"})), {}, {"metadata": None}]
+
+    assert own_pods(unit_resource(metadata={"uid": UNIT_UID}), [*others, mine]) == [mine]
+
+
+@pytest.mark.parametrize(
+    ("status", "holds"),
+    [
+        ({"phase": "Pending"}, True),
+        ({"phase": "Running"}, True),
+        ({"phase": "Unknown"}, True),
+        ({}, True),
+        (None, True),
+        ({"phase": "Succeeded"}, False),
+        ({"phase": "Failed"}, False),
+    ],
+)
+def test_a_pod_holds_its_gpu_until_it_is_over(status: Any, holds: bool) -> None:
+    assert holds_gpu({"status": status}) is holds
+
+
+@pytest.mark.parametrize(
+    ("mark", "generation"),
+    [("7", 7), ("", 0), ("x", 0), ("-1", 0), ("9" * 5000, 0), (7, 7), (None, 0)],
+)
+def test_the_generation_a_deployment_was_written_for(mark: Any, generation: int) -> None:
+    annotations = {GENERATION_ANNOTATION: mark}
+
+    assert written_for({"metadata": {"annotations": annotations}}) == generation
+    assert written_for({"metadata": None}) == 0
+
+
+@pytest.mark.parametrize(
+    ("replicas", "mark", "rests"), [(0, "1", True), (1, "1", False), (0, "0", False)]
+)
+def test_a_unit_rests_once_its_deployment_is_at_zero_for_it_as_it_is(
+    replicas: int, mark: str, rests: bool
+) -> None:
+    deployment = {
+        "metadata": {"annotations": {GENERATION_ANNOTATION: mark}},
+        "spec": {"replicas": replicas},
+    }
+
+    assert is_at_rest(unit_resource(), deployment) is rests

@@ -1,0 +1,346 @@
+"""What holds of `plan_unit` for everything it may meet, and of the loop around it."""
+
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuplatform.kube.fields import field, number
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
+from gpuplatform.reconciliation.actions import carry_out
+from gpuplatform.reconciliation.plan import (
+    Absent,
+    Action,
+    Create,
+    Delete,
+    Observation,
+    Patch,
+    Present,
+    Unknown,
+)
+from inventory.core.pods import UNIT_PRIORITY_CLASS
+from tests.factories.inventory import HTTP_PORT
+from tests.factories.planned_units import (
+    stock_resource,
+    unit_deployment,
+    unit_pod,
+    unit_resource,
+    unit_service,
+)
+from tests.fakes.cluster import FakeCluster
+from units.core.names import deployment_name, service_name
+from units.core.observed import (
+    NoSource,
+    ObservedUnit,
+    Source,
+    SourceGone,
+    SourceHeld,
+    SourceLost,
+    SourcePending,
+)
+from units.core.plan import plan_unit
+from units.phases import UNIT_TRANSITIONS, UnitPhase, UnitReason
+
+ROUNDS = 8
+
+KEYS = [
+    *("status", "spec", "conditions", "type", "reason", "message", "containerStatuses"),
+    *("state", "waiting", "terminated", "replicas", "availableReplicas", "annotations"),
+    *("template", "priorityClassName", "nodeSelector", "phase", "labels"),
+]
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+SPECS = st.fixed_dictionaries(
+    {"specName": st.sampled_from(["g1.1", "g2.1"]), "gpu": st.integers(0, 2)},
+    optional={
+        "image": st.sampled_from(["app:1", "app:2"]),
+        "memory": st.sampled_from(["1Gi", "1024Mi"]),
+        "suspend": st.booleans(),
+        "placement": st.sampled_from(
+            [{}, {"nodeSelector": {"a": "b"}}, {"tolerations": [{"operator": "Exists"}]}]
+        ),
+        "template": st.sampled_from([{}, {"ports": [HTTP_PORT]}, {"args": ["a"]}]),
+    },
+)
+BROKEN = st.fixed_dictionaries(
+    {"specName": st.just("g"), "access": st.just({"primaryPort": "x"})},
+    optional={"memory": st.just("lots"), "suspend": st.booleans()},
+)
+SOURCES: st.SearchStrategy[Source] = st.one_of(
+    st.just(NoSource()),
+    st.just(SourcePending()),
+    st.just(SourceHeld("its pods are still there")),
+    st.booleans().map(SourceGone),
+    st.just(SourceLost()),
+)
+
+
+def _unit(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A unit with sound identity, as every API server gives, and anything else."""
+    return st.builds(
+        lambda spec, status, annotations: {
+            **base,
+            "metadata": {**base["metadata"], "annotations": annotations},
+            "spec": spec,
+            "status": status,
+        },
+        SPECS | BROKEN | JUNK,
+        JUNK,
+        st.just(base["metadata"]["annotations"]) | JUNK,
+    )
+
+
+UNITS = _unit(unit_resource()) | _unit(stock_resource())
+
+
+def _object(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.one_of(
+        st.just(base),
+        st.builds(
+            lambda status, spec, annotations, owners: {
+                "metadata": {
+                    **base["metadata"],
+                    "annotations": annotations,
+                    "ownerReferences": owners,
+                },
+                "status": status,
+                "spec": spec,
+            },
+            JUNK,
+            JUNK | st.just(base["spec"]),
+            JUNK,
+            st.sampled_from([base["metadata"]["ownerReferences"], [], None]),
+        ),
+    )
+
+
+def _observation(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Observation[Any]]:
+    return st.one_of(st.just(Absent()), st.just(Unknown("forbidden")), values.map(Present))
+
+
+DEPLOYMENTS = st.one_of(
+    *(
+        _object(unit_deployment(unit, replicas=replicas, priority=UNIT_PRIORITY_CLASS))
+        for unit in (unit_resource(), stock_resource())
+        for replicas in (0, 1)
+    )
+)
+PODS = st.lists(
+    st.builds(lambda s: {"metadata": {"name": "p"}, "status": s}, JUNK)
+    | st.sampled_from([unit_pod(unit_resource(), phase=p) for p in ("Running", "Failed")]),
+    max_size=3,
+)
+OBSERVED = st.builds(
+    ObservedUnit,
+    deployment=_observation(DEPLOYMENTS),
+    service=_observation(_object(unit_service(unit_resource()))),
+    pods=_observation(PODS),
+    source=SOURCES,
+    is_start_void=st.booleans(),
+    consumed_by=st.sampled_from(["", "", "a-unit"]),
+)
+
+
+def _replicas_written(action: Action) -> int:
+    """Return to how many replicas the action brings a Deployment; 0 if to none."""
+    match action:
+        case Create(_, manifest):
+            return number(manifest, "spec", "replicas")
+        case Patch(_, _, _, patch):
+            return number(patch, "spec", "replicas")
+        case _:
+            return 0
+
+
+@given(UNITS, OBSERVED)
+@settings(max_examples=150)
+def test_there_is_a_plan_for_everything(unit: dict[str, Any], observed: ObservedUnit) -> None:
+    plan = plan_unit(unit, observed)
+
+    if plan.status is None:
+        assert [type(action) for action in plan.actions] == [Delete]
+        return
+    [ready] = plan.status.conditions
+    assert plan.status.phase in UnitPhase.values
+    assert ready.reason in list(UnitReason)
+    assert isinstance(ready.message, str)
+
+
+@given(UNITS, OBSERVED)
+def test_the_same_input_has_the_same_plan_and_is_not_changed(
+    unit: dict[str, Any], observed: ObservedUnit
+) -> None:
+    before = deepcopy((unit, observed))
+
+    first, second = plan_unit(unit, observed), plan_unit(unit, observed)
+
+    assert first == second
+    assert (unit, observed) == before
+
+
+@given(UNITS, OBSERVED)
+def test_unknown_deletes_nothing_and_starts_nothing(
+    unit: dict[str, Any], observed: ObservedUnit
+) -> None:
+    parts = (observed.deployment, observed.service, observed.pods)
+    if not any(isinstance(part, Unknown) for part in parts):
+        return
+
+    for action in plan_unit(unit, observed).actions:
+        if isinstance(action, Delete):  # By its row; nothing that was read says so.
+            assert (action.kind, action.uid) == (GPU_UNIT, unit["metadata"]["uid"])
+            assert observed.consumed_by
+        else:
+            assert action.kind is DEPLOYMENT
+            assert _replicas_written(action) == 0
+
+
+@given(UNITS, OBSERVED)
+def test_only_what_is_the_units_is_changed(unit: dict[str, Any], observed: ObservedUnit) -> None:
+    for action in plan_unit(unit, observed).actions:
+        part = observed.service if action.kind is SERVICE else observed.deployment
+        if isinstance(part, Present) and action.kind is not GPU_UNIT:
+            owners = part.value["metadata"]["ownerReferences"]
+            assert owners[0]["uid"] == unit["metadata"]["uid"]
+
+
+@given(UNITS, OBSERVED)
+def test_a_deployment_is_written_as_it_was_read(
+    unit: dict[str, Any], observed: ObservedUnit
+) -> None:
+    for action in plan_unit(unit, observed).actions:
+        if action.kind is not DEPLOYMENT:
+            continue
+        match observed.deployment:
+            case Present(live):
+                assert isinstance(action, Patch)
+                assert action.patch["metadata"]["uid"] == live["metadata"]["uid"]
+                version = live["metadata"]["resourceVersion"]
+                assert action.patch["metadata"]["resourceVersion"] == version
+            case _:
+                assert isinstance(action, Create)
+
+
+@given(UNITS, OBSERVED)
+@settings(max_examples=150)
+def test_nothing_starts_beside_its_source_or_while_it_is_to_be_stopped(
+    unit: dict[str, Any], observed: ObservedUnit
+) -> None:
+    live = observed.deployment.value if isinstance(observed.deployment, Present) else {}
+    is_running = number(live, "spec", "replicas") != 0
+    starts = [a for a in plan_unit(unit, observed).actions if _replicas_written(a) > 0]
+
+    if observed.is_start_void or field(unit, "spec", "suspend") is True:
+        assert not starts
+    if not is_running and isinstance(observed.source, SourcePending | SourceHeld):
+        assert not starts
+
+
+class World:
+    """A unit, its controllers and the driver's loop, without a database."""
+
+    def __init__(self, base: dict[str, Any]) -> None:
+        self.cluster = FakeCluster()
+        self.base = base
+        self.source: Source = NoSource()
+        self.name = base["metadata"]["name"]
+        self.namespace = base["metadata"]["namespace"]
+
+    def want(self, spec: dict[str, Any]) -> None:
+        metadata = {**self.base["metadata"], "resourceVersion": ""}
+        self.cluster.put(GPU_UNIT, {**self.base, "metadata": metadata, "spec": spec})
+
+    def settle(self) -> None:
+        for _ in range(ROUNDS):
+            self.once()
+            self.cluster.settle()
+
+    def unit(self) -> dict[str, Any]:
+        found = self.cluster.get(GPU_UNIT, self.name, namespace=self.namespace)
+        assert found is not None
+        return found
+
+    def once(self) -> None:
+        unit = self.unit()
+        before = unit.get("status", {}).get("phase", UnitPhase.PENDING)
+        plan = plan_unit(unit, self._observe())
+        for action in plan.actions:
+            carry_out(self.cluster, action)
+        assert plan.status is not None
+        assert plan.status.phase in UNIT_TRANSITIONS[before]
+        [ready] = plan.status.conditions
+        status = {"phase": plan.status.phase, **plan.status.fields, "reason": ready.reason}
+        if {k: v for k, v in status.items() if v is not None} != unit.get("status"):
+            self.cluster.merge_patch(
+                GPU_UNIT,
+                self.name,
+                {"status": status},
+                namespace=self.namespace,
+                subresource="status",
+            )
+
+    def _observe(self) -> ObservedUnit:
+        service = self.cluster.get(SERVICE, service_name(self.name), namespace=self.namespace)
+        found = self.cluster.get(DEPLOYMENT, deployment_name(self.name), namespace=self.namespace)
+        return ObservedUnit(
+            deployment=Absent() if found is None else Present(found),
+            service=Absent() if service is None else Present(service),
+            pods=Present(tuple(self.cluster.list(POD, namespace=self.namespace).items)),
+            source=self.source,
+        )
+
+
+@given(
+    st.lists(SPECS, min_size=1, max_size=3),
+    st.booleans(),
+    st.sampled_from([unit_resource(), stock_resource()]),
+)
+@settings(max_examples=40)
+def test_a_settling_world_reaches_a_fixed_point_and_stays(
+    specs: list[dict[str, Any]], is_meddled_with: bool, base: dict[str, Any]
+) -> None:
+    world = World(base)
+    for spec in specs:
+        world.want(spec)
+        world.settle()
+        if is_meddled_with:
+            name = deployment_name(world.name)
+            world.cluster.remove(DEPLOYMENT, name, namespace=world.namespace)
+            world.settle()
+
+    world.cluster.writes.clear()
+    for _ in range(3):
+        world.once()
+
+    assert world.cluster.writes == []
+    is_suspended = specs[-1].get("suspend", False)
+    assert world.unit()["status"]["phase"] == ("Stopped" if is_suspended else "Ready")
+    assert len(world.cluster.names(DEPLOYMENT)) == 1
+    [found] = world.cluster.list(DEPLOYMENT).items
+    pod = found["spec"]["template"]["spec"]
+    placement = specs[-1].get("placement", {})
+    assert {key: pod[key] for key in ("nodeSelector", "tolerations") if key in pod} == placement
+
+
+def test_a_hand_over_ends_running_and_then_costs_nothing() -> None:
+    world = World(unit_resource())
+    world.want(unit_resource()["spec"])
+    for source in (SourcePending(), SourceHeld("its pods are still there")):
+        world.source = source
+        world.settle()
+        assert world.cluster.names(DEPLOYMENT) == []
+
+    world.source = SourceGone(may_preempt=True)
+    world.settle()
+    world.source = SourceLost()  # Its row is forgotten after 30 days.
+    world.cluster.writes.clear()
+    world.settle()
+
+    assert world.cluster.writes == []
+    assert world.unit()["status"]["phase"] == "Ready"

@@ -1,0 +1,50 @@
+"""Beat, over a database that is away for a while."""
+
+import pytest
+from celery import current_app
+from django.db import connection
+from django_celery_beat.models import PeriodicTask
+
+from gpuplatform.beat import NEVER, HeartbeatScheduler
+from gpuplatform.reconciliation.heartbeats import Part
+from gpuplatform.reconciliation.models import ProcessHeartbeat
+from tests.fakes.installed import Broker
+
+COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+NAME = "Sweep operations"
+
+
+@COMMITTING
+def test_a_database_that_is_away_when_all_schedules_are_read_does_not_end_beat(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = HeartbeatScheduler(app=current_app)
+    scheduler.tick()
+    PeriodicTask.objects.filter(name=NAME).update(enabled=False)  # It notices by reading all.
+    scheduler._last_full_sync = NEVER  # It does that every five minutes.
+
+    connection.close()
+    with monkeypatch.context() as away:
+        away.setitem(connection.settings_dict, "PORT", "1")
+        pause = scheduler.tick()
+    known = set(scheduler.old_schedulers)
+    scheduler.tick()
+
+    assert 0 < pause < 5
+    assert NAME in known
+    assert NAME not in scheduler.old_schedulers
+
+
+@COMMITTING
+def test_beat_shows_its_life_as_soon_as_the_database_is_back(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = HeartbeatScheduler(app=current_app)
+
+    connection.close()
+    with monkeypatch.context() as away:
+        away.setitem(connection.settings_dict, "PORT", "1")
+        scheduler.tick()
+    scheduler.tick()
+
+    assert ProcessHeartbeat.objects.filter(part=Part.BEAT).exists()

@@ -1,0 +1,90 @@
+"""What workers count: claims, ends and successes of operations, and runs over objects."""
+
+import pytest
+
+from gpuplatform.errors import ClusterConflict, ClusterRejected, ClusterUnavailable
+from gpuplatform.kube.kinds import STOCK_POOL
+from gpuplatform.metrics.declared import (
+    CLAIM_SECONDS,
+    OPERATIONS_ENDED,
+    RECONCILE_SECONDS,
+    SUCCESS_SECONDS,
+)
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.tasks import run_operation
+from inventory.models import StockPool
+from inventory.tasks import reconcile_pool
+from tests.factories.inventory import accept_create
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.counted import Counted, counted
+from tests.fakes.installed import Broker
+
+__all__ = ["counted"]
+pytestmark = pytest.mark.django_db
+CREATE = "stockpool.create"
+
+
+def test_an_operation_is_claimed_once_and_ends_once(
+    cluster: FakeCluster, broker: Broker, counted: Counted
+) -> None:
+    number = accept_create(name="a").operation.id
+
+    run_operation(number)
+    run_operation(number)
+
+    assert counted.values(CLAIM_SECONDS) == {(CREATE,): 1}
+    assert counted.values(SUCCESS_SECONDS) == {(CREATE,): 1}
+    assert counted.values(OPERATIONS_ENDED) == {(CREATE, "Succeeded"): 1}
+
+
+def test_a_second_try_is_no_second_claim(
+    cluster: FakeCluster, broker: Broker, counted: Counted
+) -> None:
+    number = accept_create(name="a").operation.id
+    cluster.fail("create", STOCK_POOL, ClusterConflict("busy"))
+
+    run_operation(number)
+    Operation.objects.filter(id=number).update(due_at="2026-01-01T00:00:00Z")
+    cluster.heal()
+    run_operation(number)
+
+    assert counted.values(CLAIM_SECONDS) == {(CREATE,): 1}
+    assert counted.values(OPERATIONS_ENDED) == {(CREATE, "Succeeded"): 1}
+
+
+def test_a_failed_operation_is_no_success(
+    cluster: FakeCluster, broker: Broker, counted: Counted
+) -> None:
+    number = accept_create(name="a").operation.id
+    cluster.fail("create", STOCK_POOL, ClusterRejected("no", status=422))
+
+    run_operation(number)
+
+    assert counted.values(OPERATIONS_ENDED) == {(CREATE, "Failed"): 1}
+    assert counted.values(SUCCESS_SECONDS) == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        pytest.param(None, "done", id="none"),
+        pytest.param(ClusterConflict("busy"), "conflict", id="conflict"),
+        pytest.param(ClusterUnavailable("late", status=503), "failed", id="refused"),
+        pytest.param(ZeroDivisionError(), "fault", id="ours"),
+    ],
+)
+def test_a_run_over_an_object_is_counted_by_its_outcome(
+    cluster: FakeCluster,
+    broker: Broker,
+    counted: Counted,
+    error: Exception | None,
+    outcome: str,
+) -> None:
+    run_operation(accept_create(name="a").operation.id)
+    StockPool.objects.update(due_at="2026-01-01T00:00:00Z")
+    if error is not None:
+        cluster.fail("get", STOCK_POOL, error)
+
+    reconcile_pool(StockPool.objects.get().id)
+
+    assert counted.values(RECONCILE_SECONDS) == {("StockPool", outcome): 1}

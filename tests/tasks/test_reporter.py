@@ -1,0 +1,216 @@
+"""The steady state is one line whatever is away, and the same numbers are metrics."""
+
+import json
+import logging
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from celery import current_app
+from django.db import OperationalError, connection
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+from django_celery_beat.models import PeriodicTask
+from prometheus_client.parser import text_string_to_metric_families
+from pytest_django import Settings
+
+from gpuplatform.collectors import state_render
+from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.metrics.declared import METRICS
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.tasks import run_operation
+from gpuplatform.queueing import Queue, enqueue
+from gpuplatform.reconciliation import gate
+from gpuplatform.reconciliation.heartbeats import Part, show_life
+from gpuplatform.reporter import PlatformTask, read_state
+from gpuplatform.tasks import report_state
+from tests.factories.inventory import accept_create, pool_row
+from tests.factories.unit_rows import stock_row, unit_row
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import Broker
+
+NO_BROKER = "redis://127.0.0.1:1/0"
+
+
+def _refuse(*_: object) -> None:
+    raise OperationalError("the server closed the connection")
+
+
+def broken_database() -> AbstractContextManager[None]:
+    """Have every statement fail."""
+    return connection.execute_wrapper(_refuse)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "gpuplatform.reporter")
+    return caplog
+
+
+def reported(lines: pytest.LogCaptureFixture) -> dict[str, Any]:
+    report_state()
+    (text,) = [
+        record.getMessage().removeprefix("steady state ")
+        for record in lines.records
+        if record.getMessage().startswith("steady state ")
+    ]
+    assert "\n" not in text
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def samples() -> dict[tuple[str, ...], float]:
+    """Return what beat would serve: name and values of the labels, which are sorted by name."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(state_render()().decode())
+        for sample in family.samples
+    }
+
+
+@pytest.mark.django_db
+def test_the_line_says_how_everything_stands(
+    cluster: FakeCluster, broker: Broker, lines: pytest.LogCaptureFixture
+) -> None:
+    pool_row(phase="Ready", available_replicas=2)
+    pool_row(phase="Failed", reason="X", allocated_replicas=3)
+    pool_row(phase="Ready", deleted_at=Now(), available_replicas=9)
+    stock_row()
+    unit_row()
+    accept_create(name="waits")
+    failed = accept_create(name="failed").operation
+    ended = {"phase": "Failed", "error_code": "x", "due_at": None, "ended_at": Now()}
+    Operation.objects.filter(id=failed.id).update(**ended)
+    for part in Part:
+        if part is not Part.BEAT:
+            show_life(part)
+    enqueue("operations.run_operation", 1, queue=Queue.OPERATIONS)
+
+    line = reported(lines)
+
+    assert line.pop("oldestDueSeconds") >= 0
+    assert line == {
+        "database": True,
+        "broker": True,
+        "pools": {"Ready": 1, "Failed": 1, "Pending": 2},
+        "available": 2,
+        "allocated": 3,
+        "units": {"active/Ready": 1, "stock/Ready": 1},
+        "pendingOperations": 1,
+        "failedOperationsLastHour": 1,
+        "cluster": "up",
+        "nodes": None,
+        "readyNodes": None,
+        "down": ["beat"],
+        "queues": {"operations": 1, "reconcile": 0, "periodic": 0},
+    }
+
+
+@pytest.mark.django_db
+def test_without_a_broker_the_line_has_all_but_the_queues(
+    settings: Settings, lines: pytest.LogCaptureFixture
+) -> None:
+    settings.CELERY_BROKER_URL = NO_BROKER
+
+    line = reported(lines)
+
+    assert (line["broker"], line["queues"], line["database"]) == (False, None, True)
+    assert line["pools"] == {}
+
+
+@pytest.mark.django_db
+def test_without_a_database_the_line_says_so_and_no_number_is_zero(
+    broker: Broker, lines: pytest.LogCaptureFixture
+) -> None:
+    with broken_database():
+        line = reported(lines)
+
+    assert (line["database"], line["broker"]) == (False, True)
+    assert line["pools"] is None
+    assert line["pendingOperations"] is None
+    assert line["queues"] is not None
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("mode", "is_away", "word"),
+    [("off", False, "off"), ("required", False, "up"), ("required", True, "away")],
+)
+def test_the_line_says_what_is_with_the_cluster(
+    settings: Settings, lines: pytest.LogCaptureFixture, mode: str, is_away: bool, word: str
+) -> None:
+    settings.KUBE_MODE = mode
+    if is_away:
+        gate.close(ClusterUnavailable("connection refused"))
+
+    assert reported(lines)["cluster"] == word
+
+
+@pytest.mark.django_db
+def test_only_what_a_worker_could_take_counts_as_due(cluster: FakeCluster, broker: Broker) -> None:
+    pool_row(due_at="2026-01-01T00:00:00Z", lease_expires_at="2999-01-01T00:00:00Z")
+    pool_row(due_at="2026-01-01T00:00:00Z", uid="", name="not-made-yet")
+    pool_row(due_at="2999-01-01T00:00:00Z")
+    first = accept_create(name="a").operation
+    Operation.objects.filter(id=first.id).update(due_at="2999-01-01T00:00:00Z")
+
+    state = read_state()
+
+    assert state is not None
+    assert set(state.due_seconds.values()) == {None}
+
+
+@pytest.mark.django_db
+def test_the_state_costs_the_same_few_queries_however_much_there_is(
+    cluster: FakeCluster, broker: Broker
+) -> None:
+    for _ in range(3):
+        pool_row(due_at=Now())
+        stock_row()
+        accept_create()
+
+    with CaptureQueriesContext(connection) as queries:
+        read_state()
+
+    assert len(queries) <= 15
+
+
+@pytest.mark.django_db
+def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> None:
+    pool_row(phase="Ready", available_replicas=2)
+    stock_row()
+    run_operation(accept_create(name="a").operation.id)
+    accept_create(name="b")
+    show_life(Part.BEAT)
+
+    found = samples()
+
+    assert found["gpuplatform_state_is_read",] == 1
+    assert found["gpuplatform_stock_pools", "Ready"] == 1
+    assert found["gpuplatform_stock_pool_replicas", "available"] == 2
+    assert found["gpuplatform_units", "Ready", "stock"] == 1
+    assert found["gpuplatform_operations", "stockpool.create", "Pending"] == 1
+    assert found["gpuplatform_part_up", "beat"] == 1
+    assert found["gpuplatform_part_up", "controller"] == 0
+    assert found["gpuplatform_queue_messages", "reconcile"] == 0
+    assert {name for name, *_ in found} <= {metric.name for metric in METRICS}
+
+
+@pytest.mark.django_db
+def test_what_is_away_has_no_numbers(settings: Settings) -> None:
+    settings.CELERY_BROKER_URL = NO_BROKER
+
+    with broken_database():
+        found = samples()
+
+    assert found == {("gpuplatform_state_is_read",): 0, ("gpuplatform_broker_up",): 0}
+
+
+@pytest.mark.django_db
+def test_the_report_is_scheduled_twice_a_minute() -> None:
+    current_app.loader.import_default_modules()
+
+    schedule = PeriodicTask.objects.get(task=PlatformTask.REPORT)
+
+    assert schedule.interval.every == 30
+    assert schedule.task in current_app.tasks

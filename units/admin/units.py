@@ -1,0 +1,173 @@
+"""The two lists of GPU units: stock, and units in use."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from typing_extensions import override
+
+from gpuplatform.adminkit.badges import Shape, shape_badge
+from gpuplatform.adminkit.detail import Detail, RelatedRow
+from gpuplatform.adminkit.filters import (
+    HistoryFilter,
+    NamespaceFilter,
+    PhaseTabs,
+    ReasonFilter,
+    SpecFilter,
+)
+from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.mirrors import MirrorAdmin
+from gpuplatform.adminkit.text import TITLE_LENGTH, shortened, visible
+from gpuplatform.operations.admin import job_url
+from units.admin.detail import PAGES, WELL, unit_detail, unit_line, unit_url
+from units.models import ActiveUnit, GpuUnit, StockUnit
+from units.phases import UnitReason, UnitRole
+from units.selectors import StockState, stock_in, stock_state
+from units.services import UNIT_KIND
+
+MOST_OF_A_SEEDING = 50
+
+STATE_SHAPES = {
+    StockState.STARTING: Shape.PROGRESS,
+    StockState.READY: Shape.READY,
+    StockState.CLAIMED: Shape.WAITING,
+    StockState.FAILED: Shape.FAILED,
+    StockState.DELETING: Shape.PROGRESS,
+}
+
+
+class UnitReasonFilter(ReasonFilter):
+    """Why the phase is what it is."""
+
+    reasons = UnitReason
+
+
+class StateFilter(admin.SimpleListFilter):
+    """How stock counts in the capacity."""
+
+    title = "state"
+    parameter_name = "state"
+    template = "admin/choice_filter.html"
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [(state.value, state.value.capitalize()) for state in StockState]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.value() not in set(StockState):
+            return queryset
+        of_state = stock_in(StockState(self.value() or "")).order_by()
+        return queryset.filter(pk__in=of_state.values("pk"))
+
+
+class UnitAdmin(MirrorAdmin):
+    """The shape of both lists and their pages."""
+
+    role: ClassVar[UnitRole]
+    well = WELL
+    list_display_links = ("name",)
+    search_fields = ("name", "operation__operation_id", "image", "uid")
+    sortable_by: ClassVar[tuple[str, ...]] = ("name", "spec_column", "since")
+
+    @override
+    def get_queryset(self, request: HttpRequest) -> QuerySet[GpuUnit]:
+        rows: QuerySet[GpuUnit] = super().get_queryset(request)
+        return rows.filter(role=self.role).select_related("tenant", "operation", "claimed_by")
+
+    @override
+    def detail(self, row: GpuUnit) -> Detail:
+        return unit_detail(row)
+
+
+@admin.register(StockUnit)
+class StockUnitAdmin(UnitAdmin):
+    """Capacity held ready: who may have it, and why it is not ready."""
+
+    role = UnitRole.STOCK
+    list_display = (
+        "phase_column",
+        "name",
+        "spec_column",
+        "state_column",
+        "why_column",
+        "since",
+    )
+    list_filter = (StateFilter, SpecFilter, UnitReasonFilter, HistoryFilter, PhaseTabs)
+    search_help_text = "name, operationID or UID"
+
+    @admin.display(description="Counts as")
+    def state_column(self, row: GpuUnit) -> SafeString:
+        """Return how it counts, with the operation that it is set aside for."""
+        if row.deleted_at:
+            return shape_badge(Shape.OFF, "taken" if row.consumed_by else "removed")
+        state = stock_state(row)
+        if row.consumed_by:
+            return shape_badge(Shape.PROGRESS, "taken")
+        badge = shape_badge(STATE_SHAPES[state], state.value)
+        claim = row.claimed_by
+        if claim is None:
+            return badge
+        return format_html(
+            '{} <a href="{}">{}</a>', badge, job_url(claim), visible(claim.operation_id)
+        )
+
+
+@admin.register(ActiveUnit)
+class ActiveUnitAdmin(UnitAdmin):
+    """What users run."""
+
+    role = UnitRole.ACTIVE
+    list_display = (
+        "phase_column",
+        "name",
+        "namespace",
+        "spec_column",
+        "image_column",
+        "why_column",
+        "since",
+    )
+    list_filter = (SpecFilter, UnitReasonFilter, NamespaceFilter, HistoryFilter, PhaseTabs)
+    search_help_text = "name, operationID, image or UID"
+    sortable_by = ("name", "namespace", "spec_column", "since")
+
+    @admin.display(description="Image")
+    def image_column(self, row: GpuUnit) -> SafeString:
+        """Return the image without where it is from, which is its title."""
+        name = row.image.rpartition("/")[2]
+        title = shortened(row.image, TITLE_LENGTH)
+        return format_html('<span title="{}">{}</span>', title, shortened(name, 40))
+
+    @override
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show a unit; of stock, which links by kind lead here for, show its own page."""
+        stock = self._stock(object_id) if request.method in {"GET", "HEAD"} else None
+        if stock is not None:
+            return HttpResponseRedirect(unit_url(stock))
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def _stock(self, object_id: str) -> GpuUnit | None:
+        if not (object_id.isascii() and object_id.isdecimal() and len(object_id) < 19):
+            return None
+        return GpuUnit.objects.filter(pk=int(object_id), role=UnitRole.STOCK).first()
+
+
+def _rows(number: int) -> Sequence[RelatedRow]:
+    """Return the unit of a row; of a seeding, which names its first, all that it made."""
+    wanted = Q(pk=number) | Q(role=UnitRole.STOCK, operation__object_row=number)
+    rows = GpuUnit.objects.filter(wanted).order_by("id")[:MOST_OF_A_SEEDING]
+    return [unit_line(row) for row in rows]
+
+
+register_object_page(UNIT_KIND, ObjectPage(PAGES[UnitRole.ACTIVE], _rows))

@@ -1,0 +1,173 @@
+"""The declaration of a GPU unit: what it asks for, in either role, and what its status says.
+
+From these models come the request validation, the OpenAPI components, the schema of the CRD and
+the parse in the reconciler (`parse_unit_spec`). Pure; what pools declare too is declared once.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+from typing_extensions import override
+
+from gpuplatform.errors import FieldError
+from gpuplatform.formats import names, quantity
+from gpuplatform.formats.model import SpecModel
+from gpuplatform.formats.text import quoted
+from inventory.core.placement import Placement
+from inventory.core.spec import (
+    Condition,
+    Gpu,
+    Image,
+    Memory,
+    PodTemplate,
+    Port,
+    SpecName,
+    Template,
+)
+from units.core.serverless import Serverless
+
+DEFAULT_SCHEME: Final = "http"
+
+Scheme = Literal["http", "https", "ws", "wss", "grpc", "grpcs", "tcp", "udp"]
+Cpu = Annotated[
+    str,
+    AfterValidator(quantity.cpu),
+    Field(
+        description="CPU of the pod, request and limit: a Kubernetes quantity of at least 1m, no"
+        " finer than 1m. Returned in canonical form.",
+        examples=["4"],
+    ),
+]
+
+
+class Access(SpecModel):
+    """How the unit is reached from inside the cluster."""
+
+    primary_port: Annotated[str, AfterValidator(names.port_name)] | None = Field(
+        default=None,
+        alias="primaryPort",
+        json_schema_extra={"pattern": f"^{names.PORT_NAME}$", "maxLength": 15},
+        description="The name of the template's port that the access URL has; the first port when"
+        " it is left out.",
+        examples=["http"],
+    )
+    scheme: Scheme = Field(
+        default=DEFAULT_SCHEME, description="The scheme of the access URL.", examples=["http"]
+    )
+
+
+class GPUUnitSpec(SpecModel):
+    """One pod with its GPUs: capacity held ready as stock, or what a user runs on it."""
+
+    spec_name: SpecName = Field(
+        alias="specName", description="The GPU spec that it is of. Kept as a label."
+    )
+    image: Image | None = Field(
+        default=None,
+        description="The image that it runs. Stock has none and runs the platform's reservation"
+        " image.",
+    )
+    cpu: Cpu | None = None
+    memory: Memory | None = None
+    gpu: Gpu = 0
+    placement: Annotated[Placement, Field(description="On which nodes it may run.")] | None = None
+    template: Template | None = None
+    access: Annotated[Access, Field(description="How it is reached.")] | None = None
+    serverless: (
+        Annotated[Serverless, Field(description="What makes it a worker of a function.")] | None
+    ) = None
+    suspend: bool = Field(
+        default=False, description="Whether it is to be stopped: its GPU is given up."
+    )
+
+    @override
+    def normalised(self) -> dict[str, Any]:
+        """Return the JSON object for hash and resource; blocks that say nothing are left out."""
+        return without_empty_blocks(super().normalised())
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """The ports of the container."""
+        return (self.template or PodTemplate()).ports
+
+    @property
+    def primary_port(self) -> Port | None:
+        """The port of the access URL; None where the unit has none, or names one it has not."""
+        wanted = self.access.primary_port if self.access else None
+        if wanted is None:
+            return self.ports[0] if self.ports else None
+        return next((port for port in self.ports if port.name == wanted), None)
+
+
+def without_empty_blocks(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return `payload` without blocks that are as good as absent."""
+    empty = {key for key in ("placement", "template", "access") if payload.get(key) == {}}
+    return {key: value for key, value in payload.items() if key not in empty}
+
+
+class GPUUnitStatus(SpecModel):
+    """What the reconciler saw last; written by it alone."""
+
+    phase: str = Field(default="", max_length=32, description="The summary.", examples=["Ready"])
+    ready_replicas: int = Field(
+        default=0, alias="readyReplicas", ge=0, description="Pods that are ready.", examples=[1]
+    )
+    service_name: str | None = Field(
+        default=None,
+        alias="serviceName",
+        max_length=63,
+        description="The Service in front of the pod; only of an active unit with ports.",
+        examples=["unit-trainer"],
+    )
+    access_url: str | None = Field(
+        default=None,
+        alias="accessURL",
+        max_length=300,
+        description="Where it answers inside the cluster; only of an active unit with ports.",
+        examples=["http://unit-trainer.runtime-instance.svc.cluster.local:8080"],
+    )
+    observed_generation: int = Field(
+        default=0,
+        alias="observedGeneration",
+        ge=0,
+        description="The generation of the spec that this status speaks of.",
+        examples=[1],
+    )
+    last_sync_time: str | None = Field(
+        default=None,
+        alias="lastSyncTime",
+        json_schema_extra={"format": "date-time"},
+        description="When this status was written.",
+        examples=["2026-01-31T12:00:00Z"],
+    )
+    conditions: Annotated[tuple[Condition, ...], Field(strict=False)] = Field(
+        default=(),
+        description="The detail behind the phase.",
+        json_schema_extra={"x-kubernetes-list-map-keys": ["type"]},
+    )
+
+
+def parse_unit_spec(raw: object) -> GPUUnitSpec:
+    """Read the `.spec` of a resource, which anybody may have written.
+
+    Raises:
+        InvalidSpec: it breaks a rule of one field; for access see `access_fault`.
+    """
+    return GPUUnitSpec.parse(raw)
+
+
+def access_fault(spec: GPUUnitSpec) -> FieldError | None:
+    """Return what is wrong between `access` and the ports of the template, if anything."""
+    return port_fault(spec.access, spec.template)
+
+
+def port_fault(access: Access | None, template: PodTemplate | None) -> FieldError | None:
+    """Return why `access` cannot be had of `template`, if it cannot."""
+    wanted = access.primary_port if access else None
+    known = [port.name for port in template.ports] if template else []
+    if wanted is None or wanted in known:
+        return None
+    why = f"is not among the template's ports: {', '.join(known[:10])}"
+    if not known:
+        why = "is not possible: the template has no ports"
+    return FieldError("access.primaryPort", f"{quoted(wanted)} {why}.")

@@ -1,0 +1,119 @@
+"""What the status of a GPU unit says. Pure; the rules that choose are in `plan`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpuplatform.kube.fields import field, number
+from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
+from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
+from gpuplatform.reconciliation.plan import Present, Status
+from inventory.core.observed import first_cause, is_caught_up, startup_failure
+from units.core import manifests
+from units.core.children import has_service
+from units.core.names import service_name
+from units.core.observed import ObservedUnit, holds_gpu, own_pods
+from units.core.spec import GPUUnitSpec
+from units.phases import UnitPhase, UnitReason, UnitRole, role_of
+
+_KNOWN: Final = ("readyReplicas", "serviceName", "accessURL")
+
+
+@dataclass(frozen=True, slots=True)
+class Saying:
+    """A phase, its reason, and the same for a person."""
+
+    phase: UnitPhase
+    reason: UnitReason
+    message: str
+
+
+def status(unit: Manifest, saying: Saying, fields: Mapping[str, Any] | None = None) -> Status:
+    """Return the whole status; without `fields` the ones that were known last stay."""
+    generation = number(unit, "metadata", "generation")
+    truth: ConditionStatus = "True" if saying.phase == UnitPhase.READY else "False"
+    known = {key: field(unit, "status", key) for key in _KNOWN}
+    return Status(
+        phase=saying.phase.value,
+        conditions=(Condition("Ready", truth, saying.reason.value, saying.message, generation),),
+        observed_generation=generation,
+        fields=(
+            {key: value for key, value in known.items() if value is not None}
+            if fields is None
+            else fields
+        ),
+    )
+
+
+def failed(unit: Manifest, reason: UnitReason, message: str) -> Status:
+    """Return the status of a unit that cannot be brought about; what is known of it stays."""
+    return status(unit, Saying(UnitPhase.FAILED, reason, message))
+
+
+def refusals(unit: Manifest) -> dict[ResourceKind, Status]:
+    """Return what to say when the cluster refuses to write one of the unit's objects."""
+    return {
+        SERVICE: failed(unit, UnitReason.UNIT_SERVICE_SYNC_FAILED, ""),
+        DEPLOYMENT: failed(unit, UnitReason.UNIT_DEPLOYMENT_SYNC_FAILED, ""),
+    }
+
+
+def published(
+    unit: Manifest, spec: GPUUnitSpec, observed: ObservedUnit, *, is_reachable: bool
+) -> dict[str, Any]:
+    """Return the status fields; the Service and its URL only if there is a Service."""
+    has_url = is_reachable and has_service(unit, spec)
+    return {
+        "readyReplicas": number(_deployment(observed), "status", "availableReplicas"),
+        "serviceName": service_name(unit["metadata"]["name"]) if has_url else None,
+        "accessURL": manifests.access_url(unit, spec) if has_url else None,
+    }
+
+
+def starting(unit: Manifest, message: str) -> Saying:
+    """Say that the unit is on its way."""
+    is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
+    reason = UnitReason.STOCK_NOT_READY if is_stock else UnitReason.UNIT_PROGRESSING
+    return Saying(UnitPhase.PROGRESSING, reason, message)
+
+
+def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Saying:
+    """Say how a unit that is to run is doing, about the current generation only."""
+    deployment = _deployment(observed)
+    if is_changing or not is_caught_up(deployment):
+        return starting(unit, "A change is under way.")
+    if number(deployment, "status", "availableReplicas") >= 1:
+        is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
+        reason = UnitReason.STOCK_READY if is_stock else UnitReason.UNIT_READY
+        return Saying(UnitPhase.READY, reason, "The pod is ready.")
+    failure = startup_failure(_pods(unit, observed), deployment)
+    if failure is None:
+        return starting(unit, "The pod is starting.")
+    message = first_cause(unit, failure, UnitReason.POD_STARTUP_FAILED)
+    return Saying(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, message)
+
+
+def stopped(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Saying:
+    """Say how far a unit that is to be stopped has come: it is once its pods are gone."""
+    is_at_zero = number(_deployment(observed), "spec", "replicas") == 0
+    is_ending = is_changing or not is_at_zero or not is_caught_up(_deployment(observed))
+    if is_ending or has_gpu(unit, observed):
+        message = "The pod is ending; its GPU is given up then."
+        return Saying(UnitPhase.PROGRESSING, UnitReason.STOPPING, message)
+    message = "The unit is stopped and its GPU is given up."
+    if observed.is_start_void:
+        message = "The unit is stopped: its last start did not succeed. Start it again."
+    return Saying(UnitPhase.STOPPED, UnitReason.STOPPED, message)
+
+
+def has_gpu(unit: Manifest, observed: ObservedUnit) -> bool:
+    """Say whether a pod of this very unit still takes its GPU."""
+    return any(map(holds_gpu, _pods(unit, observed)))
+
+
+def _pods(unit: Manifest, observed: ObservedUnit) -> list[Manifest]:
+    return own_pods(unit, observed.pods.value) if isinstance(observed.pods, Present) else []
+
+
+def _deployment(observed: ObservedUnit) -> Manifest:
+    return observed.deployment.value if isinstance(observed.deployment, Present) else {}

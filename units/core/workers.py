@@ -1,0 +1,143 @@
+"""The pod of a unit that is a worker of a function: the sidecar beside the function. Pure.
+
+Both containers start together and neither waits for the other to be started: the sidecar waits
+until the function answers, for as long as it takes. The pod is ready when the sidecar is: the
+function answers and the queue is connected. Before any of them is told to end, both wait until
+the sidecar has nothing in work.
+"""
+
+from typing import Any, Final
+
+from gpuplatform.kube.kinds import Manifest
+from units.core.serverless import SOCKET_DIRECTORY, Serverless
+
+SIDECAR_NAME: Final = "sidecar"
+SIDECAR_PORT: Final = 8091
+DRAIN_TOKEN_HEADER: Final = "X-Worker-Token"  # noqa: S105 - the name of a header
+CREDENTIALS_DIRECTORY: Final = "/run/queue"
+
+DRAIN_MARGIN_SECONDS: Final = 5
+"""What the sidecar has beyond the timeout of a call to say how it ended."""
+
+GRACE_MARGIN_SECONDS: Final = 15
+"""What the pod has beyond the timeout of a call, until it is killed."""
+
+_SOCKET_VOLUME: Final = "framework"
+_CREDENTIALS_VOLUME: Final = "queue-credentials"
+_USER: Final = 10001
+_MEBIBYTES: Final = 128
+_MEBIBYTES_A_CALL: Final = 6
+"""A payload, an answer, and the answer as the message that tells it."""
+
+
+def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Manifest:
+    """Return the pod spec `pod` of the unit of that name with the sidecar in it.
+
+    `token` is known to the pod only; whoever has it can drain the worker.
+    """
+    [function] = pod["containers"]
+    hook = _drain_hook(token)
+    function = {
+        **function,
+        "env": [*_shared_environment(block, unit), *function["env"]],
+        "volumeMounts": [_mount(_SOCKET_VOLUME, SOCKET_DIRECTORY)],
+        "lifecycle": hook,
+    }
+    return {
+        **pod,
+        "terminationGracePeriodSeconds": block.timeout_seconds + GRACE_MARGIN_SECONDS,
+        "containers": [function, _sidecar(block, unit, token, hook)],
+        "volumes": [
+            {"name": _SOCKET_VOLUME, "emptyDir": {}},
+            {"name": _CREDENTIALS_VOLUME, "secret": {"secretName": block.credentials_secret}},
+        ],
+    }
+
+
+def _sidecar(block: Serverless, unit: str, token: str, hook: Manifest) -> Manifest:
+    memory = f"{_MEBIBYTES + _MEBIBYTES_A_CALL * block.concurrency}Mi"
+    return {
+        "name": SIDECAR_NAME,
+        "image": block.sidecar_image,
+        "env": [
+            *_shared_environment(block, unit),
+            *_pairs(_sidecar_environment(block)),
+            {"name": "SERVERLESS_DRAIN_TOKEN", "value": token},
+        ],
+        "ports": [{"name": "health", "containerPort": SIDECAR_PORT, "protocol": "TCP"}],
+        "resources": {
+            "requests": {"cpu": "100m", "memory": memory},
+            "limits": {"cpu": "1", "memory": memory},
+        },
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": SIDECAR_PORT},
+            "periodSeconds": 1,
+            "timeoutSeconds": 2,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/livez", "port": SIDECAR_PORT},
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 6,
+        },
+        "lifecycle": hook,
+        "volumeMounts": [
+            _mount(_SOCKET_VOLUME, SOCKET_DIRECTORY),
+            {**_mount(_CREDENTIALS_VOLUME, CREDENTIALS_DIRECTORY), "readOnly": True},
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def _shared_environment(block: Serverless, unit: str) -> list[dict[str, str]]:
+    """Return what both containers know."""
+    framework = block.framework
+    return _pairs(
+        {
+            "SERVERLESS_FUNCTION_ID": str(block.function_id),
+            "SERVERLESS_WORKER_NAME": unit,
+            "SERVERLESS_SOCKET_PATH": framework.socket_path,
+            "SERVERLESS_INVOKE_PATH": framework.invoke_path,
+            "SERVERLESS_HEALTH_PATH": framework.health_path,
+        }
+    )
+
+
+def _sidecar_environment(block: Serverless) -> dict[str, str]:
+    return {
+        "SERVERLESS_TENANT": block.tenant,
+        "SERVERLESS_QUEUE_URL": block.queue_url,
+        "SERVERLESS_CREDENTIALS_DIRECTORY": CREDENTIALS_DIRECTORY,
+        "SERVERLESS_CONCURRENCY": str(block.concurrency),
+        "SERVERLESS_MAX_DELIVER": str(block.max_deliver),
+        "SERVERLESS_BACKOFF_SECONDS": ",".join(map(str, block.backoff_seconds)),
+        "SERVERLESS_DRAIN_SECONDS": str(block.timeout_seconds + DRAIN_MARGIN_SECONDS),
+        "SERVERLESS_HEALTH_ADDRESS": f":{SIDECAR_PORT}",
+    }
+
+
+def _drain_hook(token: str) -> Manifest:
+    """Hold SIGTERM back until nothing is in work. Kubernetes runs it before the signal."""
+    return {
+        "preStop": {
+            "httpGet": {
+                "path": "/drain",
+                "port": SIDECAR_PORT,
+                "httpHeaders": [{"name": DRAIN_TOKEN_HEADER, "value": token}],
+            }
+        }
+    }
+
+
+def _pairs(environment: dict[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in environment.items()]
+
+
+def _mount(volume: str, path: str) -> dict[str, Any]:
+    return {"name": volume, "mountPath": path}

@@ -1,0 +1,193 @@
+"""Copying `GPUUnit` resources of both roles into their rows, and keeping their history.
+
+Called by the controller and the reconcilers. The mirror only copies, and never an older copy over
+a newer one; what seems gone is marked due, and the reconciler's fresh read decides.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Coalesce, Now
+
+from gpuplatform.kube.client import Listing
+from gpuplatform.kube.fields import field
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.operations.provenance import applied_operation
+from gpuplatform.operations.selectors import operation_of
+from gpuplatform.reconciliation.leases import mark_due
+from gpuplatform.reconciliation.mirror import Change, Mirror, count, said_phase
+from units.core.observed import source_of
+from units.models import GpuUnit, UnitHistory
+from units.phases import UnitPhase, UnitRole, role_of
+from units.selectors import is_start_void, is_unit_leftover
+
+ENDING_MESSAGE: Final = "It was deleted; its GPU counts as free when its pods are gone."
+
+_UNSETTLED = frozenset({"", UnitPhase.PENDING, UnitPhase.PROGRESSING})
+
+
+def unit_observed(resource: Manifest) -> int | None:
+    """Copy a resource that was seen; return the number of its row if there is something to do."""
+    return _MIRROR.observed(resource)
+
+
+def units_listed(listing: Listing) -> list[int]:
+    """Copy a complete list; return the numbers of rows with something to do.
+
+    A row that the list does not have is marked due if the list is not older than the row.
+    """
+    return _MIRROR.listed(listing)
+
+
+def unit_marked(namespace: str, name: str) -> list[int]:
+    """Mark the unit of that name due, since something it owns changed; return its number.
+
+    With a stock unit the one that consumes it is marked: it waits for the stock to be gone.
+    """
+    marked = _MIRROR.marked(namespace, name)
+    if marked is None:
+        return []
+    consumer = GpuUnit.objects.filter(id=marked).exclude(consumed_by="").values("consumed_by")
+    return [marked, *unit_waiting_marked(GpuUnit.objects.filter(uid__in=consumer))]
+
+
+def unit_waiting_marked(waiting: QuerySet[GpuUnit]) -> list[int]:
+    """Mark units due that wait for their stock; return their numbers."""
+    rows = list(waiting.filter(deleted_at__isnull=True).values_list("id", flat=True))
+    mark_due(GpuUnit.objects.filter(id__in=rows))
+    return rows
+
+
+def unit_recorded(rows: QuerySet[GpuUnit], resource: Manifest) -> None:
+    """Copy a fresh read into a guarded row.
+
+    That a start came to nothing changes the row and not the resource, so it is always written.
+    """
+    _MIRROR.recorded(rows, resource)
+    is_suspended = _is_suspended(resource)
+    rows.exclude(is_suspended=is_suspended).update(is_suspended=is_suspended)
+
+
+def unit_ending(rows: QuerySet[GpuUnit]) -> None:
+    """Show a guarded row whose resource is gone as ending: it is not free, and not yet gone."""
+    _end(rows.exclude(phase=UnitPhase.TERMINATING, message=ENDING_MESSAGE), ENDING_MESSAGE)
+
+
+def unit_gone(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
+    """Close a guarded row whose resource, with all that it owned, a fresh read did not find.
+
+    `successor` is the resource of the same name that was found instead, if any.
+    """
+    with transaction.atomic():
+        _end(rows.exclude(phase=UnitPhase.TERMINATING), "")
+        _MIRROR.gone(rows, successor)
+
+
+def unit_adopted(resource: Manifest, operation: Operation | None, **columns: Any) -> int | None:
+    """Make the row of a resource that the database lost; return its number.
+
+    None where another row has its name. Called by `manage.py recover` only.
+    """
+    tenant = operation.tenant if operation else None
+    return _MIRROR.adopted(resource, {"tenant": tenant, "operation": operation, **columns})
+
+
+def unit_history(rows: QuerySet[GpuUnit], operation: Operation | None) -> None:
+    """Write down what is said of these rows now, and which operation brought it about."""
+    UnitHistory.objects.bulk_create(
+        UnitHistory(
+            unit_id=row.pk,
+            phase=row.phase,
+            reason=row.reason,
+            message=row.message,
+            operation=operation,
+        )
+        for row in rows.only("phase", "reason", "message")
+    )
+
+
+def spec_columns(spec: Manifest) -> dict[str, Any]:
+    """Return the columns that repeat the spec."""
+    return {
+        "spec": spec,
+        "spec_name": str(field(spec, "specName") or "")[:63],
+        "image": str(field(spec, "image") or "")[:512],
+        "gpu": count(spec, "gpu"),
+        "is_suspended": field(spec, "suspend") is True,
+    }
+
+
+def _columns(resource: Manifest) -> dict[str, Any]:
+    source = source_of(resource)
+    return {
+        **spec_columns(resource.get("spec") or {}),
+        "role": role_of(resource["metadata"]["namespace"]),
+        "is_suspended": _is_suspended(resource),
+        "ready_replicas": count(resource, "status", "readyReplicas"),
+        "service_name": str(field(resource, "status", "serviceName") or "")[:63],
+        "access_url": str(field(resource, "status", "accessURL") or "")[:300],
+        "source_name": source.name if source else "",
+        "source_uid": source.uid if source else "",
+    }
+
+
+def _is_suspended(resource: Manifest) -> bool:
+    return field(resource, "spec", "suspend") is True or is_start_void(resource)
+
+
+def _phase(resource: Manifest) -> str:
+    return said_phase(resource, tuple(UnitPhase.values), otherwise=UnitPhase.PENDING.value)
+
+
+def _discovered(resource: Manifest) -> Mapping[str, Any] | None:
+    operation = operation_of(resource)
+    if operation is not None and operation.phase in OPEN_PHASES:
+        return None  # Its success records the UID.
+    if is_unit_leftover(resource, operation):
+        return None
+    metadata = resource["metadata"]
+    is_stock = role_of(metadata["namespace"]) == UnitRole.STOCK
+    if operation is not None and (is_stock or operation.object_uid != metadata["uid"]):
+        operation = None  # A person's copy bears the marks of the original.
+    return {"tenant": operation.tenant if operation else None, "operation": operation}
+
+
+def _changed(change: Change) -> None:
+    unit_history(GpuUnit.objects.filter(id=change.row_id), _cause(change))
+
+
+def _cause(change: Change) -> Operation | None:
+    """Return the operation that a change goes back to: it changed the spec, or began all this."""
+    number, metadata = applied_operation(change.resource), change.resource["metadata"]
+    if not number:
+        return None
+    if change.generation_before >= metadata["generation"]:
+        last = UnitHistory.objects.filter(unit=change.row_id).first()
+        if change.phase_before not in _UNSETTLED or last is None or last.operation_id != number:
+            return None
+    made = operation_of(change.resource)
+    of_unit = Q(object_namespace=metadata["namespace"], object_name=metadata["name"])
+    return Operation.objects.filter(of_unit | Q(id=made.pk if made else 0), id=number).first()
+
+
+def _end(rows: QuerySet[GpuUnit], message: str) -> None:
+    with transaction.atomic():
+        open_rows = rows.filter(deleted_at__isnull=True).select_for_update(of=("self",))
+        ending = list(open_rows.values_list("id", "phase"))
+        ids = [number for number, _ in ending]
+        GpuUnit.objects.filter(id__in=ids).update(
+            phase=UnitPhase.TERMINATING,
+            phase_since=Now(),
+            deletion_requested_at=Coalesce("deletion_requested_at", Now()),
+            reason="",
+            message=message,
+        )
+        changed = [number for number, phase in ending if phase != UnitPhase.TERMINATING]
+        unit_history(GpuUnit.objects.filter(id__in=changed), None)
+
+
+_MIRROR = Mirror(GpuUnit, _phase, _columns, _discovered, _changed)

@@ -1,0 +1,96 @@
+"""Changing, stopping and deleting a GPU unit: exactly the one that its create made."""
+
+from typing import Final
+
+from gpuplatform.errors import ClusterRejected, InvalidSpec
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import GPU_UNIT, Manifest
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.provenance import applied_operation
+from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting
+from units.core.requests import GPUUnitUpdate
+from units.core.spec import GPUUnitSpec, parse_unit_spec
+from units.operations.target import change, gone, read_target
+from units.services import IF_MATCH, etag_of, unit_changed, unit_deletion_sent
+
+REFUSED_STOP_SECONDS: Final = 60.0
+
+
+def update(cluster: Cluster, operation: Operation) -> Outcome:
+    """Change image, template or access of the unit."""
+    found = read_target(cluster, operation)
+    if found is None:
+        return gone(operation)
+    if applied_operation(found) >= operation.pk:
+        return Done(found)  # Rule `applied`: this one, or a later one that replaces it.
+    version = operation.payload.get(IF_MATCH)
+    if version not in {None, etag_of(found["metadata"]["uid"], found["metadata"]["generation"])}:
+        return Refused(
+            "stale_etag",
+            f"The GPU unit '{operation.object_name}' was changed meanwhile. Read it again, then"
+            " change it.",
+        )
+    try:
+        wanted = _asked(operation).applied_to(_present(found))
+    except InvalidSpec as error:
+        return Refused("invalid_request", f"The GPU unit cannot be changed so: {error}")
+    spec = _replacing(found.get("spec") or {}, wanted.normalised())
+    changed = change(cluster, operation, found, spec)
+    return gone(operation) if changed is None else Done(changed)
+
+
+def stop(cluster: Cluster, operation: Operation) -> Outcome:
+    """Suspend the unit. A stop never fails: one whose unit is gone has nothing to stop."""
+    found = read_target(cluster, operation)
+    if found is None:
+        return Done()
+    if applied_operation(found) >= operation.pk:
+        return Done(found)
+    try:
+        return Done(change(cluster, operation, found, {"suspend": True}))
+    except ClusterRejected as error:
+        return Waiting("ClusterRejected", str(error), REFUSED_STOP_SECONDS)
+
+
+def settle_change(operation: Operation, outcome: Done | Refused) -> None:
+    """Copy the changed unit."""
+    if isinstance(outcome, Done):
+        unit_changed(operation, outcome.resource)
+
+
+def delete(cluster: Cluster, operation: Operation) -> Outcome:
+    """Delete the unit; one that is gone is deleted."""
+    found = read_target(cluster, operation)
+    if found is None:
+        return Done()
+    metadata = found["metadata"]
+    # Rule `uidunit`: never the next unit of that name.
+    cluster.delete(
+        GPU_UNIT, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+    )
+    return Done(found)
+
+
+def settle_delete(operation: Operation, outcome: Done | Refused) -> None:
+    """Let the reconciler see that it is gone."""
+    if isinstance(outcome, Done):
+        unit_deletion_sent(operation)
+
+
+def _asked(operation: Operation) -> GPUUnitUpdate:
+    payload = {key: value for key, value in operation.payload.items() if key != IF_MATCH}
+    return GPUUnitUpdate.parse({**payload, "operationID": operation.operation_id})
+
+
+def _present(found: Manifest) -> GPUUnitSpec:
+    return parse_unit_spec(found.get("spec") or {})
+
+
+def _replacing(present: Manifest, wanted: Manifest) -> Manifest:
+    """Return the merge patch from `present` to `wanted`: what is not wanted becomes null."""
+    patch: Manifest = {key: None for key in present if key not in wanted}
+    for key, value in wanted.items():
+        before = present.get(key)
+        is_object = isinstance(value, dict) and isinstance(before, dict)
+        patch[key] = _replacing(before or {}, value) if is_object else value
+    return patch

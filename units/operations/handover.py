@@ -1,0 +1,231 @@
+"""The hand-over: how a create, and a start, get the stock that was set aside for them.
+
+Steps, as in the model: get → (read → [assign] → post) → succeed or fail; a start patches the unit
+instead of making it. The row of the stock decides; nothing is marked in the cluster. What happens
+after the success is the planners' work.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+from django.db.models.functions import Now
+
+from gpuplatform.errors import InvalidSpec
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.fields import field, number
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.operations.provenance import applied_operation, bears, marks
+from gpuplatform.operations.registry import (
+    Checkpoint,
+    Done,
+    Outcome,
+    Refused,
+    Step,
+    Waiting,
+)
+from gpuplatform.operations.selectors import is_leftover, operation_of
+from units.core.manifests import resource
+from units.core.names import UNIT_UID_LABEL, deployment_name
+from units.core.observed import SourceReference, holds_gpu, is_at_rest
+from units.core.requests import GPUUnitCreate, WorkerUnitCreate
+from units.core.spec import parse_unit_spec
+from units.models import GpuUnit
+from units.operations.target import change, gone, read_target, read_unit, row_of
+from units.selectors import is_start_void
+from units.services import (
+    UnitOperation,
+    claimed_stock,
+    free_stock,
+    reassign,
+    unit_created,
+    unit_refused,
+    unit_start_refused,
+    unit_started,
+)
+
+WAITING_FOR_STOCK: Final = "WaitingForStock"
+STOCK_SECONDS: Final = 2.0
+"""After this it is looked again for free stock."""
+
+PATIENCE: Final = timedelta(minutes=10)
+"""How long an operation whose stock vanished waits for other stock."""
+
+STOPPING_SECONDS: Final = 1.0
+LEFTOVER_SECONDS: Final = 2.0
+
+_SUPERSEDED_BY: Final = {
+    UnitOperation.CREATE: (UnitOperation.DELETE,),
+    UnitOperation.START: (UnitOperation.DELETE, UnitOperation.STOP),
+}
+
+
+def create(cluster: Cluster, operation: Operation) -> Step:
+    """Make the unit on the stock that is set aside for it."""
+    found = read_unit(cluster, operation)  # Step `get`, before all else: rule `getfirst`.
+    if found is None:
+        return _post(cluster, operation)
+    if bears(found, operation):
+        return Done(found)
+    # Rule `leftover`: what a late write of an ended operation left is no name conflict.
+    if is_leftover(found, operation_of(found)):
+        return Waiting(
+            "LeftoverInTheWay",
+            "A late write of an ended operation left an object of that name; it is being removed.",
+            LEFTOVER_SECONDS,
+        )
+    return Refused(
+        "name_conflict",
+        f"A GPU unit '{operation.object_name}' that this operation did not make exists in the"
+        f" namespace '{operation.object_namespace}'. Choose another name.",
+        resource=found,
+    )
+
+
+def _post(cluster: Cluster, operation: Operation) -> Step:
+    stock, live = _read_stock(cluster, operation)
+    if stock is None or live is None:
+        return _assign(operation, stock)
+    # The payload was checked when it was accepted; that of a worker has a block more.
+    shape = WorkerUnitCreate if "serverless" in operation.payload else GPUUnitCreate
+    asked = shape.parse(
+        {**operation.payload, "operationID": operation.operation_id, "name": operation.object_name}
+    )
+    try:
+        spec = asked.spec(parse_unit_spec(live.get("spec") or {}))
+    except InvalidSpec as error:
+        return Refused("invalid_request", f"The stock unit '{stock.name}' was edited: {error}")
+    source = SourceReference(stock.name, stock.uid)
+    annotations = {**marks(operation), **source.annotations()}
+    manifest = resource(operation.object_namespace, operation.object_name, spec, annotations)
+    return Done(cluster.create(GPU_UNIT, manifest))
+
+
+def settle_create(operation: Operation, outcome: Done | Refused) -> None:
+    """Consume the stock that the unit names, or free what was set aside."""
+    if isinstance(outcome, Refused):
+        unit_refused(operation, outcome.resource)
+    elif outcome.resource is not None:
+        unit_created(operation, outcome.resource)
+
+
+def start(cluster: Cluster, operation: Operation) -> Step:
+    """Let a stopped unit run again, on the stock that is set aside for it."""
+    found = read_target(cluster, operation)
+    if found is None:
+        return gone(operation)
+    # Rule `applied`: this one was applied, or a later one that replaces it. A unit that runs keeps
+    # its GPU; the claim is freed.
+    if applied_operation(found) >= operation.pk or not _is_stopped(found):
+        return Done(found)
+    # Rule `startwaits`: the source is read and the unit patched only once the old pods are gone.
+    if not _gave_up_its_gpu(cluster, found):
+        return _superseded(operation) or Waiting(
+            "Stopping", "The unit is still giving up its GPU; then it starts.", STOPPING_SECONDS
+        )
+    stock, live = _read_stock(cluster, operation)
+    if stock is None or live is None:
+        return _assign(operation, stock)
+    source = SourceReference(stock.name, stock.uid)
+    changed = change(cluster, operation, found, {"suspend": None}, source.annotations())
+    return gone(operation) if changed is None else Done(changed)
+
+
+def settle_start(operation: Operation, outcome: Done | Refused) -> None:
+    """Consume the stock that the unit names, or free what was set aside."""
+    if isinstance(outcome, Refused):
+        unit_start_refused(operation)
+    elif outcome.resource is not None:
+        unit_started(operation, outcome.resource)
+
+
+def _is_stopped(unit: Manifest) -> bool:
+    """Say whether a unit counts as suspended; rule `voidstart`: also after a start that failed."""
+    return field(unit, "spec", "suspend") is True or is_start_void(unit)
+
+
+def _gave_up_its_gpu(cluster: Cluster, unit: Manifest) -> bool:
+    """Say whether its Deployment is seen at 0 and its pods are gone.
+
+    A suspended unit without a Deployment gets one of 0 replicas from its planner (rule `zero`):
+    until then a late write could still make one that runs.
+    """
+    metadata = unit["metadata"]
+    namespace = metadata["namespace"]
+    deployment = cluster.get(DEPLOYMENT, deployment_name(metadata["name"]), namespace=namespace)
+    if deployment is None or not is_at_rest(unit, deployment):  # Rule `stamp`.
+        return False
+    seen = number(deployment, "status", "observedGeneration")
+    if seen < deployment["metadata"]["generation"] or number(deployment, "status", "replicas"):
+        return False
+    selector = f"{UNIT_UID_LABEL}={metadata['uid']}"
+    pods = cluster.list(POD, namespace=namespace, label_selector=selector).items
+    return not any(map(holds_gpu, pods))
+
+
+def _read_stock(cluster: Cluster, operation: Operation) -> tuple[GpuUnit | None, Manifest | None]:
+    """Return the stock that is set aside and its resource; None where it is gone or going.
+
+    Step `read`.
+    """
+    stock = claimed_stock(operation)
+    if stock is None:
+        return None, None
+    live = cluster.get(GPU_UNIT, stock.name, namespace=stock.namespace)
+    if live is None or live["metadata"]["uid"] != stock.uid:
+        return stock, None
+    return stock, None if field(live, "metadata", "deletionTimestamp") else live
+
+
+def _assign(operation: Operation, vanished: GpuUnit | None) -> Step:
+    """Step `assign`: take another stock unit, in one transaction with giving up the first."""
+    stock_name = str(operation.payload.get("stockName") or "")
+    if stock_name:
+        message = f"The stock unit '{stock_name}' is gone. Take another one."
+        return Refused("insufficient_capacity", message, retryable=True)
+
+    def record(fresh: Operation) -> Outcome | None:
+        spec_name = str(fresh.payload.get("specName") or row_of(fresh).spec_name)
+        free = free_stock(spec_name)
+        return None if reassign(fresh, vanished, free) else _without_stock(fresh, spec_name)
+
+    return Checkpoint(record)
+
+
+def _without_stock(operation: Operation, spec_name: str) -> Outcome:
+    """Wait for stock, and give up in the end: steps `wait` and `giveup`."""
+    waited = Operation.objects.filter(
+        pk=operation.pk, reason=WAITING_FOR_STOCK, reason_since__lt=Now() - PATIENCE
+    )
+    if waited.exists():
+        return Refused(
+            "insufficient_capacity",
+            f"No ready stock of the GPU spec '{spec_name}' was left for 10 minutes. Try again"
+            " later.",
+            retryable=True,
+        )
+    return _superseded(operation) or Waiting(
+        WAITING_FOR_STOCK,
+        f"No ready stock of the GPU spec '{spec_name}' is left. It is taken as soon as there is"
+        " some.",
+        STOCK_SECONDS,
+    )
+
+
+def _superseded(operation: Operation) -> Refused | None:
+    """Return the end of an operation that waits, and that a later one makes pointless."""
+    later = Operation.objects.filter(
+        object_kind=operation.object_kind,
+        object_namespace=operation.object_namespace,
+        object_name=operation.object_name,
+        id__gt=operation.pk,
+        kind__in=_SUPERSEDED_BY[UnitOperation(operation.kind)],
+        phase__in=OPEN_PHASES,
+    )
+    if not later.exists():
+        return None
+    return Refused(
+        "phase_conflict",
+        f"The GPU unit '{operation.object_name}' was asked to stop or to be deleted meanwhile.",
+    )

@@ -1,0 +1,283 @@
+"""Reconciling GPU units of both roles: what to read, and the wiring of the planner to the driver.
+
+A unit that consumes stock runs only once its source's row says consumed by this unit's UID, and
+nothing of that stock is left in the cluster (rules `arbiter` and `waitabs` of the hand-over's
+model).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.fields import field
+from gpuplatform.kube.kinds import (
+    DEPLOYMENT,
+    GPU_UNIT,
+    POD,
+    REPLICA_SET,
+    SERVICE,
+    Manifest,
+    ResourceKind,
+)
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
+from gpuplatform.operations.provenance import applied_operation
+from gpuplatform.operations.selectors import operation_of, operations_of_resources
+from gpuplatform.queueing import Queue, enqueue_after_commit
+from gpuplatform.reconciliation.driver import Ending, Reconciler
+from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, ReadNow, is_unsettled
+from gpuplatform.reconciliation.ownership import UNIT_LABEL, is_controlled_by
+from gpuplatform.reconciliation.plan import Absent, Observation, Plan, Present, Unknown
+from inventory.models import GpuSpec
+from units.core.names import UNIT_UID_LABEL, deployment_name, service_name
+from units.core.observed import (
+    NoSource,
+    ObservedUnit,
+    Source,
+    SourceGone,
+    SourceHeld,
+    SourceLost,
+    SourcePending,
+    SourceReference,
+    source_of,
+)
+from units.core.plan import plan_unit
+from units.mirror import (
+    unit_ending,
+    unit_gone,
+    unit_marked,
+    unit_recorded,
+    unit_waiting_marked,
+    units_listed,
+)
+from units.models import GpuUnit
+from units.phases import STOCK_NAMESPACE, UnitRole, role_of
+from units.selectors import is_unit_leftover, starts_void
+from units.services import UnitTask
+
+OWNED_KINDS = (DEPLOYMENT, REPLICA_SET, POD, SERVICE)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What the database says of some units; read after they were."""
+
+    consumed_by: Mapping[str, str]
+    """By the UID of a stock unit that has a row: the UID of its consumer, or empty."""
+    makers: Mapping[str, Operation]
+    """By a unit's UID: the operation whose marks it bears."""
+    open_operations: frozenset[int]
+    """Of the operations last applied to them."""
+    void_starts: set[str]
+    """UIDs of units whose last applied operation is a start that came to nothing."""
+    not_preempting: frozenset[str]
+    """Names of GPU specs whose units evict nobody."""
+
+    @classmethod
+    def of(cls, units: Sequence[Manifest]) -> "Records":
+        """Read what is known of `units`; a few queries, however many they are."""
+        sources = {source.uid for unit in units if (source := source_of(unit))}
+        uids = sources | {unit["metadata"]["uid"] for unit in units}
+        stock = GpuUnit.objects.filter(role=UnitRole.STOCK, uid__in=uids)
+        applied = {applied_operation(unit) for unit in units} - {0}
+        still_open = Operation.objects.filter(id__in=applied, phase__in=OPEN_PHASES)
+        quiet = GpuSpec.objects.filter(may_preempt=False)
+        return cls(
+            consumed_by=dict(stock.values_list("uid", "consumed_by")),
+            makers=operations_of_resources(units),
+            open_operations=frozenset(still_open.values_list("id", flat=True)),
+            void_starts=starts_void(units),
+            not_preempting=frozenset(quiet.values_list("name", flat=True)),
+        )
+
+    def is_made(self, unit: Manifest) -> bool:
+        """Say whether an operation made exactly this unit, or is about to have made it."""
+        maker = self.makers.get(unit["metadata"]["uid"])
+        return maker is not None and (
+            maker.phase in OPEN_PHASES
+            or (
+                maker.phase == OperationPhase.SUCCEEDED
+                and maker.object_uid == unit["metadata"]["uid"]
+            )
+        )
+
+    def is_pending(self, unit: Manifest, source: SourceReference) -> bool:
+        """Say whether the row of the source does not say who consumes it yet.
+
+        A source without a row was consumed long ago, or before the database was lost, unless the
+        operation that names it is still open.
+        """
+        if source.uid in self.consumed_by:
+            return not self.consumed_by[source.uid]
+        return self.is_under_way(unit)
+
+    def is_under_way(self, unit: Manifest) -> bool:
+        """Say whether an open operation made or changed `unit`."""
+        maker = self.makers.get(unit["metadata"]["uid"])
+        is_being_made = maker is not None and maker.phase in OPEN_PHASES
+        return is_being_made or applied_operation(unit) in self.open_operations
+
+
+def observe_unit(cluster: Cluster, unit: Manifest) -> ObservedUnit:
+    """Read what `unit` owns, and what is left of its source. A forbidden read is `Unknown`.
+
+    Raises:
+        ClusterUnavailable: nothing can be said about the unit now; it stays as it is.
+    """
+    return _observed(ReadNow(cluster, UNIT_LABEL), Records.of([unit]), unit)
+
+
+def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
+    metadata = unit["metadata"]
+    namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
+    is_stock = role_of(namespace) == UnitRole.STOCK
+    # The source first: what is seen of the unit itself is then no older.
+    source = NoSource() if is_stock else _source(owned, records, unit)
+    return ObservedUnit(
+        deployment=owned.one(DEPLOYMENT, namespace, deployment_name(name)),
+        service=owned.one(SERVICE, namespace, service_name(name)),
+        pods=owned.all(POD, namespace, name),
+        source=source,
+        is_start_void=uid in records.void_starts,
+        consumed_by=records.consumed_by.get(uid, "") if is_stock else "",
+    )
+
+
+def _source(owned: Owned, records: Records, unit: Manifest) -> Source:
+    """Say what holds the GPU that `unit` is to take over; the row of its source is the arbiter."""
+    source, uid = source_of(unit), unit["metadata"]["uid"]
+    if source is None:
+        return NoSource()
+    if not records.is_made(unit):
+        return SourceLost()
+    if records.is_pending(unit, source):
+        return SourcePending()
+    if records.consumed_by.get(source.uid, uid) != uid:
+        return SourceLost()
+    left = _stock_remains(owned, source)
+    if isinstance(left, Absent):
+        name = str(field(unit, "spec", "specName") or "")
+        return SourceGone(may_preempt=name not in records.not_preempting)
+    return SourceHeld(left.value if isinstance(left, Present) else f"it is unknown: {left.why}")
+
+
+def _stock_remains(owned: Owned, source: SourceReference) -> Observation[str]:
+    stock = owned.one(GPU_UNIT, STOCK_NAMESPACE, source.name)
+    if isinstance(stock, Unknown):
+        return stock
+    if isinstance(stock, Present) and stock.value["metadata"]["uid"] == source.uid:
+        return Present("it is still there")
+    return remains_of(owned, STOCK_NAMESPACE, source.name, source.uid)
+
+
+def remains_of(owned: Owned, namespace: str, name: str, uid: str) -> Observation[str]:
+    """Look for what a unit that is gone had; the order is the one in which things are made."""
+    deployment = owned.one(DEPLOYMENT, namespace, deployment_name(name))
+    if isinstance(deployment, Unknown):
+        return deployment
+    if isinstance(deployment, Present) and _belongs(deployment.value, uid):
+        return Present("its Deployment is still there")
+    for kind, words in ((REPLICA_SET, "its ReplicaSet is"), (POD, "its pods are")):
+        found = owned.all(kind, namespace, name)
+        if isinstance(found, Unknown):
+            return found
+        if isinstance(found, Present) and any(_bears(item, uid) for item in found.value):
+            return Present(f"{words} still there")
+    return Absent()
+
+
+def _belongs(deployment: Manifest, uid: str) -> bool:
+    template = field(deployment, "spec", "template") or {}
+    return is_controlled_by(deployment, uid) or _bears(template, uid)
+
+
+def _bears(item: Manifest, uid: str) -> bool:
+    return bool(field(item, "metadata", "labels", UNIT_UID_LABEL) == uid)
+
+
+def _remains(cluster: Cluster, row: GpuUnit) -> Observation[str]:
+    return remains_of(ReadNow(cluster, UNIT_LABEL), row.namespace, row.name, row.uid)
+
+
+def _close(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
+    """Close the row; the unit that waited for this stock need not wait for an event."""
+    consumers = list(rows.exclude(consumed_by="").values_list("consumed_by", flat=True))
+    unit_gone(rows, successor)
+    for number in unit_waiting_marked(GpuUnit.objects.filter(uid__in=consumers)):
+        enqueue_after_commit(UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE)
+
+
+def _rows() -> QuerySet[GpuUnit]:
+    return GpuUnit.objects.filter(deleted_at__isnull=True)
+
+
+UNITS = Reconciler(
+    kind=GPU_UNIT,
+    rows=_rows,
+    observe=observe_unit,
+    plan=plan_unit,
+    record=unit_recorded,
+    close=_close,
+    ending=Ending(unit_ending, _remains),
+)
+
+
+def compare_all(cluster: Cluster) -> list[int]:
+    """Compare one list of everything with the mirror and the plan; mark what differs.
+
+    Returns the numbers of the rows with something to do. Settled units cost no write.
+    """
+    listing = cluster.list(GPU_UNIT)
+    owned = read_at_once(cluster, listing.items)
+    due = units_listed(listing)
+    for unit, _ in _unsettled(owned, listing.items):
+        due += unit_marked(unit["metadata"]["namespace"], unit["metadata"]["name"])
+    return due
+
+
+def unsettled_units(cluster: Cluster) -> Iterator[tuple[Manifest, Plan]]:
+    """Yield the units that are not as they should be, with what would be done."""
+    units = cluster.list(GPU_UNIT).items
+    yield from _unsettled(read_at_once(cluster, units), units)
+
+
+def read_at_once(cluster: Cluster, units: Sequence[Manifest]) -> ReadAtOnce:
+    """Read everything that units own; `units` were read before."""
+    owned = ReadAtOnce(cluster, UNIT_LABEL, OWNED_KINDS)
+    owned.know(GPU_UNIT, units)
+    return owned
+
+
+def _unsettled(owned: Owned, units: Sequence[Manifest]) -> Iterator[tuple[Manifest, Plan]]:
+    known = set(_rows().exclude(uid="").values_list("uid", flat=True))
+    own = [unit for unit in units if unit["metadata"]["uid"] in known]
+    records = Records.of(own)
+    for unit in own:
+        plan = plan_unit(unit, _observed(owned, records, unit))
+        if is_unsettled(unit, plan):
+            yield unit, plan
+
+
+def delete_leftovers(cluster: Cluster) -> int:
+    """Delete what late writes of ended operations left, by UID; return how many.
+
+    The object is read first and its operation second, so that an operation that ends meanwhile is
+    seen as it ended. What has a row is none.
+    """
+    units = cluster.list(GPU_UNIT).items
+    uids = [unit["metadata"]["uid"] for unit in units]
+    known = set(GpuUnit.objects.filter(uid__in=uids).values_list("uid", flat=True))
+    deleted = 0
+    for unit in units:
+        metadata = unit["metadata"]
+        if metadata["uid"] not in known and is_unit_leftover(unit, operation_of(unit)):
+            deleted += _delete(cluster, GPU_UNIT, metadata)
+    return deleted
+
+
+def _delete(cluster: Cluster, kind: ResourceKind, metadata: Manifest) -> bool:
+    return cluster.delete(
+        kind, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+    )

@@ -1,0 +1,146 @@
+"""Rebuilding rows and operations of units and stock from what the cluster has.
+
+Called by `manage.py recover` only, while no process of the platform runs.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import GPU_UNIT, Manifest
+from gpuplatform.operations.consistency import full_name
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.operations.provenance import (
+    annotations,
+    applied_operation,
+    has_marks,
+    was_written_by_platform,
+)
+from gpuplatform.operations.selectors import operation_of
+from gpuplatform.operations.services import operation_rebuild
+from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
+from units.core.observed import SourceReference, source_of
+from units.mirror import unit_adopted, units_listed
+from units.models import GpuUnit
+from units.phases import UnitRole, role_of
+from units.selectors import is_unit_leftover
+from units.services import UnitOperation
+
+_HIGHEST_COUNT = 100_000
+
+
+def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
+    """Take over every unit of the cluster; yield a line for each thing done or not explained.
+
+    A stock unit that a unit names as its source is taken over as consumed by it.
+
+    Raises:
+        ClusterError: the cluster could not be read; nothing was changed.
+    """
+    listing = cluster.list(GPU_UNIT)
+    units = sorted(listing.items, key=lambda unit: unit["metadata"]["creationTimestamp"])
+    known = set(GpuUnit.objects.exclude(uid="").values_list("uid", flat=True))
+    with transaction.atomic():
+        if not dry_run:
+            # The cluster may be set up anew: versions of another one say nothing about its copies.
+            GpuUnit.objects.filter(deleted_at__isnull=True).update(resource_version=0)
+        for unit in units:
+            yield from _recover_unit(unit, known, dry_run=dry_run)
+        yield from _recover_sources(units, dry_run=dry_run)
+        if not dry_run:
+            units_listed(listing)
+    missing = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
+    for row in missing.exclude(uid__in={unit["metadata"]["uid"] for unit in units}):
+        yield f"{row}: the database has it, the cluster does not; it will be closed as gone"
+
+
+def _recover_unit(unit: Manifest, known: set[str], *, dry_run: bool) -> Iterator[str]:
+    name, operation = full_name(unit), operation_of(unit)
+    if not has_marks(unit):
+        yield f"{name}: made by hand; kept without an operation"
+        operation = None
+    elif operation is None:
+        yield f"{name}: its operation is rebuilt from its annotations"
+        operation = None if dry_run else _rebuild(unit)
+    if unit["metadata"]["uid"] in known:
+        return
+    if operation is not None and operation.phase in OPEN_PHASES:
+        yield f"{name}: its operation is open and goes on with it"
+        return
+    if is_unit_leftover(unit, operation):
+        yield f"{name}: left by an operation that ended with another; it will be deleted"
+        return
+    yield f"{name}: taken over into the database"
+    if not dry_run and _adopt(unit, operation) is None:
+        yield f"{name}: another row has its name; the next pass takes it over"
+
+
+def _rebuild(unit: Manifest) -> Operation:
+    metadata = unit["metadata"]
+    if role_of(metadata["namespace"]) == UnitRole.ACTIVE:
+        return operation_rebuild(unit, kind=UnitOperation.CREATE)
+    batch = metadata["name"].rpartition("-")[0] or metadata["name"]
+    total = _count(unit, STOCK_REPLICAS_ANNOTATION) or 1
+    return operation_rebuild(unit, kind=UnitOperation.SEED, batch=batch, total=total)
+
+
+def _adopt(unit: Manifest, operation: Operation | None) -> int | None:
+    if role_of(unit["metadata"]["namespace"]) == UnitRole.ACTIVE:
+        is_its = operation is not None and operation.object_uid == unit["metadata"]["uid"]
+        return unit_adopted(unit, operation if is_its else None)
+    ordinal = _count(unit, STOCK_ORDINAL_ANNOTATION) or None
+    return unit_adopted(unit, operation, tenant=None, ordinal=ordinal)
+
+
+def _count(unit: Manifest, annotation: str) -> int:
+    said = str(annotations(unit).get(annotation, ""))
+    is_sound = said.isdecimal() and said.isascii() and len(said) < 7
+    return min(int(said), _HIGHEST_COUNT) if is_sound else 0
+
+
+def _recover_sources(units: Sequence[Manifest], *, dry_run: bool) -> Iterator[str]:
+    takers: dict[str, str] = {}
+    for unit in units:
+        source, name = source_of(unit), full_name(unit)
+        if source is None or not _consumes(unit):
+            continue
+        if source.uid in takers:
+            yield f"{name}: names the same stock '{source.name}' as {takers[source.uid]}"
+            continue
+        takers[source.uid] = name
+        yield from _recover_source(unit, source, dry_run=dry_run)
+
+
+def _consumes(unit: Manifest) -> bool:
+    """Say whether a worker made `unit`, and no open operation will consume its source anyway."""
+    if role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK or not has_marks(unit):
+        return False
+    maker, applied = operation_of(unit), applied_operation(unit)
+    is_open = Operation.objects.filter(id=applied, phase__in=OPEN_PHASES).exists()
+    return (
+        was_written_by_platform(unit)
+        and not is_open
+        and (maker is None or maker.object_uid == unit["metadata"]["uid"])
+    )
+
+
+def _recover_source(unit: Manifest, source: SourceReference, *, dry_run: bool) -> Iterator[str]:
+    """Write down that `unit` consumed its source, also where a seeding did not record its UID."""
+    uid = unit["metadata"]["uid"]
+    of_source = Q(uid=source.uid) | Q(uid="", name=source.name, deleted_at__isnull=True)
+    rows = GpuUnit.objects.filter(of_source, role=UnitRole.STOCK).order_by("-uid")
+    row = rows.first()
+    if row is None or row.consumed_by == uid:
+        return
+    if row.consumed_by:
+        yield f"{full_name(unit)}: its stock '{source.name}' was consumed by another unit"
+        return
+    yield f"{row}: consumed by {full_name(unit)}"
+    if not dry_run:
+        GpuUnit.objects.filter(pk=row.pk).update(
+            uid=source.uid, claimed_by=None, consumed_by=uid, consumed_at=Now(), due_at=Now()
+        )

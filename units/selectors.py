@@ -1,0 +1,237 @@
+"""Reading GPU units and stock."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, cast
+
+from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce, Now
+
+from gpuplatform.errors import NotFound
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
+from gpuplatform.operations.provenance import applied_operation, was_written_by_platform
+from gpuplatform.operations.selectors import is_leftover
+from units.models import CLAIMABLE, GpuUnit, UnitHistory
+from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
+
+START_KIND: Final = "unit.start"
+"""The kind of the operation that starts a stopped unit."""
+
+_OBJECT = ("object_namespace", "object_name")
+_VOID_PHASES = (OperationPhase.FAILED, OperationPhase.CANCELLED)
+
+
+class StockState(StrEnum):
+    """How a stock unit counts. Exactly one holds for each that is neither consumed nor gone."""
+
+    STARTING = "starting"
+    READY = "ready"
+    CLAIMED = "claimed"
+    FAILED = "failed"
+    DELETING = "deleting"
+
+
+_LIVE = Q(deleted_at__isnull=True)
+_STOCK = Q(role=UnitRole.STOCK)
+_HELD = _STOCK & _LIVE & Q(consumed_by="")
+"""Stock that is there or about to be, and that no unit has consumed."""
+_DELETING = Q(deletion_requested_at__isnull=False) | Q(phase=UnitPhase.TERMINATING)
+_CLAIMED = ~_DELETING & Q(claimed_by__isnull=False)
+_FREE = ~_DELETING & Q(claimed_by__isnull=True)
+
+_STATES: Final = {
+    StockState.READY: _FREE & Q(phase=UnitPhase.READY),
+    StockState.CLAIMED: _CLAIMED,
+    StockState.STARTING: _FREE & ~Q(phase__in=(UnitPhase.READY, UnitPhase.FAILED)),
+    StockState.FAILED: _FREE & Q(phase=UnitPhase.FAILED),
+    StockState.DELETING: _DELETING,
+}
+"""What each state is, among the stock that is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecCapacity:
+    """How the units of one GPU spec stand. Counts are units.
+
+    At every instant `ready + claimed + starting + failed + deleting` is `total`, which is
+    `seeded - consumed - deleted`.
+    """
+
+    spec_name: str
+    ready: int
+    claimed: int
+    starting: int
+    failed: int
+    deleting: int
+    active: int
+    seeded: int
+    consumed: int
+    deleted: int
+
+    @property
+    def total(self) -> int:
+        """Stock that is there or about to be."""
+        return self.seeded - self.consumed - self.deleted
+
+
+def units_live(role: UnitRole | None = None) -> QuerySet[GpuUnit]:
+    """Return units that are there or about to be, newest first; of one role if it is given."""
+    live = GpuUnit.objects.filter(_LIVE)
+    if role is not None:
+        live = live.filter(role=role)
+    return live.select_related("operation", "tenant").order_by("-id")
+
+
+def unit_get(namespace: str, name: str) -> GpuUnit:
+    """Return one active unit; stock is invisible here.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    found = units_live(UnitRole.ACTIVE).filter(namespace=namespace, name=name).first()
+    if found is None:
+        msg = f"There is no GPU unit '{name}' in the namespace '{namespace}'."
+        raise NotFound(msg)
+    return found
+
+
+def stock_live() -> QuerySet[GpuUnit]:
+    """Return stock that is there or about to be and that no unit has consumed, newest first."""
+    held = GpuUnit.objects.filter(_HELD)
+    return held.select_related("operation", "tenant", "claimed_by").order_by("-id")
+
+
+def stock_in(state: StockState) -> QuerySet[GpuUnit]:
+    """Return the stock that counts as `state`, newest first."""
+    return stock_live().filter(_STATES[state])
+
+
+def claimable(spec_name: str) -> QuerySet[GpuUnit]:
+    """Return the stock of a spec that a create may take, oldest first."""
+    return GpuUnit.objects.filter(CLAIMABLE, spec_name=spec_name).order_by("id")
+
+
+def stock_state(row: GpuUnit) -> StockState:
+    """Return how a stock unit counts; one that is consumed or gone is being deleted."""
+    is_over = row.deletion_requested_at or row.deleted_at or row.consumed_by
+    if is_over or row.phase == UnitPhase.TERMINATING:
+        return StockState.DELETING
+    if row.claimed_by_id is not None:
+        return StockState.CLAIMED
+    match row.phase:
+        case UnitPhase.READY:
+            return StockState.READY
+        case UnitPhase.FAILED:
+            return StockState.FAILED
+        case _:
+            return StockState.STARTING
+
+
+def history_of(unit: GpuUnit) -> QuerySet[UnitHistory]:
+    """Return the changes of a unit's phase and reason, newest first."""
+    return UnitHistory.objects.filter(unit=unit).select_related("operation").order_by("-id")
+
+
+def units_due(limit: int) -> list[int]:
+    """Return the numbers of units that a worker should take now, longest due first."""
+    free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
+    due = GpuUnit.objects.filter(free, _LIVE, due_at__lte=Now())
+    return list(due.exclude(uid="").order_by("due_at").values_list("id", flat=True)[:limit])
+
+
+def stock_ready_count() -> int:
+    """Return how many stock units are ready and unclaimed."""
+    return GpuUnit.objects.filter(CLAIMABLE).count()
+
+
+def active_count() -> int:
+    """Return how many units are in use or about to be."""
+    return GpuUnit.objects.filter(_LIVE, role=UnitRole.ACTIVE).count()
+
+
+def capacity_by_spec() -> list[SpecCapacity]:
+    """Return how the units of each spec stand, by name: one query, so one moment."""
+    counts = {
+        **{state.value: _HELD & is_so for state, is_so in _STATES.items()},
+        "active": _LIVE & Q(role=UnitRole.ACTIVE),
+        "seeded": _STOCK,
+        "consumed": _STOCK & ~Q(consumed_by=""),
+        "deleted": _STOCK & Q(consumed_by="", deleted_at__isnull=False),
+    }
+    rows = (
+        GpuUnit.objects.order_by("spec_name")
+        .values("spec_name")
+        .annotate(**{name: Count("id", filter=which) for name, which in counts.items()})
+    )
+    return [SpecCapacity(**cast("dict[str, Any]", row)) for row in rows]
+
+
+def gpus_by_spec() -> dict[str, dict[str, int]]:
+    """Return the GPUs that the units of each spec hold or are about to, by state and `active`.
+
+    A stopped unit holds none; the GPU of consumed stock is its consumer's.
+    """
+    which = {state.value: _HELD & is_so for state, is_so in _STATES.items()}
+    which["active"] = _LIVE & Q(role=UnitRole.ACTIVE) & ~Q(phase=UnitPhase.STOPPED)
+    rows = (
+        GpuUnit.objects.filter(_LIVE)
+        .order_by("spec_name")
+        .values("spec_name")
+        .annotate(**{name: Coalesce(Sum("gpu", filter=is_so), 0) for name, is_so in which.items()})
+    )
+    return {
+        one["spec_name"]: {use: one[use] for use in which}
+        for one in cast("Iterable[dict[str, Any]]", rows)
+    }
+
+
+def is_unit_leftover(unit: Manifest, operation: Operation | None) -> bool:
+    """Say whether a late write made `unit`: its operation ended, and knows it not.
+
+    `unit` has to be read first and `operation` second. Of stock, which a seeding makes many of,
+    the row of that name has the UID that the seeding recorded.
+    """
+    metadata = unit["metadata"]
+    if metadata["namespace"] != STOCK_NAMESPACE:
+        return is_leftover(unit, operation)
+    if operation is None or operation.phase not in ENDED_PHASES:
+        return False
+    made = operation.gpu_units.filter(role=UnitRole.STOCK, name=metadata["name"])
+    uids = set(made.values_list("uid", flat=True))
+    return bool(uids) and metadata["uid"] not in uids and was_written_by_platform(unit)
+
+
+def is_start_void(unit: Manifest) -> bool:
+    """Say whether the last operation applied to `unit` is a start that Failed or was Cancelled.
+
+    Such a unit counts as suspended (rule `voidstart` of the hand-over's model).
+    """
+    return bool(starts_void([unit]))
+
+
+def starts_void(units: Sequence[Manifest]) -> set[str]:
+    """Return the UIDs of those units whose last applied operation is a start that came to nothing.
+
+    One query for all.
+    """
+    void = Operation.objects.filter(
+        id__in={applied_operation(unit) for unit in units} - {0},
+        kind=START_KIND,
+        phase__in=_VOID_PHASES,
+    )
+    started = {operation.pk: operation for operation in void.only(*_OBJECT)}
+
+    def is_void(metadata: Manifest, operation: Operation | None) -> bool:
+        return operation is not None and (
+            operation.object_namespace == metadata["namespace"]
+            and operation.object_name == metadata["name"]
+        )
+
+    return {
+        unit["metadata"]["uid"]
+        for unit in units
+        if is_void(unit["metadata"], started.get(applied_operation(unit)))
+    }

@@ -1,0 +1,105 @@
+"""Who gets which stock unit: the rows decide, one transaction at a time.
+
+A stock row is free, claimed by one open operation, consumed by one unit (final), or gone. Every
+change between these is here; each function runs inside the transaction of its caller. The rules
+named in comments are those of the model in `tests/model`.
+"""
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models.functions import Now
+
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.operations.models import Operation
+from gpuplatform.queueing import Queue, enqueue_after_commit
+from gpuplatform.reconciliation.leases import mark_due
+from inventory.models import GpuSpec
+from units.core.observed import source_of
+from units.mirror import unit_ending
+from units.models import GpuUnit
+from units.phases import UnitRole
+from units.selectors import claimable
+from units.services.names import UnitTask
+
+GONE = Q(deletion_requested_at__isnull=False) | Q(deleted_at__isnull=False)
+"""Never to be claimed again, whether its resource is still seen or not."""
+
+
+def free_stock(spec_name: str, *, stock_name: str = "") -> QuerySet[GpuUnit]:
+    """Return what may be claimed, oldest first; nothing of a spec that is disabled."""
+    disabled = GpuSpec.objects.filter(name=OuterRef("spec_name"), is_enabled=False)
+    free = claimable(spec_name).filter(~Exists(disabled))
+    return free.filter(name=stock_name) if stock_name else free
+
+
+def claim(operation: Operation, free: QuerySet[GpuUnit], *, waits: bool) -> GpuUnit | None:
+    """Set the first of `free` aside for `operation`; return it, None when there is none.
+
+    Rows that another transaction holds are passed over. With `waits`, when nothing else is left
+    they are waited for one after the other: a row that is only being copied is free all the same,
+    so that N claims over M free rows take exactly min(N, M).
+    """
+    taken = free.select_for_update(skip_locked=True, of=("self",)).first()
+    if taken is None and waits:
+        taken = free.select_for_update(of=("self",)).first()
+    if taken is not None:
+        GpuUnit.objects.filter(pk=taken.pk).update(claimed_by=operation)
+    return taken
+
+
+def claimed_stock(operation: Operation) -> GpuUnit | None:
+    """Return the row that is set aside for `operation`."""
+    return GpuUnit.objects.filter(claimed_by=operation).order_by("id").first()
+
+
+def reassign(operation: Operation, vanished: GpuUnit | None, free: QuerySet[GpuUnit]) -> bool:
+    """Claim another row in place of one whose resource was seen gone.
+
+    Returns False when there is none; nothing is written then.
+    """
+    lost = GpuUnit.objects.filter(pk=vanished.pk if vanished else 0, claimed_by=operation)
+    # The old row is locked first and the new one without waiting, so that no two can hold what
+    # the other waits for.
+    found = list(lost.select_for_update())
+    if claim(operation, free, waits=False) is None:
+        return False
+    # Rule `gonerow`: what was seen gone is never free again; the reconciler closes its row.
+    gone = GpuUnit.objects.filter(pk__in=[row.pk for row in found])
+    gone.update(claimed_by=None)
+    unit_ending(gone)
+    reconcile_soon(gone)
+    return True
+
+
+def consume(operation: Operation, unit: Manifest) -> None:
+    """Give the stock that `unit` names as its source to it; free what else was set aside.
+
+    Rule `named`: the source is taken from the unit as read back, never from the claim. It is
+    consumed if this operation claims it, or if it is gone and not consumed.
+    """
+    source = source_of(unit)
+    if source is not None:
+        may_take = Q(claimed_by=operation) | (GONE & Q(claimed_by__isnull=True))
+        rows = GpuUnit.objects.filter(role=UnitRole.STOCK, name=source.name, uid=source.uid)
+        # Rule `final`: a row that is consumed stays with its unit.
+        taken = rows.filter(may_take, consumed_by="").update(
+            claimed_by=None, consumed_by=unit["metadata"]["uid"], consumed_at=Now()
+        )
+        if taken:
+            reconcile_soon(rows)
+    free_claims(operation)
+
+
+def free_claims(operation: Operation) -> None:
+    """Free what is set aside for an operation that ends."""
+    rows = GpuUnit.objects.filter(claimed_by=operation)
+    numbers = list(rows.values_list("id", flat=True))
+    rows.update(claimed_by=None)
+    reconcile_soon(GpuUnit.objects.filter(id__in=numbers))
+
+
+def reconcile_soon(rows: QuerySet[GpuUnit]) -> None:
+    """Mark the rows due that have a resource, and hint at them once this is committed."""
+    live = rows.filter(deleted_at__isnull=True).exclude(uid="")
+    mark_due(live)
+    for number in live.values_list("id", flat=True):
+        enqueue_after_commit(UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE)

@@ -1,0 +1,33 @@
+"""Names that tasks and operations of this app go by."""
+
+from enum import StrEnum
+from typing import Final
+
+from units.selectors import START_KIND
+
+UNIT_KIND: Final = "GPUUnit"
+"""The kind of the objects of this app's operations."""
+
+
+class UnitTask(StrEnum):
+    """Names of this app's tasks."""
+
+    RECONCILE_UNIT = "units.reconcile_unit"
+    SWEEP_UNITS = "units.sweep_units"
+    RECONCILE_ALL = "units.reconcile_all"
+    PRUNE_UNITS = "units.prune_units"
+    DELETE_LEFTOVERS = "units.delete_leftovers"
+    TOP_UP_STOCK = "units.top_up_stock"
+    SAMPLE_CAPACITY = "units.sample_capacity"
+
+
+class UnitOperation(StrEnum):
+    """The kinds of operation on GPU units and stock."""
+
+    CREATE = "unit.create"
+    UPDATE = "unit.update"
+    STOP = "unit.stop"
+    START = START_KIND
+    DELETE = "unit.delete"
+    SEED = "stock.seed"
+    REMOVE = "stock.remove"

@@ -1,0 +1,283 @@
+"""Seeding and removing stock, keeping it at its target, and draining what is disabled."""
+
+import uuid
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from gpuplatform.errors import (
+    FieldError,
+    InsufficientCapacity,
+    NameConflict,
+    OperationConflict,
+    PhaseConflict,
+)
+from gpuplatform.formats.model import invalid_spec
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES
+from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.selectors import tenant_by_name
+from inventory.models import GpuSpec
+from units.core.names import stock_batch_name, stock_name
+from units.core.requests import StockSeed
+from units.core.spec import parse_unit_spec
+from units.mirror import spec_columns, unit_history
+from units.models import GpuUnit
+from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
+from units.services.claims import free_stock
+from units.services.names import UNIT_KIND, UnitOperation
+
+MOST_A_TOP_UP: Final = 10
+"""Stock units that one top-up asks for: a large target is filled step by step."""
+
+MOST_FAILED: Final = 3
+"""With so many failed stock units of a spec, no more of it are made by themselves."""
+
+_TOP_UP_PREFIX = "top-up"
+_BATCH = 500
+
+
+def stock_seed(*, tenant: Tenant, asked: StockSeed) -> Accepted:
+    """Accept the seeding of stock; its rows are there at once, `Pending` and without a uid.
+
+    A spec that is not in the catalogue enters it with the values of this seeding.
+
+    Raises:
+        InvalidSpec: a value contradicts the catalogue.
+        PhaseConflict: the spec is disabled.
+        OperationConflict: the operationID belongs to another request.
+    """
+    request = _request(tenant, UnitOperation.SEED, asked.operation_id, asked.spec_name)
+
+    def prepare(operation: Operation) -> int:
+        spec = _catalogued(asked)
+        if not spec.is_enabled:
+            msg = f"The GPU spec '{spec.name}' is disabled. Enable it first."
+            raise PhaseConflict(msg)
+        return _insert_stock(operation, spec, asked.replicas)
+
+    return operation_accept(replace(request, payload=asked.payload()), prepare=prepare)
+
+
+def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: int) -> Accepted:
+    """Accept the removal of exactly `number` ready, unclaimed stock units, or of none.
+
+    Raises:
+        InsufficientCapacity: there are not so many.
+        OperationConflict: the operationID belongs to another request.
+    """
+    request = _request(tenant, UnitOperation.REMOVE, operation_id, spec_name)
+
+    def prepare(operation: Operation) -> int:
+        # Creates take the oldest first: the newest stand in nobody's way.
+        free = free_stock(spec_name).order_by("-id").select_for_update(of=("self",))
+        rows = list(free.values_list("id", flat=True)[:number])
+        if len(rows) < number:
+            msg = (
+                f"Of the GPU spec '{spec_name}' {len(rows)} stock units are ready and free, not"
+                f" {number}. None was removed."
+            )
+            raise InsufficientCapacity(msg)
+        return _set_aside_for_removal(operation, rows)
+
+    payload = {"specName": spec_name, "number": number}
+    return operation_accept(replace(request, payload=payload), prepare=prepare)
+
+
+def stock_drain(spec: GpuSpec) -> Accepted | None:
+    """Remove all stock of a spec that is neither claimed nor consumed; None when there is none.
+
+    What is claimed stays for its unit; when that fails the next drain finds it free.
+    """
+    left = _unclaimed(spec.name).filter(deletion_requested_at__isnull=True)
+    if not left.exists():
+        return None
+    tenant = tenant_by_name()
+    operation_id = f"drain-{uuid.uuid4().hex}"
+    request = _request(tenant, UnitOperation.REMOVE, operation_id, spec.name)
+
+    def prepare(operation: Operation) -> int:
+        locked = left.order_by("-id").select_for_update(of=("self",))
+        return _set_aside_for_removal(operation, list(locked.values_list("id", flat=True)))
+
+    return operation_accept(replace(request, payload={"specName": spec.name}), prepare=prepare)
+
+
+def top_up(spec: GpuSpec) -> Accepted | None:
+    """Seed what is missing to the warm target of a spec; None when nothing is, or may be.
+
+    At most one top-up of a spec is under way, of at most `MOST_A_TOP_UP` units. Two at the same
+    moment make one.
+    """
+    with transaction.atomic():
+        rows = GpuSpec.objects.filter(pk=spec.pk).select_for_update(skip_locked=True)
+        locked = rows.first()
+        if locked is None or top_up_obstacle(locked):
+            return None
+        held = _unclaimed(locked.name).filter(deletion_requested_at__isnull=True)
+        missing = locked.warm_target - held.exclude(phase=UnitPhase.FAILED).count()
+        if missing <= 0:
+            return None
+        operation_id = f"{_TOP_UP_PREFIX}-{uuid.uuid4().hex}"
+        return _seed_by_itself(locked, operation_id, min(missing, MOST_A_TOP_UP))
+
+
+def top_up_obstacle(spec: GpuSpec) -> str:
+    """Return why a spec is not topped up by itself, as a sentence; empty when nothing bars it."""
+    if not spec.is_enabled:
+        return "The GPU spec is disabled."
+    if spec.is_top_up_paused:
+        return "The top-up is paused."
+    failed = _unclaimed(spec.name).filter(phase=UnitPhase.FAILED).count()
+    if failed >= MOST_FAILED:
+        return f"{failed} stock units failed; no more are made until that is corrected."
+    under_way = Operation.objects.filter(
+        kind=UnitOperation.SEED,
+        operation_id__startswith=f"{_TOP_UP_PREFIX}-",
+        payload__specName=spec.name,
+        phase__in=OPEN_PHASES,
+    )
+    return "A top-up is under way." if under_way.exists() else ""
+
+
+def stock_tend() -> None:
+    """Bring the stock of every spec to its target: topped up, or drained where it is disabled."""
+    for spec in GpuSpec.objects.order_by("name"):
+        if spec.is_enabled:
+            top_up(spec)
+        else:
+            stock_drain(spec)
+
+
+def restock(unit: GpuUnit) -> Accepted | None:
+    """Seed one stock unit for a deleted unit that held a GPU, where its spec says so.
+
+    Once a unit, whoever deletes it how often.
+    """
+    wanted = GpuSpec.objects.filter(
+        name=unit.spec_name, restocks_on_delete=True, is_enabled=True
+    ).first()
+    held = not unit.is_suspended and GpuUnit.objects.filter(consumed_by=unit.uid).exists()
+    if wanted is None or not unit.uid or not held:
+        return None
+    with suppress(OperationConflict):  # A person took that operationID: no reason to fail.
+        return _seed_by_itself(wanted, f"restock-{unit.uid}", 1)
+    return None
+
+
+def _seed_by_itself(spec: GpuSpec, operation_id: str, number: int) -> Accepted:
+    request = _request(tenant_by_name(), UnitOperation.SEED, operation_id, spec.name)
+    payload = {"specName": spec.name, "replicas": number}
+    return operation_accept(
+        replace(request, payload=payload), prepare=lambda made: _insert_stock(made, spec, number)
+    )
+
+
+def _catalogued(asked: StockSeed) -> GpuSpec:
+    """Return the entry of the catalogue, made from the seeding where there is none.
+
+    Raises:
+        InvalidSpec: the seeding says something else than the entry.
+    """
+    entry = GpuSpec(
+        name=asked.spec_name,
+        cpu=asked.cpu or "",
+        memory=asked.memory or "",
+        gpu=asked.gpu or 0,
+    )
+    GpuSpec.objects.bulk_create([entry], ignore_conflicts=True)
+    spec = GpuSpec.objects.get(name=asked.spec_name)
+    pairs = {
+        "cpu": (asked.cpu, spec.cpu),
+        "memory": (asked.memory, spec.memory),
+        "gpu": (asked.gpu, spec.gpu),
+    }
+    faults = [
+        FieldError(name, f"The catalogue says {known or 'none'} for '{spec.name}', not {given}.")
+        for name, (given, known) in pairs.items()
+        if given is not None and given != known
+    ]
+    if faults:
+        raise invalid_spec(faults)
+    return spec
+
+
+def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
+    """Insert the rows of a seeding and return the number of the first.
+
+    The values of the catalogue are copied, so that a change of it never touches what was seeded.
+    """
+    batch = operation.object_name
+    columns = spec_columns(_stock_spec(spec))
+    rows = [
+        GpuUnit(
+            role=UnitRole.STOCK,
+            operation=operation,
+            namespace=STOCK_NAMESPACE,
+            name=stock_name(batch, ordinal),
+            ordinal=ordinal,
+            **columns,
+        )
+        for ordinal in range(1, number + 1)
+    ]
+    GpuUnit.objects.bulk_create(rows, batch_size=_BATCH, ignore_conflicts=True)
+    made = list(operation.gpu_units.order_by("id").values_list("id", flat=True))
+    if len(made) < number:
+        msg = f"A stock unit whose name begins with '{batch}' is there already."
+        raise NameConflict(msg)
+    _set_total(operation, number)
+    return made[0]
+
+
+def _stock_spec(spec: GpuSpec) -> dict[str, Any]:
+    placement = dict(spec.placement)
+    if spec.product:
+        selector = {**placement.get("nodeSelector", {}), "nvidia.com/gpu.product": spec.product}
+        placement["nodeSelector"] = selector
+    said = {"cpu": spec.cpu, "memory": spec.memory, "gpu": spec.gpu, "placement": placement}
+    given = {key: value for key, value in said.items() if value}
+    return parse_unit_spec({"specName": spec.name, **given}).normalised()
+
+
+def _set_aside_for_removal(operation: Operation, rows: list[int]) -> int:
+    if not rows:
+        msg = "There is no stock left to remove."
+        raise InsufficientCapacity(msg)
+    set_aside = GpuUnit.objects.filter(pk__in=rows)
+    set_aside.update(
+        claimed_by=operation,
+        deletion_requested_at=Now(),
+        phase=UnitPhase.TERMINATING,
+        phase_since=Now(),
+    )
+    unit_history(set_aside, operation)
+    _set_total(operation, len(rows))
+    return rows[0]
+
+
+def _set_total(operation: Operation, number: int) -> None:
+    operation.progress_total = number
+    Operation.objects.filter(pk=operation.pk).update(progress_total=number)
+
+
+def _unclaimed(spec_name: str) -> QuerySet[GpuUnit]:
+    is_stock = Q(role=UnitRole.STOCK, deleted_at__isnull=True, consumed_by="")
+    return GpuUnit.objects.filter(is_stock, claimed_by__isnull=True, spec_name=spec_name)
+
+
+def _request(tenant: Tenant, kind: UnitOperation, operation_id: str, spec_name: str) -> Request:
+    """Return a request whose object is the batch: seedings and removals wait for nobody."""
+    return Request(
+        tenant=tenant,
+        operation_id=operation_id,
+        kind=kind,
+        object_kind=UNIT_KIND,
+        namespace=STOCK_NAMESPACE,
+        name=stock_batch_name(spec_name, tenant=tenant.name, operation_id=operation_id),
+        payload={},
+    )

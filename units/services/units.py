@@ -1,0 +1,216 @@
+"""Accepting what users ask for: making, changing, stopping, starting and deleting GPU units."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from django.db.models.functions import Now
+
+from gpuplatform.errors import (
+    FieldError,
+    InsufficientCapacity,
+    InvalidSpec,
+    NameConflict,
+    NotFound,
+    PhaseConflict,
+    StaleEtag,
+)
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.tenancy.models import Tenant
+from units.core.requests import GPUUnitCreate, GPUUnitUpdate
+from units.core.spec import parse_unit_spec
+from units.mirror import spec_columns, unit_history
+from units.models import GpuUnit
+from units.phases import UnitPhase, UnitRole
+from units.selectors import unit_get
+from units.services.claims import claim, free_stock
+from units.services.names import UNIT_KIND, UnitOperation
+
+IF_MATCH = "ifMatch"
+"""In the payload of an update: the version of the unit that the caller read."""
+
+
+def etag_of(uid: str, generation: int) -> str:
+    """Return what names one version of a unit's spec."""
+    return f"{uid}-{generation}"
+
+
+def unit_create(*, tenant: Tenant, asked: GPUUnitCreate) -> Accepted:
+    """Accept the creation of a unit: its row, and a ready stock unit set aside for it.
+
+    Raises:
+        InvalidSpec: the namespace is not the tenant's.
+        NameConflict: the name is in use.
+        InsufficientCapacity: no ready stock of that spec (or not that very one) is left.
+        OperationConflict: the operationID belongs to another request.
+    """
+    asked.check_namespace(tenant.namespace)
+
+    def prepare(operation: Operation) -> int:
+        number = _insert(operation, asked)
+        free = free_stock(asked.spec_name, stock_name=asked.stock_name or "")
+        stock = claim(operation, free, waits=True)
+        if stock is None:
+            raise _insufficient(asked)
+        with suppress(InvalidSpec):  # Of stock that was edited by hand: its worker says so.
+            wanted = asked.spec(parse_unit_spec(stock.spec)).normalised()
+            GpuUnit.objects.filter(pk=number).update(**spec_columns(wanted))
+        unit_history(GpuUnit.objects.filter(pk=number), operation)
+        return number
+
+    request = _request(tenant, UnitOperation.CREATE, asked.operation_id, asked.name)
+    return operation_accept(replace(request, payload=asked.payload()), prepare=prepare)
+
+
+def unit_update(
+    *, tenant: Tenant, name: str, asked: GPUUnitUpdate, etag: str | None = None
+) -> Accepted:
+    """Accept a change of a unit; with `etag`, of exactly that version of it.
+
+    Raises:
+        NotFound: there is no such unit.
+        PhaseConflict: it is being deleted.
+        StaleEtag: it changed after the caller read it.
+        InvalidSpec: the changed spec breaks a rule.
+    """
+
+    def check(unit: GpuUnit) -> None:
+        if etag is not None and etag != etag_of(unit.uid, unit.generation):
+            msg = f"The GPU unit '{name}' was changed meanwhile. Read it again, then change it."
+            raise StaleEtag(msg)
+        asked.applied_to(parse_unit_spec(unit.spec))
+
+    request = _request(tenant, UnitOperation.UPDATE, asked.operation_id, name)
+    version = {} if etag is None else {IF_MATCH: etag}
+    payload = {**asked.payload(), **version}
+    return operation_accept(
+        replace(request, payload=payload), prepare=_changing(tenant, name, check)
+    )
+
+
+def unit_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
+    """Accept that a unit gives up its GPU and keeps its name.
+
+    Raises:
+        NotFound: there is no such unit.
+        PhaseConflict: it is being deleted.
+    """
+    request = _request(tenant, UnitOperation.STOP, operation_id, name)
+    return operation_accept(request, prepare=_changing(tenant, name))
+
+
+def unit_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
+    """Accept that a stopped unit runs again, on ready stock that is set aside for it.
+
+    Without ready stock the operation waits for some, and says so.
+
+    Raises:
+        NotFound: there is no such unit.
+        PhaseConflict: it is being deleted.
+    """
+    take = _changing(tenant, name)
+
+    def prepare(operation: Operation) -> int:
+        number = take(operation)
+        spec_name = GpuUnit.objects.values_list("spec_name", flat=True).get(pk=number)
+        claim(operation, free_stock(spec_name), waits=True)
+        return number
+
+    request = _request(tenant, UnitOperation.START, operation_id, name)
+    return operation_accept(request, prepare=prepare)
+
+
+def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
+    """Accept the deletion of a unit; it shows `Terminating` at once.
+
+    Raises:
+        NotFound: there is no such unit.
+    """
+
+    def prepare(operation: Operation) -> int:
+        unit = _locked(tenant, name)
+        rows = GpuUnit.objects.filter(pk=unit.pk, deletion_requested_at__isnull=True)
+        marked = rows.update(
+            deletion_requested_at=Now(), phase=UnitPhase.TERMINATING, phase_since=Now()
+        )
+        if marked:
+            unit_history(GpuUnit.objects.filter(pk=unit.pk), operation)
+        return unit.pk
+
+    request = _request(tenant, UnitOperation.DELETE, operation_id, name)
+    return operation_accept(request, prepare=prepare)
+
+
+def _changing(
+    tenant: Tenant, name: str, check: Callable[[GpuUnit], None] = lambda _: None
+) -> Callable[[Operation], int]:
+    """Return what takes the row of a unit that is to stay, and checks it."""
+
+    def prepare(_: Operation) -> int:
+        unit = _locked(tenant, name)
+        if unit.deletion_requested_at:
+            msg = f"The GPU unit '{name}' is being deleted. Wait until it is gone."
+            raise PhaseConflict(msg)
+        check(unit)
+        return unit.pk
+
+    return prepare
+
+
+def _insert(operation: Operation, asked: GPUUnitCreate) -> int:
+    """Insert the row of a unit to be and return its number.
+
+    Raises:
+        NameConflict: the name is in use.
+    """
+    row = GpuUnit(
+        role=UnitRole.ACTIVE,
+        tenant=operation.tenant,
+        operation=operation,
+        namespace=operation.object_namespace,
+        name=asked.name,
+        spec_name=asked.spec_name,
+    )
+    # One arbitrated insert: of two with the same name the second one inserts nothing.
+    GpuUnit.objects.bulk_create([row], ignore_conflicts=True)
+    made = operation.gpu_units.values_list("id", flat=True).first()
+    if made is None:
+        msg = f"The name '{asked.name}' is in use. Choose another name."
+        raise NameConflict(msg, details=[FieldError("name", "Is in use.")])
+    return made
+
+
+def _insufficient(asked: GPUUnitCreate) -> InsufficientCapacity:
+    what = f"The stock unit '{asked.stock_name}' of" if asked.stock_name else "No ready stock of"
+    end = "is not ready and free" if asked.stock_name else "is left"
+    return InsufficientCapacity(
+        f"{what} the GPU spec '{asked.spec_name}' {end}. Try again later, or take another one."
+    )
+
+
+def _locked(tenant: Tenant, name: str) -> GpuUnit:
+    """Return the live unit, locked, so that operations on it are accepted in one order.
+
+    Raises:
+        NotFound: there is none.
+    """
+    unit = unit_get(tenant.namespace, name)
+    rows = GpuUnit.objects.select_for_update().filter(pk=unit.pk, deleted_at__isnull=True)
+    found = rows.first()
+    if found is None:
+        msg = f"There is no GPU unit '{name}'."
+        raise NotFound(msg)
+    return found
+
+
+def _request(tenant: Tenant, kind: UnitOperation, operation_id: str, name: str) -> Request:
+    return Request(
+        tenant=tenant,
+        operation_id=operation_id,
+        kind=kind,
+        object_kind=UNIT_KIND,
+        namespace=tenant.namespace,
+        name=name,
+        payload={},
+    )
