@@ -8,7 +8,7 @@ from gpuplatform.celery import app
 __all__ = ["app"]
 
 
-@app.task(name="tests.wait")  # type: ignore[untyped-decorator]
+@app.task(name="tests.wait")
 def wait(path: str, seconds: float) -> None:
     """Write that it runs, wait, write that it has ended."""
     told = Path(path)

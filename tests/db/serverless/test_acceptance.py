@@ -16,6 +16,7 @@ from gpuplatform.errors import (
     Throttled,
     TooLarge,
 )
+from gpuplatform.kube import modes
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.tenancy.selectors import tenant_by_name
@@ -134,7 +135,7 @@ def test_too_many_open_invocations_are_refused(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(Throttled):
         accept(function)
     accept(function_row())
-    Invocation.objects.filter(pk=rows[0].pk).update(state="Cancelled", completed_at="2026-01-01Z")
+    Invocation.objects.filter(pk=rows[0].pk).update(state="Cancelled", completed_at="2026-01-01T00:00:00Z")
     accept(function)
 
 
@@ -151,9 +152,12 @@ def test_nothing_is_accepted_while_recovery_is_needed() -> None:
         accept(function)
 
 
-def test_nothing_is_accepted_without_a_cluster(settings: Any) -> None:
+def test_nothing_is_accepted_without_a_cluster(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     function = function_row()
     settings.KUBE_MODE = "off"
+    monkeypatch.delitem(modes._PROCESS.clusters, "requests")
 
     with pytest.raises(OperatorUnavailable):
         accept(function)

@@ -1,0 +1,20 @@
+"""A worker on a queue of the test's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serverless.queue.gateway import Queue
+from tests.fakes.queue_server import QueueServer, queue, queue_server
+from tests.sidecar.rig import Rig
+
+__all__ = ["queue", "queue_server"]
+
+
+@pytest.fixture
+def rig(tmp_path: Path, queue_server: QueueServer, queue: Queue) -> Iterator[Rig]:
+    """A queue with a function's consumer; no process of a worker runs yet."""
+    made = Rig(tmp_path, queue_server, queue)
+    yield made
+    made.stop()

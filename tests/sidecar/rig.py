@@ -1,0 +1,219 @@
+"""One worker as it is in a pod: the sidecar and a function, as processes, on a real queue."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpuplatform.embedded.ports import free_port
+from gpuplatform.embedded.processes import wait_until
+from serverless.queue.credentials import worker_credentials
+from serverless.queue.gateway import Backlog, Outgoing, Published, Queue, StoredMessage
+from serverless.queue.messages import (
+    Finished,
+    InvocationMessage,
+    Report,
+    Started,
+    decode_report,
+)
+from serverless.queue.names import (
+    CREDENTIALS_KEY,
+    INVOCATIONS,
+    RESULT_CONSUMER,
+    RESULTS,
+)
+from serverless.queue.streams import function_consumer
+from serverless.sidecar.health import DRAIN_TOKEN_HEADER
+from tests.fakes.queue_server import QueueServer
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TENANT, FUNCTION = "acme", 7
+TOKEN = "token-of-the-worker"
+SECONDS = 20.0
+ACK_WAIT = 3.0
+"""Shorter than in production, so that a lost message comes again within a test."""
+
+FoundT = TypeVar("FoundT")
+
+
+class Rig:
+    """Everything that a test needs; processes are ended with the test."""
+
+    def __init__(self, folder: Path, server: QueueServer, queue: Queue) -> None:
+        self.folder, self.server, self.queue = folder, server, queue
+        self.reports: list[Report] = []
+        self._keys = itertools.count(1)
+        self._processes: list[subprocess.Popen[bytes]] = []
+        credentials = folder / "credentials"
+        credentials.mkdir()
+        text = worker_credentials(server.account, TENANT, FUNCTION).file()
+        (credentials / CREDENTIALS_KEY).write_text(text)
+        self.consume(max_deliver=3)
+
+    # The queue.
+
+    def consume(self, *, max_deliver: int, most: int = 100) -> None:
+        """Make the consumer of the function."""
+        config = function_consumer(TENANT, FUNCTION, max_deliver=max_deliver, most=most)
+        config = replace(config, ack_wait=ACK_WAIT)
+        self.queue._call(lambda js: js.add_consumer(INVOCATIONS, config))
+
+    def invoke(self, *, timeout: int = 10, **asked: Any) -> int:
+        """Put an invocation into the queue and return its key."""
+        key = next(self._keys)
+        self.put(key, json.dumps(asked).encode(), timeout=timeout)
+        return key
+
+    def put(self, key: int, payload: bytes, *, timeout: int = 10) -> None:
+        """Put an invocation with this payload into the queue."""
+        message = InvocationMessage(
+            key=key,
+            publication=1,
+            invocation_id=f"inv-{key}",
+            receipt=f"receipt-{key}",
+            content_type="application/json",
+            timeout_seconds=timeout,
+            payload=payload,
+            headers={"X-Trace": f"trace-{key}"},
+        )
+        [outcome] = self.queue.publish([Outgoing(TENANT, FUNCTION, message)])
+        assert isinstance(outcome, Published), outcome
+
+    def backlog(self) -> Backlog:
+        """Return what of the function is in the queue."""
+        found = self.queue.backlog(TENANT, FUNCTION)
+        assert found is not None
+        return found
+
+    def messages(self) -> list[StoredMessage]:
+        """Return what lies in the stream of invocations."""
+        return self.queue.messages(TENANT, FUNCTION, 2**62, 1000)
+
+    def finished(self, key: int, seconds: float = SECONDS) -> Finished:
+        """Return the report of an invocation's end, once it is there."""
+        return self._until(lambda: self._found(Finished, key), f"{key} to end", seconds)
+
+    def started(self, key: int, attempt: int = 1) -> Started:
+        """Return the report that an attempt began, once it is there."""
+
+        def find() -> Started | None:
+            found = self._all(Started, key)
+            return next((one for one in found if one.attempt == attempt), None)
+
+        return self._until(find, f"attempt {attempt} of {key}", SECONDS)
+
+    def all_finished(self, key: int) -> list[Finished]:
+        """Return every report of an end that has come so far."""
+        return self._all(Finished, key)
+
+    def read_reports(self) -> None:
+        """Take what has come."""
+        received = self.queue.fetch(RESULTS, RESULT_CONSUMER, 100, 0.1)
+        self.reports += [decode_report(one.body) for one in received]
+        self.queue.acknowledge(received)
+
+    # The processes.
+
+    def function(self) -> subprocess.Popen[bytes]:
+        """Start a function."""
+        return self._start("tests.fakes.function")
+
+    def sidecar(self, **environment: str) -> "Sidecar":
+        """Start a sidecar; it need not be ready."""
+        port = free_port()
+        settings = {
+            "QUEUE_URL": self.server.url,
+            "CREDENTIALS_DIRECTORY": str(self.folder / "credentials"),
+            "TENANT": TENANT,
+            "FUNCTION_ID": str(FUNCTION),
+            "WORKER_NAME": f"fn-{FUNCTION}-{port}",
+            "HEALTH_ADDRESS": f"127.0.0.1:{port}",
+            "DRAIN_TOKEN": TOKEN,
+            "MAX_DELIVER": "3",
+            "BACKOFF_SECONDS": "1",
+            "PROGRESS_SECONDS": "1",
+            **environment,
+        }
+        variables = {f"SERVERLESS_{name}": text for name, text in settings.items()}
+        return Sidecar(self._start("serverless.sidecar", **variables), port)
+
+    def worker(self, **environment: str) -> tuple["Sidecar", subprocess.Popen[bytes]]:
+        """Start both and wait until the worker is ready."""
+        function, sidecar = self.function(), self.sidecar(**environment)
+        sidecar.until_ready()
+        return sidecar, function
+
+    def fifo(self) -> Path:
+        """Return a FIFO that holds a call until `release`."""
+        path = self.folder / f"fifo-{next(self._keys)}"
+        os.mkfifo(path)
+        return path
+
+    def release(self, fifo: Path) -> None:
+        """Let the call go on; waits until it is there."""
+        fifo.write_bytes(b"go")
+
+    def stop(self) -> None:
+        """End every process."""
+        for process in self._processes:
+            process.kill()
+            process.wait(10)
+
+    def _start(self, module: str, **environment: str) -> subprocess.Popen[bytes]:
+        socket = {"SERVERLESS_SOCKET_PATH": str(self.folder / "s")}
+        process = subprocess.Popen(
+            [sys.executable, "-m", module], cwd=REPOSITORY, env={**socket, **environment}
+        )
+        self._processes.append(process)
+        return process
+
+    def _until(self, look: Callable[[], FoundT | None], what: str, seconds: float) -> FoundT:
+        deadline = time.monotonic() + seconds
+        while (found := look()) is None:
+            assert time.monotonic() < deadline, f"waited for {what}; there is {self.reports}"
+            self.read_reports()
+        return found
+
+    def _found(self, kind: type[FoundT], key: int) -> FoundT | None:
+        return next(iter(self._all(kind, key)), None)
+
+    def _all(self, kind: type[FoundT], key: int) -> list[FoundT]:
+        return [one for one in self.reports if isinstance(one, kind) and one.key == key]
+
+
+class Sidecar:
+    """A running sidecar."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self.process = process
+        self._port = port
+
+    def get(self, path: str, token: str = "") -> int:
+        """Return the status of an answer of its health server; 0 where nobody listens."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self._port}{path}")
+        request.add_header(DRAIN_TOKEN_HEADER, token)
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS) as response:
+                return int(response.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+        except OSError:
+            return 0
+
+    def until_ready(self) -> None:
+        """Wait until it takes invocations."""
+        assert wait_until(lambda: self.get("/readyz") == 200, SECONDS), "the sidecar is not ready"
+
+    def terminate(self) -> None:
+        """Tell it to end."""
+        self.process.send_signal(signal.SIGTERM)

@@ -1,0 +1,136 @@
+"""How an invocation ends: what the function does, and what the platform is told of it."""
+
+import json
+
+import pytest
+
+from gpuplatform.embedded.processes import wait_until
+from serverless.queue.messages import MAX_RESULT_BYTES, decode_advisory
+from serverless.queue.names import ADVISORIES, ADVISORY_CONSUMER
+from tests.sidecar.rig import FUNCTION, TENANT, Rig
+
+pytestmark = pytest.mark.processes
+
+
+def is_empty(rig: Rig) -> bool:
+    return rig.messages() == [] and rig.backlog().total == 0
+
+
+def test_an_answer_is_reported_once_and_the_message_is_gone(rig: Rig) -> None:
+    sidecar, _ = rig.worker()
+
+    key = rig.invoke(text="hello")
+
+    found = rig.finished(key)
+    assert (found.state, found.status_code, found.attempt) == ("Succeeded", 200, 1)
+    assert json.loads(found.body) == {"text": "hello"}
+    assert found.content_type == "application/json"
+    assert found.headers["x-seen-id"] == f"inv-{key}"
+    assert found.receipt == f"receipt-{key}"
+    assert found.worker.startswith(f"fn-{FUNCTION}-")
+    assert rig.started(key).started_at <= found.completed_at
+    assert wait_until(lambda: is_empty(rig), 5)
+    rig.read_reports()
+    assert len(rig.all_finished(key)) == 1
+
+
+def test_a_status_of_500_is_tried_again_and_fails_in_the_end(rig: Rig) -> None:
+    rig.worker()
+
+    key = rig.invoke(status=500)
+
+    found = rig.finished(key)
+    assert (found.state, found.failure_class) == ("Failed", "framework_error")
+    assert (found.status_code, found.attempt) == (500, 3)
+    assert json.loads(found.body) == {"status": 500}
+    assert "status 500" in found.error
+    assert wait_until(lambda: is_empty(rig), 5)
+
+
+def test_a_status_of_422_is_not_tried_again(rig: Rig) -> None:
+    rig.worker()
+
+    found = rig.finished(rig.invoke(status=422))
+
+    assert (found.state, found.failure_class) == ("Failed", "framework_error")
+    assert (found.status_code, found.attempt) == (422, 1)
+
+
+def test_a_handler_that_raises_is_a_status_of_500_with_its_words(rig: Rig) -> None:
+    rig.consume(max_deliver=1)
+    rig.worker(MAX_DELIVER="1")
+
+    found = rig.finished(rig.invoke(**{"raise": "no such model"}))
+
+    assert (found.state, found.status_code) == ("Failed", 500)
+    assert b"RuntimeError: no such model" in found.body
+
+
+def test_a_function_that_hangs_is_cut_off_at_its_timeout(rig: Rig) -> None:
+    rig.worker()
+
+    key = rig.invoke(hold=str(rig.fifo()), timeout=1)
+
+    found = rig.finished(key)
+    assert (found.state, found.failure_class) == ("Expired", "framework_timeout")
+    assert "within 1 seconds" in found.error
+    assert (found.completed_at - found.started_at).total_seconds() < 2
+    assert wait_until(lambda: is_empty(rig), 5)
+
+
+def test_a_function_that_dies_is_tried_again_once_it_is_back(rig: Rig) -> None:
+    sidecar, function = rig.worker(MAX_DELIVER="2")
+    rig.consume(max_deliver=2)
+
+    key = rig.invoke(die=True)
+
+    rig.started(key)
+    assert function.wait(10) == 3
+    assert wait_until(lambda: sidecar.get("/readyz") == 503, 10)
+    rig.function()
+    found = rig.finished(key)
+    assert (found.state, found.failure_class) == ("Failed", "framework_error")
+    assert (found.status_code, found.attempt) == (None, 2)
+    assert "broke off" in found.error
+
+
+def test_of_100_megabytes_the_beginning_is_kept_and_all_is_counted(rig: Rig) -> None:
+    sidecar, _ = rig.worker()
+    before = memory(sidecar.process.pid)
+
+    found = rig.finished(rig.invoke(size=100_000_000))
+
+    assert found.state == "Succeeded"
+    assert (len(found.body), found.size) == (MAX_RESULT_BYTES, 100_000_000)
+    assert found.truncated
+    assert memory(sidecar.process.pid) - before < 30_000
+
+
+def memory(pid: int) -> int:
+    """Return the most memory that the process ever had, in kB."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:  # noqa: PTH123 - not a file
+        line = next(line for line in status if line.startswith("VmHWM"))
+    return int(line.split()[1])
+
+
+def test_a_message_that_is_no_invocation_is_refused_with_the_reason(rig: Rig) -> None:
+    rig.worker()
+
+    rig.queue._call(lambda js: js.publish(f"gpu.invoke.{TENANT}.{FUNCTION}", b"?"))
+
+    [advisory] = rig.queue.fetch(ADVISORIES, ADVISORY_CONSUMER, 1, 10)
+    said = decode_advisory(advisory.body)
+    assert said.was_terminated
+    assert said.reason == "it has no X-Headers"
+    assert wait_until(lambda: is_empty(rig), 5)
+
+
+def test_poison_costs_the_good_ones_nothing(rig: Rig) -> None:
+    rig.worker()
+
+    keys = [rig.invoke(status=500) if number == 3 else rig.invoke() for number in range(10)]
+
+    good = [rig.finished(key) for number, key in enumerate(keys) if number != 3]
+    assert {(one.state, one.attempt) for one in good} == {("Succeeded", 1)}
+    assert rig.all_finished(keys[3]) == []
+    assert rig.finished(keys[3]).attempt == 3

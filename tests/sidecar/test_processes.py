@@ -1,0 +1,218 @@
+"""What becomes of an invocation when a process ends, hangs, or is told to end."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import nats.errors
+import pytest
+from nats.aio.client import Client
+
+from gpuplatform.embedded.processes import wait_until
+from serverless.queue.credentials import worker_credentials
+from serverless.queue.names import (
+    INVOCATIONS,
+    consumer_name,
+    inbox_prefix,
+    invocation_subject,
+    result_subject,
+)
+from tests.sidecar.rig import ACK_WAIT, FUNCTION, TENANT, TOKEN, Rig
+
+pytestmark = pytest.mark.processes
+
+
+def test_a_sidecar_waits_for_its_function(rig: Rig) -> None:
+    sidecar = rig.sidecar()
+    assert wait_until(lambda: sidecar.get("/livez") == 200, 10)
+    key = rig.invoke()
+    assert sidecar.get("/readyz") == 503
+
+    rig.function()
+
+    assert rig.finished(key).attempt == 1
+    assert sidecar.get("/readyz") == 200
+
+
+def test_what_a_killed_worker_had_is_given_to_another(rig: Rig) -> None:
+    first, function = rig.worker()
+    key = rig.invoke(hold=str(held := rig.fifo()))
+    rig.started(key)
+
+    first.process.kill()
+    function.kill()
+    function.wait(10)
+    second, _ = rig.worker()
+
+    rig.started(key, attempt=2)
+    rig.release(held)
+    found = rig.finished(key)
+    assert (found.state, found.attempt) == ("Succeeded", 2)
+    assert wait_until(lambda: rig.messages() == [], 5)
+    rig.read_reports()
+    assert len(rig.all_finished(key)) == 1
+
+
+def test_a_long_call_is_kept_longer_than_the_ack_wait(rig: Rig) -> None:
+    rig.worker()
+    rig.worker()  # Somebody who would get it.
+    key = rig.invoke(hold=str(held := rig.fifo()), timeout=30)
+    rig.started(key)
+
+    # Nothing has to happen for so long: only time can show that.
+    assert not wait_until(lambda: rig.backlog().in_work != 1, 2 * ACK_WAIT)
+    rig.release(held)
+
+    assert rig.finished(key).attempt == 1
+
+
+def test_a_drained_sidecar_ends_what_it_has_and_takes_nothing_more(rig: Rig) -> None:
+    sidecar, _ = rig.worker()
+    key = rig.invoke(hold=str(held := rig.fifo()))
+    rig.started(key)
+
+    sidecar.terminate()
+    assert wait_until(lambda: sidecar.get("/readyz") == 503, 5)
+    later = rig.invoke()
+    rig.release(held)
+
+    assert rig.finished(key).state == "Succeeded"
+    assert sidecar.process.wait(10) == 0
+    rig.read_reports()
+    assert rig.all_finished(later) == []
+    assert rig.backlog().pending == 1
+
+
+def test_a_hook_waits_for_the_drain_and_needs_the_token(rig: Rig) -> None:
+    sidecar, _ = rig.worker()
+    key = rig.invoke(hold=str(held := rig.fifo()))
+    rig.started(key)
+    assert sidecar.get("/drain", "somebody's") == 403
+    assert sidecar.get("/readyz") == 200
+    answers: list[int] = []
+
+    hook = threading.Thread(target=lambda: answers.append(sidecar.get("/drain", TOKEN)))
+    hook.start()
+    assert wait_until(lambda: sidecar.get("/readyz") == 503, 5)
+    assert answers == []
+    rig.release(held)
+    hook.join(10)
+
+    assert answers == [200]
+    assert rig.finished(key).state == "Succeeded"
+    assert sidecar.process.poll() is None
+    sidecar.terminate()
+    assert sidecar.process.wait(10) == 0
+
+
+def test_what_does_not_end_in_time_is_given_back_at_once(rig: Rig) -> None:
+    sidecar, _ = rig.worker(DRAIN_SECONDS="1")
+    key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
+    rig.started(key)
+
+    sidecar.terminate()
+
+    assert sidecar.process.wait(10) == 0
+    assert wait_until(lambda: rig.backlog().in_work == 0, 0.5)
+    rig.release(held)
+    rig.sidecar().until_ready()
+    rig.release(held)
+    assert rig.finished(key).attempt == 2
+
+
+def test_as_many_are_in_work_as_the_concurrency_says(rig: Rig) -> None:
+    rig.worker(CONCURRENCY="3")
+    held = [rig.fifo() for _ in range(4)]
+    keys = [rig.invoke(hold=str(fifo)) for fifo in held]
+
+    for key in keys[:3]:
+        rig.started(key)
+    assert rig.backlog().in_work == 3
+
+    for fifo in held:
+        rig.release(fifo)
+    assert {rig.finished(key).state for key in keys} == {"Succeeded"}
+
+
+def test_a_result_waits_for_a_queue_that_is_away(rig: Rig) -> None:
+    rig.worker()
+    key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
+    rig.started(key)
+
+    rig.server.kill()
+    rig.release(held)
+    rig.server.start()
+
+    found = rig.finished(key)
+    assert found.state == "Succeeded"
+    assert wait_until(lambda: rig.messages() == [], 10)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        f"$JS.API.CONSUMER.MSG.NEXT.{INVOCATIONS}.{consumer_name(8)}",
+        f"$JS.API.STREAM.MSG.GET.{INVOCATIONS}",
+        f"$JS.API.CONSUMER.CREATE.{INVOCATIONS}",
+        f"$JS.API.CONSUMER.DELETE.{INVOCATIONS}.{consumer_name(FUNCTION)}",
+        f"$JS.API.STREAM.PURGE.{INVOCATIONS}",
+        f"$JS.ACK.{INVOCATIONS}.{consumer_name(8)}.1.1.1.1.1",
+        invocation_subject(TENANT, FUNCTION),
+        invocation_subject(TENANT, 8),
+        result_subject(TENANT, 8),
+        result_subject("other", FUNCTION),
+    ],
+)
+def test_a_worker_may_not_speak_on_what_is_not_its_own(rig: Rig, subject: str) -> None:
+    async def publish(client: Client) -> None:
+        await client.publish(subject, b"{}")
+
+    assert "Permissions Violation for Publish" in refusal(rig, publish)
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "gpu.invoke.>",
+        invocation_subject(TENANT, 8),
+        invocation_subject(TENANT, FUNCTION),
+        "gpu.result.>",
+        "$JS.EVENT.ADVISORY.>",
+        "_INBOX.>",
+        f"{inbox_prefix(8)}.>",
+        f"{inbox_prefix(FUNCTION)}0.>",
+        ">",
+    ],
+)
+def test_a_worker_may_not_listen_to_what_is_not_its_own(rig: Rig, subject: str) -> None:
+    async def subscribe(client: Client) -> None:
+        await client.subscribe(subject)
+
+    assert "Permissions Violation for Subscription" in refusal(rig, subscribe)
+
+
+def refusal(rig: Rig, act: Callable[[Client], Awaitable[None]]) -> str:
+    """Return what the server says to a worker of the function that does this."""
+    credentials = worker_credentials(rig.server.account, TENANT, FUNCTION)
+    said: list[str] = []
+
+    async def note(error: Exception) -> None:
+        said.append(str(error))
+
+    async def run() -> None:
+        client = Client()
+        options: dict[str, Any] = {**credentials.callbacks(), "error_cb": note}
+        await client.connect(rig.server.url, **options)
+        try:
+            await act(client)
+            await client.flush()
+        finally:
+            await client.close()
+
+    with_errors = (nats.errors.Error,)
+    try:
+        asyncio.run(run())
+    except with_errors as error:
+        said.append(str(error))
+    return " ".join(said)
