@@ -14,7 +14,7 @@ from gpuplatform.embedded.data_directory import write_secret
 from gpuplatform.embedded.ports import LOOPBACK
 from gpuplatform.embedded.wheels import nats_server
 from gpuplatform.nats.keys import KeyKind, KeyPair
-from gpuplatform.nats.tokens import server_accounts
+from serverless.queue.credentials import server_configuration
 
 MAX_PAYLOAD: Final = 4 * 1024 * 1024
 """A result of 1 MiB in base64, and what is said about it."""
@@ -49,7 +49,7 @@ class Nats:
             " max_file: 16GB, sync_interval: 10s }\n"
             f"log_file: {json.dumps(str(self.directory / 'nats.log'))}\n"
             "logfile_size_limit: 4MB\nlogfile_max_num: 2\n"
-            f"{server_accounts(self.account)}"
+            f"{server_configuration(self.account)}"
         )
 
     @property

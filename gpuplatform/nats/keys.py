@@ -6,6 +6,7 @@ A key is base32 over a prefix (what it belongs to), 32 bytes and a CRC-16. Sourc
 
 import base64
 import binascii
+import hashlib
 import struct
 from enum import IntEnum
 from typing import Final
@@ -57,6 +58,11 @@ class KeyPair:
         if found != kind:
             raise BadKey(f"is no seed of an NATS {kind.name.lower()}")
         return cls(kind, SigningKey(raw[2:34]))
+
+    def derived(self, purpose: str) -> "KeyPair":
+        """Return another key of the same kind that follows from this one, and not back."""
+        secret = hashlib.sha256(bytes(self._key) + purpose.encode()).digest()
+        return KeyPair(self.kind, SigningKey(secret))
 
     @property
     def seed(self) -> str:

@@ -69,15 +69,38 @@ def user_credentials(
     return Credentials(_token(account, user, name, claims), user)
 
 
-def server_accounts(account: KeyPair) -> str:
-    """Return the part of a server's configuration that lets exactly this account in.
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Subjects of one account that users of another may send requests on."""
 
-    The operator's key signs the account once and is forgotten.
+    subject: str
+    has_many_answers: bool = False
+
+
+def server_accounts(account: KeyPair, guests: KeyPair, shared: Sequence[Shared]) -> str:
+    """Return the part of a server's configuration that lets exactly these accounts in.
+
+    `account` has the streams. `guests` has none and reaches what is shared. The operator's key
+    signs the accounts once and is forgotten.
     """
     operator, system = KeyPair.generate(KeyKind.OPERATOR), KeyPair.generate(KeyKind.ACCOUNT)
+    exports = [
+        {
+            "name": one.subject,
+            "subject": one.subject,
+            "type": "service",
+            "response_type": "Stream" if one.has_many_answers else "Singleton",
+        }
+        for one in shared
+    ]
+    imports = [
+        {"name": one.subject, "subject": one.subject, "account": account.public, "type": "service"}
+        for one in shared
+    ]
     tokens = {
-        account.public: _account_token(operator, account, "gpu-platform", streams=-1),
-        system.public: _account_token(operator, system, "system", streams=0),
+        account.public: _account_token(operator, account, {"exports": exports}, streams=-1),
+        guests.public: _account_token(operator, guests, {"imports": imports}, streams=0),
+        system.public: _account_token(operator, system, {}, streams=0),
     }
     self_signed = _token(operator, operator, "operator", {"type": "operator", "version": 2})
     preload = "".join(f"  {key}: {token}\n" for key, token in tokens.items())
@@ -87,17 +110,17 @@ def server_accounts(account: KeyPair) -> str:
     )
 
 
-def _account_token(operator: KeyPair, account: KeyPair, name: str, *, streams: int) -> str:
-    storage = {"mem_storage": streams, "disk_storage": streams}
+def _account_token(
+    operator: KeyPair, account: KeyPair, sharing: dict[str, Any], *, streams: int
+) -> str:
     limits = {
         **_NO_LIMITS,
-        **storage,
+        **dict.fromkeys(("mem_storage", "disk_storage", "streams", "consumer"), streams),
         **dict.fromkeys(("imports", "exports", "conn", "leaf"), -1),
         "wildcards": True,
-        "streams": streams,
-        "consumer": streams,
     }
-    return _token(operator, account, name, {"limits": limits, "type": "account", "version": 2})
+    claims = {**sharing, "limits": limits, "type": "account", "version": 2}
+    return _token(operator, account, account.public[:8], claims)
 
 
 def _token(issuer: KeyPair, subject: KeyPair, name: str, claims: dict[str, Any]) -> str:

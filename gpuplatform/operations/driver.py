@@ -76,7 +76,7 @@ def run(operation_number: int) -> float | None:
     )
     if lease is None:
         return None
-    if lease.row.starts == 1 and not lease.row.failures:
+    if lease.row.starts == 1 and not lease.row.reason:  # Each wait leaves its reason there.
         observe(CLAIM_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
     with kept_alive(lease):
         outcome = _outcome(lease)
@@ -140,15 +140,14 @@ def _after(error: ClusterError, failures: int) -> Outcome:
             # What is missing, such as a namespace, may be there when the request is sent anew.
             return Refused("invalid_request", str(error), retryable=error.reason == "NotFound")
         case ClusterConflict():
-            return Waiting("Conflict", str(error), backoff_seconds(failures))
+            return Waiting("Conflict", str(error), backoff_seconds(failures), is_failure=True)
         case ClusterForbidden():
-            return Waiting("ClusterForbidden", str(error), seconds)
+            return Waiting("ClusterForbidden", str(error), seconds, is_failure=True)
         case ClusterUnavailable():
-            return Waiting("ClusterUnavailable", str(error), seconds)
+            return Waiting("ClusterUnavailable", str(error), seconds, is_failure=True)
         case _:
-            return Waiting(
-                "ClusterError", str(error), seconds if error.retry is Retry.LATER else 1
-            )
+            wait = seconds if error.retry is Retry.LATER else 1
+            return Waiting("ClusterError", str(error), wait, is_failure=True)
 
 
 def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:
@@ -161,7 +160,7 @@ def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:
                 When(reason=outcome.reason, then=F("reason_since")), default=Now()
             ),
             "due_at": Now() + timedelta(seconds=outcome.seconds),
-            "failures": F("failures") + 1,
+            "failures": F("failures") + 1 if outcome.is_failure else 0,
         }
         return outcome.seconds if _move(lease, OperationPhase.PENDING, waits) else None
     with transaction.atomic():

@@ -23,6 +23,8 @@ class Waiting:
     reason: str
     message: str
     seconds: float
+    is_failure: bool = False
+    """Whether it was tried in vain, so that the next failure is waited out for longer."""
 
 
 @dataclass(frozen=True, slots=True)

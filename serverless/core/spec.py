@@ -10,17 +10,19 @@ from typing_extensions import override
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.text import quoted
 from inventory.core.spec import Image, SpecName, Template
+from units.core.serverless import (
+    DEFAULT_BACKOFF_SECONDS,
+    BackoffSeconds,
+    Concurrency,
+    Framework,
+    MaxDeliver,
+    TimeoutSeconds,
+)
 
 MAX_WORKERS: Final = 100
-MAX_CONCURRENCY: Final = 64
-MAX_TIMEOUT_SECONDS: Final = 3600
 MAX_IDLE_SECONDS: Final = 24 * 3600
-MAX_DELIVERIES: Final = 20
 
-DEFAULT_BACKOFF_SECONDS: Final = (2, 10, 30)
 REQUEST_ID: Final = "[a-z0-9_-]{1,48}"
-_PATH: Final = r"/[A-Za-z0-9._~/-]{0,199}"
-_SOCKET: Final = r"/run/serverless/[A-Za-z0-9._-]{1,60}"
 
 
 def _request_id(text: str) -> str:
@@ -28,20 +30,6 @@ def _request_id(text: str) -> str:
         msg = (
             f"{quoted(text)} is not possible. Use 1 to 48 lower-case letters, digits, '_' and '-'."
         )
-        raise ValueError(msg)
-    return text
-
-
-def _http_path(text: str) -> str:
-    if not re.fullmatch(_PATH, text):
-        msg = f"{quoted(text)} is no path. Start with '/', use letters, digits and '._~/-'."
-        raise ValueError(msg)
-    return text
-
-
-def _socket_path(text: str) -> str:
-    if not re.fullmatch(_SOCKET, text) or text.endswith(("/.", "/..")):
-        msg = f"{quoted(text)} is not possible. The socket lies directly in '/run/serverless/'."
         raise ValueError(msg)
     return text
 
@@ -56,44 +44,6 @@ RequestID = Annotated[
         examples=["echo"],
     ),
 ]
-TimeoutSeconds = Annotated[
-    int,
-    Field(
-        ge=1,
-        le=MAX_TIMEOUT_SECONDS,
-        description="How long the function may take for one invocation.",
-        examples=[30],
-    ),
-]
-HttpPath = Annotated[
-    str,
-    AfterValidator(_http_path),
-    Field(json_schema_extra={"pattern": f"^{_PATH}$"}),
-]
-
-
-class Framework(SpecModel):
-    """Where the function listens inside its worker."""
-
-    invoke_path: HttpPath = Field(
-        default="/invoke",
-        alias="invokePath",
-        description="The path that an invocation is posted to.",
-        examples=["/invoke"],
-    )
-    health_path: HttpPath = Field(
-        default="/healthz",
-        alias="healthPath",
-        description="The path that answers 200 once the function can be invoked.",
-        examples=["/healthz"],
-    )
-    socket_path: Annotated[str, AfterValidator(_socket_path)] = Field(
-        default="/run/serverless/framework.sock",
-        alias="socketPath",
-        json_schema_extra={"pattern": f"^{_SOCKET}$"},
-        description="The unix socket that it listens on.",
-        examples=["/run/serverless/framework.sock"],
-    )
 
 
 class FunctionSpec(SpecModel):
@@ -119,13 +69,7 @@ class FunctionSpec(SpecModel):
         description="There are never more workers.",
         examples=[2],
     )
-    concurrency: int = Field(
-        default=1,
-        ge=1,
-        le=MAX_CONCURRENCY,
-        description="Invocations that one worker takes at the same time.",
-        examples=[1],
-    )
+    concurrency: Concurrency = 1
     idle_timeout_seconds: int = Field(
         default=300,
         alias="idleTimeoutSeconds",
@@ -135,24 +79,9 @@ class FunctionSpec(SpecModel):
         examples=[300],
     )
     timeout_seconds: TimeoutSeconds = Field(default=30, alias="timeoutSeconds")
-    max_deliver: int = Field(
-        default=5,
-        alias="maxDeliver",
-        ge=1,
-        le=MAX_DELIVERIES,
-        description="An invocation is given to workers so many times before it is dead-lettered.",
-        examples=[5],
-    )
-    backoff_seconds: Annotated[
-        tuple[Annotated[int, Field(ge=1, le=MAX_TIMEOUT_SECONDS)], ...], Field(strict=False)
-    ] = Field(
-        default=DEFAULT_BACKOFF_SECONDS,
-        alias="backoffSeconds",
-        min_length=1,
-        max_length=MAX_DELIVERIES,
-        description="The pauses before an invocation that failed is given to a worker again; the"
-        " last one repeats.",
-        examples=[[2, 10, 30]],
+    max_deliver: MaxDeliver = Field(default=5, alias="maxDeliver")
+    backoff_seconds: BackoffSeconds = Field(
+        default=DEFAULT_BACKOFF_SECONDS, alias="backoffSeconds"
     )
 
     @model_validator(mode="after")

@@ -121,10 +121,10 @@ class Worker:
         puller = await self._first(self._connection.open())
         while puller is not None and not self._draining.is_set():
             await self._first(self._function.healthy.wait())
-            free = await self._free()
+            await self._first(self._wait_for_room())
             if self._draining.is_set():
                 return
-            for message in await self._pull(puller, free):
+            for message in await self._pull(puller, self._room):
                 call = asyncio.create_task(self._handle(message))
                 self._calls.add(call)
                 call.add_done_callback(self._ended)
@@ -141,11 +141,14 @@ class Worker:
         await asyncio.gather(task, return_exceptions=True)
         return None
 
-    async def _free(self) -> int:
-        """Return how many more may be in work, once it is at least one."""
-        while len(self._calls) >= self._settings.concurrency:
-            await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
+    @property
+    def _room(self) -> int:
+        """How many more may be in work."""
         return self._settings.concurrency - len(self._calls)
+
+    async def _wait_for_room(self) -> None:
+        while self._room < 1:
+            await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
 
     async def _pull(self, puller: Puller, batch: int) -> list[Msg]:
         try:

@@ -6,7 +6,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,13 +125,23 @@ class RunningPlatform:
             # Its processes lead groups of their own, and nobody starts another beside them.
             assert wait_until(lambda: not server.workers(), START_SECONDS)
 
-    def pause(self, name: str) -> None:
-        """Stop a part where it is."""
-        os.killpg(self._children[name].pid, signal.SIGSTOP)
+    @contextmanager
+    def paused_children(self, name: str) -> Iterator[None]:
+        """Stop the processes that a part has started where they are, for the block."""
+        leader = self._children[name].pid
+        children = [p.pid for p in all_processes() if p.group == leader and p.pid != leader]
+        for child in children:
+            os.kill(child, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for child in children:
+                os.kill(child, signal.SIGCONT)
 
-    def resume(self, name: str) -> None:
-        """Let a part that was paused go on."""
-        os.killpg(self._children[name].pid, signal.SIGCONT)
+    def is_taken(self, task: str) -> bool:
+        """Say whether a worker has a message of this task that it has not acknowledged yet."""
+        with redis.Redis.from_url(self._layout.addresses()["REDIS_URL"]) as client:
+            return any(task.encode() in message for message in client.hvals("unacked"))
 
     def request(self, method: str, path: str, body: Any = None, *, seconds: float = 20) -> Answer:
         """Ask the API."""

@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
+from gpuplatform.operations.services import OperationTask
 from tests.acceptance.platform import POOLS, RunningPlatform
 from tests.acceptance.pools import ask, assert_each_made_once, made, open_operations
 
@@ -118,13 +119,10 @@ def test_a_broker_that_is_killed_in_the_midst_of_work_ends_no_worker(
     platform: RunningPlatform, prefix: str
 ) -> None:
     name = f"{prefix}-0"
-    platform.pause("cluster")
-    ask(platform, name, replicas=1)
-    phase = "SELECT phase FROM operations_operation WHERE operation_id = %s"
-    platform.wait(lambda: platform.sql(phase, name) == [("Running",)], "the work to begin")
-
-    platform.kill("valkey")
-    platform.resume("cluster")
+    with platform.paused_children("operations"):
+        ask(platform, name, replicas=1)
+        platform.wait(lambda: platform.is_taken(OperationTask.RUN), "the worker to take the work")
+        platform.kill("valkey")
     platform.start("valkey")
     platform.wait_for_life()
 

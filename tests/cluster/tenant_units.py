@@ -179,6 +179,11 @@ class Units:
         for namespace in (self.namespace, STOCK_NAMESPACE):
             for unit in self.cluster.list(GPU_UNIT, namespace=namespace).items:
                 self.cluster.delete(GPU_UNIT, unit["metadata"]["name"], namespace=namespace)
+        for pod in self.cluster.list(POD, label_selector=UNIT_LABEL).items:
+            place, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            if pod["metadata"].get("finalizers"):  # Of a test that failed.
+                free = {"metadata": {"finalizers": None}}
+                self.cluster.merge_patch(POD, name, free, namespace=place)
         Pools.wait(
             lambda: not self.cluster.list(POD, label_selector=UNIT_LABEL).items,
             lambda: "pods of units are left",

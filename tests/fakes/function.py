@@ -1,10 +1,11 @@
 """A function that does what its payload says: `python -m tests.fakes.function`.
 
 The payload is a JSON object, all keys optional: `hold` waits until somebody opens the named FIFO
-for writing, `die` ends the process, `status` and `size` shape the answer, `raise` raises.
+for writing, `die` ends the process, `status` and `size` shape the answer, `words` are raised.
 """
 
 import os
+import time
 from pathlib import Path
 
 from serverless.framework import Request, Response, serve
@@ -12,15 +13,16 @@ from serverless.framework import Request, Response, serve
 
 def obey(request: Request) -> Response:
     """Do as it is told, and answer with what it was sent."""
+    began = time.time()
     asked = request.json()
     if "hold" in asked:
         Path(asked["hold"]).read_bytes()
     if asked.get("die"):
         os._exit(3)
-    if "raise" in asked:
-        raise RuntimeError(asked["raise"])
+    if "words" in asked:
+        raise RuntimeError(asked["words"])
     body = b"x" * asked["size"] if "size" in asked else request.body
-    told = {"X-Seen-Attempt": str(request.attempt), "X-Seen-ID": request.invocation_id}
+    told = {"X-Seen-At": str(began), "X-Seen-ID": request.invocation_id}
     return Response(body, asked.get("status", 200), request.content_type, told)
 
 

@@ -17,7 +17,7 @@ def is_empty(rig: Rig) -> bool:
 
 
 def test_an_answer_is_reported_once_and_the_message_is_gone(rig: Rig) -> None:
-    sidecar, _ = rig.worker()
+    rig.worker()
 
     key = rig.invoke(text="hello")
 
@@ -60,7 +60,7 @@ def test_a_handler_that_raises_is_a_status_of_500_with_its_words(rig: Rig) -> No
     rig.consume(max_deliver=1)
     rig.worker(MAX_DELIVER="1")
 
-    found = rig.finished(rig.invoke(**{"raise": "no such model"}))
+    found = rig.finished(rig.invoke(words="no such model"))
 
     assert (found.state, found.status_code) == ("Failed", 500)
     assert b"RuntimeError: no such model" in found.body

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import nats.errors
 import pytest
 from nats.aio.client import Client
 
@@ -43,7 +42,7 @@ def test_what_a_killed_worker_had_is_given_to_another(rig: Rig) -> None:
     first.process.kill()
     function.kill()
     function.wait(10)
-    second, _ = rig.worker()
+    rig.worker()
 
     rig.started(key, attempt=2)
     rig.release(held)
@@ -107,6 +106,7 @@ def test_a_hook_waits_for_the_drain_and_needs_the_token(rig: Rig) -> None:
 
 
 def test_what_does_not_end_in_time_is_given_back_at_once(rig: Rig) -> None:
+    rig.consume(max_deliver=3, ack_wait=60)
     sidecar, _ = rig.worker(DRAIN_SECONDS="1")
     key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
     rig.started(key)
@@ -114,9 +114,9 @@ def test_what_does_not_end_in_time_is_given_back_at_once(rig: Rig) -> None:
     sidecar.terminate()
 
     assert sidecar.process.wait(10) == 0
-    assert wait_until(lambda: rig.backlog().in_work == 0, 0.5)
     rig.release(held)
-    rig.sidecar().until_ready()
+    rig.sidecar()
+    rig.started(key, attempt=2)
     rig.release(held)
     assert rig.finished(key).attempt == 2
 
@@ -168,7 +168,7 @@ def test_a_worker_may_not_speak_on_what_is_not_its_own(rig: Rig, subject: str) -
     async def publish(client: Client) -> None:
         await client.publish(subject, b"{}")
 
-    assert "Permissions Violation for Publish" in refusal(rig, publish)
+    assert "permissions violation for publish" in refusal(rig, publish)
 
 
 @pytest.mark.parametrize(
@@ -189,30 +189,26 @@ def test_a_worker_may_not_listen_to_what_is_not_its_own(rig: Rig, subject: str) 
     async def subscribe(client: Client) -> None:
         await client.subscribe(subject)
 
-    assert "Permissions Violation for Subscription" in refusal(rig, subscribe)
+    assert "permissions violation for subscription" in refusal(rig, subscribe)
 
 
 def refusal(rig: Rig, act: Callable[[Client], Awaitable[None]]) -> str:
     """Return what the server says to a worker of the function that does this."""
     credentials = worker_credentials(rig.server.account, TENANT, FUNCTION)
-    said: list[str] = []
 
-    async def note(error: Exception) -> None:
-        said.append(str(error))
+    async def run() -> str:
+        said: asyncio.Queue[str] = asyncio.Queue()
 
-    async def run() -> None:
+        async def note(error: Exception) -> None:
+            said.put_nowait(str(error))
+
         client = Client()
         options: dict[str, Any] = {**credentials.callbacks(), "error_cb": note}
         await client.connect(rig.server.url, **options)
         try:
             await act(client)
-            await client.flush()
+            return await asyncio.wait_for(said.get(), 5)
         finally:
             await client.close()
 
-    with_errors = (nats.errors.Error,)
-    try:
-        asyncio.run(run())
-    except with_errors as error:
-        said.append(str(error))
-    return " ".join(said)
+    return asyncio.run(run())

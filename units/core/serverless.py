@@ -121,7 +121,7 @@ class Serverless(SpecModel):
     """What makes a unit a worker of a function."""
 
     function_id: int = Field(
-        alias="functionID", ge=1, lt=2**63, description="The function's number.", examples=[1]
+        alias="functionID", ge=1, le=2**53 - 1, description="The function's number.", examples=[1]
     )
     tenant: Annotated[str, AfterValidator(names.dns_label)] = Field(
         json_schema_extra={"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.LABEL_MAX},

@@ -105,7 +105,9 @@ def stock_drain(spec: GpuSpec) -> Accepted | None:
         locked = left.order_by("-id").select_for_update(of=("self",))
         return _set_aside_for_removal(operation, list(locked.values_list("id", flat=True)))
 
-    return operation_accept(replace(request, payload={"specName": spec.name}), prepare=prepare)
+    with suppress(InsufficientCapacity):  # It was all taken meanwhile.
+        return operation_accept(replace(request, payload={"specName": spec.name}), prepare=prepare)
+    return None
 
 
 def top_up(spec: GpuSpec) -> Accepted | None:

@@ -10,13 +10,13 @@ from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.bodies import read_object, read_patch
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
 from gpuplatform.simulator.apiserver.intake import Options
-from gpuplatform.simulator.apiserver.logs import pod_log
 from gpuplatform.simulator.apiserver.objects import Manifest
 from gpuplatform.simulator.apiserver.reads import Lister
 from gpuplatform.simulator.apiserver.replies import (
     check_accept,
     fixed,
     json_reply,
+    log_reply,
     metadata_list,
     object_reply,
     raw_reply,
@@ -94,19 +94,14 @@ class Door:
         return await verb(request, address)
 
     async def _get(self, request: web.Request, address: Address) -> web.StreamResponse:
-        resource, query, accept = (
-            address.resource,
-            request.query,
-            request.headers.get("Accept", ""),
-        )
+        resource, query = address.resource, request.query
+        accept = request.headers.get("Accept", "")
         if address.name and query.get("watch") not in {"1", "true"}:
             entry = self._store.get(address.target.key)
             if entry is None:
                 raise say.not_found(resource, address.name)
-            if address.subresource == LOG:
-                text = pod_log(entry.object, query)
-                return web.Response(body=text, content_type="text/plain")
-            return object_reply(request, address, entry)
+            is_log = address.subresource == LOG
+            return log_reply(request, entry) if is_log else object_reply(request, address, entry)
         if query.get("watch") in {"1", "true"}:
             return await self._watch(request, address)
         page = self._lister.list(resource, address.namespace, query)

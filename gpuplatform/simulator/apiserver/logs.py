@@ -47,7 +47,7 @@ def _run(pod: Manifest, name: str, *, is_previous: bool) -> dict[str, Any]:
     """Return the state of the run that is asked for: the present one, or the one before."""
     about = f'container "{name}" in pod "{pod["metadata"]["name"]}"'
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    status = next((one for one in statuses if one["name"] == name), {})
+    status: dict[str, Any] = next((one for one in statuses if one["name"] == name), {})
     state, last = status.get("state") or {}, (status.get("lastState") or {}).get("terminated")
     if is_previous:
         if last is None:

@@ -7,6 +7,7 @@ from aiohttp import web
 from gpuplatform.simulator.apiserver import discovery
 from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.intake import Options
+from gpuplatform.simulator.apiserver.logs import pod_log
 from gpuplatform.simulator.apiserver.objects import Manifest, to_bytes
 from gpuplatform.simulator.apiserver.reads import Listing
 from gpuplatform.simulator.apiserver.requests import Address
@@ -50,6 +51,11 @@ def object_reply(
     else:
         body = entry.json
     return raw_reply(body, code, options.warnings if options else ())
+
+
+def log_reply(request: web.Request, entry: Entry) -> web.Response:
+    """Return the log of a container of a pod as text."""
+    return web.Response(body=pod_log(entry.object, request.query), content_type="text/plain")
 
 
 def check_accept(accept: str) -> None:

@@ -2,7 +2,7 @@ r"""Plays nodes with GPUs and their kubelets, as an ordinary client of any Kuber
 
     python -m gpuplatform.simulator.kubelet --kubeconfig FILE --nodes 3 --gpus 8
 
-Nothing runs: a pod's containers only report. What they report follows from the pod's spec:
+Almost nothing runs: a pod's containers only report. What they report follows from the pod's spec:
 
 | in the spec                                   | what the pod does                              |
 |-----------------------------------------------|------------------------------------------------|
@@ -20,6 +20,7 @@ Nothing runs: a pod's containers only report. What they report follows from the 
 | more `nvidia.com/gpu` than the node has left  | rejected: Failed, UnexpectedAdmissionError     |
 | init containers                               | count as done                                  |
 | the image `ECHO_IMAGE`                        | is a local web server; see `echo.py`           |
+| an image of `programs.MODULES`                | is a process of this machine; `processes.py`   |
 
 A stopped container ends on SIGTERM at once. Back-off is the kubelet's: 10 s, doubled up to 5 min.
 

@@ -49,6 +49,8 @@ class Behaviour:
     ready_after_seconds: float | None = 0.0
     """None is never."""
     ignores_sigterm: bool = False
+    is_process: bool = False
+    """It is a process of this machine; the above is how that is right now."""
 
 
 def behaviour_of(container: Manifest) -> Behaviour:

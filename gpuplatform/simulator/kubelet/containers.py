@@ -122,7 +122,15 @@ class Container:
             ready = began + behaviour.ready_after_seconds
             if end is None or ready < end:
                 return ready, self._become_ready
+        if self._lost_readiness():
+            return began, self._become_unready
         return end, self._exit
+
+    def _lost_readiness(self) -> bool:
+        """Say whether a process is not ready any more; what only reports stays ready."""
+        behaviour = self.behaviour
+        is_ready = bool(self.status and self.status["ready"])
+        return is_ready and behaviour.is_process and behaviour.ready_after_seconds is None
 
     def _next_of_terminated(self, pace: Pace) -> tuple[float | None, Callable[[float], None]]:
         code = self._state("terminated").get("exitCode", 0)
@@ -186,6 +194,9 @@ class Container:
 
     def _become_ready(self, _now: float) -> None:
         self._known()["ready"] = True
+
+    def _become_unready(self, _now: float) -> None:
+        self._known()["ready"] = False
 
     def _exit(self, now: float) -> None:
         if self.behaviour.exit is not None:

@@ -15,6 +15,7 @@ from gpuplatform.simulator.kubelet.informer import Informer, Listener
 from gpuplatform.simulator.kubelet.nodes import Nodes, host_ip
 from gpuplatform.simulator.kubelet.options import Options
 from gpuplatform.simulator.kubelet.pods import Place, PodMemory, gpus_of, step
+from gpuplatform.simulator.kubelet.processes import Processes
 from gpuplatform.simulator.kubelet.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,7 @@ class Kubelets:
         self._queue = WorkQueue()
         self._events = EventWriter(client)
         self._echoes = EchoServers(client)
+        self._processes = Processes(client, self._queue.add)
         self._nodes = Nodes(client, options)
         self._control = Control()
 
@@ -106,8 +108,15 @@ class Kubelets:
             Listener(self._on_controls, self._on_control),
             field_selector=f"metadata.name={NAME}",
         )
+        try:
+            await self._run([control, nodes, pods], stop)
+        finally:
+            self._echoes.stop_all()
+            self._processes.stop_all()
+
+    async def _run(self, informers: list[Informer], stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(informer.run(stop)) for informer in (control, nodes, pods)]
+            tasks = [group.create_task(informer.run(stop)) for informer in informers]
             tasks += [group.create_task(self._work()) for _ in range(WORKERS)]
             tasks += [
                 group.create_task(self._nodes.run(name, machine.number, stop))
@@ -117,7 +126,6 @@ class Kubelets:
             await stop.wait()
             for task in tasks:
                 task.cancel()
-        self._echoes.stop_all()
 
     # What the server says.
 
@@ -160,6 +168,7 @@ class Kubelets:
             self._machines[record.pod["spec"]["nodeName"]].forget(uid)
         self._queue.forget(uid)
         self._echoes.stop(uid)
+        self._processes.forget(uid)
 
     def _on_controls(self, items: list[Manifest]) -> None:
         self._set_control(items[0] if items else {})
@@ -209,10 +218,22 @@ class Kubelets:
         record.memory = memory
         self._events.add(pod, wanted.notes, now)
         await self._echoes.sync(record.pod)
+        await self._sync_processes(record)
         if wanted.remove:
             await self._remove(record)
         elif wanted.due is not None:
             self._queue.add_after(uid, wanted.due - time.time())
+
+    async def _sync_processes(self, record: Record) -> None:
+        is_held = self._control.hold_terminating and "deletionTimestamp" in record.pod["metadata"]
+        if is_held:
+            return
+        try:
+            await self._processes.sync(record.pod)
+        except ClusterRejected as error:
+            # A Secret that is not there yet; a kubelet would say so by an Event and wait.
+            log.info("pod %s waits: %s", record.pod["metadata"]["name"], error)
+            self._queue.add_after(record.pod["metadata"]["uid"], RETRY_SECONDS)
 
     def _place(self, record: Record) -> Place:
         node = record.pod["spec"]["nodeName"]
@@ -229,6 +250,7 @@ class Kubelets:
             free_gpus=min(gpus, self._options.gpus) - machine.used_gpus(),
             evict=control.evict,
             hold_terminating=self._control.hold_terminating,
+            reports=self._processes.reports(record.pod),
         )
 
     async def _write(self, record: Record, status: Manifest) -> None:

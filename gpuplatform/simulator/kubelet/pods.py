@@ -1,10 +1,11 @@
 """What a pod's kubelet does next. Pure: `step` says what to write and when to look again."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from gpuplatform.clock import parse_rfc3339
-from gpuplatform.simulator.kubelet.behaviour import behaviour_of
+from gpuplatform.simulator.kubelet.behaviour import Behaviour, behaviour_of
 from gpuplatform.simulator.kubelet.containers import (
     Container,
     Memory,
@@ -14,6 +15,7 @@ from gpuplatform.simulator.kubelet.containers import (
     timestamp,
 )
 from gpuplatform.simulator.kubelet.options import GPU
+from gpuplatform.simulator.kubelet.programs import Report, module_of, with_report
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -34,6 +36,8 @@ class Place:
     free_gpus: int
     evict: bool = False
     hold_terminating: bool = False
+    reports: Mapping[str, Report] = field(default_factory=dict)
+    """What is known of those containers that are processes."""
 
 
 @dataclass(slots=True)
@@ -68,7 +72,7 @@ def step(pod: Manifest, memory: PodMemory, place: Place, now: float) -> Step:
         return Step()
     if status.get("phase") in {"Succeeded", "Failed"}:
         return Step(remove=deleting)
-    containers = _containers(pod, memory, now)
+    containers = _containers(pod, memory, place, now)
     if deleting:
         return _terminate(pod, containers, memory, place, now)
     if place.evict:
@@ -94,7 +98,14 @@ def full_name(pod: Manifest) -> str:
     return f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
 
 
-def _containers(pod: Manifest, memory: PodMemory, now: float) -> list[Container]:
+def _behaviour(spec: Manifest, place: Place) -> Behaviour:
+    behaviour = behaviour_of(spec)
+    return (
+        with_report(behaviour, place.reports.get(spec["name"])) if module_of(spec) else behaviour
+    )
+
+
+def _containers(pod: Manifest, memory: PodMemory, place: Place, now: float) -> list[Container]:
     statuses = {
         entry["name"]: entry for entry in (pod.get("status") or {}).get("containerStatuses") or []
     }
@@ -107,7 +118,7 @@ def _containers(pod: Manifest, memory: PodMemory, now: float) -> list[Container]
             Container(
                 name=spec["name"],
                 image=spec.get("image", ""),
-                behaviour=behaviour_of(spec),
+                behaviour=_behaviour(spec, place),
                 restart_policy=pod["spec"].get("restartPolicy", "Always"),
                 pod=full_name(pod),
                 memory=memory.containers[spec["name"]],
@@ -140,7 +151,10 @@ def _terminate(
         )
     killed_at = parse_rfc3339(pod["metadata"]["deletionTimestamp"]).timestamp()
     for container in running:
-        if not container.behaviour.ignores_sigterm:
+        behaviour = container.behaviour
+        if behaviour.is_process and behaviour.exit is not None:
+            container.stop(now, code=behaviour.exit.code)
+        elif not behaviour.ignores_sigterm:
             container.stop(now)
         elif now >= killed_at:
             container.stop(now, code=SIGKILL_CODE)

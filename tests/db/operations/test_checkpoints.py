@@ -193,6 +193,18 @@ def test_a_failure_after_some_steps_is_dealt_with_as_ever(
     assert (state(operation).phase, state(operation).progress_done) == (phase, 2)
 
 
+def test_waiting_for_something_is_no_failure(
+    cluster: FakeCluster, kinds: Callable[..., Operation]
+) -> None:
+    operation = kinds(lambda cluster, operation: Waiting("NotYet", "Wait.", 1))
+
+    for _ in range(3):
+        driver.run(operation.pk)
+        free(operation)
+
+    assert state(operation).failures == 0
+
+
 def test_since_when_it_waits_changes_with_the_reason_only(
     cluster: FakeCluster, kinds: Callable[..., Operation]
 ) -> None:

@@ -135,7 +135,9 @@ def test_too_many_open_invocations_are_refused(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(Throttled):
         accept(function)
     accept(function_row())
-    Invocation.objects.filter(pk=rows[0].pk).update(state="Cancelled", completed_at="2026-01-01T00:00:00Z")
+    Invocation.objects.filter(pk=rows[0].pk).update(
+        state="Cancelled", completed_at="2026-01-01T00:00:00Z"
+    )
     accept(function)
 
 

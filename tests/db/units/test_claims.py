@@ -163,7 +163,7 @@ def test_an_access_that_names_no_port_is_refused_with_its_field(world: UnitWorld
 
 
 @COMMITTING
-@pytest.mark.parametrize(("creates", "stock"), [(40, 15), (12, 12), (3, 8)])
+@pytest.mark.parametrize(("creates", "stock"), [(24, 9), (8, 8), (3, 6)])
 def test_n_creates_over_m_stock_give_exactly_the_smaller_number(
     world: UnitWorld, creates: int, stock: int
 ) -> None:

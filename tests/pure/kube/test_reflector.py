@@ -219,8 +219,9 @@ def test_cut_after_events_is_listed_again_so_that_nothing_is_missed() -> None:
     seen = Seen()
     script = Watches(events(event("ADDED", "b", 11)), events(event("ADDED", "c", 21), then=held))
 
-    with reflecting(script, seen):
+    with reflecting(script, seen) as (reflector, _):
         seen.wait_for("list 10: a10", "ADDED b", "list 20: a20", "ADDED c")
+        assert reflector.restarts == 1
 
 
 def cut_page(exchange: Exchange) -> None:

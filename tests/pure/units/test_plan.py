@@ -71,7 +71,7 @@ def test_a_unit_that_is_being_deleted_is_left_to_the_garbage_collector() -> None
         ({"image": "BusyBox"}, "spec.image", "BusyBox"),
         ({"placement": {"nodeSelector": {"a b": "c"}}}, "spec.placement.nodeSelector", "a b"),
         ({"suspend": "yes"}, "spec.suspend", "boolean"),
-        ({"serverless": {}}, "spec.serverless", "not a known field"),
+        ({"volumes": []}, "spec.volumes", "not a known field"),
     ],
 )
 def test_an_invalid_spec_fails_with_field_and_value(

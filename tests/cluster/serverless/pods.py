@@ -1,0 +1,48 @@
+"""Pods of workers, as the product makes them, and the processes that they become."""
+
+import secrets
+
+from gpuplatform.embedded.processes import all_processes, has_environment
+from gpuplatform.images import ECHO_FUNCTION_IMAGE
+from gpuplatform.kube.kinds import Manifest
+from tests.cluster.world import condition, container, pod
+from tests.sidecar.rig import FUNCTION, TENANT
+from units.core.serverless import Serverless
+from units.core.workers import worker_pod
+
+SECRET_NAME = "fn-7-queue"
+
+
+def worker(queue_url: str, *, node: str = "") -> Manifest:
+    """Return the pod of a worker, with a name of its own."""
+    name = f"worker-{secrets.token_hex(4)}"
+    block = Serverless.parse(
+        {
+            "functionID": FUNCTION,
+            "tenant": TENANT,
+            "queueURL": queue_url,
+            "credentialsSecret": SECRET_NAME,
+            "concurrency": 2,
+            "timeoutSeconds": 5,
+        }
+    )
+    function = {**container(image=ECHO_FUNCTION_IMAGE), "env": []}
+    made = pod(name, function, **({"nodeName": node} if node else {}))
+    return {**made, "spec": worker_pod(made["spec"], block, unit=name, token="token")}
+
+
+def processes_of(made: Manifest) -> list[int]:
+    """Return the processes that the pod's containers are."""
+    mark = f"SERVERLESS_WORKER_NAME={made['metadata']['name']}"
+    return [one.pid for one in all_processes() if has_environment(one.pid, mark)]
+
+
+def container_ready(found: Manifest) -> dict[str, bool]:
+    """Return which containers of a pod are ready."""
+    statuses = (found.get("status") or {}).get("containerStatuses") or []
+    return {entry["name"]: entry["ready"] for entry in statuses}
+
+
+def pod_ready(found: Manifest | None) -> bool:
+    """Say whether the pod is ready."""
+    return found is not None and condition(found, "Ready").get("status") == "True"

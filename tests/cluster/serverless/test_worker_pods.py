@@ -1,0 +1,140 @@
+"""A worker's pod: what its processes do, and that nothing of them is left behind."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuplatform.kube.kinds import NODE, POD, SECRET
+from tests.cluster.serverless.pods import (
+    SECRET_NAME,
+    container_ready,
+    pod_ready,
+    processes_of,
+    worker,
+)
+from tests.cluster.servers import FAST, process
+from tests.cluster.world import World, is_ready
+from tests.sidecar.rig import Rig
+
+pytestmark = [pytest.mark.cluster, pytest.mark.processes]
+
+
+def folders_of(pids: list[int]) -> set[Path]:
+    return {Path(f"/proc/{pid}/cwd").resolve() for pid in pids}
+
+
+def test_a_workers_pod_answers_invocations(world: World, rig: Rig, secret: None) -> None:
+    made = world.create(POD, worker(rig.server.url))
+    name = made["metadata"]["name"]
+
+    world.until(lambda: pod_ready(world.find(POD, name)))
+    key = rig.invoke(text="hello")
+
+    found = rig.finished(key)
+    assert found.state == "Succeeded"
+    assert found.worker == name
+    assert len(processes_of(made)) == 2
+
+
+def test_credentials_are_in_the_sidecar_only(world: World, rig: Rig, secret: None) -> None:
+    made = world.create(POD, worker(rig.server.url))
+    world.until(lambda: pod_ready(world.find(POD, made["metadata"]["name"])))
+
+    names = {
+        variable.partition(b"=")[0]
+        for pid in processes_of(made)
+        for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        if b"serverless.examples" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    }
+
+    assert b"SERVERLESS_SOCKET_PATH" in names
+    assert not names & {b"SERVERLESS_CREDENTIALS_DIRECTORY", b"SERVERLESS_QUEUE_URL"}
+    assert not names & {b"DATABASE_URL", b"KUBECONFIG", b"GPUPLATFORM_DEV"}
+
+
+def test_a_pod_waits_for_its_secret(world: World, rig: Rig) -> None:
+    made = world.create(POD, worker(rig.server.url))
+    name = made["metadata"]["name"]
+    world.until(lambda: (world.get(POD, name).get("status") or {}).get("phase") == "Running")
+    assert not pod_ready(world.find(POD, name))
+    assert not processes_of(made)
+
+    world.create(SECRET, {"metadata": {"name": SECRET_NAME}, "data": {}})
+
+    world.until(lambda: len(processes_of(made)) == 2)
+
+
+def test_a_process_that_dies_is_a_container_that_starts_again(
+    world: World, rig: Rig, secret: None
+) -> None:
+    made = world.create(POD, worker(rig.server.url))
+    name = made["metadata"]["name"]
+    world.until(lambda: pod_ready(world.find(POD, name)))
+    before = processes_of(made)
+
+    for pid in before:
+        if b"serverless.examples" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+
+    def restarted() -> bool:
+        statuses = world.get(POD, name)["status"]["containerStatuses"]
+        counts = {entry["name"]: entry["restartCount"] for entry in statuses}
+        return counts == {"main": 1, "sidecar": 0}
+
+    world.until(restarted)
+    world.until(lambda: pod_ready(world.find(POD, name)))
+    assert rig.finished(rig.invoke()).state == "Succeeded"
+
+
+def test_a_deleted_pod_ends_its_processes_in_order(world: World, rig: Rig, secret: None) -> None:
+    made = world.create(POD, worker(rig.server.url))
+    name = made["metadata"]["name"]
+    world.until(lambda: pod_ready(world.find(POD, name)))
+    folders = folders_of(processes_of(made))
+
+    world.cluster.delete(POD, name, namespace=world.namespace)
+
+    world.gone(POD, name)
+    world.until(lambda: not processes_of(made))
+    world.until(lambda: not any(folder.exists() for folder in folders))
+    assert len(folders) == 1
+
+
+def test_readiness_follows_the_sidecar(world: World, rig: Rig, secret: None) -> None:
+    made = world.create(POD, worker(rig.server.url))
+    name = made["metadata"]["name"]
+    world.until(lambda: pod_ready(world.find(POD, name)))
+
+    rig.server.kill()
+    world.until(lambda: not container_ready(world.get(POD, name))["sidecar"])
+    assert container_ready(world.get(POD, name))["main"]
+    rig.server.start()
+
+    world.until(lambda: pod_ready(world.find(POD, name)))
+
+
+def test_nothing_is_left_of_a_kubelet_that_is_killed(
+    world: World, rig: Rig, secret: None, tmp_path: Path
+) -> None:
+    prefix = f"{world.namespace}-"
+    command = [sys.executable, "-m", "gpuplatform.simulator.kubelet", *FAST]
+    command += ["--kubeconfig", str(world.kubeconfig), "--nodes", "1", "--prefix", prefix]
+    try:
+        with process(command, tmp_path / "kubelet.log") as kubelet:
+            world.until(lambda: is_ready(world.cluster.get(NODE, f"{prefix}1") or {}))
+            made = world.create(POD, worker(rig.server.url, node=f"{prefix}1"))
+            world.until(lambda: pod_ready(world.find(POD, made["metadata"]["name"])))
+            pids = processes_of(made)
+            folders = folders_of(pids)
+            assert len(pids) == 2
+
+            kubelet.kill()
+            kubelet.wait(10)
+
+            world.until(lambda: not processes_of(made))
+            world.until(lambda: not any(folder.parent.exists() for folder in folders))
+    finally:
+        world.cluster.delete(NODE, f"{prefix}1")

@@ -1,0 +1,183 @@
+"""What the code of one tenant can do with the credentials in its worker: nothing to others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from gpuplatform.nats.tokens import Credentials
+from serverless.models import Function, Invocation
+from serverless.queue.credentials import worker_credentials
+from serverless.queue.gateway import Queue
+from serverless.queue.names import (
+    ADVISORIES,
+    INVOCATIONS,
+    RESULTS,
+    consumer_name,
+    inbox_prefix,
+    invocation_subject,
+    result_subject,
+)
+from serverless.queue.pulling import Puller
+from serverless.relay import Relay
+from serverless.results import DeadLetters, ResultStore
+from tests.factories.serverless import Worker, accept, function_row, tenant_row
+from tests.fakes.queue_server import QueueServer
+
+pytestmark = pytest.mark.django_db
+
+
+class Thief:
+    """A process with the credentials of one function's workers."""
+
+    def __init__(self, server: QueueServer, function: Function) -> None:
+        made = worker_credentials(server.account, function.tenant.name, function.pk)
+        self._credentials = Credentials.from_file(made.file())
+        self._url = server.url
+        self._inbox = inbox_prefix(function.pk)
+
+    def do(self, act: Callable[[Client], Awaitable[None]]) -> list[str]:
+        """Act over a connection, and return what the server said no to."""
+
+        async def run() -> list[str]:
+            refused: list[str] = []
+
+            async def note(error: Exception) -> None:
+                refused.append(str(error).lower())
+
+            client = await nats.connect(
+                self._url,
+                **self._credentials.callbacks(),  # type: ignore[arg-type]  # the client's types
+                inbox_prefix=self._inbox,
+                error_cb=note,
+                allow_reconnect=False,
+            )
+            await act(client)
+            await client.flush()
+            await client.close()
+            return refused
+
+        return asyncio.run(run())
+
+
+@pytest.fixture
+def victim(queue: Queue, cluster: object) -> Function:
+    """A function of another tenant, with an invocation that waits."""
+    function = function_row("victim", tenant=tenant_row("victim"))
+    Worker(queue, function)
+    accept(function)
+    Relay(queue).publish()
+    return function
+
+
+@pytest.fixture
+def own(queue: Queue, cluster: object) -> Function:
+    """The thief's own function, with invocations that wait."""
+    function = function_row("own")
+    Worker(queue, function)
+    for _ in range(10):
+        accept(function, '{"forged": true}')
+    Relay(queue).publish()
+    return function
+
+
+def test_worker_takes_answers_and_acknowledges_its_own(
+    queue: Queue, queue_server: QueueServer, own: Function
+) -> None:
+    async def work(client: Client) -> None:
+        puller = Puller(client, INVOCATIONS, consumer_name(own.pk))
+        (message,) = await puller.fetch(1, 2.0)
+        subject = result_subject("default", own.pk)
+        made = await client.request(subject, b"{}", timeout=2)
+        assert b'"seq":1' in made.data
+        await message.ack_sync(timeout=2)
+
+    assert Thief(queue_server, own).do(work) == []
+    backlog = queue.backlog("default", own.pk)
+    assert backlog is not None
+    assert backlog.total == 9
+
+
+def test_nothing_of_others_can_be_sent_or_heard(
+    queue: Queue, queue_server: QueueServer, own: Function, victim: Function
+) -> None:
+    consumer = f"{INVOCATIONS}.{consumer_name(victim.pk)}"
+    sent = [
+        f"$JS.API.CONSUMER.MSG.NEXT.{consumer}",
+        f"$JS.API.CONSUMER.MSG.NEXT.{RESULTS}.results",
+        f"$JS.API.CONSUMER.DELETE.{consumer}",
+        f"$JS.API.CONSUMER.INFO.{consumer}",
+        f"$JS.API.CONSUMER.CREATE.{INVOCATIONS}",
+        f"$JS.API.STREAM.MSG.GET.{INVOCATIONS}",
+        f"$JS.API.DIRECT.GET.{INVOCATIONS}",
+        f"$JS.API.STREAM.PURGE.{INVOCATIONS}",
+        f"$JS.API.STREAM.INFO.{INVOCATIONS}",
+        f"$JS.ACK.{consumer}.1.1.1.1.0",
+        "$JS.API.INFO",
+        "$SYS.REQ.SERVER.PING",
+        result_subject("victim", victim.pk),
+        invocation_subject("victim", victim.pk),
+        invocation_subject("default", own.pk),
+        f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{consumer}",
+    ]
+    heard = [">", "gpu.>", "_INBOX.>", f"{inbox_prefix(victim.pk)}.>", "$JS.>", "$JS.EVENT.>"]
+
+    async def try_everything(client: Client) -> None:
+        for subject in sent:
+            await client.publish(subject, b'{"batch": 1, "seq": 1}', reply=client.new_inbox())
+        for subject in heard:
+            await client.subscribe(subject)
+
+    refused = Thief(queue_server, own).do(try_everything)
+
+    for subject in (*sent, *heard):
+        assert any(f'"{subject.lower()}"' in one for one in refused), subject
+    backlog = queue.backlog("victim", victim.pk)
+    assert backlog is not None
+    assert (backlog.pending, backlog.in_work) == (1, 0)
+
+
+def test_replies_that_the_server_is_made_to_send_decide_nothing(
+    queue: Queue,
+    queue_server: QueueServer,
+    own: Function,
+    victim: Function,
+    store: ResultStore,
+    dead_letters: DeadLetters,
+) -> None:
+    """The server sends a reply wherever it is asked to; what arrives there is not taken for real."""
+    pull = f"$JS.API.CONSUMER.MSG.NEXT.{INVOCATIONS}.{consumer_name(own.pk)}"
+    targets = [
+        result_subject("victim", victim.pk),
+        invocation_subject("victim", victim.pk),
+        f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{INVOCATIONS}.{consumer_name(victim.pk)}",
+        f"$JS.API.STREAM.PURGE.{INVOCATIONS}",
+        f"$JS.API.STREAM.DELETE.{INVOCATIONS}",
+    ]
+
+    async def misdirect(client: Client) -> None:
+        for target in targets:
+            await client.publish(pull, b'{"batch": 1, "expires": 500000000}', reply=target)
+            await client.publish(result_subject("default", own.pk), b"x", reply=target)
+        await client.flush()
+        await client.request(result_subject("default", own.pk), b"the last", timeout=2)
+
+    Thief(queue_server, own).do(misdirect)
+    for _ in range(3):
+        store.step()
+        dead_letters.step()
+
+    row = Invocation.objects.get(function=victim)
+    assert (row.state, row.attempts) == ("Queued", 0)
+    assert queue.message(row.stream_sequence or 0) is not None
+    for stream in (RESULTS, ADVISORIES):
+        assert messages(queue, stream) == 0
+
+
+def messages(queue: Queue, stream: str) -> int:
+    """Return how many messages lie in the stream."""
+    state: Any = queue._call(lambda js: js.stream_info(stream)).state
+    return int(state.messages)

@@ -1,0 +1,80 @@
+"""What a function may ask for."""
+
+from typing import Any
+
+import pytest
+
+from gpuplatform.errors import InvalidSpec
+from serverless.core.requests import FunctionCreate, FunctionUpdate
+from serverless.core.spec import FunctionSpec, parse_function_spec
+
+SPEC = {"specName": "g1.1", "image": "echo:1"}
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    spec = parse_function_spec(SPEC)
+
+    assert spec.normalised() == SPEC
+    assert (spec.min_workers, spec.max_workers, spec.concurrency) == (0, 1, 1)
+    assert (spec.idle_timeout_seconds, spec.timeout_seconds, spec.max_deliver) == (300, 30, 5)
+    assert spec.backoff_seconds == (2, 10, 30)
+    assert spec.framework.socket_path == "/run/serverless/framework.sock"
+    assert (spec.framework.invoke_path, spec.framework.health_path) == ("/invoke", "/healthz")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"image": None}, "image"),
+        ({"minWorkers": 2}, "minWorkers"),
+        ({"minWorkers": -1}, "minWorkers"),
+        ({"maxWorkers": 0}, "maxWorkers"),
+        ({"maxWorkers": 101}, "maxWorkers"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"timeoutSeconds": 0}, "timeoutSeconds"),
+        ({"timeoutSeconds": 3601}, "timeoutSeconds"),
+        ({"idleTimeoutSeconds": 0}, "idleTimeoutSeconds"),
+        ({"maxDeliver": 0}, "maxDeliver"),
+        ({"maxDeliver": 2, "backoffSeconds": [1, 2, 3]}, "backoffSeconds"),
+        ({"backoffSeconds": []}, "backoffSeconds"),
+        ({"backoffSeconds": [0]}, "backoffSeconds[0]"),
+        ({"framework": {"invokePath": "invoke"}}, "framework.invokePath"),
+        ({"framework": {"invokePath": "/a b"}}, "framework.invokePath"),
+        ({"framework": {"healthPath": "/a\r\nX: 1"}}, "framework.healthPath"),
+        ({"framework": {"socketPath": "/run/serverless/../x"}}, "framework.socketPath"),
+        ({"framework": {"socketPath": "/run/serverless/.."}}, "framework.socketPath"),
+        ({"framework": {"socketPath": "/tmp/x"}}, "framework.socketPath"),
+        ({"unknown": 1}, "unknown"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused_with_its_field(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        FunctionSpec.parse({**SPEC, **change})
+
+    assert caught.value.details[0].field == field
+
+
+def test_fewer_deliveries_than_default_pauses_are_fine() -> None:
+    assert FunctionSpec.parse({**SPEC, "maxDeliver": 1}).max_deliver == 1
+
+
+@pytest.mark.parametrize("name", ["", "A", "a.b", "a" * 49, "ä", "a\n"])
+def test_name_outside_its_grammar_is_refused(name: str) -> None:
+    with pytest.raises(InvalidSpec):
+        FunctionCreate.parse({**SPEC, "operationID": "o", "requestID": name})
+
+
+def test_create_hashes_spec_without_its_address() -> None:
+    asked = FunctionCreate.parse({**SPEC, "operationID": "o", "requestID": "-a_1"})
+
+    assert asked.payload() == SPEC
+    assert asked.spec() == parse_function_spec(SPEC)
+
+
+def test_update_of_another_function_than_the_address_is_refused() -> None:
+    asked = FunctionUpdate.parse({**SPEC, "operationID": "o", "requestID": "a"})
+
+    asked.check_request_id("a")
+    with pytest.raises(InvalidSpec):
+        asked.check_request_id("b")

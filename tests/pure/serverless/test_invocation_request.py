@@ -1,0 +1,77 @@
+"""What an invocation may carry."""
+
+from typing import Any
+
+import pytest
+
+from gpuplatform.errors import InvalidSpec, TooLarge
+from serverless.core.requests import InvocationCreate
+
+ASKED = {"requestID": "echo", "payload": "hello"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"payload": 1}, "payload"),
+        ({"payload": None}, "payload"),
+        ({"mode": "later"}, "mode"),
+        ({"contentType": "json"}, "contentType"),
+        ({"contentType": "a/b\r\nX: 1"}, "contentType"),
+        ({"contentType": "text/plain\n"}, "contentType"),
+        ({"contentType": "a/" + "b" * 130}, "contentType"),
+        ({"headers": {"X A": "1"}}, "headers"),
+        ({"headers": {"": "1"}}, "headers"),
+        ({"headers": {"X-A": "1\r\nX-B: 2"}}, "headers"),
+        ({"headers": {"X-A": "ä"}}, "headers"),
+        ({"headers": {"X-A": "1", "x-a": "2"}}, "headers"),
+        ({"headers": {"Content-Length": "1"}}, "headers"),
+        ({"headers": {"Host": "a"}}, "headers"),
+        ({"headers": {"X-Invocation-Receipt": "a"}}, "headers"),
+        ({"headers": {f"X-{i}": "v" * 4000 for i in range(10)}}, "headers"),
+        ({"headers": {f"X-{i}": "" for i in range(65)}}, "headers"),
+        ({"timeoutSeconds": 0}, "timeoutSeconds"),
+        ({"timeoutSeconds": 3601}, "timeoutSeconds"),
+        ({"invocationID": "a b"}, "invocationID"),
+        ({"invocationID": ".."}, "invocationID"),
+        ({"payloadEncoding": "hex"}, "payloadEncoding"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_does_not_fit_is_refused_with_its_field(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        InvocationCreate.parse({**ASKED, **change})
+
+    assert caught.value.details[0].field == field
+
+
+@pytest.mark.parametrize(
+    "payload", ["a", "=", "aGVsbG8", "aGVs bG8=", "aGVsbG8=\n", "ä"], ids=repr
+)
+def test_bad_base64_is_refused(payload: str) -> None:
+    asked = InvocationCreate.parse({**ASKED, "payload": payload, "payloadEncoding": "base64"})
+
+    with pytest.raises(InvalidSpec):
+        asked.payload_bytes()
+
+
+def test_half_of_a_pair_is_no_text() -> None:
+    with pytest.raises(InvalidSpec):
+        InvocationCreate.parse({**ASKED, "payload": "\ud800"}).payload_bytes()
+
+
+def test_limit_counts_bytes_not_characters() -> None:
+    with pytest.raises(TooLarge):
+        InvocationCreate.parse({**ASKED, "payload": "ä" * (300 * 1024)}).payload_bytes()
+
+
+def test_nothing_is_a_payload() -> None:
+    assert InvocationCreate.parse({**ASKED, "payload": ""}).payload_bytes() == b""
+
+
+def test_defaults_and_their_values_are_the_same_request() -> None:
+    spelled = {"mode": "async", "contentType": "application/json", "headers": {}}
+
+    assert InvocationCreate.parse(ASKED).hashed() == (
+        InvocationCreate.parse({**ASKED, **spelled}).hashed()
+    )
