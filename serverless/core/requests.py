@@ -13,8 +13,9 @@ from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel, invalid_spec
 from gpuplatform.formats.text import quoted
 from inventory.core.requests import OperationID
-from serverless.core.spec import FunctionSpec, RequestID, TimeoutSeconds
+from serverless.core.spec import FunctionSpec, RequestID
 from serverless.queue.messages import MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES
+from units.core.serverless import TimeoutSeconds
 
 DEFAULT_CONTENT_TYPE: Final = "application/json"
 MAX_HEADERS: Final = 64

@@ -313,18 +313,17 @@ class Queue:
         """Close the connection and end the thread."""
 
         async def disconnect() -> None:
-            if self._client is not None and not self._client.is_closed:
-                await self._client.close()
+            try:
+                if self._client is not None:
+                    await asyncio.wait_for(self._client.close(), CONNECT_SECONDS / 2)
+            except (nats.errors.Error, OSError) as error:
+                logger.debug("the connection to the queue did not close: %s", error)
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
 
-        closing = asyncio.run_coroutine_threadsafe(disconnect(), self._loop)
-        try:
-            closing.result(CONNECT_SECONDS)
-        except (nats.errors.Error, OSError):
-            logger.debug("the connection to the queue did not close in time")
+        asyncio.run_coroutine_threadsafe(disconnect(), self._loop).result(CALL_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CONNECT_SECONDS)
         if not self._thread.is_alive():

@@ -36,17 +36,16 @@ def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Ma
     `token` is known to the pod only; whoever has it can drain the worker.
     """
     [function] = pod["containers"]
-    hook = _drain_hook(token)
     function = {
         **function,
         "env": [*_shared_environment(block, unit), *function["env"]],
         "volumeMounts": [_mount(_SOCKET_VOLUME, SOCKET_DIRECTORY)],
-        "lifecycle": hook,
+        "lifecycle": _drain_hook(token),
     }
     return {
         **pod,
         "terminationGracePeriodSeconds": block.timeout_seconds + GRACE_MARGIN_SECONDS,
-        "containers": [function, _sidecar(block, unit, token, hook)],
+        "containers": [function, _sidecar(block, unit, token)],
         "volumes": [
             {"name": _SOCKET_VOLUME, "emptyDir": {}},
             {"name": _CREDENTIALS_VOLUME, "secret": {"secretName": block.credentials_secret}},
@@ -54,7 +53,7 @@ def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Ma
     }
 
 
-def _sidecar(block: Serverless, unit: str, token: str, hook: Manifest) -> Manifest:
+def _sidecar(block: Serverless, unit: str, token: str) -> Manifest:
     memory = f"{_MEBIBYTES + _MEBIBYTES_A_CALL * block.concurrency}Mi"
     return {
         "name": SIDECAR_NAME,
@@ -80,7 +79,7 @@ def _sidecar(block: Serverless, unit: str, token: str, hook: Manifest) -> Manife
             "timeoutSeconds": 5,
             "failureThreshold": 6,
         },
-        "lifecycle": hook,
+        "lifecycle": _drain_hook(token),
         "volumeMounts": [
             _mount(_SOCKET_VOLUME, SOCKET_DIRECTORY),
             {**_mount(_CREDENTIALS_VOLUME, CREDENTIALS_DIRECTORY), "readOnly": True},

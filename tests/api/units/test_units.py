@@ -93,6 +93,16 @@ def test_stock_is_invisible(api: Api, cluster: FakeCluster) -> None:
     assert not Operation.objects.exists()
 
 
+@pytest.mark.parametrize("path", ["", "/logs", "/events", "/history"])
+def test_in_another_namespace_there_is_no_unit(api: Api, cluster: FakeCluster, path: str) -> None:
+    unit_row(name="a")
+
+    assert api.get(f"{UNITS}/a{path}", namespace="elsewhere").status == 404
+    assert api.delete(f"{UNITS}/a", operationID="d", namespace="elsewhere").status == 404
+    assert api.get(f"{UNITS}/a", namespace="runtime-instance").status == 200
+    assert not Operation.objects.exists()
+
+
 def test_a_unit_is_changed_stopped_started_and_deleted(api: Api, cluster: FakeCluster) -> None:
     unit_row(name="a")
     stock_row()

@@ -1,0 +1,161 @@
+"""The GPU unit of a worker, reviewed as data, and who may ask for one."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuplatform.errors import InvalidSpec
+from gpuplatform.kube.kinds import Manifest
+from inventory.core.pods import STOCK_PRIORITY_CLASS
+from serverless.core.spec import parse_function_spec
+from serverless.core.workers import worker_create
+from serverless.queue.names import CREDENTIALS_KEY
+from serverless.sidecar.health import DRAIN_TOKEN_HEADER
+from serverless.sidecar.settings import Settings
+from tests.conftest import GoldenFiles
+from tests.factories.planned_units import unit_resource
+from units.core import manifests, workers
+from units.core.requests import GPUUnitCreate, GPUUnitUpdate, WorkerUnitCreate
+from units.core.spec import GPUUnitSpec, parse_unit_spec
+
+FUNCTION: dict[str, Any] = {
+    "specName": "g1.1",
+    "image": "registry.example.com/team/model:2",
+    "template": {"envs": [{"name": "MODEL", "value": "llama"}]},
+    "framework": {"healthPath": "/health", "socketPath": "/run/serverless/model.sock"},
+    "concurrency": 4,
+    "timeoutSeconds": 120,
+    "maxDeliver": 3,
+    "backoffSeconds": [1, 5],
+}
+
+
+def asked(**changes: Any) -> WorkerUnitCreate:
+    return worker_create(
+        parse_function_spec(FUNCTION | changes),
+        function=7,
+        tenant="acme",
+        queue_url="nats://nats.platform:4222",
+        operation_id="fn-7-1",
+        name="fn-7-abc",
+    )
+
+
+def worker_spec(**changes: Any) -> GPUUnitSpec:
+    stock = parse_unit_spec({"specName": "g1.1", "gpu": 1, "memory": "16Gi"})
+    return asked(**changes).spec(stock)
+
+
+def deployment(spec: GPUUnitSpec) -> Manifest:
+    unit = unit_resource("fn-7-abc", template={})
+    unit["spec"] = spec.normalised()
+    return manifests.deployment(unit, spec, replicas=1, priority=STOCK_PRIORITY_CLASS)
+
+
+def pod(spec: GPUUnitSpec) -> Manifest:
+    found = deployment(spec)["spec"]["template"]["spec"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_deployment_of_a_worker_is_as_reviewed(golden: GoldenFiles) -> None:
+    text = yaml.safe_dump(deployment(worker_spec()), sort_keys=False)
+
+    golden("serverless/deployment-worker.yaml").check(text)
+
+
+def test_a_worker_has_the_size_of_its_stock_and_what_was_asked_for() -> None:
+    spec = worker_spec()
+
+    assert (spec.gpu, spec.memory, spec.image) == (1, "16Gi", FUNCTION["image"])
+    assert parse_unit_spec(spec.normalised()) == spec
+
+
+def test_a_request_survives_the_row_of_its_operation() -> None:
+    payload = asked().payload()
+
+    read = WorkerUnitCreate.parse({**payload, "operationID": "fn-7-1", "name": "fn-7-abc"})
+
+    assert read == asked()
+
+
+def test_no_route_takes_the_block() -> None:
+    block = asked().normalised()["serverless"]
+    body = {"operationID": "op-1", "name": "a", "specName": "g1.1", "image": "app"}
+
+    for model, given in ((GPUUnitCreate, body), (GPUUnitUpdate, {"operationID": "op-1"})):
+        with pytest.raises(InvalidSpec) as caught:
+            model.parse({**given, "serverless": block})
+        assert "serverless" in {fault.field for fault in caught.value.details}
+
+
+def test_a_change_of_the_unit_keeps_the_block() -> None:
+    spec = worker_spec()
+
+    changed = GPUUnitUpdate.parse({"operationID": "op-1", "image": "other"}).applied_to(spec)
+
+    assert changed.serverless == spec.serverless
+
+
+def test_only_the_sidecar_gets_the_credentials() -> None:
+    function, sidecar = pod(worker_spec())["containers"]
+
+    assert [one["mountPath"] for one in function["volumeMounts"]] == ["/run/serverless"]
+    assert {one["mountPath"] for one in sidecar["volumeMounts"]} == {
+        "/run/serverless",
+        "/run/queue",
+    }
+    assert not {one["name"] for one in function["env"]} & {
+        "SERVERLESS_QUEUE_URL",
+        "SERVERLESS_DRAIN_TOKEN",
+    }
+
+
+def test_the_sidecar_understands_what_its_manifest_says() -> None:
+    _, sidecar = pod(worker_spec())["containers"]
+
+    read = Settings.from_environment({one["name"]: one["value"] for one in sidecar["env"]})
+
+    assert (read.tenant, read.function, read.worker) == ("acme", 7, "fn-7-abc")
+    assert (read.concurrency, read.retries.max_deliver) == (4, 3)
+    assert read.retries.backoff_seconds == (1, 5)
+    assert read.address.socket_path == "/run/serverless/model.sock"
+    assert read.address.health_path == "/health"
+    assert read.health.port == workers.SIDECAR_PORT
+    assert (read.credentials_directory / CREDENTIALS_KEY).parts[:3] == ("/", "run", "queue")
+    assert read.drain_seconds > FUNCTION["timeoutSeconds"]
+    assert read.drain_token
+    assert DRAIN_TOKEN_HEADER == workers.DRAIN_TOKEN_HEADER
+
+
+def test_the_pod_outlives_its_drain() -> None:
+    made = pod(worker_spec(timeoutSeconds=3600))
+
+    environment = {one["name"]: one["value"] for one in made["containers"][1]["env"]}
+    drain = int(environment["SERVERLESS_DRAIN_SECONDS"])
+    assert 3600 < drain < made["terminationGracePeriodSeconds"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"functionID": 0}, "serverless.functionID"),
+        ({"tenant": "A.b"}, "serverless.tenant"),
+        ({"queueURL": "nats://me:secret@host:1"}, "serverless.queueURL"),
+        ({"queueURL": "http://host"}, "serverless.queueURL"),
+        ({"credentialsSecret": "a/b"}, "serverless.credentialsSecret"),
+        ({"concurrency": 65}, "serverless.concurrency"),
+        ({"framework": {"socketPath": "/run/serverless/../x"}}, "serverless.framework.socketPath"),
+        ({"framework": {"invokePath": "invoke"}}, "serverless.framework.invokePath"),
+        ({"backoffSeconds": []}, "serverless.backoffSeconds"),
+    ],
+)
+def test_a_block_written_by_hand_is_checked(change: dict[str, Any], field: str) -> None:
+    raw = worker_spec().normalised()
+
+    with pytest.raises(InvalidSpec) as caught:
+        parse_unit_spec({**raw, "serverless": {**raw["serverless"], **change}})
+
+    assert [fault.field for fault in caught.value.details] == [field]
+    assert "secret" not in str(caught.value)
