@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
-# One image for every process of the platform; the command says which (see compose.yaml).
+# One image for every process of the platform; the command says which (see compose.yaml). It is the
+# last one here, and so the default; `sidecar` and `echo` run in the pods of functions.
 
 FROM python:3.13-slim-bookworm AS packages
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -17,6 +18,40 @@ RUN GPUPLATFORM_SECRET_KEY=build GPUPLATFORM_ALLOWED_HOSTS=build GPUPLATFORM_DAT
     DATABASE_URL=postgres://build@127.0.0.1/build REDIS_URL=redis://127.0.0.1 KUBE_MODE=off \
     python manage.py collectstatic --no-input --verbosity 0 \
     && python -m compileall -q gpuplatform inventory units serverless
+
+# What stands beside each function: `docker build --target sidecar`. No Django and no cluster client.
+FROM python:3.13-slim-bookworm AS sidecar-packages
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+COPY requirements/prod.txt /tmp/prod.txt
+# The same pins and hashes; pip fails if one of what these need is missing here.
+RUN awk -v names="aiohappyeyeballs aiohttp aiosignal annotated-types attrs cffi frozenlist idna \
+        multidict nats-py propcache pycparser pydantic pydantic-core pynacl typing-extensions \
+        typing-inspection yarl" \
+        'BEGIN {split(names, list); for (i in list) wanted[list[i]] = 1} \
+        /^[a-z0-9]/ {split($1, pin, "=="); keep = pin[1] in wanted} keep' \
+        /tmp/prod.txt > /tmp/sidecar.txt \
+    && python -m venv /opt/venv \
+    && /opt/venv/bin/pip install --require-hashes --only-binary :all: -r /tmp/sidecar.txt
+
+FROM python:3.13-slim-bookworm AS sidecar
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 MALLOC_ARENA_MAX=2
+COPY --from=sidecar-packages /opt/venv /opt/venv
+WORKDIR /app
+COPY gpuplatform/__init__.py gpuplatform/
+COPY gpuplatform/nats gpuplatform/nats
+COPY serverless/__init__.py serverless/
+COPY serverless/queue serverless/queue
+COPY serverless/sidecar serverless/sidecar
+USER 10001:10001
+EXPOSE 8091
+STOPSIGNAL SIGTERM
+CMD ["python", "-m", "serverless.sidecar"]
+
+# The example of a function: `docker build --target echo`.
+FROM sidecar AS echo
+COPY serverless/framework.py serverless/
+COPY serverless/examples serverless/examples
+CMD ["python", "-m", "serverless.examples.echo"]
 
 FROM python:3.13-slim-bookworm
 ENV PATH=/opt/venv/bin:$PATH \

@@ -1,34 +1,49 @@
-"""The GPU unit that is a worker of a function. Pure."""
+"""The workers of a function: what each is called, and the request for one. Pure."""
+
+import re
+from typing import Final
 
 from serverless.core.spec import FunctionSpec
-from serverless.queue.names import secret_name
+from serverless.queue.names import secret_name, unit_prefix
 from units.core.requests import WorkerUnitCreate
 
+_NAME: Final = re.compile(r"fn-[0-9]{1,18}-([0-9]{1,18})-[0-9a-f]{8}")
 
-def worker_create(
-    spec: FunctionSpec, *, function: int, tenant: str, queue_url: str, operation_id: str, name: str
+
+def worker_name(function: int, generation: int, token: str) -> str:
+    """Return the name of a worker, which tells for which spec of the function it was started."""
+    return f"{unit_prefix(function)}{generation}-{token}"
+
+
+def generation_of(name: str) -> int:
+    """Return the generation of the spec that a worker was started for; 0 for a foreign name."""
+    found = _NAME.fullmatch(name)
+    return int(found[1]) if found else 0
+
+
+def worker_request(
+    spec: FunctionSpec, *, function: int, tenant: str, name: str, queue_url: str
 ) -> WorkerUnitCreate:
-    """Return the request for one more worker.
+    """Return the request for a unit that is a worker of the function.
 
-    `name` is the unit's; `queue_url` is the queue as pods reach it.
+    Raises:
+        InvalidSpec: the address of the queue is not one that a worker can use.
     """
-    asked = spec.normalised()
+    wanted = spec.normalised()
     shared = ("framework", "concurrency", "timeoutSeconds", "maxDeliver", "backoffSeconds")
-    block = {
-        "functionID": function,
-        "tenant": tenant,
-        "queueURL": queue_url,
-        "credentialsSecret": secret_name(function),
-        **{key: asked[key] for key in shared if key in asked},
-    }
-    template = {"template": asked["template"]} if "template" in asked else {}
+    block = {key: wanted[key] for key in shared if key in wanted}
+    asked = {key: wanted[key] for key in ("specName", "image", "template") if key in wanted}
     return WorkerUnitCreate.parse(
         {
-            "operationID": operation_id,
+            **asked,
+            "operationID": name,
             "name": name,
-            "specName": spec.spec_name,
-            "image": spec.image,
-            "serverless": block,
-            **template,
+            "serverless": {
+                **block,
+                "functionID": function,
+                "tenant": tenant,
+                "queueURL": queue_url,
+                "credentialsSecret": secret_name(function),
+            },
         }
     )

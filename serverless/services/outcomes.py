@@ -130,9 +130,14 @@ def reports_store(reports: Sequence[Report]) -> int:
     that has ended, changes nothing.
     """
     late = 0
+    # An end says everything that the start of the same delivery says.
+    ends = {(one.key, one.publication, one.attempt) for one in reports if one.type == "finished"}
     with transaction.atomic():
         # In the order of the rows: two stores never wait for each other in a circle.
         for report in sorted(reports, key=lambda one: one.key):
+            is_said = (report.key, report.publication, report.attempt) in ends
+            if is_said and isinstance(report, Started):
+                continue
             stored = _start(report) if isinstance(report, Started) else _finish(report)
             late += not stored
     return late

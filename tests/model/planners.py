@@ -33,8 +33,10 @@ def plans(state: State, config: Config) -> Iterator[Decision]:
 
 def _plan_unit(state: State, config: Config, name: int, unit: Unit) -> Iterator[Decision]:
     if is_stopped(state, unit, config):
-        if unit.dep == 1 or (not unit.dep and config.has("zero")):
-            yield Decision("undep", name, unit.uid)
+        is_missing = not unit.dep and config.has("zero")
+        is_of_before = unit.dep > 1 and unit.stamp != unit.gen and config.has("stamp")
+        if unit.dep == 1 or is_missing or is_of_before:
+            yield Decision("undep", name, unit.uid, (unit.gen,))
         return
     if unit.dep in {1, 3} or unit.src < 0:
         return
@@ -44,7 +46,7 @@ def _plan_unit(state: State, config: Config, name: int, unit: Unit) -> Iterator[
         return
     has_pods = stock.pod == unit.srcuid and config.has("waitabs")
     if stock.uid != unit.srcuid and not has_pods:
-        yield Decision("dep", name, unit.uid, (unit.src, unit.srcuid, unit.applied))
+        yield Decision("dep", name, unit.uid, (unit.src, unit.srcuid, unit.applied, unit.gen))
 
 
 def sweeps(state: State, config: Config) -> Iterator[Decision]:
@@ -101,15 +103,16 @@ def _delete_stock(state: State, one: Decision, config: Config, _fresh: bool) -> 
 def _run(state: State, one: Decision, config: Config, fresh: bool) -> State | None:
     if state.units[one.name].uid != one.uid or (config.has("rvdep") and not fresh):
         return None  # That of a dead owner is collected as garbage.
-    stock, uid, op = one.seen
-    return _used(with_deployment(state, one.name, 1), (stock, uid, one.name, one.uid, op))
+    stock, uid, op, gen = one.seen
+    after = with_deployment(state, one.name, 1, gen)
+    return _used(after, (stock, uid, one.name, one.uid, op))
 
 
 def _scale_down(state: State, one: Decision, config: Config, fresh: bool) -> State | None:
     unit = state.units[one.name]
     if unit.uid != one.uid or (config.has("rvdep") and not fresh):
         return None
-    return with_deployment(state, one.name, 3 if unit.dep == 1 else 2)
+    return with_deployment(state, one.name, 3 if unit.dep in {1, 3} else 2, one.seen[0])
 
 
 def _delete_unit(state: State, one: Decision, config: Config, _fresh: bool) -> State | None:

@@ -60,6 +60,8 @@ SCENARIOS: MappingProxyType[str, tuple[str, int, dict[str, int]]] = MappingProxy
         "stop5": (_START, 2, {"late": 1, "outsider": 1}),
         "planner": (_DELETED, 2, {"planner": 1, "late": 1}),
         "stop8": (f"{_START}, create 1", 2, {"late": 1, "refuse": 1}),
+        "stop12": (f"{_START}, stop 0, start 0", 3, {"planner": 1}),
+        "stop13": (f"{_START}, stop 0, start 0", 3, {"planner": 1, "refuse": 1}),
         "stop10": (_START, 1, {"late": 1, "crash": 1, "outsider": 1}),
         "stop11": ("create 0, start 0, stop 0, start 0", 3, {"late": 1, "refuse": 1}),
         "stop4": (_START, 3, {"late": 1, "outsider": 1}),

@@ -24,6 +24,7 @@ RULES = MappingProxyType(
         "applied": "an operation older than the last one applied to the unit is not applied",
         "rvpatch": "a change of a unit is guarded by UID and resource version",
         "rvdep": "the Deployment is made by POST once, then changed with its resource version",
+        "stamp": "a stop rewrites a Deployment that is at 0 already; a start waits for that",
         "named": "a success consumes the row that the unit names, and frees the other claims",
         "gonerow": "the row of stock seen gone becomes gone, not free, when other stock is taken",
         "startwaits": "a start reads and patches only once the old pods are gone",
@@ -100,6 +101,10 @@ class Unit(NamedTuple):
     dep: int = 0
     """Its Deployment. 0: none, 1: at one, 3: at zero with pods going, 2: at zero, no pods."""
     off: bool = False
+    gen: int = 0
+    """Raised when `off` changes."""
+    stamp: int = 0
+    """The one that its Deployment was written for."""
     applied: int = 0
     last: int = 0
     by_hand: bool = False
@@ -209,9 +214,10 @@ def with_unit(state: State, name: int, unit: Unit) -> State:
     return state._replace(units=units, workers=workers)
 
 
-def with_deployment(state: State, name: int, dep: int) -> State:
+def with_deployment(state: State, name: int, dep: int, stamp: int | None = None) -> State:
     """Change a unit's Deployment; held decisions about it hold an old resource version."""
-    unit = state.units[name]._replace(dep=dep)
+    unit = state.units[name]
+    unit = unit._replace(dep=dep, stamp=unit.stamp if stamp is None else stamp)
     units = (*state.units[:name], unit, *state.units[name + 1 :])
     held = tuple(
         sorted(

@@ -28,6 +28,7 @@ BROKEN = {
     "waitabs": ("again", "a unit runs while the pods of its stock hold the GPU"),
     "uidunit": ("again", "a unit is gone that nobody deleted"),
     "gonerow": ("outsider", "stock is free although a unit consumes it"),
+    "stamp": ("stop12", "a unit runs while the pods of its stock hold the GPU"),
     "startwaits": ("stop2", "a unit runs while the pods of its stock hold the GPU"),
 }
 

@@ -212,7 +212,11 @@ def _is_applied(turn: Turn) -> bool:
 
 
 def _is_stopping(turn: Turn) -> bool:
-    return turn.unit.dep != 2 and (turn.unit.dep > 0 or turn.config.has("zero"))
+    unit = turn.unit
+    is_of_before = unit.stamp != unit.gen and turn.config.has("stamp")
+    if unit.dep == 2:
+        return is_of_before
+    return unit.dep > 0 or turn.config.has("zero")
 
 
 def _read(turn: Turn) -> Iterator[Move]:
@@ -259,10 +263,13 @@ def _patch(turn: Turn) -> Iterator[Move]:
     if unit.uid != worker.uid or (turn.config.has("rvpatch") and not worker.fresh):
         yield Move(("conflict", turn.number), turn.leave())
     elif turn.request.kind == "stop":
-        stopped = with_unit(turn.state, name, unit._replace(off=True, applied=turn.number))
+        gen = unit.gen + (not unit.off)
+        changed = unit._replace(off=True, gen=gen, applied=turn.number)
+        stopped = with_unit(turn.state, name, changed)
         yield Move(("stop", turn.number), turn.go("done", stopped), writes=True)
     else:
-        started = unit._replace(off=False, src=worker.s, srcuid=worker.suid, applied=turn.number)
+        started = unit._replace(off=False, gen=unit.gen + unit.off, applied=turn.number)
+        started = started._replace(src=worker.s, srcuid=worker.suid)
         after = turn.go("succeed", with_unit(turn.state, name, started))
         yield Move(("start", turn.number, worker.s), after, writes=True)
         yield Move(("deny", turn.number), turn.fail("refused"), fault="refuse")

@@ -74,7 +74,7 @@ class Rig:
         self.put(key, json.dumps(asked).encode(), timeout=timeout)
         return key
 
-    def put(self, key: int, payload: bytes, *, timeout: int = 10) -> None:
+    def put(self, key: int, payload: bytes, *, timeout: int = 10, **headers: str) -> None:
         """Put an invocation with this payload into the queue."""
         message = InvocationMessage(
             key=key,
@@ -84,7 +84,7 @@ class Rig:
             content_type="application/json",
             timeout_seconds=timeout,
             payload=payload,
-            headers={"X-Trace": f"trace-{key}"},
+            headers={name.replace("_", "-"): text for name, text in headers.items()},
         )
         [outcome] = self.queue.publish([Outgoing(TENANT, FUNCTION, message)])
         assert isinstance(outcome, Published), outcome

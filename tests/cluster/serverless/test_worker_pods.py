@@ -103,6 +103,23 @@ def test_a_deleted_pod_ends_its_processes_in_order(world: World, rig: Rig, secre
     assert len(folders) == 1
 
 
+def test_a_deleted_pod_ends_what_it_has_in_work_first(
+    world: World, rig: Rig, secret: None
+) -> None:
+    made = world.create(POD, worker(rig.server.url))
+    name = made["metadata"]["name"]
+    world.until(lambda: pod_ready(world.find(POD, name)))
+    rig.put(1, b"{}", X_Echo_Seconds="3")
+    rig.started(1)
+
+    world.cluster.delete(POD, name, namespace=world.namespace)
+
+    found = rig.finished(1)
+    assert (found.state, found.attempt) == ("Succeeded", 1)
+    world.gone(POD, name)
+    assert rig.messages() == []
+
+
 def test_readiness_follows_the_sidecar(world: World, rig: Rig, secret: None) -> None:
     made = world.create(POD, worker(rig.server.url))
     name = made["metadata"]["name"]

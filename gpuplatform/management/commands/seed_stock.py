@@ -1,0 +1,70 @@
+"""`manage.py seed_stock`: seed stock as the operators' route does."""
+
+import time
+import uuid
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from typing_extensions import override
+
+from gpuplatform.errors import PlatformError
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
+from gpuplatform.tenancy.selectors import tenant_by_name
+from units.core.requests import StockSeed
+from units.services import stock_seed
+
+PAUSE_SECONDS = 0.5
+
+
+class Command(BaseCommand):
+    """Safe to repeat with the same operation ID: nothing is made twice."""
+
+    help = "Seed stock of a GPU spec. The workers make it; with --wait this waits for them."
+
+    @override
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("spec", help="The GPU spec.")
+        parser.add_argument("number", type=int, help="How many stock units are made.")
+        parser.add_argument("--cpu", help="CPU of one unit: a Kubernetes quantity.")
+        parser.add_argument("--memory", help="Memory of one unit: a Kubernetes quantity.")
+        parser.add_argument("--gpu", type=int, help="GPUs of one unit.")
+        parser.add_argument(
+            "--operation-id", help="Identifies the request; without it one is made and printed."
+        )
+        parser.add_argument(
+            "--wait", type=float, default=0.0, metavar="SECONDS", help="Wait so long for its end."
+        )
+
+    @override
+    def handle(self, *args: Any, **options: Any) -> None:
+        given = {key: options[key] for key in ("cpu", "memory", "gpu") if options[key] is not None}
+        try:
+            asked = StockSeed.parse(
+                {
+                    "operationID": options["operation_id"] or f"seed-{uuid.uuid4().hex}",
+                    "specName": options["spec"],
+                    "replicas": options["number"],
+                    **given,
+                }
+            )
+            operation = stock_seed(tenant=tenant_by_name(), asked=asked).operation
+        except PlatformError as error:
+            faults = "".join(f"\n  {fault.field}: {fault.message}" for fault in error.details)
+            raise CommandError(f"{error}{faults}") from error
+        self._report(_ended(operation, options["wait"]))
+
+    def _report(self, operation: Operation) -> None:
+        done = f"{operation.progress_done} of {operation.progress_total} made"
+        self.stdout.write(f"{operation.operation_id}: {operation.phase}, {done}")
+        if operation.phase == OperationPhase.FAILED:
+            raise CommandError(operation.error_message)
+
+
+def _ended(operation: Operation, seconds: float) -> Operation:
+    """Return the operation once it ended, or as it is when the time is over."""
+    until = time.monotonic() + seconds
+    while operation.phase not in ENDED_PHASES and time.monotonic() < until:
+        time.sleep(PAUSE_SECONDS)
+        operation.refresh_from_db()
+    return operation

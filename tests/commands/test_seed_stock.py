@@ -1,0 +1,59 @@
+"""`manage.py seed_stock`: what an operator's script gets."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from gpuplatform.operations import driver
+from gpuplatform.operations.models import Operation
+from tests.fakes.cluster import FakeCluster
+from units.models import GpuUnit
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("broker", "cluster")]
+
+
+def _run(*arguments: str) -> str:
+    output = StringIO()
+    call_command("seed_stock", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def test_it_accepts_a_seeding_once() -> None:
+    arguments = ("g1.1", "2", "--gpu", "1", "--operation-id", "seed-1")
+
+    first, again = _run(*arguments), _run(*arguments)
+
+    assert first == again == "seed-1: Pending, 0 of 2 made\n"
+    assert GpuUnit.objects.count() == 2
+
+
+def test_it_says_what_became_of_it(cluster: FakeCluster) -> None:
+    _run("g1.1", "2", "--operation-id", "seed-1")
+    driver.run(Operation.objects.get().pk)
+
+    assert _run("g1.1", "2", "--operation-id", "seed-1") == "seed-1: Succeeded, 2 of 2 made\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["g1.1", "0"], "replicas"),
+        (["G 1", "1"], "specName"),
+        (["g1.1", "1", "--memory", "much"], "memory"),
+        (["g1.1", "1", "--operation-id", "a b"], "operationID"),
+    ],
+)
+def test_bad_input_names_the_field_and_leaves_nothing(arguments: list[str], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        _run(*arguments)
+
+    assert not Operation.objects.exists()
+    assert not GpuUnit.objects.exists()
+
+
+def test_another_request_under_the_same_id_is_refused() -> None:
+    _run("g1.1", "2", "--operation-id", "seed-1")
+
+    with pytest.raises(CommandError, match="another request"):
+        _run("g1.1", "3", "--operation-id", "seed-1")
