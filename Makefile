@@ -8,7 +8,7 @@ export GPUPLATFORM_DEV := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-pure test-cluster cluster check format lint types contracts \
-	manifests docs swagger golden requirements bench-pools ci
+	manifests docs swagger golden requirements bench-pools bench-units ci
 
 help:  ## list the targets
 	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -90,5 +90,10 @@ requirements: setup  ## compile the hashed lists; every list has the versions of
 bench-pools:  ## how fast stock pools are made, and what the platform costs at rest
 	@sh requirements/install.sh test
 	@$(PYTHON) -m tests.benchmarks.pools
+
+bench-units:  ## how fast GPU units are handed over, and their cost at rest (PARTS)
+	@sh requirements/install.sh test
+	@$(PYTHON) $(KUBERNETES) --build-only
+	@$(PYTHON) -m tests.benchmarks.units $(PARTS)
 
 ci: check test  ## what has to be green before a change is merged

@@ -3,12 +3,14 @@
 Answers within two seconds whatever is away: what could not be learned is null, never zero.
 """
 
+import socket
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import redis
 from django.conf import settings
@@ -27,7 +29,10 @@ from units.selectors import active_count, stock_ready_count
 
 STARTED_AT: Final = datetime.now(UTC)
 ANSWER_SECONDS: Final = 1.2
-"""What the questions to database, broker and cluster may take; all are asked at the same time."""
+"""What the questions may take; all are asked at the same time."""
+
+_QUEUE_PORT: Final = 4222
+_LONGEST_GREETING: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +48,27 @@ class Facts:
 _OFF: Final = PartState(ok=True, detail="off by choice (KUBE_MODE=off)")
 
 
-_ASKERS = ProcessThreads(6, "health")
+_NO_QUEUE: Final = PartState(ok=True, detail="off: there is no queue (NATS_URL is not set)")
+_SERVERLESS: Final = frozenset({Part.ACTIVATOR, Part.RESULTS})
+"""The parts that only functions need; without a cluster there are none."""
+
+_ASKERS = ProcessThreads(8, "health")
 
 
 def health() -> dict[str, Any]:
     """Return the health document of the API, in its names."""
-    questions = (_ASKERS.submit(_facts), _ASKERS.submit(_broker), _ASKERS.submit(_cluster))
+    questions = [_ASKERS.submit(ask) for ask in (_facts, _broker, _cluster, _queue)]
     facts = _in_time(questions[0], Facts(PartState(ok=False, detail="It does not answer.")))
     broker = _in_time(questions[1], PartState(ok=False, detail="It does not answer."))
     cluster = _in_time(questions[2], PartState(ok=False, detail="It does not answer."))
+    queue = _in_time(questions[3], PartState(ok=False, detail="It does not answer."))
     if facts.recovery_reason:
         cluster = PartState(ok=False, detail=facts.recovery_reason)
-    states = {"database": facts.database, "broker": broker, "cluster": cluster}
-    off = {Part.CONTROLLER} if settings.KUBE_MODE == "off" else frozenset()
+    states = {"database": facts.database, "broker": broker, "cluster": cluster, "queue": queue}
+    off = _parts_off()
     for part in Part:
         unknown = PartState(ok=False, detail="unknown: the database does not answer")
-        states[part.value] = _OFF if part in off else facts.parts.get(part, unknown)
+        states[part.value] = off.get(part) or facts.parts.get(part, unknown)
     now = datetime.now(UTC)
     return {
         "ready": all(state.ok for state in states.values()),
@@ -80,6 +90,14 @@ _COUNTS: Final = (
     "pendingOperations",
     "oldestPendingSeconds",
 )
+
+
+def _parts_off() -> Mapping[Part, PartState]:
+    """Return the parts that do not run by choice, with the choice."""
+    off: dict[Part, PartState] = {} if settings.NATS_URL else dict.fromkeys(_SERVERLESS, _NO_QUEUE)
+    if settings.KUBE_MODE == "off":
+        off |= dict.fromkeys((Part.CONTROLLER, *_SERVERLESS), _OFF)
+    return off
 
 
 def _in_time(question: "Future[Any]", otherwise: Any) -> Any:
@@ -125,6 +143,22 @@ def _broker() -> PartState:
         return PartState(ok=False, detail="It does not answer.")
     finally:
         client.close()
+    return PartState(ok=True, detail="answers")
+
+
+def _queue() -> PartState:
+    """Read the greeting of the queue's server."""
+    if not settings.NATS_URL:
+        return _NO_QUEUE
+    address = urlsplit(settings.NATS_URL)
+    try:
+        where = (address.hostname or "", address.port or _QUEUE_PORT)
+        with socket.create_connection(where, timeout=1) as link, link.makefile("rb") as words:
+            greeting = words.readline(_LONGEST_GREETING)
+    except (OSError, ValueError):
+        return PartState(ok=False, detail="It does not answer.")
+    if not greeting.startswith(b"INFO "):
+        return PartState(ok=False, detail="It is no NATS server.")
     return PartState(ok=True, detail="answers")
 
 

@@ -31,7 +31,10 @@ class PartsReply(Reply):
     database: PartReply
     broker: PartReply
     cluster: PartReply
+    queue: PartReply
     controller: PartReply
+    activator: PartReply
+    results: PartReply
     operations: PartReply
     reconcile: PartReply
     periodic: PartReply

@@ -1,6 +1,6 @@
 """Reading functions and invocations."""
 
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from gpuplatform.errors import NotFound
 from gpuplatform.tenancy.models import Tenant
@@ -24,6 +24,30 @@ def function_get(tenant: Tenant, request_id: str) -> Function:
         NotFound: there is none of that name.
     """
     found = functions_live().filter(tenant=tenant, request_id=request_id).first()
+    if found is None:
+        msg = f"There is no function '{request_id}'."
+        raise NotFound(msg)
+    return found
+
+
+def functions_seen(tenant: Tenant) -> QuerySet[Function]:
+    """Return the tenant's functions with `oldest_open_at`, newest first."""
+    return with_oldest(functions_live().filter(tenant=tenant))
+
+
+def with_oldest(rows: QuerySet[Function]) -> QuerySet[Function]:
+    """Return the rows with `oldest_open_at`: when the oldest open invocation was accepted."""
+    oldest = Invocation.objects.filter(OPEN, function=OuterRef("pk")).order_by("id")
+    return rows.annotate(oldest_open_at=Subquery(oldest.values("accepted_at")[:1]))
+
+
+def function_seen(tenant: Tenant, request_id: str) -> Function:
+    """Return one function of the tenant as `functions_seen` does.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    found = functions_seen(tenant).filter(request_id=request_id).first()
     if found is None:
         msg = f"There is no function '{request_id}'."
         raise NotFound(msg)
@@ -57,6 +81,11 @@ def open_invocations(function: Function) -> QuerySet[Invocation]:
 
 def workers_of(function: Function) -> QuerySet[GpuUnit]:
     """Return the GPU units that are workers of the function, newest first."""
-    return units_live(UnitRole.ACTIVE).filter(
+    return all_workers().filter(
         tenant_id=function.tenant_id, name__startswith=unit_prefix(function.pk)
     )
+
+
+def all_workers() -> QuerySet[GpuUnit]:
+    """Return the GPU units that are workers of functions; a name alone makes none."""
+    return units_live(UnitRole.ACTIVE).filter(spec__has_key="serverless")

@@ -34,6 +34,9 @@ PHASE_SHAPES: Mapping[str, Shape] = MappingProxyType(
         "Empty": Shape.OFF,
         "Stopped": Shape.OFF,
         "Terminating": Shape.PROGRESS,
+        "Queued": Shape.WAITING,
+        "Expired": Shape.FAILED,
+        "DeadLettered": Shape.FAILED,
         "Deleted": Shape.OFF,
     }
 )

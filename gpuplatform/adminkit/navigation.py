@@ -10,6 +10,7 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Platform", ("operations.operation",)),
     ("Inventory", ("inventory.gpuspec", "inventory.stockpool", "units.stockunit")),
     ("Units", ("units.activeunit",)),
+    ("Serverless", ("serverless.function", "serverless.invocation")),
     (
         "Schedules",
         (

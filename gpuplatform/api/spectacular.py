@@ -20,6 +20,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "name": {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
         "spec": {"type": "string", "maxLength": 63},
         "operation": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
+        "request": {"type": "string", "pattern": "^[a-z0-9_-]{1,48}$"},
     },
     # A document without secrets, and a browser that opens Swagger cannot send a token yet.
     "SERVE_AUTHENTICATION": [],

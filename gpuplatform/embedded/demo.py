@@ -1,8 +1,8 @@
 """The first requests of a new platform, sent through the public API by `make run`, once.
 
 Three pools: one that gets ready, one whose image cannot be pulled, one that asks for more GPUs
-than there are. Two stock units, and a GPU unit on one of them. The operation IDs are fixed, so
-that sending them again changes nothing.
+than there are. Three stock units, a GPU unit on one of them, and a function that is invoked once.
+The operation IDs are fixed, so that sending them again changes nothing.
 """
 
 import argparse
@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from gpuplatform.images import ECHO_FUNCTION_IMAGE
 
 READY_SECONDS: Final = 60.0
 """How long the demo waits for stock that its unit can take."""
@@ -36,7 +38,8 @@ class Wish:
     def name(self) -> str:
         """What it is about."""
         kind = self.path.rpartition("/")[2]
-        return f"{kind} {self.body.get('name') or self.body['specName']}"
+        name = self.body.get("name") or self.body.get("requestID") or self.body["specName"]
+        return f"{kind} {name}"
 
 
 def _pool(name: str, **body: Any) -> Wish:
@@ -80,7 +83,7 @@ WISHES: tuple[Wish, ...] = (
             "cpu": "4",
             "memory": "16Gi",
             "gpu": 1,
-            "replicas": 2,
+            "replicas": 3,
         },
     ),
     Wish(
@@ -93,6 +96,20 @@ WISHES: tuple[Wish, ...] = (
             "template": _HTTP,
         },
         needs_stock="h100-1g",
+    ),
+    Wish(
+        "/serverless/functions",
+        {
+            "operationID": "demo-6",
+            "requestID": "echo",
+            "specName": "h100-1g",
+            "image": ECHO_FUNCTION_IMAGE,
+            "idleTimeoutSeconds": 60,
+        },
+    ),
+    Wish(
+        "/serverless/invocations",
+        {"invocationID": "demo-7", "requestID": "echo", "payload": '{"text": "hello"}'},
     ),
 )
 

@@ -31,6 +31,9 @@ DRAIN_SECONDS = 2
 MEASURED = ("web", *QUEUES, "beat", "controller")
 """The parts that serve metrics."""
 
+SERVERLESS = {"results": "run_result_store", "activator": "run_activator"}
+"""The commands of the parts that functions need; without a cluster there are no functions."""
+
 
 def http_get(port: int, path: str) -> tuple[int, bytes] | None:
     """Return status and body of a request to loopback, or None if there is no answer."""
@@ -218,6 +221,9 @@ class Layout:
         if self.options.kube_mode != "off":
             controller = self._python("manage.py", "run_controller", part="controller")
             parts.append(Part("controller", controller, after=with_broker))
+            with_queue = (*with_broker, "nats") if self.nats else with_broker
+            for name, command in SERVERLESS.items():
+                parts.append(Part(name, self._python("manage.py", command), after=with_queue))
         if self.has_simulator:
             parts.append(self._kubelet())
         return parts

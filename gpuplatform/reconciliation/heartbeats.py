@@ -27,6 +27,8 @@ class Part(StrEnum):
     """Parts of the platform that show signs of life."""
 
     CONTROLLER = "controller"
+    ACTIVATOR = "activator"
+    RESULTS = "results"
     OPERATIONS = "operations"
     RECONCILE = "reconcile"
     PERIODIC = "periodic"

@@ -90,8 +90,8 @@ class Environment(BaseSettings):
     )
     gpuplatform_nats_seed: str = Field(
         default="",
-        description="Seed of the NATS account whose users the platform makes ('manage.py"
-        " nats_accounts' makes one).",
+        description="Seed of the NATS account of the platform ('manage.py nats_accounts"
+        " --new-seed' makes one).",
         json_schema_extra={"secret": True},
     )
     gpuplatform_nats_replicas: int = Field(

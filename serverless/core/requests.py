@@ -183,3 +183,9 @@ class InvocationCreate(SpecModel):
         for key in ("invocationID", "requestID", "payloadEncoding"):
             hashed.pop(key, None)
         return {**hashed, "payload": hashlib.sha256(self.payload_bytes()).hexdigest()}
+
+
+class InvocationAction(SpecModel):
+    """Cancels an invocation, or sends it again."""
+
+    operation_id: OperationID = Field(alias="operationID")

@@ -197,9 +197,7 @@ def _stops(
     ]
 
 
-def _kept(
-    function: FunctionView, demand: Demand, current: Sequence[Worker], now: datetime
-) -> int:
+def _kept(function: FunctionView, demand: Demand, current: Sequence[Worker], now: datetime) -> int:
     """Return how many workers stay: as many as were needed during the last idle time."""
     needed = workers_needed(function, demand)
     idle_time = timedelta(seconds=function.idle_timeout_seconds)
@@ -219,9 +217,7 @@ def _outdated(demand: Demand, workers: Sequence[Worker], old: Sequence[Worker]) 
     return [one.name for one in old[:1]]
 
 
-def _idle(
-    demand: Demand, workers: Sequence[Worker], among: Sequence[Worker]
-) -> list[Worker]:
+def _idle(demand: Demand, workers: Sequence[Worker], among: Sequence[Worker]) -> list[Worker]:
     """Return those that have nothing in work; nobody, while it is not known who has what."""
     known = sum(one.in_work for one in workers)
     if demand.in_work > known:
@@ -263,7 +259,7 @@ def _well(demand: Demand, ready: int) -> Standing:
 
 
 def _unknown() -> Standing:
-    message = "The queue does not answer; its workers are left as they are."
+    message = "The queue does not say what waits; the workers are left as they are."
     return Standing(FunctionPhase.PROGRESSING, FunctionReason.QUEUE_UNAVAILABLE, message)
 
 

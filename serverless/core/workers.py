@@ -1,13 +1,13 @@
 """The workers of a function: what each is called, and the request for one. Pure."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from serverless.core.spec import FunctionSpec
 from serverless.queue.names import secret_name, unit_prefix
 from units.core.requests import WorkerUnitCreate
 
-_NAME: Final = re.compile(r"fn-[0-9]{1,18}-([0-9]{1,18})-[0-9a-f]{8}")
+_NAME: Final = re.compile(r"fn-([0-9]{1,18})-([0-9]{1,18})-[0-9a-f]{8}")
 
 
 def worker_name(function: int, generation: int, token: str) -> str:
@@ -17,6 +17,12 @@ def worker_name(function: int, generation: int, token: str) -> str:
 
 def generation_of(name: str) -> int:
     """Return the generation of the spec that a worker was started for; 0 for a foreign name."""
+    found = _NAME.fullmatch(name)
+    return int(found[2]) if found else 0
+
+
+def function_of(name: str) -> int:
+    """Return the number of the function that a worker belongs to; 0 for a foreign name."""
     found = _NAME.fullmatch(name)
     return int(found[1]) if found else 0
 
@@ -32,18 +38,18 @@ def worker_request(
     wanted = spec.normalised()
     shared = ("framework", "concurrency", "timeoutSeconds", "maxDeliver", "backoffSeconds")
     block = {key: wanted[key] for key in shared if key in wanted}
-    asked = {key: wanted[key] for key in ("specName", "image", "template") if key in wanted}
-    return WorkerUnitCreate.parse(
-        {
-            **asked,
-            "operationID": name,
-            "name": name,
-            "serverless": {
-                **block,
-                "functionID": function,
-                "tenant": tenant,
-                "queueURL": queue_url,
-                "credentialsSecret": secret_name(function),
-            },
-        }
-    )
+    asked: dict[str, Any] = {
+        key: wanted[key] for key in ("specName", "image", "template") if key in wanted
+    }
+    asked |= {
+        "operationID": name,
+        "name": name,
+        "serverless": {
+            **block,
+            "functionID": function,
+            "tenant": tenant,
+            "queueURL": queue_url,
+            "credentialsSecret": secret_name(function),
+        },
+    }
+    return WorkerUnitCreate.parse(asked)

@@ -1,6 +1,6 @@
 """Answers each invocation with what it was sent: `python -m serverless.examples.echo`.
 
-The header `X-Echo-Seconds` makes it take so long, `X-Echo-Status` makes it answer with that status.
+Two headers change that: `X-Echo-Seconds` is how long it takes, `X-Echo-Status` its status.
 """
 
 import time

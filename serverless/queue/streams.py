@@ -36,6 +36,9 @@ DUPLICATE_SECONDS: Final = 600.0
 
 FETCHED_AT_ONCE: Final = 1_000
 
+STORE_SECONDS: Final = 10.0
+"""A store that was killed keeps its messages for so long; a batch takes a fraction of it."""
+
 
 def streams(replicas: int) -> list[StreamConfig]:
     """Return the streams, each with limits that refuse what is new, never drop what waits."""
@@ -94,6 +97,6 @@ def _durable(name: str) -> ConsumerConfig:
         durable_name=name,
         ack_policy=AckPolicy.EXPLICIT,
         deliver_policy=DeliverPolicy.ALL,
-        ack_wait=ACK_WAIT_SECONDS,
+        ack_wait=STORE_SECONDS,
         max_ack_pending=FETCHED_AT_ONCE,
     )

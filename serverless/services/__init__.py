@@ -1,9 +1,15 @@
 """Writes that people ask for, and the rows of their outcomes, one module a concern.
 
-The only writers of this app's rows beside the activator. Each call is one transaction without a
+The only writers of this app's rows. Each call is one transaction without a
 network call; API, admin, commands, tasks, relay and store all come here.
 """
 
+from serverless.services.activation import (
+    Observed,
+    function_observed,
+    worker_start,
+    worker_stop,
+)
 from serverless.services.functions import (
     function_create,
     function_deleted,
@@ -50,10 +56,12 @@ __all__ = [
     "OUTBOX_CHANNEL",
     "RETENTION_DAYS",
     "AcceptedInvocation",
+    "Observed",
     "ServerlessOperation",
     "ServerlessTask",
     "function_create",
     "function_deleted",
+    "function_observed",
     "function_request_deletion",
     "function_spec",
     "function_unmade",
@@ -74,4 +82,6 @@ __all__ = [
     "outbox_release",
     "receipt_of",
     "reports_store",
+    "worker_start",
+    "worker_stop",
 ]

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from django.conf import settings
@@ -77,33 +77,33 @@ def worker_stop(function: Function, name: str) -> None:
 
 def function_observed(function: Function, plan: Plan, observed: Observed) -> None:
     """Record how a function is doing, if that is news."""
-    changes = _changes(function, plan, observed)
-    is_shown = function.observed_at is not None and clock.now() - function.observed_at < timedelta(
-        seconds=SHOWN_SECONDS
-    )
-    standing = plan.standing
-    if function.deletion_requested_at:
-        standing = None
-    news = standing is not None and _differs(function, standing.phase, standing.reason)
+    changes = _changes(plan, observed)
+    standing = None if function.deletion_requested_at else plan.standing
+    phase, since = function.phase, {}
     if standing is not None:
-        changes["message"] = standing.message
-        changes["reason"] = standing.reason.value
-    if is_shown and not news and not _is_new(function, changes):
+        phase = standing.phase
+        changes |= {"reason": standing.reason.value, "message": standing.message}
+        if (function.phase, function.reason) != (standing.phase, standing.reason):
+            since = {"phase_since": Now()}
+    is_news = bool(since) or any(getattr(function, key) != new for key, new in changes.items())
+    if not is_news and _was_shown(function):
         return
-    if observed.backlog is not None:
-        changes["observed_at"] = Now()
-        if observed.is_active:
-            changes["last_active_at"] = Now()
+    seen: dict[str, Any] = {} if observed.backlog is None else {"observed_at": Now()}
+    if observed.is_active:
+        seen["last_active_at"] = Now()
     rows = Function.objects.filter(pk=function.pk)
     if standing is None:
-        rows.update(**changes)
-        return
-    if news:
-        changes["phase_since"] = Now()
-    transition(rows, FUNCTION_TRANSITIONS, standing.phase, **changes)
+        rows.update(**changes, **seen)
+    else:
+        transition(rows, FUNCTION_TRANSITIONS, phase, **changes, **seen, **since)
 
 
-def _changes(function: Function, plan: Plan, observed: Observed) -> dict[str, Any]:
+def _was_shown(function: Function) -> bool:
+    shown = function.observed_at
+    return shown is not None and clock.now() - shown < timedelta(seconds=SHOWN_SECONDS)
+
+
+def _changes(plan: Plan, observed: Observed) -> dict[str, Any]:
     counts = observed.workers
     changes: dict[str, Any] = {
         "workers_ready": counts.get(WorkerState.READY, 0),
@@ -112,20 +112,4 @@ def _changes(function: Function, plan: Plan, observed: Observed) -> dict[str, An
         "start_failures": plan.backoff.failures,
         "starts_after": plan.backoff.until,
     }
-    if observed.backlog is not None:
-        changes["backlog"] = observed.backlog
-    return changes
-
-
-def _differs(function: Function, phase: str, reason: str) -> bool:
-    return (function.phase, function.reason) != (phase, reason)
-
-
-def _is_new(function: Function, changes: Mapping[str, Any]) -> bool:
-    return any(getattr(function, name) != value for name, value in changes.items())
-
-
-def last_active(function: Function, newest: datetime | None) -> datetime:
-    """Return when the function had something to do last, as far as the rows tell."""
-    known = (function.last_active_at, newest, function.created_at)
-    return max(moment for moment in known if moment is not None)
+    return changes if observed.backlog is None else {**changes, "backlog": observed.backlog}

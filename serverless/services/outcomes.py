@@ -181,7 +181,7 @@ def _finish(report: Finished) -> int:
 
 
 def _reported(report: Report) -> QuerySet[Invocation]:
-    return Invocation.objects.filter(OPEN, pk=report.key, publications=report.publication)
+    return Invocation.objects.filter(pk=report.key, publications=report.publication)
 
 
 def _known(report: Report) -> dict[str, Any]:

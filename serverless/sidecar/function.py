@@ -112,7 +112,7 @@ class Function:
             FunctionBroken: there is no answer that could be understood.
         """
         try:
-            async with asyncio.timeout(None):
+            async with asyncio.timeout(invocation.timeout_seconds):
                 return await self._post(invocation, attempt)
         except TimeoutError as error:
             raise FunctionTimeout from error

@@ -220,6 +220,10 @@ class RunningPlatform:
         leaders = {child.pid for child in self._children.values()}
         return [one.pid for one in all_processes() if one.group in leaders]
 
+    def pid_of(self, name: str) -> int:
+        """Return the number of a part's first process, which leads the group of the others."""
+        return self._children[name].pid
+
     def sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Read the truth of the database."""
         with psycopg.connect(self._layout.addresses()["DATABASE_URL"], autocommit=True) as session:

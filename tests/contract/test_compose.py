@@ -94,10 +94,10 @@ def test_only_loopback_is_published(compose: dict[str, Any]) -> None:
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
-def test_the_image_runs_as_a_number_that_is_not_root() -> None:
+def test_the_images_run_as_a_number_that_is_not_root() -> None:
     users = re.findall(r"^USER (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
-    assert users == ["10001:10001"]
+    assert users == ["10001:10001"] * 2, "the sidecar's, which the echo's is made of, and ours"
 
 
 def test_the_image_is_built_from_what_the_repository_has() -> None:

@@ -12,6 +12,7 @@ from gpuplatform.embedded.processes import wait_until
 from serverless.queue.credentials import worker_credentials
 from serverless.queue.names import (
     INVOCATIONS,
+    RESULTS,
     consumer_name,
     inbox_prefix,
     invocation_subject,
@@ -147,6 +148,23 @@ def test_a_result_waits_for_a_queue_that_is_away(rig: Rig) -> None:
     found = rig.finished(key)
     assert found.state == "Succeeded"
     assert wait_until(lambda: rig.messages() == [], 10)
+
+
+def test_a_result_waits_for_a_stream_that_does_not_take_it(rig: Rig) -> None:
+    rig.worker()
+    key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
+    rig.started(key)
+    later = rig.invoke()
+
+    rig.queue._call(lambda js: js.delete_stream(RESULTS))
+    rig.release(held)
+    # Only time can show that nothing is acknowledged and nothing else begun.
+    assert not wait_until(lambda: rig.backlog().pending == 0, 1)
+    assert rig.backlog().in_work == 1
+    rig.queue.ensure()
+
+    assert rig.finished(key).attempt == 1
+    assert rig.finished(later).attempt == 1
 
 
 @pytest.mark.parametrize(

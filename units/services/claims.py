@@ -5,6 +5,7 @@ change between these is here; each function runs inside the transaction of its c
 named in comments are those of the model in `tests/model`.
 """
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
@@ -40,10 +41,25 @@ def claim(operation: Operation, free: QuerySet[GpuUnit], *, waits: bool) -> GpuU
     """
     taken = free.select_for_update(skip_locked=True, of=("self",)).first()
     if taken is None and waits:
-        taken = free.select_for_update(of=("self",)).first()
+        taken = _waited_for(free)
     if taken is not None:
         GpuUnit.objects.filter(pk=taken.pk).update(claimed_by=operation)
     return taken
+
+
+def _waited_for(free: QuerySet[GpuUnit]) -> GpuUnit | None:
+    """Wait for the rows that others hold; return the first that is free all the same, locked.
+
+    A row that was waited for in vain would stay locked until the end of the transaction, and two
+    that wait for each other's rows would be a deadlock: the savepoint lets it go.
+    """
+    for number in list(free.values_list("pk", flat=True)):
+        with transaction.atomic():
+            taken = free.filter(pk=number).select_for_update(of=("self",)).first()
+            if taken is not None:
+                return taken
+            transaction.set_rollback(True)
+    return None
 
 
 def claimed_stock(operation: Operation) -> GpuUnit | None:

@@ -3,17 +3,20 @@
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 from typing_extensions import override
 
+from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, show_life
 from serverless.loops import keep_doing
 from serverless.queue.errors import QueueUnavailable
 from serverless.queue.gateway import get_queue
 from serverless.relay import Relay
 from serverless.results import DeadLetters, ResultStore
 from serverless.sweep import SWEEP_SECONDS, Sweep
+
+LIFE_SECONDS: Final = FRESH_SECONDS / 8
 
 
 class Command(BaseCommand):
@@ -36,7 +39,12 @@ class Command(BaseCommand):
             sweep.step()
             stop.wait(SWEEP_SECONDS)
 
+        def show_life_once() -> None:
+            show_life(Part.RESULTS)
+            stop.wait(LIFE_SECONDS)
+
         loops = [
+            _Loop("life", show_life_once, stop),
             _Loop("relay", Relay(queue).step, stop),
             _Loop("result store", ResultStore(queue).step, stop),
             _Loop("dead letters", DeadLetters(queue).step, stop),

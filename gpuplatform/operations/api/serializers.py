@@ -82,6 +82,8 @@ _ADDRESSES = {
     "StockPool": "/api/v1/operator/stockpools/{name}?namespace={namespace}",
     "GPUUnit": "/api/v1/gpu-units/{name}",
     "GPUSpec": "/api/v1/operator/gpu-specs/{name}",
+    "Function": "/api/v1/serverless/functions/{name}",
+    "Invocation": "/api/v1/serverless/invocations/{name}",
 }
 _STOCK = "/api/v1/operator/stock-units"
 """Stock units have no addresses of their own: the list shows those of a seeding, or of a spec."""

@@ -4,8 +4,9 @@ import pytest
 
 from tests.fakes.api import Api
 from tests.fakes.installed import broker, cluster
+from tests.fakes.queue_server import queue_server
 
-__all__ = ["api", "broker", "cluster"]
+__all__ = ["api", "broker", "cluster", "queue_server"]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from tests.fakes.api import POOLS, Answer, Api
 from tests.fakes.broken import broker_away
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import Broker
+from tests.fakes.queue_server import QueueServer
 
 HEALTH = "/api/v1/health"
 
@@ -53,7 +54,7 @@ def asked(api: Api) -> Answer:
 
 @COMMITTING
 def test_ready_exactly_when_every_part_works(
-    api: Api, cluster: FakeCluster, broker: Broker
+    api: Api, cluster: FakeCluster, broker: Broker, queue_server: QueueServer
 ) -> None:
     everything_lives()
     assert asked(api).data["ready"] is True
@@ -64,6 +65,25 @@ def test_ready_exactly_when_every_part_works(
         assert found["ready"] is False
         assert found["parts"][part.value]["ok"] is False
         show_life(part)
+
+    queue_server.kill()
+    found = asked(api).data
+    assert (found["ready"], found["parts"]["queue"]["ok"]) == (False, False)
+
+
+@COMMITTING
+def test_without_a_queue_nothing_of_functions_has_to_run(
+    api: Api, cluster: FakeCluster, broker: Broker
+) -> None:
+    everything_lives()
+    forget_life(Part.ACTIVATOR)
+    forget_life(Part.RESULTS)
+
+    found = asked(api).data
+
+    assert found["ready"] is True
+    for part in ("queue", "activator", "results"):
+        assert found["parts"][part]["detail"].startswith("off: ")
 
 
 @COMMITTING

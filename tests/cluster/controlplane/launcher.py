@@ -55,6 +55,16 @@ AUDIT_POLICY = {
     ],
 }
 
+UNTHROTTLED_CLIENTS = ["--kube-api-qps=2000", "--kube-api-burst=4000"]
+EVICTION = ("node-lifecycle", "taint-eviction", "device-taint-eviction")
+UNTHROTTLED_CONTROLLERS = [
+    "--concurrent-deployment-syncs=20",
+    "--concurrent-replicaset-syncs=20",
+    "--concurrent-gc-syncs=20",
+    "--controllers=" + ",".join(["*", *(f"-{name}-controller" for name in EVICTION)]),
+]
+"""A benchmark that loads the machine must not lose its nodes for it."""
+
 
 class CannotStart(Exception):
     """The message is one sentence that says what is missing or what went wrong."""
@@ -134,10 +144,17 @@ class ControlPlane:
     """A running control plane, as a context manager.
 
     `folder` holds certificates, tokens, kubeconfig, logs and data. Without it one is made, and
-    removed in the end.
+    removed in the end. With `is_unthrottled` its own clients are no limit, for benchmarks.
     """
 
-    def __init__(self, folder: Path | None = None, *, nodes: int = 0, gpus: int = 8) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        nodes: int = 0,
+        gpus: int = 8,
+        is_unthrottled: bool = False,
+    ) -> None:
         self._commands = programs()
         self._owns_folder = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix="controlplane-"))
@@ -145,6 +162,7 @@ class ControlPlane:
         self.kubeconfig = self.folder / "kubeconfig"
         self._nodes = nodes
         self._gpus = gpus
+        self._is_unthrottled = is_unthrottled
         self._token = secrets.token_urlsafe(24)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -201,6 +219,9 @@ class ControlPlane:
         key = f"--service-account-private-key-file={self.folder / 'certs' / 'apiserver.key'}"
         timing = ["--node-monitor-period=2s", "--node-monitor-grace-period=16s"]
         speed = ["--kube-api-qps=500", "--kube-api-burst=1000"]
+        if self._is_unthrottled:
+            timing += UNTHROTTLED_CONTROLLERS
+            speed = UNTHROTTLED_CLIENTS
         flags = [f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", *speed]
         flags.append("--bind-address=127.0.0.1")
         ports_of = {"kube-controller-manager": controllers, "kube-scheduler": scheduler}
@@ -378,6 +399,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--folder", type=Path, help="where everything lies (default: a new one)")
     parser.add_argument("--nodes", type=int, default=0, help="simulated nodes (default: none)")
     parser.add_argument("--gpus", type=int, default=8, help="GPUs a node (default: 8)")
+    parser.add_argument("--unthrottled", action="store_true", help="no limits, for benchmarks")
     parser.add_argument("--build-only", action="store_true", help="only build, if need be")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, stop_when_asked)
@@ -385,7 +407,12 @@ def main(arguments: list[str]) -> int:
         if options.build_only:
             programs()
             return 0
-        with ControlPlane(options.folder, nodes=options.nodes, gpus=options.gpus) as plane:
+        with ControlPlane(
+            options.folder,
+            nodes=options.nodes,
+            gpus=options.gpus,
+            is_unthrottled=options.unthrottled,
+        ) as plane:
             sys.stdout.write(f"{plane.kubeconfig}\n")
             sys.stdout.flush()
             say(f"ready; use it with: export KUBECONFIG={plane.kubeconfig}   (Ctrl-C stops it)")

@@ -118,7 +118,7 @@ def test_secret_of_a_lost_database_is_replaced(queue: Queue, cluster: FakeCluste
     assert run(accepted).phase == "Succeeded"
 
     (secret,) = secrets(cluster)
-    assert Credentials.from_file(base64.b64decode(secret["data"]["queue.creds"]).decode())
+    assert Credentials.from_file(base64.b64decode(secret["data"]["queue.creds"]).decode()).token
 
 
 def test_name_in_use_is_refused_and_free_again_after_the_deletion(
@@ -171,7 +171,8 @@ def test_deletion_removes_everything_and_ends_what_runs(
 
 def test_deletion_waits_for_the_workers(queue: Queue, cluster: FakeCluster) -> None:
     run(create())
-    worker = unit_row(name=f"fn-{Function.objects.get().pk}-1")
+    name = f"fn-{Function.objects.get().pk}-1"
+    worker = unit_row(name=name, spec={"specName": "g1.1", "serverless": {}})
 
     waiting = run(delete())
     assert (waiting.phase, waiting.reason) == ("Pending", "WorkersStopping")

@@ -50,7 +50,7 @@ class Thief:
 
             client = await nats.connect(
                 self._url,
-                **self._credentials.callbacks(),  # type: ignore[arg-type]  # the client's types
+                **self._credentials.callbacks(),
                 inbox_prefix=self._inbox,
                 error_cb=note,
                 allow_reconnect=False,
@@ -125,18 +125,24 @@ def test_nothing_of_others_can_be_sent_or_heard(
     ]
     heard = [">", "gpu.>", "_INBOX.>", f"{inbox_prefix(victim.pk)}.>", "$JS.>", "$JS.EVENT.>"]
 
+    refused: list[str] = []
+
+    def not_refused(subjects: list[str]) -> list[str]:
+        return [one for one in subjects if not any(f'"{one.lower()}"' in text for text in refused)]
+
     async def try_everything(client: Client) -> None:
-        for subject in sent:
+        for subject in not_refused(sent):
             await client.publish(subject, b'{"batch": 1, "seq": 1}', reply=client.new_inbox())
             await client.flush()
-        for subject in heard:
+        for subject in not_refused(heard):
             await client.subscribe(subject)
             await client.flush()
 
-    refused = Thief(queue_server, own).do(try_everything)
+    thief = Thief(queue_server, own)
+    for _ in range(5):  # The client loses an error now and then; what is allowed is never refused.
+        refused += thief.do(try_everything)
 
-    for subject in (*sent, *heard):
-        assert any(f'"{subject.lower()}"' in one for one in refused), subject
+    assert not_refused([*sent, *heard]) == []
     backlog = queue.backlog("victim", victim.pk)
     assert backlog is not None
     assert (backlog.pending, backlog.in_work) == (1, 0)

@@ -137,6 +137,7 @@ def test_lost_reply_of_a_publish_leaves_the_invocation_once_in_the_queue(
 
 
 def test_streams_that_vanished_are_made_again(relay: Relay, queue: Queue) -> None:
+    relay.step()
     accept(function_row())
     queue._call(lambda js: js.delete_stream(INVOCATIONS))
     with pytest.raises(QueueUnavailable):

@@ -14,7 +14,7 @@ from serverless.queue.gateway import Queue, Received
 from serverless.queue.names import INVOCATIONS, RESULTS
 from serverless.relay import Relay
 from serverless.results import ResultStore
-from serverless.services import invocation_cancel
+from serverless.services import invocation_cancel, reports_store
 from tests.factories.serverless import Worker, accept, function_row, tenant_row
 from tests.fakes.cluster import Killed
 
@@ -354,7 +354,7 @@ def test_result_that_the_database_does_not_take_costs_the_others_nothing(
     worker = Worker(queue, function)
     worker.serve_one()
     worker.serve_one()
-    real = results.reports_store
+    real = reports_store
 
     def refuse(reports: list[Any]) -> int:
         if any(report.key == bad.pk for report in reports):

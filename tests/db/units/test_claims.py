@@ -242,6 +242,47 @@ def test_a_row_that_stops_being_ready_meanwhile_is_not_claimed(world: UnitWorld)
 
 
 @COMMITTING
+def test_a_claim_that_waits_holds_no_row_that_it_does_not_get(world: UnitWorld) -> None:
+    """Otherwise it and whoever holds the row that it waits for could wait for each other."""
+    first, second = stock_row(), stock_row()
+    waits = [threading.Event(), threading.Event()]
+    is_lost, is_held = threading.Event(), threading.Event()
+
+    def lose() -> None:
+        with transaction.atomic():
+            GpuUnit.objects.filter(pk=first.pk).update(phase="Progressing")
+            is_lost.set()
+            waits[0].wait(DEADLINE_SECONDS)
+
+    def copy_both() -> None:
+        with transaction.atomic():
+            GpuUnit.objects.filter(pk=second.pk).update(message="a copy")
+            is_held.set()
+            waits[1].wait(DEADLINE_SECONDS)
+            GpuUnit.objects.filter(pk=first.pk).update(message="a copy")
+
+    def create() -> Accepted:
+        is_lost.wait(DEADLINE_SECONDS)
+        is_held.wait(DEADLINE_SECONDS)
+        left = iter(waits)
+
+        def watch(execute, sql, params, many, context):  # type: ignore[no-untyped-def]
+            if "FOR UPDATE" in sql and "SKIP LOCKED" not in sql:
+                next(left).set()
+            return execute(sql, params, many, context)
+
+        with connection.execute_wrapper(watch):
+            return world.ask_create("a")
+
+    lost, copied, created = at_once([lose, copy_both, create])
+
+    assert (lost, copied) == (None, None)
+    assert isinstance(created, Accepted), created
+    second.refresh_from_db()
+    assert second.claimed_by == created.operation
+
+
+@COMMITTING
 def test_one_name_asked_for_at_once_takes_one_stock_unit(world: UnitWorld) -> None:
     for _ in range(20):
         stock_row()

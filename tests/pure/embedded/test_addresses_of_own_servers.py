@@ -37,3 +37,8 @@ def test_a_server_that_listens_is_taken() -> None:
         options = Options.from_environment({"REDIS_URL": address})
 
     assert options.redis_url == address
+
+
+def test_a_queue_of_ones_own_needs_the_seed_of_its_account() -> None:
+    with pytest.raises(StartError, match="GPUPLATFORM_NATS_SEED"):
+        Options.from_environment({"NATS_URL": "nats://127.0.0.1:4222"})

@@ -5,24 +5,29 @@ import pytest
 
 from gpuplatform.embedded.data_directory import DataDirectory
 from gpuplatform.embedded.layout import QUEUES, Layout
+from gpuplatform.embedded.nats import Nats
 from gpuplatform.embedded.options import Options
 from gpuplatform.embedded.postgres import Postgres
 from gpuplatform.embedded.supervisor import Part
 from gpuplatform.embedded.valkey import Valkey
+from gpuplatform.nats.keys import KeyKind, KeyPair
 
 DATA = Path("/data of a person")
 OURS = {"web", *QUEUES, "beat", "controller"}
 SIMULATED = Options(DataDirectory(DATA), "", "", "", "simulated", "", wants_demo=True)
 REAL = replace(SIMULATED, kube_mode="required", kubeconfig="/real/config", wants_demo=False)
 OFF = replace(SIMULATED, kube_mode="off", wants_demo=False)
-OWN_SERVERS = replace(SIMULATED, database_url="postgres://own", redis_url="redis://own")
+OWN_SERVERS = replace(
+    SIMULATED, database_url="postgres://own", redis_url="redis://own", nats_url="nats://own"
+)
 
 
 def layout(options: Options) -> Layout:
     programs = DATA / "programs"
     postgres = None if options.database_url else Postgres(DATA, programs, 5, "secret", None)
     valkey = None if options.redis_url else Valkey(DATA, 6, "secret")
-    return Layout(options, 8080, 7, postgres, valkey)
+    nats = None if options.nats_url else Nats(DATA, 5, KeyPair.generate(KeyKind.ACCOUNT))
+    return Layout(options, 8080, 7, postgres, valkey, nats=nats)
 
 
 def parts(options: Options) -> dict[str, Part]:
@@ -61,15 +66,23 @@ def test_our_processes_start_after_the_preparation(options: Options) -> None:
 
 
 def test_everything_is_embedded_by_default() -> None:
-    assert set(parts(SIMULATED)) >= OURS | {"postgres", "valkey", "cluster", "kubelet", "demo"}
+    assert set(parts(SIMULATED)) >= OURS | {
+        "postgres",
+        "valkey",
+        "nats",
+        "cluster",
+        "kubelet",
+        "demo",
+    }
 
 
 def test_servers_of_ones_own_replace_the_embedded_ones() -> None:
     found = parts(OWN_SERVERS)
 
-    assert not {"postgres", "valkey"} & set(found)
+    assert not {"postgres", "valkey", "nats"} & set(found)
     assert layout(OWN_SERVERS).addresses()["DATABASE_URL"] == "postgres://own"
     assert layout(OWN_SERVERS).addresses()["REDIS_URL"] == "redis://own"
+    assert layout(OWN_SERVERS).addresses()["NATS_URL"] == "nats://own"
 
 
 def test_a_real_cluster_has_no_simulator_and_no_demo() -> None:
@@ -91,7 +104,7 @@ def test_no_password_is_among_the_arguments() -> None:
 def test_servers_stop_last() -> None:
     last = {name for name, part in parts(SIMULATED).items() if part.is_server}
 
-    assert last == {"postgres", "valkey", "cluster"}
+    assert last == {"postgres", "valkey", "nats", "cluster"}
 
 
 def test_each_of_our_processes_has_a_port_of_its_own_for_metrics() -> None:

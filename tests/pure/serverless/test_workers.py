@@ -9,7 +9,7 @@ from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.kinds import Manifest
 from inventory.core.pods import STOCK_PRIORITY_CLASS
 from serverless.core.spec import parse_function_spec
-from serverless.core.workers import worker_create
+from serverless.core.workers import worker_request
 from serverless.queue.names import CREDENTIALS_KEY
 from serverless.sidecar.health import DRAIN_TOKEN_HEADER
 from serverless.sidecar.settings import Settings
@@ -32,12 +32,11 @@ FUNCTION: dict[str, Any] = {
 
 
 def asked(**changes: Any) -> WorkerUnitCreate:
-    return worker_create(
+    return worker_request(
         parse_function_spec(FUNCTION | changes),
         function=7,
         tenant="acme",
         queue_url="nats://nats.platform:4222",
-        operation_id="fn-7-1",
         name="fn-7-abc",
     )
 
@@ -75,7 +74,7 @@ def test_a_worker_has_the_size_of_its_stock_and_what_was_asked_for() -> None:
 def test_a_request_survives_the_row_of_its_operation() -> None:
     payload = asked().payload()
 
-    read = WorkerUnitCreate.parse({**payload, "operationID": "fn-7-1", "name": "fn-7-abc"})
+    read = WorkerUnitCreate.parse({**payload, "operationID": "fn-7-abc", "name": "fn-7-abc"})
 
     assert read == asked()
 

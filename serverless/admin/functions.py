@@ -1,0 +1,199 @@
+"""The list and the pages of functions."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from typing_extensions import override
+
+from gpuplatform.adminkit.age import age_html
+from gpuplatform.adminkit.detail import Comparison, Detail, Document, Fact, Related, RelatedRow
+from gpuplatform.adminkit.filters import HistoryFilter, PhaseTabs, ReasonFilter, SpecFilter
+from gpuplatform.adminkit.links import ObjectPage, object_rows, register_object_page
+from gpuplatform.adminkit.mirrors import MirrorAdmin, mirror_badge, mirror_panel
+from gpuplatform.adminkit.text import as_yaml, shortened, visible
+from gpuplatform.operations.admin import job_url, jobs_of
+from serverless.admin.lines import invocation_line, invocation_url
+from serverless.core.spec import FunctionSpec
+from serverless.models import Function, Invocation
+from serverless.phases import FUNCTION_NEXT_STEPS, FunctionPhase, FunctionReason
+from serverless.recent import NEWEST, Recent, recent_outcomes
+from serverless.selectors import with_oldest, workers_of
+from serverless.services import FUNCTION_KIND
+from units.services import UNIT_KIND
+
+PAGE: Final = "admin:serverless_function_change"
+WELL: Final = frozenset({FunctionPhase.READY})
+SHOWN_INVOCATIONS: Final = 10
+
+
+class FunctionReasonFilter(ReasonFilter):
+    """Why the phase is what it is."""
+
+    reasons = FunctionReason
+
+
+class FunctionList(ChangeList):
+    """A page of functions with the outcomes of their newest invocations."""
+
+    @override
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows: list[Any] = list(self.result_list)
+        found = recent_outcomes([row.pk for row in rows])
+        for row in rows:
+            row.recent = found.get(row.pk, Recent())
+        self.result_list = rows
+
+
+@admin.register(Function)
+class FunctionAdmin(MirrorAdmin):
+    """What is invoked: what waits for it, who serves it, and how that goes."""
+
+    well = WELL
+    list_display = (
+        "phase_column",
+        "name_column",
+        "spec_column",
+        "backlog",
+        "workers_column",
+        "oldest_column",
+        "success_column",
+        "failure_column",
+        "why_column",
+        "since",
+    )
+    list_display_links = ("name_column",)
+    list_filter = (SpecFilter, FunctionReasonFilter, HistoryFilter, PhaseTabs)
+    search_fields = ("request_id", "operation__operation_id")
+    search_help_text = "name or operationID"
+    sortable_by: ClassVar[tuple[str, ...]] = ("name_column", "backlog", "since")
+
+    @admin.display(description="Function", ordering="request_id")
+    def name_column(self, row: Function) -> str:
+        """Return its name."""
+        return row.request_id
+
+    @admin.display(description="Workers")
+    def workers_column(self, row: Function) -> str:
+        """Return how many serve, with those on their way."""
+        parts = [f"{row.workers_ready} ready"]
+        if row.workers_starting:
+            parts.append(f"{row.workers_starting} starting")
+        if row.workers_draining:
+            parts.append(f"{row.workers_draining} draining")
+        return ", ".join(parts)
+
+    @admin.display(description="Oldest waiting")
+    def oldest_column(self, row: Any) -> SafeString:
+        """Return how long the oldest open invocation waits."""
+        return age_html(row.oldest_open_at)
+
+    @admin.display(description="Success")
+    def success_column(self, row: Any) -> str:
+        """Return the part of the newest invocations that succeeded."""
+        return _rate(row.recent)
+
+    @admin.display(description="Last failure")
+    def failure_column(self, row: Any) -> SafeString | str:
+        """Return the newest failed invocation, if one of the newest failed."""
+        failure: Invocation | None = row.recent.last_failure
+        if failure is None:
+            return "—"
+        return format_html(
+            '<a href="{}" title="{}">{}</a> {}',
+            invocation_url(failure),
+            shortened(failure.error),
+            visible(failure.failure_class or failure.state),
+            age_html(failure.completed_at),
+        )
+
+    @override
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return FunctionList
+
+    @override
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Function]:
+        rows: QuerySet[Function] = super().get_queryset(request)
+        return with_oldest(rows)
+
+    @override
+    def detail(self, row: Function) -> Detail:
+        return Detail(
+            title=row.request_id,
+            badge=mirror_badge(row),
+            since=age_html(row.deleted_at or row.phase_since),
+            panel=mirror_panel(row, FUNCTION_NEXT_STEPS, well=WELL),
+            facts=[fact for fact in _facts(row) if fact.value],
+            comparisons=() if row.deleted_at else _comparisons(row),
+            related=[_workers(row), _newest(row), jobs_of(FUNCTION_KIND, row.pk)],
+            documents=(Document("Spec", visible(as_yaml(row.spec))),),
+        )
+
+
+def _facts(row: Function) -> Iterable[Fact]:
+    recent = recent_outcomes([row.pk]).get(row.pk, Recent())
+    yield Fact("GPU spec", row.spec_name)
+    yield Fact("Image", visible(str(row.spec.get("image", ""))))
+    yield Fact("Backlog", str(row.backlog))
+    yield Fact.time("Oldest waiting, accepted", getattr(row, "oldest_open_at", None))
+    yield Fact("Success", f"{_rate(recent)} of the newest {NEWEST}" if recent.succeeded else "")
+    if failure := recent.last_failure:
+        url = invocation_url(failure)
+        yield Fact("Last failure", shortened(failure.error or failure.failure_class), url)
+    yield Fact("Failed starts in a row", str(row.start_failures) if row.start_failures else "")
+    yield Fact.time("No start before", row.starts_after)
+    yield Fact.time("Last active", row.last_active_at)
+    yield Fact.time("Last looked at", row.observed_at)
+    yield Fact("Tenant", row.tenant.name)
+    yield Fact("Made by", visible(row.operation.operation_id), job_url(row.operation))
+    yield Fact.time("Asked for", row.created_at)
+    yield Fact.time("Changed", row.updated_at)
+    yield Fact.time("Deletion asked", row.deletion_requested_at)
+    yield Fact.time("Deleted", row.deleted_at)
+
+
+def _comparisons(row: Function) -> Sequence[Comparison]:
+    spec = FunctionSpec.parse(row.spec)
+    limits = f"{spec.min_workers} to {spec.max_workers}"
+    is_within = spec.min_workers <= row.workers_ready <= spec.max_workers
+    seen = limits if is_within else str(row.workers_ready)
+    return (Comparison(f"Ready workers ({row.workers_ready} now)", limits, seen),)
+
+
+def _workers(row: Function) -> Related:
+    units = workers_of(row).values_list("pk", flat=True)
+    lines = [line for unit in units for line in object_rows(UNIT_KIND, unit)]
+    return Related("Workers", lines)
+
+
+def _newest(row: Function) -> Related:
+    newest = Invocation.objects.filter(function=row).defer("payload", "result_body")
+    lines = [invocation_line(one) for one in newest.order_by("-id")[:SHOWN_INVOCATIONS]]
+    return Related("Newest invocations", lines)
+
+
+def _rate(recent: Recent) -> str:
+    return "—" if recent.success_rate is None else f"{recent.success_rate:.0%}"
+
+
+def _rows(number: int) -> Sequence[RelatedRow]:
+    return [
+        RelatedRow(
+            badge=mirror_badge(row),
+            name=row.request_id,
+            url=reverse(PAGE, args=[row.pk]),
+            text=shortened(row.message),
+            since=age_html(row.deleted_at or row.phase_since),
+        )
+        for row in Function.objects.filter(pk=number)
+    ]
+
+
+register_object_page(FUNCTION_KIND, ObjectPage(PAGE, _rows))

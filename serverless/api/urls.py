@@ -1,0 +1,37 @@
+"""Addresses of functions and invocations."""
+
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
+
+from gpuplatform.api import converters as _converters  # noqa: F401 - makes them known
+from serverless.api.views import (
+    FunctionDetail,
+    Functions,
+    InvocationCancel,
+    InvocationDetail,
+    InvocationReplay,
+    InvocationResult,
+    Invocations,
+)
+from serverless.core.spec import REQUEST_ID
+
+
+class RequestIDConverter(StringConverter):
+    """`<request:…>`: the name of a function."""
+
+    regex = REQUEST_ID
+
+
+register_converter(RequestIDConverter, "request")
+
+_ONE = "serverless/invocations/<operation:invocation_id>"
+
+urlpatterns = [
+    path("serverless/functions", Functions.as_view(), name="functions"),
+    path("serverless/functions/<request:request_id>", FunctionDetail.as_view(), name="function"),
+    path("serverless/invocations", Invocations.as_view(), name="invocations"),
+    path(_ONE, InvocationDetail.as_view(), name="invocation"),
+    path(f"{_ONE}/cancel", InvocationCancel.as_view(), name="invocation-cancel"),
+    path(f"{_ONE}/replay", InvocationReplay.as_view(), name="invocation-replay"),
+    path(f"{_ONE}/result", InvocationResult.as_view(), name="invocation-result"),
+]

@@ -1,0 +1,132 @@
+"""The routes of functions: what each answers, and what is left behind."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+from pytest_django import DjangoAssertNumQueries
+
+from gpuplatform.operations.models import Operation
+from serverless.models import Function, Invocation
+from tests.factories.serverless import accept, function_row, tenant_row
+from tests.fakes.api import Api
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
+
+FUNCTIONS = "/api/v1/serverless/functions"
+BODY: dict[str, Any] = {
+    "operationID": "make-echo",
+    "requestID": "echo",
+    "specName": "g1.1",
+    "image": "registry.example/echo:1",
+    "maxWorkers": 2,
+}
+SHAPE = {
+    "requestID", "specName", "image", "template", "framework", "minWorkers", "maxWorkers",
+    "concurrency", "idleTimeoutSeconds", "timeoutSeconds", "maxDeliver", "backoffSeconds",
+    "generation", "phase", "reason", "message", "backlog", "oldestPendingSeconds", "workers",
+    "createdAt", "updatedAt", "observedAt", "operationID",
+}  # fmt: skip
+
+
+def test_a_create_is_accepted_and_can_be_read_at_once(api: Api) -> None:
+    answer = api.post(FUNCTIONS, BODY)
+
+    assert (answer.status, answer.data["kind"]) == (202, "function.create")
+    assert answer.data["object"]["href"] == f"{FUNCTIONS}/echo"
+    shown = api.get(f"{FUNCTIONS}/echo").data
+    assert set(shown) == SHAPE
+    assert (shown["phase"], shown["maxWorkers"], shown["minWorkers"]) == ("Pending", 2, 0)
+    assert shown["framework"]["invokePath"] == "/invoke"
+    assert shown["backoffSeconds"] == [2, 10, 30]
+    assert shown["workers"] == {"ready": 0, "starting": 0, "draining": 0}
+    assert (shown["backlog"], shown["oldestPendingSeconds"]) == (0, None)
+
+
+def test_writes_are_replayed_and_conflict(api: Api) -> None:
+    api.post(FUNCTIONS, BODY)
+
+    same = api.post(FUNCTIONS, BODY)
+    other = api.post(FUNCTIONS, {**BODY, "maxWorkers": 3})
+    taken = api.post(FUNCTIONS, {**BODY, "operationID": "second"})
+
+    assert (same.status, same.headers["Idempotent-Replayed"]) == (200, "true")
+    assert (other.status, other.code) == (409, "operation_conflict")
+    assert (taken.status, taken.code) == (409, "name_conflict")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"requestID": "Echo"}, "requestID"),
+        ({"requestID": "e" * 49}, "requestID"),
+        ({"minWorkers": 3}, "minWorkers"),
+        ({"framework": {"socketPath": "/etc/passwd"}}, "framework.socketPath"),
+        ({"serverless": {}}, "serverless"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_field(api: Api, change: dict[str, Any], field: str) -> None:
+    answer = api.post(FUNCTIONS, {**BODY, **change})
+
+    assert (answer.status, answer.fields) == (400, [field])
+    assert not Function.objects.exists()
+
+
+def test_a_put_replaces_the_spec(api: Api) -> None:
+    api.post(FUNCTIONS, BODY)
+    change = {"operationID": "change", "specName": "g1.1", "image": "registry.example/echo:2"}
+
+    answer = api.put(f"{FUNCTIONS}/echo", change)
+
+    assert (answer.status, answer.data["kind"]) == (202, "function.update")
+    shown = api.get(f"{FUNCTIONS}/echo").data
+    assert (shown["image"], shown["maxWorkers"]) == ("registry.example/echo:2", 1)
+    assert shown["generation"] == 2
+
+
+def test_a_delete_is_shown_until_it_is_gone(api: Api) -> None:
+    function_row("echo")
+
+    assert api.send("DELETE", f"{FUNCTIONS}/echo?operationID=drop", b"").status == 202
+    assert api.get(f"{FUNCTIONS}/echo").data["phase"] == "Terminating"
+
+    Function.objects.update(deleted_at=Now())
+    assert api.get(f"{FUNCTIONS}/echo").status == 404
+    assert api.get(FUNCTIONS).data == []
+
+
+def test_nothing_is_shown_of_another_tenant(api: Api) -> None:
+    function_row("theirs", tenant=tenant_row("other"))
+
+    assert api.get(FUNCTIONS).data == []
+    assert api.get(f"{FUNCTIONS}/theirs").status == 404
+    assert api.put(f"{FUNCTIONS}/theirs", {**BODY, "requestID": "theirs"}).status == 404
+    assert api.send("DELETE", f"{FUNCTIONS}/theirs?operationID=drop", b"").status == 404
+    assert not Operation.objects.filter(kind="function.delete").exists()
+
+
+def test_what_waits_is_counted_from_the_oldest(api: Api) -> None:
+    function = function_row("echo")
+    accept(function)
+    oldest = Invocation.objects.get()
+    Invocation.objects.update(accepted_at=oldest.accepted_at - timedelta(minutes=5))
+    accept(function)
+
+    assert 300 <= api.get(f"{FUNCTIONS}/echo").data["oldestPendingSeconds"] < 400
+
+
+def test_the_list_has_pages_filters_and_few_queries(
+    api: Api, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for name in ("a1", "a2", "b1"):
+        function_row(name)
+
+    first = api.get(FUNCTIONS, limit=2)
+    with django_assert_max_num_queries(4):
+        rest = api.get(FUNCTIONS, limit=2, cursor=first.json["page"]["next"])
+
+    assert [row["requestID"] for row in first.data] == ["b1", "a2"]
+    assert [row["requestID"] for row in rest.data] == ["a1"]
+    assert [row["requestID"] for row in api.get(FUNCTIONS, search="b").data] == ["b1"]
+    assert api.get(FUNCTIONS, phase="Failed").data == []

@@ -1,0 +1,304 @@
+"""The routes of invocations: what each answers, waiting, limits, and links without a token."""
+
+import base64
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.db import connection
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from gpuplatform import clock
+from gpuplatform.tenancy.models import Scope
+from gpuplatform.tenancy.services import token_create
+from serverless.api import waiting
+from serverless.models import Invocation
+from serverless.phases import InvocationState
+from serverless.services import MOST_OPEN, invocations
+from tests.factories.serverless import accept, function_row, tenant_row
+from tests.fakes.api import Api
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
+
+INVOCATIONS = "/api/v1/serverless/invocations"
+BODY: dict[str, Any] = {"invocationID": "one", "requestID": "echo", "payload": '{"a": 1}'}
+SHAPE = {
+    "invocationID", "requestID", "mode", "state", "failureClass", "attempts", "worker",
+    "acceptedAt", "startedAt", "completedAt", "result", "error",
+}  # fmt: skip
+RESULT = {
+    "statusCode", "contentType", "headers", "body", "bodyEncoding", "bodyBytes", "truncated",
+    "href",
+}  # fmt: skip
+
+
+def end(body: bytes = b"hello", **changes: Any) -> Invocation:
+    """End the only invocation as the result store does."""
+    row = Invocation.objects.get()
+    columns: dict[str, Any] = {
+        "state": InvocationState.SUCCEEDED,
+        "attempts": 1,
+        "worker": "fn-1-1-0123abcd",
+        "started_at": row.accepted_at,
+        "completed_at": row.accepted_at,
+        "status_code": 200,
+        "result_content_type": "text/plain",
+        "result_body": body,
+        "result_bytes": len(body),
+        **changes,
+    }
+    Invocation.objects.filter(pk=row.pk).update(**columns)
+    row.refresh_from_db()
+    return row
+
+
+def test_an_invocation_is_accepted_and_read(api: Api) -> None:
+    function_row("echo")
+
+    answer = api.post(INVOCATIONS, BODY)
+
+    assert answer.status == 202
+    assert answer.headers["Location"] == f"{INVOCATIONS}/one"
+    shown = api.get(answer.headers["Location"]).data
+    assert set(shown) == SHAPE
+    assert (shown["state"], shown["mode"], shown["result"]) == ("Queued", "async", None)
+    assert (shown["worker"], shown["error"], shown["failureClass"]) == (None, None, None)
+    end()
+    ended = api.get(f"{INVOCATIONS}/one").data
+    assert set(ended["result"]) == RESULT
+    assert (ended["result"]["body"], ended["result"]["bodyEncoding"]) == ("hello", "text")
+
+
+def test_an_id_is_generated_when_it_is_left_out(api: Api) -> None:
+    function_row("echo")
+
+    answer = api.post(INVOCATIONS, {"requestID": "echo", "payload": ""})
+
+    assert len(answer.data["invocationID"]) == len("inv-") + 32
+
+
+def test_the_same_again_is_answered_and_another_payload_is_a_conflict(api: Api) -> None:
+    function_row("echo")
+    api.post(INVOCATIONS, BODY)
+
+    same = api.post(INVOCATIONS, BODY)
+    other = api.post(INVOCATIONS, {**BODY, "payload": "b"})
+
+    assert (same.status, same.headers["Idempotent-Replayed"]) == (200, "true")
+    assert (other.status, other.code) == (409, "operation_conflict")
+    assert Invocation.objects.count() == 1
+
+
+@pytest.mark.parametrize("encoding", ["text", "base64"])
+def test_a_payload_that_is_too_large_is_refused_at_the_door(api: Api, encoding: str) -> None:
+    function_row("echo")
+    payload = "a" * (512 * 1024 + 1)
+    if encoding == "base64":
+        payload = base64.b64encode(payload.encode()).decode()
+
+    answer = api.post(INVOCATIONS, {**BODY, "payload": payload, "payloadEncoding": encoding})
+
+    assert (answer.status, answer.code) == (413, "too_large")
+    assert not Invocation.objects.exists()
+
+
+def test_too_many_that_wait_are_told_to_come_again(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(invocations, "MOST_OPEN", 1)
+    accept(function_row("echo"))
+
+    answer = api.post(INVOCATIONS, BODY)
+
+    assert (answer.status, answer.code) == (429, "throttled")
+    assert answer.headers["Retry-After"] == "5"
+    assert MOST_OPEN > 1
+
+
+def test_a_function_that_is_not_there(api: Api) -> None:
+    function_row("echo", tenant=tenant_row("other"))
+
+    assert api.post(INVOCATIONS, BODY).status == 404
+
+
+def test_nothing_is_shown_of_another_tenant(api: Api) -> None:
+    accept(function_row("echo", tenant=tenant_row("other")), invocationID="theirs")
+
+    assert api.get(INVOCATIONS).data == []
+    assert api.get(f"{INVOCATIONS}/theirs").status == 404
+    for action in ("cancel", "replay"):
+        assert api.post(f"{INVOCATIONS}/theirs/{action}", {"operationID": "x"}).status == 404
+
+
+def test_the_list_has_no_bodies_and_few_queries(
+    api: Api, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    function = function_row("echo")
+    accept(function, invocationID="one")
+    end()
+    accept(function, invocationID="two")
+    accept(function_row("other"), invocationID="three")
+
+    with django_assert_max_num_queries(4):
+        rows = api.get(INVOCATIONS, requestID="echo").data
+
+    assert [row["invocationID"] for row in rows] == ["two", "one"]
+    assert (rows[1]["result"]["body"], rows[1]["result"]["bodyBytes"]) == (None, 5)
+    assert [row["invocationID"] for row in api.get(INVOCATIONS, state="Succeeded").data] == ["one"]
+
+
+def test_cancel_and_replay_answer_with_operations(api: Api) -> None:
+    accept(function_row("echo"), invocationID="one")
+
+    early = api.post(f"{INVOCATIONS}/one/replay", {"operationID": "r-1"})
+    cancelled = api.post(f"{INVOCATIONS}/one/cancel", {"operationID": "c-1"})
+    late = api.post(f"{INVOCATIONS}/one/cancel", {"operationID": "c-2"})
+    assert (early.status, early.code) == (409, "phase_conflict")
+    assert (cancelled.status, cancelled.data["object"]["href"]) == (202, f"{INVOCATIONS}/one")
+    assert (late.status, late.code) == (409, "phase_conflict")
+    assert api.get(f"{INVOCATIONS}/one").data["state"] == "Cancelled"
+
+    end(state=InvocationState.DEAD_LETTERED, status_code=None)
+    assert api.post(f"{INVOCATIONS}/one/replay", {"operationID": "r-2"}).status == 202
+    assert api.get(f"{INVOCATIONS}/one").data["state"] == "Queued"
+
+
+def test_replay_takes_an_operators_token(api: Api) -> None:
+    row = accept(function_row("echo"), invocationID="replay")
+    _, secret = token_create(tenant=row.tenant, name="app", scopes=[Scope.USER])
+    known = {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
+    body = b'{"operationID": "r-1"}'
+
+    replay = api.send("POST", f"{INVOCATIONS}/replay/replay", body, **known)
+    cancel = api.send("POST", f"{INVOCATIONS}/replay/cancel", body, **known)
+
+    assert (replay.status, replay.code) == (403, "forbidden")
+    assert cancel.status == 202
+
+
+class TestWaiting:
+    """Mode `sync`."""
+
+    BODY: dict[str, Any] = {**BODY, "mode": "sync", "timeoutSeconds": 1}
+
+    def test_the_answer_is_202_when_the_time_is_up(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(waiting, "MARGIN_SECONDS", -0.9)
+        function_row("echo")
+
+        answer = api.post(INVOCATIONS, self.BODY)
+
+        assert (answer.status, answer.data["state"]) == (202, "Queued")
+
+    def test_what_has_ended_is_answered_at_once(self, api: Api) -> None:
+        asked = {key: text for key, text in self.BODY.items() if key != "requestID"}
+        accept(function_row("echo"), **asked)
+        end()
+
+        answer = api.post(INVOCATIONS, self.BODY)
+
+        assert (answer.status, answer.data["result"]["body"]) == (200, "hello")
+
+    def test_who_finds_no_seat_is_answered_at_once(
+        self, api: Api, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(waiting, "_seats", threading.BoundedSemaphore(1))
+        function_row("echo")
+        assert waiting._seats.acquire(blocking=False)
+
+        assert api.post(INVOCATIONS, self.BODY).status == 202
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_result_that_comes_meanwhile_is_the_answer(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function_row("echo")
+    waits = threading.Event()
+    is_open: Callable[[Invocation], bool] = waiting._is_open
+
+    def seen(row: Invocation) -> bool:
+        found = is_open(row)
+        waits.set()
+        return found
+
+    monkeypatch.setattr(waiting, "_is_open", seen)
+
+    def work() -> None:
+        assert waits.wait(20)
+        end()
+        connection.close()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    answer = api.post(INVOCATIONS, {**BODY, "mode": "sync"})
+    worker.join()
+
+    assert (answer.status, answer.data["state"]) == (200, "Succeeded")
+    assert answer.data["result"]["body"] == "hello"
+
+
+class TestLinks:
+    """Links to results that need no token."""
+
+    @pytest.fixture
+    def link(self, api: Api, settings: Settings) -> str:
+        accept(function_row("echo"), invocationID="one")
+        end(b"<script>\xff</script>", result_content_type="text/html")
+        href = api.get(f"{INVOCATIONS}/one").data["result"]["href"]
+        settings.GPUPLATFORM_DEV = False
+        assert isinstance(href, str)
+        return href
+
+    def test_it_is_a_file_and_never_a_page(self, link: str) -> None:
+        answer = Client().get(link)
+
+        assert (answer.status_code, answer.content) == (200, b"<script>\xff</script>")
+        assert answer.headers["Content-Disposition"] == "attachment"
+        assert "sandbox" in answer.headers["Content-Security-Policy"]
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+    def test_the_rest_takes_a_token(self, link: str) -> None:
+        assert Client().get(f"{INVOCATIONS}/one").status_code == 401
+
+    def test_it_ends_after_ten_minutes(self, link: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        late = clock.now() + timedelta(seconds=601)
+        monkeypatch.setattr(clock, "now", lambda: late)
+
+        assert Client().get(link).status_code == 403
+
+    @pytest.mark.parametrize("what", ["sig", "key", "expires", "id", "rubbish"])
+    def test_a_changed_link_is_none(self, link: str, what: str) -> None:
+        other = accept(function_row("second"), invocationID="two")
+        asked = parse_qs(urlsplit(link).query)
+        expires, sig = asked["expires"][0], asked["sig"][0]
+        key, digest = sig.split("-")
+        changed = {
+            "sig": link[:-1] + ("0" if link[-1] != "0" else "1"),
+            "key": f"{INVOCATIONS}/one/result?expires={expires}&sig={other.pk}-{digest}",
+            "expires": f"{INVOCATIONS}/one/result?expires={int(expires) + 9}&sig={sig}",
+            "id": f"{INVOCATIONS}/two/result?expires={expires}&sig={sig}",
+            "rubbish": f"{INVOCATIONS}/one/result?expires={expires}&sig={key}-",
+        }
+
+        assert Client().get(changed[what]).status_code == 403
+
+    def test_without_a_result_there_is_nothing(self, link: str) -> None:
+        Invocation.objects.update(status_code=None)
+
+        assert Client().get(link).status_code == 404
+
+
+def test_a_body_that_is_no_text_is_base64(api: Api) -> None:
+    accept(function_row("echo"), invocationID="one")
+    end(b"\xff\x00", is_truncated=True, result_bytes=5_000_000)
+
+    result = api.get(f"{INVOCATIONS}/one").data["result"]
+
+    assert (result["body"], result["bodyEncoding"]) == ("/wA=", "base64")
+    assert (result["bodyBytes"], result["truncated"]) == (5_000_000, True)

@@ -1,0 +1,355 @@
+"""What the benchmarks of GPU units run on: a platform on a cluster with nodes that start at once.
+
+The platform has an account of its own, so that a control plane's audit log tells its requests from
+those of the controllers.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import platform as machine
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+from typing_extensions import override
+
+from gpuplatform.embedded.ports import LOOPBACK
+from gpuplatform.embedded.processes import read_process
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import GPU_UNIT
+from tests.acceptance.platform import Answer, RunningPlatform
+from tests.benchmarks.pools import cpu_seconds
+from tests.cluster.controlplane.launcher import AUDIT_LOG, KUBERNETES
+from tests.cluster.servers import LAUNCHER, process, wait_for
+from tests.cluster.world import Http
+
+UNITS = "/api/v1/gpu-units"
+STOCK = "/api/v1/operator/stock-units"
+SPECS = "/api/v1/operator/gpu-specs"
+SPEC = "bench-1g"
+NAMESPACE = "runtime-instance"
+STOCK_NAMESPACE = "runtime-stock"
+PORTS = {"ports": [{"name": "http", "port": 8080}]}
+NODES, GPUS_A_NODE = 40, 40
+OWN_PARTS = ("web", "operations", "reconcile", "periodic", "beat", "controller")
+ACCOUNT = "bench-platform"
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+UPKEEP = frozenset({"leases", "configmaps"})
+"""The controller's own lease and the mark of the epoch: written whether there are units or not."""
+BUILD_SECONDS = 1500.0
+
+
+def say(words: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(words + "\n")
+    sys.stdout.flush()
+
+
+def load_words() -> str:
+    """Return how busy the machine is."""
+    return "load " + " ".join(f"{one:.1f}" for one in os.getloadavg())
+
+
+def describe_machine() -> None:
+    """Print what the figures hang on."""
+    names = ("Django", "celery", "kubernetes", "psycopg")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    kubernetes = ".".join(map(str, KUBERNETES))
+    say(
+        f"{machine.platform()}, {os.cpu_count()} cores, Python {machine.python_version()},"
+        f" {versions}; control plane v{kubernetes}, {NODES} nodes; {load_words()}"
+    )
+
+
+class Api:
+    """One caller: a connection that stays open."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._connection = http.client.HTTPConnection(LOOPBACK, port, timeout=60)
+
+    def __call__(self, method: str, path: str, body: Any = None) -> Answer:
+        """Send one request; once more where the server had closed the idle connection."""
+        text = None if body is None else json.dumps(body)
+        for is_last in (False, True):
+            try:
+                self._connection.request(method, path, text, {"Content-Type": "application/json"})
+                answer = self._connection.getresponse()
+                return Answer(answer.status, json.loads(answer.read()), {})
+            except (http.client.HTTPException, ConnectionError):
+                self._connection.close()
+                if is_last:
+                    raise
+        raise AssertionError
+
+
+@dataclass
+class Seen:
+    """When the watch first saw each unit ready, by namespace and name."""
+
+    ready_at: dict[tuple[str, str], float] = field(default_factory=dict)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def follow(self, cluster: Cluster, stop: threading.Event) -> None:
+        """Watch until `stop`."""
+        resource_version = cluster.list(GPU_UNIT).resource_version
+        while not stop.is_set():
+            stream = cluster.watch(GPU_UNIT, resource_version=resource_version, timeout_seconds=5)
+            for event in stream:
+                resource_version = event.resource_version or resource_version
+                if event.type in {"ADDED", "MODIFIED"}:
+                    self._note(event.object)
+
+    def _note(self, unit: dict[str, Any]) -> None:
+        if (unit.get("status") or {}).get("phase") != "Ready":
+            return
+        key = (unit["metadata"]["namespace"], unit["metadata"]["name"])
+        with self.changed:
+            self.ready_at.setdefault(key, time.perf_counter())
+            self.changed.notify_all()
+
+    def wait(self, names: list[str], namespace: str = NAMESPACE, seconds: float = 120) -> None:
+        """Return once all of them have been ready."""
+        keys = {(namespace, name) for name in names}
+        with self.changed:
+            met = self.changed.wait_for(lambda: keys <= self.ready_at.keys(), seconds)
+        if not met:
+            missing = sorted(keys - self.ready_at.keys())
+            raise SystemExit(f"{len(missing)} were not ready in {seconds} s: {missing[:3]}")
+
+
+class UnitsPlatform(RunningPlatform):
+    """A platform without functions, for which units need nothing."""
+
+    @override
+    def is_ready(self) -> bool:
+        try:
+            parts = self.health()["parts"]
+        except (OSError, http.client.HTTPException):
+            return False
+        needed = ("database", "broker", "cluster", *OWN_PARTS[1:])
+        return all(parts[name]["ok"] for name in needed)
+
+
+@dataclass
+class Bench:
+    """A running platform and what is measured on it."""
+
+    platform: RunningPlatform
+    kubeconfig: Path
+    seen: Seen = field(default_factory=Seen)
+    names: Iterator[int] = field(default_factory=lambda: iter(range(10**9)))
+
+    def api(self) -> Api:
+        """Return a caller of its own."""
+        return Api(self.platform.port)
+
+    def name(self, prefix: str) -> str:
+        """Return a name that was never used."""
+        return f"{prefix}-{next(self.names)}"
+
+    def create(self, api: Api, name: str) -> tuple[float, float]:
+        """Ask for a unit; return when it was sent and when it was accepted."""
+        body = {"operationID": name, "name": name, "specName": SPEC, "image": "busybox:1.36"}
+        begun = time.perf_counter()
+        answer = api("POST", UNITS, {**body, "template": PORTS})
+        if answer.status != 202:
+            raise SystemExit(f"a create was answered with {answer.status}: {answer.body}")
+        return begun, time.perf_counter()
+
+    def seed(self, number: int, seconds: float = 600) -> float:
+        """Ask for stock; return the seconds from the request to the last one being ready."""
+        operation = self.name("seed")
+        body = {"operationID": operation, "specName": SPEC, "gpu": 1, "replicas": number}
+        begun = time.perf_counter()
+        answer = self.api()("POST", STOCK, {**body, "cpu": "100m", "memory": "64Mi"})
+        if answer.status != 202:
+            raise SystemExit(f"a seeding was answered with {answer.status}: {answer.body}")
+        rows = self.platform.sql(
+            "SELECT u.name FROM units_gpuunit u JOIN operations_operation o"
+            " ON o.id = u.operation_id WHERE o.operation_id = %s",
+            operation,
+        )
+        names = [name for (name,) in rows]
+        self.seen.wait(names, STOCK_NAMESPACE, seconds)
+        done = max(self.seen.ready_at[STOCK_NAMESPACE, name] for name in names) - begun
+        self.wait_for_row_count(number)
+        return done
+
+    def wait_for_row_count(self, number: int) -> None:
+        """Wait until at least so many stock rows may be claimed: the mirror has caught up."""
+        free = (
+            "SELECT count(*) FROM units_gpuunit WHERE role = 'stock' AND phase = 'Ready'"
+            " AND claimed_by_id IS NULL AND consumed_by = '' AND deleted_at IS NULL"
+        )
+        self.platform.wait(lambda: self.platform.sql(free)[0][0] >= number, "ready stock", 120)
+
+    def empty(self) -> None:
+        """Remove all units and all stock, and wait until nothing of them is left."""
+        self.platform.sql("UPDATE inventory_gpuspec SET warm_target = 0")
+        open_ = "SELECT count(*) FROM operations_operation WHERE phase IN ('Pending', 'Running')"
+        self.platform.wait(lambda: self.platform.sql(open_)[0][0] == 0, "operations to end", 300)
+        cluster = self.platform.cluster()
+        for unit in cluster.list(GPU_UNIT).items:
+            metadata = unit["metadata"]
+            cluster.delete(GPU_UNIT, metadata["name"], namespace=metadata["namespace"])
+        cluster.close()
+        live = "SELECT count(*) FROM units_gpuunit WHERE deleted_at IS NULL"
+        self.platform.wait(lambda: self.platform.sql(live)[0][0] == 0, "an empty cluster", 900)
+
+    def own_cpu_seconds(self) -> dict[str, float]:
+        """Return the processor time of each part of the platform; its servers left out."""
+        return {name: cpu_seconds(self._pids(name)) for name in OWN_PARTS}
+
+    def _pids(self, name: str) -> list[int]:
+        leader = self.platform.pid_of(name)
+        return [pid for pid in self.platform.processes() if _group(pid) == leader]
+
+
+def _group(pid: int) -> int:
+    state = read_process(pid)
+    return 0 if state is None else state.group
+
+
+class Audit:
+    """What the platform asked the control plane since this object was made."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._path = kubeconfig.parent / AUDIT_LOG
+        self._begin = self._path.stat().st_size
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Yield the requests."""
+        with self._path.open() as log:
+            log.seek(self._begin)
+            for line in log:
+                event = json.loads(line)
+                if event["user"]["username"].endswith(f":{ACCOUNT}"):
+                    yield event
+
+    def calls(self, *, only_writes: bool) -> Counter[str]:
+        """Count the requests by verb and resource."""
+        counted: Counter[str] = Counter()
+        for event in self.events():
+            about = event.get("objectRef") or {}
+            parts = (about.get("resource", ""), about.get("subresource", ""))
+            if event["verb"] in WRITES or not only_writes:
+                counted[f"{event['verb']} {'/'.join(part for part in parts if part)}"] += 1
+        return counted
+
+    def writes(self) -> Counter[str]:
+        """Count the writes that are about units."""
+        calls = self.calls(only_writes=True)
+        return Counter({c: n for c, n in calls.items() if c.partition(" ")[2] not in UPKEEP})
+
+
+def _own_kubeconfig(admin: Path, folder: Path) -> Path:
+    """Make the platform's account, which may do everything, and write its kubeconfig."""
+    api = Http(admin)
+    account = {"metadata": {"name": ACCOUNT}}
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    role = {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "cluster-admin",
+    }
+    subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "default"}
+    binding = {**account, "roleRef": role, "subjects": [subject]}
+    api("POST", accounts, account)
+    api("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    request = {"spec": {"expirationSeconds": 6 * 3600}}
+    token = api("POST", f"{accounts}/{ACCOUNT}/token", request).body["status"]["token"]
+    api.close()
+    config = yaml.safe_load(admin.read_text())
+    config["users"][0]["user"] = {"token": token}
+    own = folder / "kubeconfig"
+    own.write_text(json.dumps(config))
+    return own
+
+
+@contextlib.contextmanager
+def on_control_plane(*, is_like_production: bool = True) -> Iterator[Bench]:
+    """Run a platform on a real control plane whose own clients are no limit."""
+    with contextlib.ExitStack() as stack:
+        folder = _folder(stack)
+        log = folder / "launcher.log"
+        command = [sys.executable, str(LAUNCHER), "--unthrottled"]
+        running = stack.enter_context(process(command, log))
+        wait_for(lambda: b"ready;" in log.read_bytes(), running, log, BUILD_SECONDS)
+        lines = log.read_text("utf-8").splitlines()
+        admin = next(Path(line) for line in lines if line.endswith("/kubeconfig"))
+        command = [sys.executable, "-m", "gpuplatform.simulator.kubelet"]
+        shape = ["--nodes", str(NODES), "--gpus", str(GPUS_A_NODE), "--start-delay", "0"]
+        command += ["--kubeconfig", str(admin), *shape]
+        stack.enter_context(process(command, folder / "kubelet.log"))
+        platform = UnitsPlatform(
+            folder,
+            is_like_production=is_like_production,
+            kubeconfig=_own_kubeconfig(admin, folder),
+        )
+        yield _started(stack, platform, admin)
+
+
+@contextlib.contextmanager
+def on_simulator() -> Iterator[Bench]:
+    """Run a platform on the embedded cluster."""
+    with contextlib.ExitStack() as stack:
+        platform = UnitsPlatform(_folder(stack), is_like_production=True)
+        yield _started(stack, platform, platform.kubeconfig)
+
+
+def _folder(stack: contextlib.ExitStack) -> Path:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-units-")))
+    folder.chmod(0o755)
+    return folder
+
+
+def _started(stack: contextlib.ExitStack, platform: RunningPlatform, kubeconfig: Path) -> Bench:
+    stack.callback(platform.stop_all)
+    platform.start_all()
+    bench = Bench(platform, kubeconfig)
+    stop, cluster = threading.Event(), platform.cluster()
+    watcher = threading.Thread(target=bench.seen.follow, args=(cluster, stop), daemon=True)
+    watcher.start()
+    stack.callback(stop.set)
+    return bench
+
+
+def at_once(calls: list[Callable[[], Any]], threads: int) -> list[Any]:
+    """Do all calls, so many at a time; return what they returned, in order.
+
+    What one raises ends the benchmark.
+    """
+    results: list[Any] = [None] * len(calls)
+    numbers = iter(range(len(calls)))
+    lock, faults = threading.Lock(), []
+
+    def work() -> None:
+        while not faults:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                return
+            try:
+                results[number] = calls[number]()
+            except (SystemExit, OSError) as fault:
+                faults.append(fault)
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if faults:
+        raise faults[0]
+    return results

@@ -1,0 +1,166 @@
+"""What users of comparable systems ran into, tried on units: nodes, capacity, names, deletions."""
+
+from typing import Any
+
+import pytest
+
+from gpuplatform.errors import InsufficientCapacity, NameConflict
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
+from tests.cluster.control import Control
+from tests.cluster.tenant_units import Units
+from units.core.requests import StockSeed
+from units.models import GpuUnit
+from units.phases import STOCK_NAMESPACE
+from units.selectors import SpecCapacity, capacity_by_spec
+from units.services import stock_seed
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
+
+LONGEST = 58
+HELD = {"metadata": {"finalizers": ["example.com/held"]}}
+FREE = {"metadata": {"finalizers": None}}
+
+
+def capacity(spec_name: str = "g1.1") -> SpecCapacity:
+    [found] = [spec for spec in capacity_by_spec() if spec.spec_name == spec_name]
+    parts = found.ready + found.claimed + found.starting + found.failed + found.deleting
+    assert parts == found.total == found.seeded - found.consumed - found.deleted
+    return found
+
+
+def seeded(units: Units, spec_name: str, gpu: int, replicas: int = 1) -> list[GpuUnit]:
+    """Ask for stock of any size; do not wait for it."""
+    asked = {
+        "operationID": f"seed-{spec_name}",
+        "specName": spec_name,
+        "gpu": gpu,
+        "replicas": replicas,
+    }
+    operation = units.finish(stock_seed(tenant=units.tenant, asked=StockSeed.parse(asked)))
+    return list(operation.gpu_units.order_by("id"))
+
+
+def hold(units: Units, row: GpuUnit, patch: dict[str, Any]) -> None:
+    """Keep the pods of a unit from going, or let them go."""
+    for pod in units.pods(row):
+        name = pod["metadata"]["name"]
+        units.cluster.merge_patch(POD, name, patch, namespace=row.namespace)
+
+
+def test_a_unit_deleted_amid_its_start_can_be_made_again_once_it_is_gone(units: Units) -> None:
+    units.seed(2)
+    units.create("a", image="registry.example.invalid/team/app:1")
+    units.until(lambda: units.pods(units.row("a")))
+    first = units.row("a")
+    hold(units, first, HELD)
+
+    units.delete("a")
+    units.until(lambda: units.live(DEPLOYMENT, first) is None)
+    with pytest.raises(NameConflict):
+        units.accept("a", operationID="again")
+    assert capacity().active == 1
+    hold(units, first, FREE)
+    units.until(lambda: units.row("a").deleted_at)
+
+    units.finish(units.accept("a", operationID="again"))
+    second = units.settle("a", "Ready")
+    assert second.uid != first.uid
+    assert len(units.pods(second)) == 1
+    assert (capacity().total, capacity().consumed, capacity().active) == (0, 2, 1)
+
+
+def test_a_spec_that_fits_no_node_is_never_claimable_and_holds_nobody_up(units: Units) -> None:
+    [never] = seeded(units, "g64", gpu=64)
+    units.until(lambda: GpuUnit.objects.get(pk=never.pk).phase == "Failed")
+    never.refresh_from_db()
+
+    [fits] = units.seed(1)
+
+    assert never.reason == "PodStartupFailed"
+    assert "Insufficient nvidia.com/gpu" in never.message
+    assert (capacity("g64").ready, capacity("g64").failed) == (0, 1)
+    with pytest.raises(InsufficientCapacity):
+        units.accept("b", specName="g64")
+    assert fits.phase == "Ready"
+    units.create("a")
+    units.settle("a", "Ready")
+
+
+def test_of_more_stock_than_there_is_room_the_rest_says_why(units: Units) -> None:
+    rows = seeded(units, "g8", gpu=8, replicas=5)
+    numbers = [row.pk for row in rows]
+    found = GpuUnit.objects.filter(pk__in=numbers)
+
+    units.until(lambda: found.filter(phase="Ready").count() == 3)
+    units.until(lambda: found.filter(phase="Failed").count() == 2)
+
+    for row in found.filter(phase="Failed"):
+        assert "Insufficient nvidia.com/gpu" in row.message
+    assert (capacity("g8").ready, capacity("g8").failed, capacity("g8").total) == (3, 2, 5)
+
+
+def test_stock_on_a_node_that_is_not_ready_cannot_be_claimed_until_it_is_back(
+    units: Units, control: Control
+) -> None:
+    [stock] = units.seed(1)
+    [pod] = units.pods(stock)
+    node = pod["spec"]["nodeName"]
+
+    control.node(node, notReady=True)
+    units.until(lambda: GpuUnit.objects.get(pk=stock.pk).phase != "Ready")
+    with pytest.raises(InsufficientCapacity):
+        units.accept("a")
+    assert (capacity().ready, capacity().total) == (0, 1)
+
+    control.clear()
+    units.until(lambda: GpuUnit.objects.get(pk=stock.pk).phase == "Ready")
+    units.create("a")
+    units.settle("a", "Ready")
+
+
+def test_a_unit_on_a_silent_node_goes_when_the_node_is_back_and_counts_until_then(
+    units: Units, control: Control
+) -> None:
+    units.seed(1)
+    units.create("a")
+    row = units.settle("a", "Ready")
+    [pod] = units.pods(row)
+    control.node(pod["spec"]["nodeName"], failed=True)
+
+    units.delete("a")
+    units.until(lambda: units.live(DEPLOYMENT, row) is None)
+    units.tick()
+    row.refresh_from_db()
+
+    assert (row.phase, row.deleted_at) == ("Terminating", None)
+    assert "pods are still there" in row.message
+    assert capacity().active == 1
+    control.clear()
+    units.until(lambda: capacity().active == 0)
+    assert units.pods(row) == []
+    assert units.cluster.list(GPU_UNIT, namespace=STOCK_NAMESPACE).items == []
+
+
+def test_names_of_the_greatest_length_that_differ_at_the_end_are_two_units(units: Units) -> None:
+    units.seed(2)
+    names = ["n" * (LONGEST - 1) + letter for letter in "ab"]
+    for name in names:
+        units.create(name)
+    first, second = (units.settle(name, "Ready") for name in names)
+
+    assert len({first.service_name, second.service_name}) == 2
+    for row in (first, second):
+        service = units.live(SERVICE, row)
+        assert service is not None
+        host = f"{row.service_name}.{units.namespace}.svc.cluster.local"
+        assert service["metadata"]["name"] == row.service_name
+        assert row.access_url == f"http://{host}:8080"
+        assert len(units.pods(row)) == 1
+
+    units.delete(names[0])
+    units.until(lambda: units.row(names[0]).deleted_at)
+    assert units.live(SERVICE, second) is not None
+    assert units.settle(names[1], "Ready").uid == second.uid

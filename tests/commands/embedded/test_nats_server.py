@@ -1,0 +1,99 @@
+"""NATS from its wheel: the next start, a kill, and who may log in."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nats.errors
+import pytest
+from nats.aio.client import Client
+
+from gpuplatform.embedded.nats import Nats
+from gpuplatform.embedded.ports import free_port
+from gpuplatform.embedded.processes import wait_until
+from gpuplatform.nats.keys import KeyKind, KeyPair
+from serverless.queue.credentials import platform_credentials
+from serverless.queue.gateway import Outgoing, Published, Queue
+from serverless.queue.messages import InvocationMessage
+
+
+@contextmanager
+def running(server: Nats) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the server."""
+    process = subprocess.Popen(server.command().argv)
+    try:
+        assert wait_until(server.is_ready, 10)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def message(key: int) -> Outgoing:
+    """Return an invocation."""
+    return Outgoing("a", 1, InvocationMessage(key, 1, "i", "r", "text/plain", 5, b"x"))
+
+
+def test_messages_and_their_ids_survive_a_kill_and_the_next_start(tmp_path: Path) -> None:
+    first = Nats.prepare(tmp_path / "a person's nats", free_port())
+    with running(first):
+        queue = Queue(first.url, first.account)
+        queue.ensure()
+        assert queue.publish([message(1), message(2)]) == [Published(1), Published(2)]
+        queue.close()
+
+    again = Nats.prepare(tmp_path / "a person's nats", free_port())
+    with running(again):
+        queue = Queue(again.url, again.account)
+        queue.ensure()
+        assert queue.publish([message(2), message(3)]) == [Published(2), Published(3)]
+        queue.close()
+
+
+def test_largest_payload_with_the_largest_headers_is_taken(tmp_path: Path) -> None:
+    server = Nats.prepare(tmp_path, free_port())
+    with running(server):
+        queue = Queue(server.url, server.account)
+        queue.ensure()
+        headers = {f"X-{number}": "v" * 500 for number in range(64)}
+        large = InvocationMessage(1, 1, "i", "r", "a/b", 5, b"x" * 512 * 1024, headers)
+        assert queue.publish([Outgoing("a", 1, large)]) == [Published(1)]
+        found = queue.message(1)
+        queue.close()
+
+    assert found is not None
+    assert found.body == large.payload
+
+
+def test_nobody_logs_in_without_the_account(tmp_path: Path) -> None:
+    server = Nats.prepare(tmp_path, free_port())
+    other = platform_credentials(KeyPair.generate(KeyKind.ACCOUNT)).callbacks()
+
+    async def log_in(**credentials: object) -> None:
+        async def quiet(_: Exception) -> None:
+            return
+
+        client = Client()
+        try:
+            await client.connect(
+                server.url,
+                error_cb=quiet,
+                allow_reconnect=False,
+                **credentials,  # type: ignore[arg-type]
+            )
+        finally:
+            await client.close()
+
+    with running(server):
+        for credentials in ({}, other):
+            with pytest.raises((nats.errors.Error, OSError)):
+                asyncio.run(log_in(**credentials))
+
+
+def test_its_secrets_are_the_owners(tmp_path: Path) -> None:
+    Nats.prepare(tmp_path, free_port())
+
+    for name in ("account-seed", "nats.conf"):
+        assert (tmp_path / name).stat().st_mode & 0o077 == 0

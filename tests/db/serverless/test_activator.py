@@ -1,0 +1,295 @@
+"""The activator's look at rows and queue, and what it does about them."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from gpuplatform import clock
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationPhase
+from gpuplatform.reconciliation.models import ClusterState
+from serverless.activator import Activator
+from serverless.core.workers import generation_of, worker_name
+from serverless.models import Function, Invocation
+from serverless.phases import InvocationState
+from serverless.queue.gateway import Queue
+from serverless.relay import Relay
+from serverless.selectors import workers_of
+from serverless.services import function_request_deletion
+from serverless.services.activation import worker_start
+from tests.factories.serverless import Worker, accept, function_row, tenant_row
+from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.queue_server import QueueServer
+from units.models import GpuUnit
+from units.phases import UnitPhase
+
+pytestmark = pytest.mark.django_db
+
+SLEPT = timedelta(hours=1)
+Look = Callable[[], None]
+
+
+@pytest.fixture
+def look(queue: Queue, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Look:
+    """Let one that leads look once."""
+    one = Activator(queue, cluster, "activator-1")  # type: ignore[arg-type]  # the fake
+    monkeypatch.setattr(one._elector, "may_act", lambda: True)
+    return one.look
+
+
+def worker_row(function: Function, phase: str = UnitPhase.READY, **changes: Any) -> GpuUnit:
+    """Insert the row of a worker, as its create left it."""
+    name = worker_name(function.pk, function.generation, f"{GpuUnit.objects.count():08x}")
+    spec = {"specName": "g1.1", "serverless": {"functionID": function.pk}}
+    return unit_row(phase, **{"name": name, "spec": spec, **changes})
+
+
+def phase_of(function: Function) -> tuple[str, str]:
+    function.refresh_from_db()
+    return function.phase, function.reason
+
+
+def put_to_sleep(function: Function) -> None:
+    """Have its last work long behind it."""
+    long_ago = clock.now() - SLEPT
+    Function.objects.filter(pk=function.pk).update(created_at=long_ago, last_active_at=long_ago)
+
+
+def test_an_invocation_wakes_a_worker_from_stock(look: Look, queue: Queue) -> None:
+    spec_row()
+    stock = stock_row()
+    function = function_row(framework={"invokePath": "/run"}, timeoutSeconds=7)
+    Worker(queue, function)
+    accept(function)
+
+    look()
+
+    worker = workers_of(function).get()
+    stock.refresh_from_db()
+    assert stock.claimed_by == worker.operation
+    assert generation_of(worker.name) == 1
+    assert worker.operation is not None
+    assert worker.operation.operation_id == worker.name
+    block = worker.spec["serverless"]
+    assert block["functionID"] == function.pk
+    assert block["credentialsSecret"] == f"fn-{function.pk}-queue"
+    assert (block["framework"]["invokePath"], block["timeoutSeconds"]) == ("/run", 7)
+    assert phase_of(function) == ("Progressing", "Activating")
+
+
+def test_a_worker_that_starts_is_enough_for_the_next_look(look: Look, relay: Relay) -> None:
+    stock_row()
+    stock_row()
+    function = function_row(maxWorkers=2)
+    Worker(relay._queue, function)
+    accept(function)
+    look()
+    relay.publish()
+
+    look()
+
+    assert workers_of(function).count() == 1
+    function.refresh_from_db()
+    assert (function.workers_starting, function.backlog) == (1, 1)
+
+
+def test_without_stock_it_says_so_and_asks_again_later(look: Look, queue: Queue) -> None:
+    function = function_row()
+    Worker(queue, function)
+    accept(function)
+
+    look()
+
+    assert phase_of(function) == ("Progressing", "NoCapacity")
+    assert "g1.1" in function.message
+    assert function.start_failures == 1
+    assert not Operation.objects.filter(kind="unit.create").exists()
+
+    stock_row()
+    look()
+    assert not workers_of(function).exists()
+
+    Function.objects.update(starts_after=Now() - timedelta(seconds=1))
+    look()
+    assert workers_of(function).count() == 1
+
+
+def test_a_failed_worker_is_removed_and_the_next_start_waits(look: Look, queue: Queue) -> None:
+    stock_row()
+    function = function_row()
+    Worker(queue, function)
+    accept(function)
+    failed = worker_row(function, UnitPhase.FAILED)
+
+    look()
+
+    failed.refresh_from_db()
+    assert failed.deletion_requested_at is not None
+    assert phase_of(function) == ("Failed", "WorkerFailed")
+    assert "ErrImagePull" in function.message
+    assert (function.start_failures, function.starts_after is not None) == (1, True)
+    look()
+    function.refresh_from_db()
+    assert function.start_failures == 1
+    assert workers_of(function).count() == 1
+
+
+def test_a_refused_start_counts_once(look: Look, queue: Queue) -> None:
+    function = function_row()
+    Worker(queue, function)
+    accept(function)
+    Operation.objects.create(
+        tenant=function.tenant,
+        operation_id="refused",
+        kind="unit.create",
+        hash_version=1,
+        phase=OperationPhase.FAILED,
+        error_code="cluster_rejected",
+        error_message="exceeded quota",
+        object_kind="GPUUnit",
+        object_namespace=function.tenant.namespace,
+        object_name=worker_name(function.pk, 1, "0123abcd"),
+        ended_at=clock.now() + timedelta(milliseconds=1),
+    )
+
+    look()
+    assert phase_of(function) == ("Failed", "WorkerFailed")
+    assert (function.start_failures, function.message) == (1, "exceeded quota")
+
+    Function.objects.update(observed_at=clock.now() + timedelta(seconds=1))
+    look()
+    function.refresh_from_db()
+    assert function.start_failures == 1
+
+
+def test_the_last_worker_is_drained_after_the_idle_time(look: Look, queue: Queue) -> None:
+    function = function_row(idleTimeoutSeconds=60)
+    Worker(queue, function)
+    worker = worker_row(function)
+
+    look()
+    worker.refresh_from_db()
+    assert worker.deletion_requested_at is None
+    assert phase_of(function) == ("Ready", "Idle")
+
+    put_to_sleep(function)
+    look()
+    worker.refresh_from_db()
+    assert worker.phase == UnitPhase.TERMINATING
+
+
+def test_a_busy_worker_is_left_alone(look: Look, queue: Queue, relay: Relay) -> None:
+    function = function_row(idleTimeoutSeconds=1)
+    row = accept(function)
+    relay.publish()
+    unit = worker_row(function)
+    Worker(queue, function, unit.name).take_one()
+    Invocation.objects.filter(pk=row.pk).update(
+        state=InvocationState.RUNNING, worker=unit.name, accepted_at=clock.now() - SLEPT
+    )
+    put_to_sleep(function)
+
+    look()
+
+    unit.refresh_from_db()
+    assert unit.deletion_requested_at is None
+    assert phase_of(function) == ("Ready", "Serving")
+
+
+def test_nothing_is_done_while_the_queue_is_away(
+    look: Look, queue: Queue, queue_server: QueueServer
+) -> None:
+    stock_row()
+    function = function_row(minWorkers=1)
+    Worker(queue, function)
+    worker = worker_row(function, UnitPhase.FAILED)
+    queue_server.kill()
+
+    look()
+
+    worker.refresh_from_db()
+    assert worker.deletion_requested_at is None
+    assert workers_of(function).count() == 1
+    assert phase_of(function) == ("Progressing", "QueueUnavailable")
+
+
+@pytest.mark.parametrize("fault", [{"failures": 1}, {"recovery_reason": "Another database."}])
+def test_nothing_is_done_while_the_gate_is_closed(
+    look: Look, queue: Queue, fault: dict[str, Any]
+) -> None:
+    stock_row()
+    function = function_row()
+    Worker(queue, function)
+    accept(function)
+    ClusterState.objects.update_or_create(id=ClusterState.SINGLETON, defaults=fault)
+
+    look()
+
+    assert not workers_of(function).exists()
+
+
+def test_the_workers_of_a_function_that_ends_are_drained(look: Look, queue: Queue) -> None:
+    function = function_row("echo", minWorkers=1)
+    worker = worker_row(function)
+    function_request_deletion(tenant=function.tenant, request_id="echo", operation_id="drop")
+
+    look()
+    look()
+
+    worker.refresh_from_db()
+    assert worker.deletion_requested_at is not None
+    assert phase_of(function) == ("Terminating", "")
+    assert workers_of(function).count() == 1
+
+
+def test_a_unit_with_a_workers_name_is_none(look: Look, queue: Queue) -> None:
+    function = function_row()
+    name = worker_name(function.pk, 1, "0123abcd")
+    own = unit_row(name=name)
+    theirs = worker_row(function, name=f"{name[:-1]}e", tenant=tenant_row("other"))
+    put_to_sleep(function)
+
+    look()
+
+    for unit in (own, theirs):
+        unit.refresh_from_db()
+        assert unit.deletion_requested_at is None
+
+
+def test_of_two_activators_one_starts_the_worker(queue: Queue, cluster: FakeCluster) -> None:
+    stock_row()
+    stock_row()
+    function = function_row(maxWorkers=2)
+
+    assert worker_start(function, seen=0)
+    assert not worker_start(function, seen=0)
+    assert workers_of(function).count() == 1
+
+
+def test_a_function_that_is_not_made_yet_is_left_alone(look: Look, queue: Queue) -> None:
+    stock_row()
+    function = function_row()
+    Operation.objects.filter(pk=function.operation_id).update(
+        phase=OperationPhase.PENDING, ended_at=None, due_at=Now()
+    )
+    Worker(queue, function)
+    accept(function)
+
+    look()
+
+    assert not workers_of(function).exists()
+
+
+def test_who_does_not_lead_does_nothing(queue: Queue, cluster: FakeCluster) -> None:
+    stock_row()
+    function = function_row()
+    Worker(queue, function)
+    accept(function)
+
+    Activator(queue, cluster, "second").look()  # type: ignore[arg-type]  # the fake
+
+    assert not workers_of(function).exists()

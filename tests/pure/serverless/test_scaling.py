@@ -1,0 +1,282 @@
+"""How many workers a function has: every rule alone, and the limits under anything at all."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serverless.core.peaks import Peaks
+from serverless.core.scaling import (
+    MOST_STARTS,
+    Backoff,
+    Demand,
+    FunctionView,
+    Plan,
+    Worker,
+    WorkerState,
+    plan_workers,
+    without_capacity,
+)
+from serverless.phases import FunctionPhase, FunctionReason
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+STARTING, READY = WorkerState.STARTING, WorkerState.READY
+DRAINING, FAILED = WorkerState.DRAINING, WorkerState.FAILED
+SLEEPING = NOW - timedelta(hours=1)
+
+
+def view(**changes: Any) -> FunctionView:
+    """Return a function that was active a moment ago."""
+    return replace(
+        FunctionView(
+            generation=1,
+            min_workers=0,
+            max_workers=4,
+            concurrency=1,
+            idle_timeout_seconds=60,
+            last_active_at=NOW - timedelta(seconds=1),
+        ),
+        **changes,
+    )
+
+
+def crew(*states: WorkerState, generation: int = 1, in_work: int = 0) -> list[Worker]:
+    return [
+        Worker(f"w{at}", state, generation, in_work, "ErrImagePull" if state == FAILED else "")
+        for at, state in enumerate(states)
+    ]
+
+
+def plan(function: FunctionView, demand: Demand | None, workers: list[Worker]) -> Plan:
+    return plan_workers(function, demand, workers, NOW)
+
+
+def said(found: Plan) -> tuple[FunctionPhase, FunctionReason] | None:
+    return found.standing and (found.standing.phase, found.standing.reason)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "concurrency", "workers", "start"),
+    [
+        pytest.param(1, 1, [], 1, id="one for one"),
+        pytest.param(3, 1, [READY], 2, id="beside those that serve"),
+        pytest.param(3, 1, [STARTING, STARTING], 1, id="starting ones are capacity"),
+        pytest.param(9, 4, [], 3, id="a part of a worker is a worker"),
+        pytest.param(100, 1, [READY], 3, id="never more than maxWorkers"),
+        pytest.param(100, 1, [DRAINING, DRAINING, DRAINING], 1, id="draining ones hold GPUs"),
+        pytest.param(2, 1, [READY, READY], 0, id="enough"),
+        pytest.param(0, 1, [], 0, id="nothing to do"),
+    ],
+)
+def test_workers_start_for_what_waits(
+    waiting: int, concurrency: int, workers: list[WorkerState], start: int
+) -> None:
+    function = view(concurrency=concurrency)
+
+    assert plan(function, Demand(pending=waiting), crew(*workers)).start == start
+
+
+def test_what_is_not_in_the_queue_yet_counts_once() -> None:
+    assert plan(view(), Demand(unpublished=2), []).start == 2
+    assert plan(view(), Demand(pending=2, unpublished=2), []).start == 2
+
+
+def test_what_no_worker_gets_starts_none_and_keeps_those_there_are() -> None:
+    asleep = view(last_active_at=SLEEPING)
+
+    assert plan(asleep, Demand(exhausted=3), []).start == 0
+    assert plan(asleep, Demand(exhausted=3), crew(READY)).stop == ()
+
+
+def test_a_burst_starts_few_at_once() -> None:
+    assert plan(view(max_workers=100), Demand(pending=1000), []).start == MOST_STARTS
+
+
+def test_min_workers_are_started_without_work() -> None:
+    found = plan(view(min_workers=2, last_active_at=SLEEPING), Demand(peak=2), [])
+
+    assert found.start == 2
+
+
+def test_the_last_worker_goes_after_the_idle_time_and_not_before() -> None:
+    soon = view(last_active_at=NOW - timedelta(seconds=59))
+    late = view(last_active_at=NOW - timedelta(seconds=60))
+
+    assert plan(soon, Demand(), crew(READY)).stop == ()
+    assert plan(late, Demand(), crew(READY)).stop == ("w0",)
+    assert plan(replace(late, min_workers=1), Demand(), crew(READY)).stop == ()
+
+
+def test_a_surplus_goes_once_its_peak_is_over() -> None:
+    workers = crew(READY, READY, READY)
+
+    assert plan(view(), Demand(pending=1, peak=None), workers).stop == ()
+    assert plan(view(), Demand(pending=1, peak=3), workers).stop == ()
+    assert plan(view(), Demand(pending=1, peak=1), workers).stop == ("w0", "w1")
+
+
+def test_what_has_not_started_goes_before_what_serves() -> None:
+    found = plan(view(), Demand(pending=1, peak=1), crew(READY, STARTING))
+
+    assert found.stop == ("w1",)
+
+
+def test_a_busy_worker_stays_and_nobody_goes_while_it_is_not_known_who_is_busy() -> None:
+    busy = [*crew(READY, in_work=1), Worker("idle", READY, 1)]
+
+    assert plan(view(), Demand(in_work=1, peak=1), busy).stop == ("idle",)
+    assert plan(view(), Demand(in_work=2, peak=1), busy).stop == ()
+
+
+def test_failed_workers_are_removed_and_do_not_block_the_next_start_for_ever() -> None:
+    first = plan(view(max_workers=1), Demand(pending=1), crew(FAILED))
+    assert first.stop == ("w0",)
+    assert first.start == 0
+    assert said(first) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
+    assert first.standing is not None
+    assert first.standing.message == "ErrImagePull"
+    assert first.backoff.failures == 1
+    assert first.backoff.until is not None
+
+    blocked = view(max_workers=1, start_failures=1, starts_after=NOW + timedelta(seconds=1))
+    assert plan(blocked, Demand(pending=1), []).start == 0
+
+    over = replace(blocked, starts_after=NOW)
+    assert plan(over, Demand(pending=1), []).start == 1
+
+
+def test_the_reason_stays_through_the_pause_and_ends_with_a_ready_worker() -> None:
+    paused = view(
+        start_failures=3,
+        starts_after=NOW + timedelta(seconds=5),
+        reason=FunctionReason.WORKER_FAILED,
+        message="ErrImagePull",
+    )
+
+    waiting = plan(paused, Demand(pending=1), [])
+    assert said(waiting) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
+    assert waiting.backoff.failures == 3
+
+    served = plan(paused, Demand(pending=1), crew(READY))
+    assert said(served) == (FunctionPhase.READY, FunctionReason.SERVING)
+    assert served.backoff == Backoff()
+
+
+def test_without_capacity_it_says_so_and_asks_again_within_seconds() -> None:
+    standing, backoff = without_capacity(view(start_failures=30), "No stock is left.", NOW)
+
+    assert (standing.reason, standing.message) == (
+        FunctionReason.NO_CAPACITY,
+        "No stock is left.",
+    )
+    assert backoff.failures == 31
+    assert backoff.until is not None
+    assert NOW < backoff.until <= NOW + timedelta(seconds=12)
+
+
+def test_unknown_holds_what_runs_and_starts_nothing() -> None:
+    function = view(min_workers=1, last_active_at=SLEEPING)
+
+    found = plan(function, None, crew(READY, FAILED, STARTING))
+
+    assert (found.start, found.stop) == (0, ())
+    assert said(found) == (FunctionPhase.PROGRESSING, FunctionReason.QUEUE_UNAVAILABLE)
+
+
+def test_a_function_that_ends_drains_all_its_workers() -> None:
+    workers = crew(READY, STARTING, FAILED, DRAINING, in_work=1)
+
+    assert plan(view(is_ending=True, min_workers=2), None, workers).stop == ("w0", "w1", "w2")
+
+
+def test_workers_of_an_earlier_spec_are_replaced_of_the_busy_ones_one_at_a_time() -> None:
+    function = view(generation=2, max_workers=9)
+    idle = crew(READY, READY)
+    busy = crew(READY, READY, in_work=1)
+
+    assert plan(function, Demand(pending=1), idle).stop == ("w0", "w1")
+    assert plan(function, Demand(in_work=2), busy).stop == ("w0",)
+    going = [*busy, Worker("going", DRAINING, 1, 1)]
+    assert plan(function, Demand(in_work=3), going).stop == ()
+    assert plan(function, Demand(pending=2), idle).start == 2
+
+
+@pytest.mark.parametrize(
+    ("demand", "workers", "expected"),
+    [
+        pytest.param(Demand(), [], ("Ready", "Idle"), id="asleep"),
+        pytest.param(Demand(pending=1), [READY], ("Ready", "Serving"), id="serving"),
+        pytest.param(Demand(pending=1), [STARTING], ("Progressing", "Activating"), id="waking"),
+        pytest.param(Demand(pending=1), [], ("Progressing", "Activating"), id="just woken"),
+        pytest.param(
+            Demand(pending=2), [READY, FAILED], ("Progressing", "Activating"), id="one failed"
+        ),
+    ],
+)
+def test_it_says_how_the_function_is_doing(
+    demand: Demand, workers: list[WorkerState], expected: tuple[str, str]
+) -> None:
+    assert said(plan(view(), demand, crew(*workers))) == expected
+
+
+views = st.builds(
+    lambda low, more, **rest: view(min_workers=low, max_workers=max(1, low + more), **rest),
+    st.integers(0, 5),
+    st.integers(0, 5),
+    concurrency=st.integers(1, 4),
+    generation=st.integers(1, 2),
+    last_active_at=st.sampled_from([NOW, SLEEPING]),
+    start_failures=st.integers(0, 3),
+    starts_after=st.sampled_from([None, SLEEPING, NOW + timedelta(seconds=9)]),
+)
+demands = st.builds(
+    Demand,
+    *[st.integers(0, 12)] * 4,
+    peak=st.none() | st.integers(0, 12),
+)
+crews = st.lists(
+    st.builds(
+        Worker,
+        st.uuids().map(str),
+        st.sampled_from(WorkerState),
+        generation=st.integers(1, 2),
+        in_work=st.integers(0, 2),
+    ),
+    max_size=10,
+)
+
+
+@given(views, st.none() | demands, crews)
+def test_whatever_happens_the_limits_hold(
+    function: FunctionView, demand: Demand | None, workers: list[Worker]
+) -> None:
+    found = plan(function, demand, workers)
+
+    stopped = [one for one in workers if one.name in found.stop]
+    current = [one for one in workers if one.generation == function.generation]
+    serving = [one for one in current if one.state in {STARTING, READY}]
+    left = [one for one in serving if one not in stopped]
+    assert not found.start or len(workers) + found.start <= function.max_workers
+    assert len(left) >= min(function.min_workers, len(serving))
+    assert not [one for one in stopped if one in serving and one.in_work]
+    assert not [one for one in stopped if one.state == DRAINING]
+    assert len(found.stop) == len(set(found.stop))
+    paused = function.starts_after is not None and function.starts_after > NOW
+    assert not (paused and found.start and not [one for one in serving if one.state == READY])
+    if demand is None:
+        assert (found.start, found.stop) == (0, ())
+    elif not [one for one in workers if one.state == FAILED]:
+        assert not (found.start and [one for one in stopped if one in serving])
+
+
+def test_a_peak_is_known_after_the_whole_time_and_forgotten_after_it() -> None:
+    peaks = Peaks()
+
+    seen = [peaks.add(1, need, now=at, seconds=10) for at, need in enumerate([3, 1, 2] + [1] * 12)]
+
+    assert seen[:10] == [None] * 10
+    assert seen[10:] == [3, 2, 2, 1, 1]
+    assert peaks.add(2, 5, now=14, seconds=10) is None
