@@ -15,6 +15,13 @@ app = Celery("gpuplatform")
 app.set_default()  # also for the threads of web and controller
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
-    ["gpuplatform", "gpuplatform.reconciliation", "gpuplatform.operations", "inventory", "units"]
+    [
+        "gpuplatform",
+        "gpuplatform.reconciliation",
+        "gpuplatform.operations",
+        "inventory",
+        "units",
+        "serverless",
+    ]
 )
 add_config_option(app)

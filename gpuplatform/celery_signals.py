@@ -66,6 +66,18 @@ def serve_metrics(**_: object) -> None:
         _Port.opened.serve(render)
 
 
+@signals.task_prerun.connect
+@signals.task_postrun.connect
+def keep_connections(**_: object) -> None:
+    """Keep the database's connection from task to task; one that is lost or old is replaced.
+
+    To connect takes longer than most of the queries of a task together.
+    """
+    from django.db import close_old_connections  # noqa: PLC0415 - reads the settings
+
+    close_old_connections()
+
+
 @signals.task_failure.connect
 def count_fault(sender: "Task[..., object]", **_: object) -> None:
     """Count a task that raised; Celery logs it."""

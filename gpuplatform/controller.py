@@ -44,7 +44,7 @@ from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.mirror import pool_marked, pool_observed, pools_listed
 from inventory.services import InventoryTask
-from units.mirror import unit_marked, unit_observed, units_listed
+from units.mirror import unit_freed, unit_marked, unit_observed, units_listed
 from units.services import UnitTask
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,9 @@ class Watched:
     listed: Callable[[Listing], list[int]]
     observed: Callable[[Manifest], int | None]
     marked: Callable[[str, str], list[int]]
-    """Mark what depends on the resource of that namespace and name."""
+    """Mark the row of the resource of that namespace and name."""
+    freed: Callable[[str, str], list[int]]
+    """Mark what waits for the pods of that resource to be gone."""
     reconcile_task: str
     sweep_task: str
     compare_task: str
@@ -93,12 +95,16 @@ class Watched:
         """Something owned may have changed unseen: compare everything once."""
         enqueue(self.compare_task, queue=Queue.PERIODIC)
 
-    def on_child(self, _: str, child: Manifest) -> None:
-        """Mark the owner of what changed."""
+    def on_child(self, type_: str, child: Manifest) -> None:
+        """Mark the owner of what changed, and first whoever waits for a pod that is gone."""
         metadata = child["metadata"]
         # An event of an object that lost the label may show it without.
         name = str(field(metadata, "labels", self.child_label) or "")
-        self._hint(self.marked(metadata["namespace"], name) if name else [])
+        if not name:
+            return
+        if type_ == "DELETED" and child.get("kind") == POD.kind:
+            self._hint(self.freed(metadata["namespace"], name))
+        self._hint(self.marked(metadata["namespace"], name))
 
     def _hint(self, rows: Iterable[int]) -> None:
         for row in rows:
@@ -117,6 +123,7 @@ WATCHED = (
         listed=pools_listed,
         observed=pool_observed,
         marked=lambda namespace, name: one_or_none(pool_marked(namespace, name)),
+        freed=lambda _namespace, _name: [],
         reconcile_task=InventoryTask.RECONCILE_POOL,
         sweep_task=InventoryTask.SWEEP_POOLS,
         compare_task=InventoryTask.RECONCILE_ALL,
@@ -127,6 +134,7 @@ WATCHED = (
         listed=units_listed,
         observed=unit_observed,
         marked=unit_marked,
+        freed=unit_freed,
         reconcile_task=UnitTask.RECONCILE_UNIT,
         sweep_task=UnitTask.SWEEP_UNITS,
         compare_task=UnitTask.RECONCILE_ALL,

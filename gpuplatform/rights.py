@@ -35,6 +35,7 @@ from gpuplatform.kube.kinds import (
 from gpuplatform.reconciliation.epoch import CONFIG_MAP_NAME
 from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER
 from inventory.core.requests import DEFAULT_NAMESPACE
+from serverless.activator import LEASE_NAME as ACTIVATOR_LEASE_NAME
 from units.phases import STOCK_NAMESPACE
 
 PREFIX: Final = "gpu-platform"
@@ -185,10 +186,23 @@ CONTROLLER: Final = Account(
     ),
 )
 
+ACTIVATOR: Final = Account(
+    "activator",
+    (  # Its workers are rows; the operations worker makes them.
+        *_EPOCH,
+        Right(Place.SYSTEM, LEASE, ("get", "update"), name=ACTIVATOR_LEASE_NAME),
+        Right(Place.SYSTEM, LEASE, ("create",)),
+    ),
+)
+
+RESULTS: Final = Account("results")
 BEAT: Final = Account("beat")
 MIGRATE: Final = Account("migrate")
 
-ACCOUNTS: Final = (WEB, OPERATIONS, RECONCILE, PERIODIC, BEAT, CONTROLLER, MIGRATE)
+ACCOUNTS: Final = (
+    *(WEB, OPERATIONS, RECONCILE, PERIODIC, BEAT, CONTROLLER),
+    *(ACTIVATOR, RESULTS, MIGRATE),
+)
 
 
 def account_manifests(

@@ -17,14 +17,15 @@ from django.db import connection
 from psycopg import Connection
 
 from gpuplatform import clock
-from gpuplatform.errors import InsufficientCapacity, InvalidSpec
+from gpuplatform.errors import InsufficientCapacity, InvalidSpec, PlatformError
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.elector import Elector
 from gpuplatform.reconciliation import epoch, gate
-from gpuplatform.reconciliation.heartbeats import Part, forget_life, show_life_by_work
+from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
 from serverless.core.peaks import Peaks
 from serverless.core.scaling import (
     Demand,
+    FunctionView,
     Plan,
     Standing,
     plan_workers,
@@ -54,6 +55,8 @@ SHORTEST_SECONDS: Final = 0.2
 """Between two looks, however much news there is."""
 
 STANDBY_SECONDS: Final = 0.2
+SLICE_SECONDS: Final = 0.5
+"""What a stop waits for at most."""
 
 
 class Activator:
@@ -91,10 +94,7 @@ class Activator:
         self.look()
         show_life_by_work(Part.ACTIVATOR)
         stop.wait(max(0.0, began + SHORTEST_SECONDS - time.monotonic()))
-        if stop.is_set():
-            forget_life(Part.ACTIVATOR)
-        else:
-            self._wait_for_news()
+        self._wait_for_news(stop)
 
     def look(self) -> None:
         """Look at every function once, and do what is to be done.
@@ -107,16 +107,20 @@ class Activator:
         for seen in look_at_functions():
             if not self._elector.may_act():
                 return
-            self.attend(seen)
+            try:
+                self._attend(seen)
+            except PlatformError as error:
+                # It does not keep the other functions from theirs.
+                logger.warning("function '%s': %s", seen.function.request_id, error)
 
-    def attend(self, seen: Seen) -> None:
+    def _attend(self, seen: Seen) -> None:
         """Start and stop the workers of one function, and record how it is doing."""
-        function = seen.function
-        demand = None if seen.view.is_ending else self._demand(seen)
-        plan = plan_workers(seen.view, demand, seen.workers, clock.now())
+        function, view = seen.function, seen.view()
+        demand = None if view.is_ending else self._demand(seen, view)
+        plan = plan_workers(view, demand, seen.workers, clock.now())
         for name in plan.stop:
             worker_stop(function, name)
-        plan = self._start(seen, plan)
+        plan = self._start(seen, view, plan)
         observed = Observed(
             backlog=None if demand is None else max(demand.waiting, seen.open.total),
             workers=Counter(one.state for one in seen.workers),
@@ -124,14 +128,14 @@ class Activator:
         )
         function_observed(function, plan, observed)
 
-    def _start(self, seen: Seen, plan: Plan) -> Plan:
+    def _start(self, seen: Seen, view: FunctionView, plan: Plan) -> Plan:
         """Start what the plan says; return the plan with what there is to say afterwards."""
         for number in range(plan.start):
             try:
                 if not worker_start(seen.function, seen=seen.units + number):
                     return plan
             except (InsufficientCapacity, InvalidSpec) as error:
-                standing, backoff = without_capacity(seen.view, str(error), clock.now())
+                standing, backoff = without_capacity(view, str(error), clock.now())
                 if isinstance(error, InvalidSpec):
                     reason = FunctionReason.WORKER_FAILED
                     standing = Standing(FunctionPhase.FAILED, reason, str(error))
@@ -139,7 +143,7 @@ class Activator:
             logger.info("a worker of the function '%s' is started", seen.function.request_id)
         return plan
 
-    def _demand(self, seen: Seen) -> Demand | None:
+    def _demand(self, seen: Seen, view: FunctionView) -> Demand | None:
         """Return what the function has to do; None while the queue does not say.
 
         Of a function that sleeps nothing is asked: it has neither open rows nor workers.
@@ -155,8 +159,8 @@ class Activator:
             exhausted=backlog.exhausted if backlog else 0,
             unpublished=seen.open.unpublished,
         )
-        needed = workers_needed(seen.view, demand)
-        seconds = seen.view.idle_timeout_seconds
+        needed = workers_needed(view, demand)
+        seconds = view.idle_timeout_seconds
         peak = self._peaks.add(seen.function.pk, needed, now=time.monotonic(), seconds=seconds)
         return replace(demand, peak=peak)
 
@@ -171,7 +175,7 @@ class Activator:
         self._is_queue_away = False
         return found
 
-    def _wait_for_news(self) -> None:
+    def _wait_for_news(self, stop: threading.Event) -> None:
         """Wait until an invocation is accepted, or for the time of the backstop."""
         connection.ensure_connection()
         raw: Connection = connection.connection
@@ -179,5 +183,7 @@ class Activator:
             raw.execute(f"LISTEN {OUTBOX_CHANNEL}")
             self._listening = raw
             return  # Something may have come before.
-        for _ in raw.notifies(timeout=BACKSTOP_SECONDS, stop_after=1):
-            return
+        until = time.monotonic() + BACKSTOP_SECONDS
+        while not stop.is_set() and time.monotonic() < until:
+            if list(raw.notifies(timeout=SLICE_SECONDS, stop_after=1)):
+                return

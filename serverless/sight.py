@@ -52,12 +52,19 @@ class Seen:
     """A function with everything that the rows know of it."""
 
     function: Function
-    view: FunctionView
     units: int
     """Its workers in the cluster or on their way there."""
     workers: Sequence[Worker]
     """Those, and the starts that were refused."""
     open: Open
+
+    def view(self) -> FunctionView:
+        """Return what is wanted of it.
+
+        Raises:
+            InvalidSpec: its spec breaks a rule of this release.
+        """
+        return _view(self.function)
 
 
 def look_at_functions() -> list[Seen]:
@@ -99,7 +106,7 @@ def _seen(
         if row.ended_at and row.ended_at > since
     ]
     workers = [_worker(unit, opened) for unit in units]
-    return Seen(function, _view(function), len(units), [*workers, *failed_starts], opened)
+    return Seen(function, len(units), [*workers, *failed_starts], opened)
 
 
 def _view(function: Function) -> FunctionView:

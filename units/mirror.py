@@ -18,7 +18,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.operations.selectors import operation_of
-from gpuplatform.reconciliation.leases import mark_due
+from gpuplatform.reconciliation.leases import mark_changed
 from gpuplatform.reconciliation.mirror import Change, Mirror, count, said_phase
 from units.core.observed import source_of
 from units.models import GpuUnit, UnitHistory
@@ -44,22 +44,29 @@ def units_listed(listing: Listing) -> list[int]:
 
 
 def unit_marked(namespace: str, name: str) -> list[int]:
-    """Mark the unit of that name due, since something it owns changed; return its number.
+    """Mark the unit of that name due, since it or something it owns changed.
 
-    With a stock unit the one that consumes it is marked: it waits for the stock to be gone.
+    Returns its number if somebody has to be told.
     """
     marked = _MIRROR.marked(namespace, name)
-    if marked is None:
+    return [] if marked is None else [marked]
+
+
+def unit_freed(namespace: str, name: str) -> list[int]:
+    """Mark what waits for the GPU of a stock unit, since a pod of it is gone.
+
+    Returns the numbers of those that somebody has to be told of.
+    """
+    if role_of(namespace) != UnitRole.STOCK:
         return []
-    consumer = GpuUnit.objects.filter(id=marked).exclude(consumed_by="").values("consumed_by")
-    return [marked, *unit_waiting_marked(GpuUnit.objects.filter(uid__in=consumer))]
+    stock = GpuUnit.objects.filter(namespace=namespace, name=name, deleted_at__isnull=True)
+    consumers = stock.exclude(consumed_by="").values("consumed_by")
+    return unit_waiting_marked(GpuUnit.objects.filter(uid__in=consumers))
 
 
 def unit_waiting_marked(waiting: QuerySet[GpuUnit]) -> list[int]:
-    """Mark units due that wait for their stock; return their numbers."""
-    rows = list(waiting.filter(deleted_at__isnull=True).values_list("id", flat=True))
-    mark_due(GpuUnit.objects.filter(id__in=rows))
-    return rows
+    """Mark units due that wait for their stock; return those that somebody has to be told of."""
+    return mark_changed(waiting.filter(deleted_at__isnull=True))
 
 
 def unit_recorded(rows: QuerySet[GpuUnit], resource: Manifest) -> None:

@@ -6,7 +6,7 @@ model).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import QuerySet
 
@@ -58,6 +58,8 @@ from units.selectors import is_unit_leftover, starts_void
 from units.services import UnitTask
 
 OWNED_KINDS = (DEPLOYMENT, REPLICA_SET, POD, SERVICE)
+_NOT_READ = Unknown("it was not asked for")
+_UNREAD = ObservedUnit(deployment=_NOT_READ, service=_NOT_READ, pods=_NOT_READ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,8 @@ def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
     metadata = unit["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     is_stock = role_of(namespace) == UnitRole.STOCK
+    if is_stock and (consumer := records.consumed_by.get(uid, "")):
+        return replace(_UNREAD, consumed_by=consumer)  # It goes, whatever it owns.
     # The source first: what is seen of the unit itself is then no older.
     source = NoSource() if is_stock else _source(owned, records, unit)
     return ObservedUnit(
@@ -141,7 +145,6 @@ def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
         pods=owned.all(POD, namespace, name),
         source=source,
         is_start_void=uid in records.void_starts,
-        consumed_by=records.consumed_by.get(uid, "") if is_stock else "",
     )
 
 

@@ -30,6 +30,8 @@ BEATS_A_LEASE = 3
 
 RowT = TypeVar("RowT", bound=LeasedRow)
 
+_FREE = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
+
 
 @dataclass(frozen=True, slots=True)
 class RowLease(Generic[RowT]):
@@ -49,8 +51,7 @@ def claim(queryset: QuerySet[RowT], pk: int, **changes: object) -> RowLease[RowT
     One guarded update: of two workers one gets None.
     """
     token = uuid.uuid4()
-    free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
-    taken = queryset.filter(free, pk=pk, due_at__lte=Now()).update(
+    taken = queryset.filter(_FREE, pk=pk, due_at__lte=Now()).update(
         lease_token=token,
         lease_expires_at=Now() + timedelta(seconds=settings.LEASE_SECONDS),
         **changes,
@@ -64,6 +65,26 @@ def claim(queryset: QuerySet[RowT], pk: int, **changes: object) -> RowLease[RowT
 def mark_due(queryset: QuerySet[RowT]) -> int:
     """Mark rows due now, also while a run is under way; return how many."""
     return queryset.update(due_seq=F("due_seq") + 1, due_at=Now())
+
+
+def mark_changed(queryset: QuerySet[RowT]) -> list[int]:
+    """Mark rows due now; return the numbers of those that nobody is on the way to.
+
+    Of many marks only the first one needs a hint: a row that is due and free will be read after
+    this, and of a row under way the end of the run sends one.
+    """
+    waits = _FREE & Q(due_at__lte=Now())
+    others = list(queryset.exclude(waits, due_at__isnull=False).values_list("id", flat=True))
+    if not others:
+        return []
+    table = connection.ops.quote_name(queryset.model._meta.db_table)  # noqa: SLF001 - Django's public name
+    sql = (
+        f"UPDATE {table} SET due_seq = due_seq + 1, due_at = now() WHERE id = ANY(%s)"
+        " RETURNING id, lease_expires_at > now()"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [others])
+        return [int(number) for number, is_leased in cursor.fetchall() if not is_leased]
 
 
 @dataclass(slots=True)

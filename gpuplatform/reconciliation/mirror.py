@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce, Now
 from gpuplatform.kube.client import Listing
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.reconciliation.leases import mark_due
+from gpuplatform.reconciliation.leases import mark_changed
 from gpuplatform.reconciliation.models import MirrorRow
 
 RowT = TypeVar("RowT", bound=MirrorRow)
@@ -59,13 +59,12 @@ class Mirror(Generic[RowT]):
     def observed(self, resource: Manifest) -> int | None:
         """Copy a resource that was seen; return its row's number if there is something to do."""
         rows = self._rows().filter(uid=resource["metadata"]["uid"])
-        known = rows.values_list("id", "deleted_at").first()
+        known = rows.values_list("deleted_at", "resource_version").first()
         if known is None:
             return self._discover(resource)
-        number_, deleted_at = known
-        if deleted_at is None and self.recorded(rows, resource):
-            mark_due(rows)
-            return int(number_)
+        deleted_at, version = known
+        if deleted_at is None and version < _version(resource) and self.recorded(rows, resource):
+            return next(iter(mark_changed(rows)), None)
         return None
 
     def listed(self, listing: Listing) -> list[int]:
@@ -89,15 +88,15 @@ class Mirror(Generic[RowT]):
             .exclude(uid="")
             .exclude(uid__in=seen)
         )
-        lost = list(missing.values_list("id", flat=True))
-        mark_due(self._rows().filter(id__in=lost))
-        return [row for row in due if row is not None] + lost
+        return [row for row in due if row is not None] + mark_changed(missing)
 
     def marked(self, namespace: str, name: str) -> int | None:
-        """Mark the row of that name due, since something it owns changed; return its number."""
+        """Mark the row of that name due, since something it owns changed.
+
+        Returns its number if somebody has to be told.
+        """
         rows = self._rows().filter(namespace=namespace, name=name, deleted_at__isnull=True)
-        rows = rows.exclude(uid="")
-        return rows.values_list("id", flat=True).first() if mark_due(rows) else None
+        return next(iter(mark_changed(rows.exclude(uid=""))), None)
 
     def recorded(self, rows: QuerySet[RowT], resource: Manifest) -> int:
         """Write the copy where it is newer than what the row has; return how many rows took it."""

@@ -91,7 +91,7 @@ TEMPLATES = [
 def _database() -> dict[str, Any]:
     """Return the default database: limits on every statement, a pool in web only.
 
-    Celery closes connections around tasks, so a pool would only cost there.
+    A process of the workers uses one connection, which it keeps from task to task.
     """
     url = ENVIRONMENT.effective_database_url()
     database: dict[str, Any] = dict(
@@ -147,6 +147,8 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+# Django's own rules decide when a connection is given up, as in web: Celery would after each task.
+CELERY_DB_REUSE_MAX = 1_000_000_000
 CELERY_TASK_SOFT_TIME_LIMIT = TASK_SOFT_SECONDS
 CELERY_TASK_TIME_LIMIT = TASK_HARD_SECONDS
 CELERY_TASK_DEFAULT_QUEUE = "periodic"

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -11,7 +12,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from gpuplatform import clock
-from gpuplatform.errors import NotFound
+from gpuplatform.errors import NotFound, OperationConflict
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.services import check_writable
 from serverless.core.scaling import Plan, WorkerState
@@ -69,10 +70,14 @@ def worker_start(function: Function, *, seen: int) -> bool:
 
 def worker_stop(function: Function, name: str) -> None:
     """Have a worker drained and removed; again is as good as once."""
-    try:
-        unit_request_deletion(tenant=function.tenant, name=name, operation_id=f"{name}-stop")
-    except NotFound:
-        return
+    operation_id = f"{name}-stop"
+    with suppress(NotFound):
+        try:
+            unit_request_deletion(tenant=function.tenant, name=name, operation_id=operation_id)
+        except OperationConflict:
+            # The tenant's programs choose operationIDs too, and may have chosen this one.
+            own = f"{operation_id}-{secrets.token_hex(8)}"
+            unit_request_deletion(tenant=function.tenant, name=name, operation_id=own)
 
 
 def function_observed(function: Function, plan: Plan, observed: Observed) -> None:

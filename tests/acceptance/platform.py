@@ -30,9 +30,17 @@ from tests.acceptance.starter import Process, Starter
 POOLS = "/api/v1/operator/stockpools"
 JOBS = "/api/v1/operator/jobs"
 START_SECONDS = 90.0
-SERVERS = ("postgres", "valkey", "cluster")
+SERVERS = ("postgres", "valkey", "nats", "cluster")
 PREPARATIONS = ("database", "install")
-SHOW_LIFE = ("operations", "reconcile", "periodic", "beat", "controller")
+SHOW_LIFE = (
+    "operations",
+    "reconcile",
+    "periodic",
+    "beat",
+    "controller",
+    "results",
+    "activator",
+)
 PROCESSES = ("web", *SHOW_LIFE, "kubelet")
 QUICK = {"GPUPLATFORM_LEASE_SECONDS": "5", "GPUPLATFORM_FRESH_SECONDS": "10"}
 SWEEP_SECONDS = 2

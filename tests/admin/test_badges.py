@@ -10,12 +10,15 @@ from gpuplatform.adminkit.badges import PHASE_SHAPES, phase_badge
 from gpuplatform.adminkit.text import essence, shortened, visible, why, words
 from gpuplatform.operations.phases import OperationPhase
 from inventory.phases import PoolPhase
+from serverless.phases import FunctionPhase, InvocationState
 from units.phases import UnitPhase
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("machine", [OperationPhase, PoolPhase, UnitPhase])
+@pytest.mark.parametrize(
+    "machine", [OperationPhase, PoolPhase, UnitPhase, FunctionPhase, InvocationState]
+)
 def test_every_phase_has_a_shape(machine: type[TextChoices]) -> None:
     assert set(machine.values) <= set(PHASE_SHAPES)
 

@@ -17,7 +17,9 @@ def said(*arguments: str) -> str:
 
 
 def test_new_seed_is_one_of_an_account() -> None:
-    assert KeyPair.from_seed(said("--new-seed").strip(), KeyKind.ACCOUNT)
+    pair = KeyPair.from_seed(said("--new-seed").strip(), KeyKind.ACCOUNT)
+
+    assert pair.public.startswith("A")
 
 
 def test_configuration_names_both_accounts_and_no_secret(settings: Settings) -> None:

@@ -13,6 +13,8 @@ from gpuplatform.embedded import demo
 from gpuplatform.embedded.demo import WISHES
 from gpuplatform.embedded.ports import LOOPBACK, free_port
 
+UNIT = next(wish for wish in WISHES if wish.needs_stock)
+
 
 class FakeApi(ThreadingHTTPServer):
     """Takes every request, with one status."""
@@ -80,7 +82,7 @@ def test_a_unit_that_was_accepted_before_needs_no_stock(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "READY_SECONDS", -1)
-    api.data = [[{"operationID": WISHES[-1].body["operationID"]}]]
+    api.data = [[{"operationID": UNIT.body["operationID"]}]]
 
     assert len(send("--url", api.url).splitlines()) == len(WISHES)
 

@@ -13,12 +13,12 @@ import jsonschema
 import pytest
 import yaml
 
-from gpuplatform.embedded.layout import QUEUES
+from gpuplatform.embedded.layout import QUEUES, SERVERLESS
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).parent / "compose" / "compose-spec.json"
 SERVERS = {"postgres", "valkey", "nats"}
-PROCESSES = {"web", "operations", "reconcile", "periodic", "beat", "controller"}
+PROCESSES = {"web", *QUEUES, "beat", "controller", *SERVERLESS}
 ADDRESS_WITH_PASSWORD = re.compile(r"://[^:@/\s]*:(?P<password>[^@\s]+)@")
 
 

@@ -119,7 +119,7 @@ def test_probes_ask_the_port_that_the_process_is_told(base: list[dict[str, Any]]
         }
         if "metrics" in ports:
             assert str(ports["metrics"]) == _settings(base)["GPUPLATFORM_METRICS_PORT"], name
-    for name in ("beat", "controller"):
+    for name in ("beat", "controller", "activator", "results"):
         asked = pods(base)[name]["containers"][0]["livenessProbe"]["httpGet"]
         assert asked == {"path": LIVE_PATH, "port": "metrics"}
 
@@ -150,7 +150,10 @@ def test_settings_are_ones_that_the_code_knows(base: list[dict[str, Any]]) -> No
 
     assert given <= known
     assert set(secret["stringData"]) <= known
-    assert {"DATABASE_URL", "REDIS_URL", "GPUPLATFORM_SECRET_KEY"} == set(secret["stringData"])
+    assert set(secret["stringData"]) == {
+        *("DATABASE_URL", "REDIS_URL", "NATS_URL"),
+        *("GPUPLATFORM_NATS_SEED", "GPUPLATFORM_SECRET_KEY"),
+    }
     assert "GPUPLATFORM_ALLOWED_HOSTS" in given
 
 

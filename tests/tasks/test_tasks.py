@@ -25,6 +25,7 @@ from inventory.tasks import (
     remove_leftovers,
     sweep_pools,
 )
+from serverless.services import ServerlessTask
 from tests.factories.inventory import accept_create, accept_delete, pool_resource, pool_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import Broker
@@ -46,14 +47,16 @@ def work_off(cluster: FakeCluster, rounds: int = 8) -> None:
         cluster.settle()
 
 
-@pytest.mark.parametrize("name", [*OperationTask, *InventoryTask, *UnitTask, *LIFE])
+@pytest.mark.parametrize(
+    "name", [*OperationTask, *InventoryTask, *UnitTask, *ServerlessTask, *LIFE]
+)
 def test_every_name_that_is_sent_is_registered(name: str) -> None:
     current_app.loader.import_default_modules()
 
     assert str(name) in current_app.tasks
 
 
-@pytest.mark.parametrize("names", [OperationTask, InventoryTask, UnitTask])
+@pytest.mark.parametrize("names", [OperationTask, InventoryTask, UnitTask, ServerlessTask])
 def test_no_task_of_an_app_is_without_a_name_to_send(names: type[StrEnum]) -> None:
     current_app.loader.import_default_modules()
     prefix = next(iter(names)).split(".")[0]

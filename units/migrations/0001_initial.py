@@ -6,180 +6,494 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('operations', '0002_schedules'),
-        ('tenancy', '0002_default_tenant'),
+        ("operations", "0002_schedules"),
+        ("tenancy", "0002_default_tenant"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='CapacitySample',
+            name="CapacitySample",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), help_text='When it was taken.')),
-                ('spec_name', models.CharField(help_text='Name of the GPU spec.', max_length=63)),
-                ('ready', models.PositiveIntegerField(help_text='Stock that can be handed over.')),
-                ('starting', models.PositiveIntegerField(help_text='Stock that is being made.')),
-                ('failed', models.PositiveIntegerField(help_text='Stock that could not be made.')),
-                ('claimed', models.PositiveIntegerField(help_text='Stock set aside for an open operation.')),
-                ('active', models.PositiveIntegerField(help_text='Units in use.')),
-                ('idle_gpu_seconds', models.PositiveBigIntegerField(help_text='GPU-seconds that ready stock held since the sample before.')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "at",
+                    models.DateTimeField(
+                        db_default=django.db.models.functions.datetime.Now(),
+                        help_text="When it was taken.",
+                    ),
+                ),
+                ("spec_name", models.CharField(help_text="Name of the GPU spec.", max_length=63)),
+                ("ready", models.PositiveIntegerField(help_text="Stock that can be handed over.")),
+                ("starting", models.PositiveIntegerField(help_text="Stock that is being made.")),
+                ("failed", models.PositiveIntegerField(help_text="Stock that could not be made.")),
+                (
+                    "claimed",
+                    models.PositiveIntegerField(
+                        help_text="Stock set aside for an open operation."
+                    ),
+                ),
+                ("active", models.PositiveIntegerField(help_text="Units in use.")),
+                (
+                    "idle_gpu_seconds",
+                    models.PositiveBigIntegerField(
+                        help_text="GPU-seconds that ready stock held since the sample before."
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-id'],
-                'indexes': [models.Index(fields=['spec_name', '-at'], name='capacity_sample_of_spec'), models.Index(fields=['at'], name='capacity_sample_at')],
+                "ordering": ["-id"],
+                "indexes": [
+                    models.Index(fields=["spec_name", "-at"], name="capacity_sample_of_spec"),
+                    models.Index(fields=["at"], name="capacity_sample_at"),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='GpuUnit',
+            name="GpuUnit",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('due_at', models.DateTimeField(blank=True, help_text='When work is due next; empty: nothing to do.', null=True)),
-                ('due_seq', models.BigIntegerField(default=0, help_text='Raised by every mark.')),
-                ('lease_token', models.UUIDField(blank=True, help_text='Whoever holds it may record a result.', null=True)),
-                ('lease_expires_at', models.DateTimeField(blank=True, help_text='After this another worker may take the row.', null=True)),
-                ('failures', models.PositiveIntegerField(default=0, help_text='Failures in a row; the back-off grows with them.')),
-                ('namespace', models.CharField(help_text='Namespace of the resource.', max_length=63)),
-                ('name', models.CharField(help_text='Name of the resource.', max_length=253)),
-                ('uid', models.CharField(blank=True, help_text="The resource's UID; empty until it is known.", max_length=36)),
-                ('generation', models.BigIntegerField(default=0, help_text='Generation of the spec last seen.')),
-                ('observed_generation', models.BigIntegerField(default=0, help_text='Generation that the status speaks of.')),
-                ('resource_version', models.BigIntegerField(default=0, help_text='Version of the copy; older copies are not written over it.')),
-                ('reason', models.CharField(blank=True, help_text='Why the phase is what it is.', max_length=64)),
-                ('message', models.TextField(blank=True, help_text='The same for people.')),
-                ('conditions', models.JSONField(blank=True, default=list, help_text='Kubernetes conditions.')),
-                ('phase_since', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), help_text='Since when phase and reason are what they are.')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), help_text='When it was asked for.')),
-                ('last_sync_at', models.DateTimeField(blank=True, help_text='When the resource was last copied.', null=True)),
-                ('deletion_requested_at', models.DateTimeField(blank=True, help_text='When its deletion was asked for or seen.', null=True)),
-                ('deleted_at', models.DateTimeField(blank=True, help_text='When it was seen gone; the row is history from then on.', null=True)),
-                ('role', models.CharField(choices=[('stock', 'Stock'), ('active', 'Active')], help_text="Stock, or a user's active unit.", max_length=8)),
-                ('ordinal', models.PositiveIntegerField(blank=True, help_text='Which one of its seeding, from 1; stock only.', null=True)),
-                ('phase', models.CharField(choices=[('Pending', 'Pending'), ('Progressing', 'Progressing'), ('Ready', 'Ready'), ('Stopped', 'Stopped'), ('Failed', 'Failed'), ('Terminating', 'Terminating')], default='Pending', help_text='How it is doing.', max_length=16)),
-                ('spec', models.JSONField(default=dict, help_text='What is wanted, as in the resource.')),
-                ('spec_name', models.CharField(blank=True, help_text='Name of the GPU spec.', max_length=63)),
-                ('image', models.CharField(blank=True, help_text='The image that it runs.', max_length=512)),
-                ('gpu', models.PositiveIntegerField(default=0, help_text='GPUs of its pod.')),
-                ('is_suspended', models.BooleanField(default=False, help_text='Whether it is to be stopped.')),
-                ('ready_replicas', models.PositiveIntegerField(default=0, help_text='Pods that are ready: 0, 1.')),
-                ('service_name', models.CharField(blank=True, help_text='Its Service, if any.', max_length=63)),
-                ('access_url', models.CharField(blank=True, help_text='Where it answers.', max_length=300)),
-                ('source_name', models.CharField(blank=True, help_text='The stock unit that it consumes; active only.', max_length=253)),
-                ('source_uid', models.CharField(blank=True, help_text='UID of that stock unit.', max_length=36)),
-                ('consumed_by', models.CharField(blank=True, help_text='UID of the unit that took its GPU; final; stock only.', max_length=36)),
-                ('consumed_at', models.DateTimeField(blank=True, help_text='When it was consumed.', null=True)),
-                ('claimed_by', models.ForeignKey(blank=True, help_text='The open operation that it is set aside for; stock only.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='claimed_stock', to='operations.operation')),
-                ('operation', models.ForeignKey(blank=True, help_text='The operation that made it; empty for a resource made by hand.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='gpu_units', to='operations.operation')),
-                ('tenant', models.ForeignKey(blank=True, help_text='Empty: operators only.', null=True, on_delete=django.db.models.deletion.PROTECT, to='tenancy.tenant')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "due_at",
+                    models.DateTimeField(
+                        blank=True,
+                        help_text="When work is due next; empty: nothing to do.",
+                        null=True,
+                    ),
+                ),
+                ("due_seq", models.BigIntegerField(default=0, help_text="Raised by every mark.")),
+                (
+                    "lease_token",
+                    models.UUIDField(
+                        blank=True, help_text="Whoever holds it may record a result.", null=True
+                    ),
+                ),
+                (
+                    "lease_expires_at",
+                    models.DateTimeField(
+                        blank=True,
+                        help_text="After this another worker may take the row.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "failures",
+                    models.PositiveIntegerField(
+                        default=0, help_text="Failures in a row; the back-off grows with them."
+                    ),
+                ),
+                (
+                    "namespace",
+                    models.CharField(help_text="Namespace of the resource.", max_length=63),
+                ),
+                ("name", models.CharField(help_text="Name of the resource.", max_length=253)),
+                (
+                    "uid",
+                    models.CharField(
+                        blank=True,
+                        help_text="The resource's UID; empty until it is known.",
+                        max_length=36,
+                    ),
+                ),
+                (
+                    "generation",
+                    models.BigIntegerField(
+                        default=0, help_text="Generation of the spec last seen."
+                    ),
+                ),
+                (
+                    "observed_generation",
+                    models.BigIntegerField(
+                        default=0, help_text="Generation that the status speaks of."
+                    ),
+                ),
+                (
+                    "resource_version",
+                    models.BigIntegerField(
+                        default=0,
+                        help_text="Version of the copy; older copies are not written over it.",
+                    ),
+                ),
+                (
+                    "reason",
+                    models.CharField(
+                        blank=True, help_text="Why the phase is what it is.", max_length=64
+                    ),
+                ),
+                ("message", models.TextField(blank=True, help_text="The same for people.")),
+                (
+                    "conditions",
+                    models.JSONField(blank=True, default=list, help_text="Kubernetes conditions."),
+                ),
+                (
+                    "phase_since",
+                    models.DateTimeField(
+                        db_default=django.db.models.functions.datetime.Now(),
+                        help_text="Since when phase and reason are what they are.",
+                    ),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(
+                        db_default=django.db.models.functions.datetime.Now(),
+                        help_text="When it was asked for.",
+                    ),
+                ),
+                (
+                    "last_sync_at",
+                    models.DateTimeField(
+                        blank=True, help_text="When the resource was last copied.", null=True
+                    ),
+                ),
+                (
+                    "deletion_requested_at",
+                    models.DateTimeField(
+                        blank=True, help_text="When its deletion was asked for or seen.", null=True
+                    ),
+                ),
+                (
+                    "deleted_at",
+                    models.DateTimeField(
+                        blank=True,
+                        help_text="When it was seen gone; the row is history from then on.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("stock", "Stock"), ("active", "Active")],
+                        help_text="Stock, or a user's active unit.",
+                        max_length=8,
+                    ),
+                ),
+                (
+                    "ordinal",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        help_text="Which one of its seeding, from 1; stock only.",
+                        null=True,
+                    ),
+                ),
+                (
+                    "phase",
+                    models.CharField(
+                        choices=[
+                            ("Pending", "Pending"),
+                            ("Progressing", "Progressing"),
+                            ("Ready", "Ready"),
+                            ("Stopped", "Stopped"),
+                            ("Failed", "Failed"),
+                            ("Terminating", "Terminating"),
+                        ],
+                        default="Pending",
+                        help_text="How it is doing.",
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "spec",
+                    models.JSONField(
+                        default=dict, help_text="What is wanted, as in the resource."
+                    ),
+                ),
+                (
+                    "spec_name",
+                    models.CharField(blank=True, help_text="Name of the GPU spec.", max_length=63),
+                ),
+                (
+                    "image",
+                    models.CharField(
+                        blank=True, help_text="The image that it runs.", max_length=512
+                    ),
+                ),
+                ("gpu", models.PositiveIntegerField(default=0, help_text="GPUs of its pod.")),
+                (
+                    "is_suspended",
+                    models.BooleanField(default=False, help_text="Whether it is to be stopped."),
+                ),
+                (
+                    "ready_replicas",
+                    models.PositiveIntegerField(default=0, help_text="Pods that are ready: 0, 1."),
+                ),
+                (
+                    "service_name",
+                    models.CharField(blank=True, help_text="Its Service, if any.", max_length=63),
+                ),
+                (
+                    "access_url",
+                    models.CharField(blank=True, help_text="Where it answers.", max_length=300),
+                ),
+                (
+                    "source_name",
+                    models.CharField(
+                        blank=True,
+                        help_text="The stock unit that it consumes; active only.",
+                        max_length=253,
+                    ),
+                ),
+                (
+                    "source_uid",
+                    models.CharField(
+                        blank=True, help_text="UID of that stock unit.", max_length=36
+                    ),
+                ),
+                (
+                    "consumed_by",
+                    models.CharField(
+                        blank=True,
+                        help_text="UID of the unit that took its GPU; final; stock only.",
+                        max_length=36,
+                    ),
+                ),
+                (
+                    "consumed_at",
+                    models.DateTimeField(blank=True, help_text="When it was consumed.", null=True),
+                ),
+                (
+                    "claimed_by",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="The open operation that it is set aside for; stock only.",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="claimed_stock",
+                        to="operations.operation",
+                    ),
+                ),
+                (
+                    "operation",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="The operation that made it; empty for a resource made by hand.",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="gpu_units",
+                        to="operations.operation",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="Empty: operators only.",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="tenancy.tenant",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'GPU unit',
-                'ordering': ['-id'],
+                "verbose_name": "GPU unit",
+                "ordering": ["-id"],
             },
         ),
         migrations.CreateModel(
-            name='ActiveUnit',
-            fields=[
-            ],
+            name="ActiveUnit",
+            fields=[],
             options={
-                'verbose_name': 'GPU unit',
-                'ordering': ['-id'],
-                'proxy': True,
-                'indexes': [],
-                'constraints': [],
+                "verbose_name": "GPU unit",
+                "ordering": ["-id"],
+                "proxy": True,
+                "indexes": [],
+                "constraints": [],
             },
-            bases=('units.gpuunit',),
+            bases=("units.gpuunit",),
         ),
         migrations.CreateModel(
-            name='StockUnit',
-            fields=[
-            ],
+            name="StockUnit",
+            fields=[],
             options={
-                'verbose_name': 'stock unit',
-                'ordering': ['-id'],
-                'proxy': True,
-                'indexes': [],
-                'constraints': [],
+                "verbose_name": "stock unit",
+                "ordering": ["-id"],
+                "proxy": True,
+                "indexes": [],
+                "constraints": [],
             },
-            bases=('units.gpuunit',),
+            bases=("units.gpuunit",),
         ),
         migrations.CreateModel(
-            name='UnitHistory',
+            name="UnitHistory",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), help_text='When it changed.')),
-                ('phase', models.CharField(help_text='The phase from then on.', max_length=16)),
-                ('reason', models.CharField(blank=True, help_text='Why.', max_length=64)),
-                ('message', models.TextField(blank=True, help_text='The same for people.')),
-                ('operation', models.ForeignKey(blank=True, help_text='The operation that caused it, if one did.', null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='operations.operation')),
-                ('unit', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='history', to='units.gpuunit')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "at",
+                    models.DateTimeField(
+                        db_default=django.db.models.functions.datetime.Now(),
+                        help_text="When it changed.",
+                    ),
+                ),
+                ("phase", models.CharField(help_text="The phase from then on.", max_length=16)),
+                ("reason", models.CharField(blank=True, help_text="Why.", max_length=64)),
+                ("message", models.TextField(blank=True, help_text="The same for people.")),
+                (
+                    "operation",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="The operation that caused it, if one did.",
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="operations.operation",
+                    ),
+                ),
+                (
+                    "unit",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="history",
+                        to="units.gpuunit",
+                    ),
+                ),
             ],
             options={
-                'verbose_name_plural': 'unit history',
-                'ordering': ['-id'],
+                "verbose_name_plural": "unit history",
+                "ordering": ["-id"],
             },
         ),
         migrations.AddIndex(
-            model_name='gpuunit',
-            index=models.Index(condition=models.Q(('due_at__isnull', False)), fields=['due_at'], name='gpu_unit_due'),
+            model_name="gpuunit",
+            index=models.Index(
+                condition=models.Q(("due_at__isnull", False)),
+                fields=["due_at"],
+                name="gpu_unit_due",
+            ),
         ),
         migrations.AddIndex(
-            model_name='gpuunit',
-            index=models.Index(condition=models.Q(('claimed_by__isnull', True), ('consumed_by', ''), ('deleted_at__isnull', True), ('deletion_requested_at__isnull', True), ('phase', 'Ready'), ('role', 'stock')), fields=['spec_name', 'id'], name='gpu_unit_claimable'),
+            model_name="gpuunit",
+            index=models.Index(
+                condition=models.Q(
+                    ("claimed_by__isnull", True),
+                    ("consumed_by", ""),
+                    ("deleted_at__isnull", True),
+                    ("deletion_requested_at__isnull", True),
+                    ("phase", "Ready"),
+                    ("role", "stock"),
+                ),
+                fields=["spec_name", "id"],
+                name="gpu_unit_claimable",
+            ),
         ),
         migrations.AddIndex(
-            model_name='gpuunit',
-            index=models.Index(condition=models.Q(('deleted_at__isnull', True)), fields=['role', '-id'], name='gpu_unit_live'),
+            model_name="gpuunit",
+            index=models.Index(
+                condition=models.Q(("deleted_at__isnull", True)),
+                fields=["role", "-id"],
+                name="gpu_unit_live",
+            ),
         ),
         migrations.AddIndex(
-            model_name='gpuunit',
-            index=models.Index(fields=['phase', '-id'], name='gpu_unit_phase'),
+            model_name="gpuunit",
+            index=models.Index(fields=["phase", "-id"], name="gpu_unit_phase"),
         ),
         migrations.AddIndex(
-            model_name='gpuunit',
-            index=models.Index(fields=['deleted_at'], name='gpu_unit_deleted'),
+            model_name="gpuunit",
+            index=models.Index(fields=["deleted_at"], name="gpu_unit_deleted"),
         ),
         migrations.AddIndex(
-            model_name='gpuunit',
-            index=models.Index(condition=models.Q(('consumed_by', ''), _negated=True), fields=['consumed_by'], name='gpu_unit_consumed'),
+            model_name="gpuunit",
+            index=models.Index(
+                condition=models.Q(("consumed_by", ""), _negated=True),
+                fields=["consumed_by"],
+                name="gpu_unit_consumed",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='gpuunit',
-            constraint=models.UniqueConstraint(condition=models.Q(('deleted_at__isnull', True)), fields=('namespace', 'name'), name='gpu_unit_name_is_unique'),
+            model_name="gpuunit",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("deleted_at__isnull", True)),
+                fields=("namespace", "name"),
+                name="gpu_unit_name_is_unique",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='gpuunit',
-            constraint=models.UniqueConstraint(condition=models.Q(('uid', ''), _negated=True), fields=('uid',), name='gpu_unit_uid_is_unique'),
+            model_name="gpuunit",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("uid", ""), _negated=True),
+                fields=("uid",),
+                name="gpu_unit_uid_is_unique",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='gpuunit',
-            constraint=models.CheckConstraint(condition=models.Q(('phase__in', ['Pending', 'Progressing', 'Ready', 'Stopped', 'Failed', 'Terminating'])), name='gpu_unit_phase_is_known'),
+            model_name="gpuunit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "phase__in",
+                        ["Pending", "Progressing", "Ready", "Stopped", "Failed", "Terminating"],
+                    )
+                ),
+                name="gpu_unit_phase_is_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='gpuunit',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('phase', 'Failed'), _negated=True), models.Q(('reason', ''), _negated=True), _connector='OR'), name='gpu_unit_failed_says_why'),
+            model_name="gpuunit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("phase", "Failed"), _negated=True),
+                    models.Q(("reason", ""), _negated=True),
+                    _connector="OR",
+                ),
+                name="gpu_unit_failed_says_why",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='gpuunit',
-            constraint=models.CheckConstraint(condition=models.Q(('claimed_by__isnull', True), ('consumed_by', ''), _connector='OR'), name='gpu_unit_claimed_or_consumed'),
+            model_name="gpuunit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("claimed_by__isnull", True), ("consumed_by", ""), _connector="OR"
+                ),
+                name="gpu_unit_claimed_or_consumed",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='gpuunit',
-            constraint=models.CheckConstraint(condition=models.Q(('role', 'stock'), models.Q(('claimed_by__isnull', True), ('consumed_by', '')), _connector='OR'), name='gpu_unit_only_stock_is_taken'),
+            model_name="gpuunit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("role", "stock"),
+                    models.Q(("claimed_by__isnull", True), ("consumed_by", "")),
+                    _connector="OR",
+                ),
+                name="gpu_unit_only_stock_is_taken",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='gpuunit',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('consumed_at__isnull', True), ('consumed_by', '')), models.Q(models.Q(('consumed_by', ''), _negated=True), ('consumed_at__isnull', False)), _connector='OR'), name='gpu_unit_consumed_says_when'),
+            model_name="gpuunit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("consumed_at__isnull", True), ("consumed_by", "")),
+                    models.Q(
+                        models.Q(("consumed_by", ""), _negated=True),
+                        ("consumed_at__isnull", False),
+                    ),
+                    _connector="OR",
+                ),
+                name="gpu_unit_consumed_says_when",
+            ),
         ),
         migrations.AddIndex(
-            model_name='unithistory',
-            index=models.Index(fields=['unit', '-id'], name='unit_history_of_unit'),
+            model_name="unithistory",
+            index=models.Index(fields=["unit", "-id"], name="unit_history_of_unit"),
         ),
         migrations.AddIndex(
-            model_name='unithistory',
-            index=models.Index(fields=['at'], name='unit_history_at'),
+            model_name="unithistory",
+            index=models.Index(fields=["at"], name="unit_history_at"),
         ),
     ]

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.queueing import Queue, enqueue_after_commit
-from gpuplatform.reconciliation.leases import mark_due
+from gpuplatform.reconciliation.leases import mark_changed
 from inventory.models import GpuSpec
 from units.core.observed import source_of
 from units.mirror import unit_ending
@@ -115,7 +115,5 @@ def free_claims(operation: Operation) -> None:
 
 def reconcile_soon(rows: QuerySet[GpuUnit]) -> None:
     """Mark the rows due that have a resource, and hint at them once this is committed."""
-    live = rows.filter(deleted_at__isnull=True).exclude(uid="")
-    mark_due(live)
-    for number in live.values_list("id", flat=True):
+    for number in mark_changed(rows.filter(deleted_at__isnull=True).exclude(uid="")):
         enqueue_after_commit(UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE)

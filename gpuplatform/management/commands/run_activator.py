@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from typing_extensions import override
 
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.metrics.exported import serve_alone
 from serverless.activator import Activator
 from serverless.queue.errors import QueueUnavailable
 from serverless.queue.gateway import get_queue
@@ -30,6 +31,7 @@ class Command(BaseCommand):
             queue = get_queue()
         except QueueUnavailable as error:
             raise CommandError(str(error)) from error
+        serve_alone(lambda: bytes)  # Only to say that it lives.
         identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
         try:
             Activator(queue, get_cluster(), identity).run(stop)

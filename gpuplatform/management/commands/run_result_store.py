@@ -8,6 +8,7 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 from typing_extensions import override
 
+from gpuplatform.metrics.exported import serve_alone
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, show_life
 from serverless.loops import keep_doing
 from serverless.queue.errors import QueueUnavailable
@@ -33,6 +34,7 @@ class Command(BaseCommand):
             queue = get_queue()
         except QueueUnavailable as error:
             raise CommandError(str(error)) from error
+        serve_alone(lambda: bytes)  # Only to say that it lives.
         sweep = Sweep(queue)
 
         def sweep_once() -> None:

@@ -4,7 +4,7 @@ import base64
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -183,7 +183,7 @@ def test_replay_takes_an_operators_token(api: Api) -> None:
 class TestWaiting:
     """Mode `sync`."""
 
-    BODY: dict[str, Any] = {**BODY, "mode": "sync", "timeoutSeconds": 1}
+    BODY: ClassVar[dict[str, Any]] = {**BODY, "mode": "sync", "timeoutSeconds": 1}
 
     def test_the_answer_is_202_when_the_time_is_up(
         self, api: Api, monkeypatch: pytest.MonkeyPatch

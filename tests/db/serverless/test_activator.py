@@ -26,6 +26,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.queue_server import QueueServer
 from units.models import GpuUnit
 from units.phases import UnitPhase
+from units.services import unit_request_deletion
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +37,7 @@ Look = Callable[[], None]
 @pytest.fixture
 def look(queue: Queue, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Look:
     """Let one that leads look once."""
-    one = Activator(queue, cluster, "activator-1")  # type: ignore[arg-type]  # the fake
+    one = Activator(queue, cluster, "activator-1")
     monkeypatch.setattr(one._elector, "may_act", lambda: True)
     return one.look
 
@@ -248,6 +249,7 @@ def test_the_workers_of_a_function_that_ends_are_drained(look: Look, queue: Queu
 
 def test_a_unit_with_a_workers_name_is_none(look: Look, queue: Queue) -> None:
     function = function_row()
+    Worker(queue, function)
     name = worker_name(function.pk, 1, "0123abcd")
     own = unit_row(name=name)
     theirs = worker_row(function, name=f"{name[:-1]}e", tenant=tenant_row("other"))
@@ -290,6 +292,50 @@ def test_who_does_not_lead_does_nothing(queue: Queue, cluster: FakeCluster) -> N
     Worker(queue, function)
     accept(function)
 
-    Activator(queue, cluster, "second").look()  # type: ignore[arg-type]  # the fake
+    Activator(queue, cluster, "second").look()
 
     assert not workers_of(function).exists()
+
+
+def test_an_operation_id_that_a_tenant_took_holds_nobody_up(look: Look, queue: Queue) -> None:
+    function = function_row()
+    Worker(queue, function)
+    worker = worker_row(function)
+    unit_request_deletion(
+        tenant=function.tenant, name=unit_row().name, operation_id=f"{worker.name}-stop"
+    )
+    put_to_sleep(function)
+
+    look()
+
+    worker.refresh_from_db()
+    assert worker.deletion_requested_at is not None
+
+
+def test_a_function_with_a_broken_spec_holds_no_other_up(look: Look, queue: Queue) -> None:
+    stock_row()
+    good, broken = function_row(), function_row()
+    Function.objects.filter(pk=broken.pk).update(spec={"maxWorkers": -1})
+    Worker(queue, good)
+    accept(good)
+
+    look()
+
+    assert workers_of(good).count() == 1
+
+
+def test_after_a_change_idle_workers_go_first(look: Look, queue: Queue, relay: Relay) -> None:
+    function = function_row(maxWorkers=2)
+    row = accept(function)
+    relay.publish()
+    idle, busy = worker_row(function), worker_row(function)
+    Worker(queue, function, busy.name).take_one()
+    Invocation.objects.filter(pk=row.pk).update(state=InvocationState.RUNNING, worker=busy.name)
+    Function.objects.filter(pk=function.pk).update(generation=2)
+
+    look()
+
+    idle.refresh_from_db()
+    busy.refresh_from_db()
+    assert idle.deletion_requested_at is not None
+    assert busy.deletion_requested_at is None

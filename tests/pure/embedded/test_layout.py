@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from gpuplatform.embedded.data_directory import DataDirectory
-from gpuplatform.embedded.layout import QUEUES, Layout
+from gpuplatform.embedded.layout import QUEUES, SERVERLESS, Layout
 from gpuplatform.embedded.nats import Nats
 from gpuplatform.embedded.options import Options
 from gpuplatform.embedded.postgres import Postgres
@@ -13,7 +13,7 @@ from gpuplatform.embedded.valkey import Valkey
 from gpuplatform.nats.keys import KeyKind, KeyPair
 
 DATA = Path("/data of a person")
-OURS = {"web", *QUEUES, "beat", "controller"}
+OURS = {"web", *QUEUES, "beat", "controller", *SERVERLESS}
 SIMULATED = Options(DataDirectory(DATA), "", "", "", "simulated", "", wants_demo=True)
 REAL = replace(SIMULATED, kube_mode="required", kubeconfig="/real/config", wants_demo=False)
 OFF = replace(SIMULATED, kube_mode="off", wants_demo=False)
@@ -93,7 +93,8 @@ def test_a_real_cluster_has_no_simulator_and_no_demo() -> None:
 
 
 def test_without_a_cluster_nothing_talks_to_one() -> None:
-    assert not {"cluster", "kubelet", "install", "controller", "demo"} & set(parts(OFF))
+    needs_cluster = {"cluster", "kubelet", "install", "controller", "demo", *SERVERLESS}
+    assert not needs_cluster & set(parts(OFF))
 
 
 def test_no_password_is_among_the_arguments() -> None:
@@ -115,8 +116,11 @@ def test_each_of_our_processes_has_a_port_of_its_own_for_metrics() -> None:
         if part.command and "GPUPLATFORM_METRICS_PORT" in part.command.env
     }
 
-    assert "0" not in {ports[name] for name in OURS}
-    assert len({ports[name] for name in OURS} | {str(measured.port)}) == len(OURS) + 1
+    with_metrics = OURS - set(SERVERLESS)
+    assert "0" not in {ports[name] for name in with_metrics}
+    assert len({ports[name] for name in with_metrics} | {str(measured.port)}) == (
+        len(with_metrics) + 1
+    )
     assert {port for name, port in ports.items() if name not in OURS} == {"0"}
 
 

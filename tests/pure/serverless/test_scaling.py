@@ -55,7 +55,7 @@ def plan(function: FunctionView, demand: Demand | None, workers: list[Worker]) -
 
 
 def said(found: Plan) -> tuple[FunctionPhase, FunctionReason] | None:
-    return found.standing and (found.standing.phase, found.standing.reason)
+    return (found.standing.phase, found.standing.reason) if found.standing else None
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,9 @@ def test_what_has_not_started_goes_before_what_serves() -> None:
 def test_a_busy_worker_stays_and_nobody_goes_while_it_is_not_known_who_is_busy() -> None:
     busy = [*crew(READY, in_work=1), Worker("idle", READY, 1)]
 
-    assert plan(view(), Demand(in_work=1, peak=1), busy).stop == ("idle",)
-    assert plan(view(), Demand(in_work=2, peak=1), busy).stop == ()
+    function = view(concurrency=2)
+    assert plan(function, Demand(in_work=1, peak=1), busy).stop == ("idle",)
+    assert plan(function, Demand(in_work=2, peak=1), busy).stop == ()
 
 
 def test_failed_workers_are_removed_and_do_not_block_the_next_start_for_ever() -> None:
@@ -209,6 +210,7 @@ def test_workers_of_an_earlier_spec_are_replaced_of_the_busy_ones_one_at_a_time(
     [
         pytest.param(Demand(), [], ("Ready", "Idle"), id="asleep"),
         pytest.param(Demand(pending=1), [READY], ("Ready", "Serving"), id="serving"),
+        pytest.param(Demand(pending=99), [READY] * 4, ("Ready", "Serving"), id="at its limit"),
         pytest.param(Demand(pending=1), [STARTING], ("Progressing", "Activating"), id="waking"),
         pytest.param(Demand(pending=1), [], ("Progressing", "Activating"), id="just woken"),
         pytest.param(

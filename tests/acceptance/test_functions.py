@@ -1,0 +1,94 @@
+"""The walk of a function: invoke it while it sleeps, read the result, see it sleep again."""
+
+import urllib.request
+from typing import Any
+
+import pytest
+
+from gpuplatform.embedded.ports import LOOPBACK
+from gpuplatform.images import ECHO_FUNCTION_IMAGE
+from gpuplatform.kube.kinds import GPU_UNIT, SECRET, ResourceKind
+from tests.acceptance.platform import RunningPlatform
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.timeout(400),
+    pytest.mark.xdist_group("acceptance"),
+]
+
+FUNCTIONS = "/api/v1/serverless/functions"
+INVOCATIONS = "/api/v1/serverless/invocations"
+STOCK = "/api/v1/operator/stock-units"
+TEXT = '{"text": "hello"}'
+SECONDS = 120
+
+
+def seed(platform: RunningPlatform, spec_name: str) -> None:
+    """Have one stock unit ready."""
+    body = {"operationID": f"seed-{spec_name}", "specName": spec_name, "replicas": 1}
+    size = {"cpu": "1", "memory": "2Gi", "gpu": 1}
+    assert platform.request("POST", STOCK, {**body, **size}).status == 202
+    address = f"{STOCK}?specName={spec_name}&state=ready"
+    platform.wait(lambda: bool(platform.request("GET", address).data), "stock", SECONDS)
+
+
+def function(platform: RunningPlatform) -> Any:
+    return platform.request("GET", f"{FUNCTIONS}/walk").data
+
+
+def make(platform: RunningPlatform) -> None:
+    """Make the function, asleep."""
+    body = {
+        "operationID": "walk-fn-1",
+        "requestID": "walk",
+        "specName": "serverless-walk",
+        "image": ECHO_FUNCTION_IMAGE,
+        "idleTimeoutSeconds": 5,
+    }
+    assert platform.request("POST", FUNCTIONS, body).status == 202
+    platform.wait_for_job("walk-fn-1")
+    platform.wait(lambda: function(platform)["reason"] == "Idle", "the function to be known")
+
+
+def result(platform: RunningPlatform, invocation_id: str) -> Any:
+    """Wait for the end of an invocation and return it."""
+    address = f"{INVOCATIONS}/{invocation_id}"
+    platform.wait(
+        lambda: bool(platform.request("GET", address).data["completedAt"]), "the result", SECONDS
+    )
+    return platform.request("GET", address).data
+
+
+def of_functions(platform: RunningPlatform, kind: ResourceKind) -> list[str]:
+    """Return the objects of functions in the cluster."""
+    found = platform.cluster().list(kind, namespace="runtime-instance").items
+    names = [one["metadata"]["name"] for one in found]
+    return [name for name in names if name.startswith("fn-")]
+
+
+def test_a_sleeping_function_wakes_answers_and_sleeps_again(platform: RunningPlatform) -> None:
+    seed(platform, "serverless-walk")
+    make(platform)
+    asked = {"requestID": "walk", "payload": TEXT}
+
+    accepted = platform.request("POST", INVOCATIONS, {**asked, "invocationID": "walk-1"})
+    cold = result(platform, "walk-1")
+    url = f"http://{LOOPBACK}:{platform.port}{cold['result']['href']}"
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        body = answer.read()
+    warm = platform.request("POST", INVOCATIONS, {**asked, "mode": "sync"}, seconds=70)
+
+    assert accepted.status == 202
+    assert (cold["state"], cold["attempts"], cold["result"]["body"]) == ("Succeeded", 1, TEXT)
+    assert body == TEXT.encode()
+    assert (warm.status, warm.data["state"]) == (200, "Succeeded")
+    assert warm.data["worker"] == cold["worker"]
+
+    asleep = {"ready": 0, "starting": 0, "draining": 0}
+    platform.wait(lambda: function(platform)["workers"] == asleep, "the worker to end", SECONDS)
+    assert of_functions(platform, GPU_UNIT) == []
+
+    assert platform.request("DELETE", f"{FUNCTIONS}/walk?operationID=walk-fn-2").status == 202
+    platform.wait_for_job("walk-fn-2")
+    assert platform.request("GET", f"{FUNCTIONS}/walk").status == 404
+    assert of_functions(platform, SECRET) == []

@@ -1,0 +1,200 @@
+"""The pages of functions and invocations: what waits, how it goes, and why something failed."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import escape
+from pytest_django import DjangoAssertNumQueries
+
+from gpuplatform.clock import now
+from serverless.admin.invocations import NEXT_STEPS
+from serverless.models import Function, Invocation
+from serverless.phases import FUNCTION_NEXT_STEPS, FailureClass, FunctionReason, InvocationState
+from tests.factories.serverless import accept, function_row
+from tests.factories.unit_rows import unit_row
+from tests.fakes.installed import cluster
+
+__all__ = ["cluster"]
+
+FUNCTIONS = reverse("admin:serverless_function_changelist")
+INVOCATIONS = reverse("admin:serverless_invocation_changelist")
+MOST_QUERIES = 14
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
+
+
+def page(client: Client, url: str, **query: str) -> str:
+    answer = client.get(url, query)
+    assert answer.status_code == 200, answer
+    return answer.content.decode()
+
+
+def detail(client: Client, row: Function | Invocation) -> str:
+    kind = type(row).__name__.lower()
+    return page(client, reverse(f"admin:serverless_{kind}_change", args=[row.pk]))
+
+
+def ended(function: Function, state: str = "Succeeded", **changes: Any) -> Invocation:
+    """Insert an invocation that has ended."""
+    row = accept(function)
+    columns = {"state": state, "completed_at": now(), **changes}
+    Invocation.objects.filter(pk=row.pk).update(**columns)
+    row.refresh_from_db()
+    return row
+
+
+def test_the_list_tells_how_functions_are_doing(operator_client: Client) -> None:
+    function = function_row("echo")
+    Function.objects.update(
+        backlog=7, workers_ready=2, workers_starting=1, reason="NoCapacity", phase="Progressing"
+    )
+    for _ in range(3):
+        ended(function)
+    failed = ended(
+        function, InvocationState.FAILED, failure_class="framework_error", error="It said 500."
+    )
+    accept(function)
+    Invocation.objects.filter(state="Queued").update(accepted_at=now() - timedelta(minutes=9))
+
+    text = page(operator_client, FUNCTIONS)
+
+    assert '<td class="field-backlog">7</td>' in text
+    assert "2 ready, 1 starting" in text
+    assert ">9 min</time>" in text
+    assert '<td class="field-success_column">75%</td>' in text
+    assert reverse("admin:serverless_invocation_change", args=[failed.pk]) in text
+    assert "framework_error" in text
+    assert "NoCapacity" in text
+
+
+def test_the_lists_take_few_queries_whatever_there_is(
+    operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(5):
+        function = function_row()
+        ended(function, InvocationState.EXPIRED, failure_class="framework_timeout")
+
+    for url in (FUNCTIONS, INVOCATIONS):
+        with django_assert_max_num_queries(MOST_QUERIES):
+            page(operator_client, url)
+
+
+def test_the_page_of_a_function_says_what_to_do(operator_client: Client) -> None:
+    function = function_row("echo")
+    Function.objects.update(
+        phase="Failed", reason="WorkerFailed", message="ErrImagePull: no such image"
+    )
+    name = f"fn-{function.pk}-1-0123abcd"
+    unit_row(name=name, spec={"specName": "g1.1", "serverless": {}})
+    row = ended(function)
+
+    text = detail(operator_client, function)
+
+    assert "ErrImagePull: no such image" in text
+    assert FUNCTION_NEXT_STEPS[FunctionReason.WORKER_FAILED] in text
+    assert name in text
+    assert row.invocation_id in text
+    assert function.operation.operation_id in text
+
+
+def test_the_page_of_an_invocation_has_its_steps_in_order(operator_client: Client) -> None:
+    row = ended(
+        function_row("echo"),
+        attempts=2,
+        worker="fn-1-1-0123abcd",
+        published_at=now(),
+        stream_sequence=42,
+        started_at=now(),
+        attempted_at=now(),
+        status_code=200,
+        result_content_type="text/plain",
+        result_body=b"hello back",
+        result_bytes=10,
+    )
+
+    text = detail(operator_client, row)
+
+    steps = ["Accepted", "Put in the queue", "A worker began", "A worker began again", "Succeeded"]
+    found = [step for step in re.findall(r"</svg>([^<]+)</span>", text) if step in steps]
+    assert found[-len(steps) :] == steps
+    assert "number 42" in text
+    assert "hello back" in text
+
+
+@pytest.mark.parametrize("failure", list(FailureClass))
+def test_every_failure_is_explained(failure: FailureClass) -> None:
+    assert NEXT_STEPS[failure]
+
+
+def test_a_failure_stands_first_with_its_words_and_the_next_step(operator_client: Client) -> None:
+    row = ended(
+        function_row("echo"),
+        InvocationState.DEAD_LETTERED,
+        failure_class="retry_exhausted",
+        error="It was given to a worker 5 times.",
+    )
+
+    text = detail(operator_client, row)
+
+    assert "It was given to a worker 5 times." in text
+    assert escape(NEXT_STEPS["retry_exhausted"]) in text
+    assert "Retry exhausted" in text
+
+
+def test_hostile_words_stay_words(operator_client: Client, hostile_text: str) -> None:
+    body = hostile_text.encode()
+    row = ended(
+        function_row("echo"),
+        InvocationState.FAILED,
+        failure_class="framework_error",
+        error=hostile_text,
+        payload=body,
+        result_body=body,
+        result_content_type=hostile_text[:60],
+        status_code=500,
+    )
+
+    for text in (
+        detail(operator_client, row),
+        page(operator_client, INVOCATIONS),
+        page(operator_client, FUNCTIONS),
+    ):
+        assert "<script>alert" not in text
+        assert "\u202e" not in text
+
+
+def test_filters_and_search_find_invocations(operator_client: Client) -> None:
+    accept(function_row("one"), invocationID="first")
+    ended(function_row("two"), InvocationState.CANCELLED)
+
+    assert "first" in page(operator_client, INVOCATIONS, state="Queued", function="one")
+    assert "first" not in page(operator_client, INVOCATIONS, state="Cancelled")
+    assert "first" in page(operator_client, INVOCATIONS, q="fir")
+
+
+def test_who_may_not_look_is_refused(viewer_client: Client) -> None:
+    row = accept(function_row("echo"))
+    address = reverse("admin:serverless_invocation_change", args=[row.pk])
+
+    for url in (FUNCTIONS, INVOCATIONS, address):
+        assert viewer_client.get(url).status_code == 403
+
+
+def test_nobody_changes_anything(operator_client: Client, operator: User) -> None:
+    row = accept(function_row("echo"))
+    address = reverse("admin:serverless_invocation_change", args=[row.pk])
+
+    assert operator_client.post(address, {}).status_code == 403
+    assert Permission.objects.filter(codename="view_invocation").exists()
+
+
+def test_the_navigation_leads_to_both(operator_client: Client) -> None:
+    text = page(operator_client, reverse("admin:index"))
+
+    assert f'href="{FUNCTIONS}"' in text
+    assert f'href="{INVOCATIONS}"' in text

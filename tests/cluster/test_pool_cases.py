@@ -1,0 +1,118 @@
+"""What users of comparable systems ran into, tried on pools: meddling, long names, reading all."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, Manifest
+from gpuplatform.reconciliation.ownership import POOL_LABEL
+from inventory.reconcile import compare_all
+from tests.cluster.pools import Pools
+from tests.fakes.fault_proxy import FaultProxy
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
+
+HTTP = {"ports": [{"name": "http", "port": 8080}]}
+LONGEST = 58
+MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+def patch(pools: Pools, body: Manifest) -> None:
+    pools.cluster.merge_patch(DEPLOYMENT, "pool-a", body, namespace=pools.namespace)
+
+
+def other_image(pools: Pools) -> None:
+    [container] = found(pools)["spec"]["template"]["spec"]["containers"]
+    changed = [{**container, "image": "evil:1"}]
+    patch(pools, {"spec": {"template": {"spec": {"containers": changed}}}})
+
+
+def no_pod(pools: Pools) -> None:
+    for pod in pods(pools):
+        pools.cluster.delete(POD, pod["metadata"]["name"], namespace=pools.namespace)
+
+
+MEDDLING: dict[str, Callable[[Pools], object]] = {
+    "scaled to 0": lambda pools: patch(pools, {"spec": {"replicas": 0}}),
+    "scaled to 3": lambda pools: patch(pools, {"spec": {"replicas": 3}}),
+    "another image": other_image,
+    "a label removed": lambda pools: patch(pools, {"metadata": {"labels": {MANAGED_BY: None}}}),
+    "the pods deleted": no_pod,
+    "the Service deleted": lambda pools: pools.cluster.delete(
+        SERVICE, "pool-a", namespace=pools.namespace
+    ),
+    "the Deployment deleted": lambda pools: pools.cluster.delete(
+        DEPLOYMENT, "pool-a", namespace=pools.namespace
+    ),
+}
+
+
+def found(pools: Pools, name: str = "a") -> Manifest:
+    """Return the pool's Deployment."""
+    deployment = pools.cluster.get(DEPLOYMENT, f"pool-{name}", namespace=pools.namespace)
+    assert deployment is not None
+    return deployment
+
+
+def pods(pools: Pools, name: str = "a") -> list[Manifest]:
+    """Return the pool's pods."""
+    selector = f"{POOL_LABEL}={name}"
+    return pools.cluster.list(POD, namespace=pools.namespace, label_selector=selector).items
+
+
+@pytest.mark.parametrize("what", MEDDLING)
+def test_what_a_person_with_kubectl_changed_is_put_right(pools: Pools, what: str) -> None:
+    pools.create("a", gpu=1, template=HTTP)
+    pools.settle("a", "Ready")
+    image = found(pools)["spec"]["template"]["spec"]["containers"][0]["image"]
+
+    MEDDLING[what](pools)
+    compare_all(pools.platform())
+    pools.reconcile("a")
+
+    def is_right() -> bool:
+        row = pools.reconcile("a")
+        return (row.phase, len(pods(pools))) == ("Ready", 1)
+
+    pools.wait(is_right, lambda: f"{pools.row('a').phase}: {len(pods(pools))} pods")
+    deployment = found(pools)
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
+    assert deployment["metadata"]["labels"][MANAGED_BY] == "gpu-platform"
+    assert pools.cluster.get(SERVICE, "pool-a", namespace=pools.namespace) is not None
+
+
+def test_names_of_the_greatest_length_that_differ_at_the_end_are_two_pools(pools: Pools) -> None:
+    first, second = ("n" * (LONGEST - 1) + letter for letter in "ab")
+    for name in (first, second):
+        pools.create(name, template=HTTP)
+        assert pools.settle(name, "Ready").service_name == f"pool-{name}"
+        assert len(pods(pools, name)) == 1
+
+    pools.delete(first)
+    pools.wait(lambda: not pods(pools, first), lambda: "the pods of the deleted pool are left")
+
+    assert pools.row(second).phase == "Ready"
+    assert len(pods(pools, second)) == 1
+    assert pools.cluster.get(SERVICE, f"pool-{second}", namespace=pools.namespace) is not None
+
+
+def test_comparing_everything_takes_the_same_requests_however_many_there_are(
+    pools: Pools, proxy: FaultProxy
+) -> None:
+    taken = []
+    for numbers in ((1, 2), range(3, 10)):
+        for number in numbers:
+            pools.create(f"p{number}", replicas=0, template=HTTP)
+            pools.settle(f"p{number}", "Empty")
+        before = {verb: proxy.count(verb) for verb in ("get", "list", "patch")}
+
+        assert compare_all(pools.platform()) == []
+
+        taken.append({verb: proxy.count(verb) - count for verb, count in before.items()})
+
+    assert taken[0] == taken[1]
+    assert (taken[0]["get"], taken[0]["patch"]) == (0, 0)

@@ -1,0 +1,106 @@
+"""What a contributor and a cluster find: commands, hosted checks, definitions, addresses."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpuplatform.management.crds import CRDS
+
+ROOT = Path(__file__).parents[2]
+
+
+def makefile() -> dict[str, str]:
+    """Return each target with what it needs."""
+    text = (ROOT / "Makefile").read_text()
+    return dict(re.findall(r"^([a-z-]+):([^#\n]*)", text, flags=re.MULTILINE))
+
+
+def definition(kind: str) -> dict[str, Any]:
+    [found] = [crd for crd in CRDS if crd["spec"]["names"]["kind"] == kind]
+    return found
+
+
+def properties(kind: str, part: str) -> set[str]:
+    [version] = definition(kind)["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"][part]
+    return set(schema["properties"])
+
+
+def test_ci_is_the_checks_and_the_tests() -> None:
+    targets = makefile()
+
+    assert targets["ci"].split() == ["check", "test"]
+    assert {"run", "test", "format", "lint", "types", "manifests", "swagger"} <= set(targets)
+    assert targets["check"].split() == ["lint", "types", "contracts"]
+
+
+def test_checks_compare_what_is_generated() -> None:
+    text = (ROOT / "Makefile").read_text()
+    checks = text[text.index("\ncheck:") : text.index("\nformat:")]
+
+    for command in ("export_crds --check", "export_rbac --check", "docs/openapi.yaml"):
+        assert command in checks
+
+
+def test_hosted_checks_run_on_a_push_to_main() -> None:
+    text = (ROOT / ".github" / "workflows" / "checks.yaml").read_text()
+    workflow = yaml.safe_load(re.sub(r"^on:", '"on":', text, flags=re.MULTILINE))
+
+    assert workflow["on"]["push"] == {"branches": ["main"]}
+
+
+@pytest.mark.parametrize("kind", ["StockPool", "GPUUnit"])
+def test_a_definition_is_namespaced_served_and_has_a_status(kind: str) -> None:
+    spec = definition(kind)["spec"]
+    [version] = spec["versions"]
+
+    assert (spec["group"], spec["scope"]) == ("runtime.lokiwager.io", "Namespaced")
+    assert (version["name"], version["served"], version["storage"]) == ("v1alpha1", True, True)
+    assert version["subresources"] == {"status": {}}
+
+
+def test_a_stock_pool_has_these_fields() -> None:
+    spec = {"specName", "image", "memory", "gpu", "replicas", "template"}
+    status = {"available", "allocated", "phase", "observedGeneration", "lastSyncTime"}
+    status |= {"serviceName", "conditions"}
+
+    assert properties("StockPool", "spec") == spec
+    assert properties("StockPool", "status") == status
+
+
+def test_a_gpu_unit_has_these_fields_and_no_provenance_in_its_spec() -> None:
+    spec = {"specName", "image", "memory", "gpu", "template", "access"}
+    status = {"readyReplicas", "phase", "serviceName", "accessURL", "conditions"}
+
+    found = properties("GPUUnit", "spec")
+    assert spec <= found
+    assert not [name for name in found if re.search("source|stock|operation|hash", name.lower())]
+    assert status | {"observedGeneration", "lastSyncTime"} == properties("GPUUnit", "status")
+
+
+def test_there_is_one_kind_beside_stock_pools() -> None:
+    assert [crd["spec"]["names"]["kind"] for crd in CRDS] == ["StockPool", "GPUUnit"]
+
+
+def test_samples_have_the_kinds_of_the_definitions() -> None:
+    samples = [
+        yaml.safe_load(path.read_text())
+        for path in sorted((ROOT / "deploy" / "samples").glob("*.yaml"))
+        if path.name != "kustomization.yaml"
+    ]
+
+    assert {sample["kind"] for sample in samples} == {"StockPool", "GPUUnit"}
+
+
+def test_the_api_is_reached_by_a_service() -> None:
+    objects = list(yaml.safe_load_all((ROOT / "deploy" / "base" / "web.yaml").read_text()))
+    [deployment] = [one for one in objects if one["kind"] == "Deployment"]
+    [service] = [one for one in objects if one["kind"] == "Service"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+
+    assert {"name": "http", "containerPort": 8080} in container["ports"]
+    assert service["spec"]["type"] == "ClusterIP"
+    assert [port["targetPort"] for port in service["spec"]["ports"]] == ["http"]
