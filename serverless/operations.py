@@ -30,7 +30,12 @@ from serverless.queue.gateway import Queue, get_queue, queue_account
 from serverless.queue.names import CREDENTIALS_KEY, secret_name
 from serverless.results import read_message
 from serverless.selectors import workers_of
-from serverless.services import ServerlessOperation, function_deleted, function_unmade
+from serverless.services import (
+    ServerlessOperation,
+    function_deleted,
+    function_unmade,
+    notify_relay,
+)
 from serverless.sweep import ensure_consumer
 
 FUNCTION_LABEL: Final = f"{GROUP}/function"
@@ -69,6 +74,8 @@ def _create(cluster: Cluster, operation: Operation) -> Outcome:
 def _settle_create(operation: Operation, outcome: Done | Refused) -> None:
     if isinstance(outcome, Refused):
         function_unmade(operation)
+    else:
+        notify_relay()  # Its workers may start now.
 
 
 def _update(_: Cluster, operation: Operation) -> Outcome:

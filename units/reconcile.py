@@ -31,6 +31,7 @@ from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, ReadNow, is_unse
 from gpuplatform.reconciliation.ownership import UNIT_LABEL, is_controlled_by
 from gpuplatform.reconciliation.plan import Absent, Observation, Plan, Present, Unknown
 from inventory.models import GpuSpec
+from units.core.children import is_decided
 from units.core.names import UNIT_UID_LABEL, deployment_name, service_name
 from units.core.observed import (
     NoSource,
@@ -41,6 +42,7 @@ from units.core.observed import (
     SourceLost,
     SourcePending,
     SourceReference,
+    SourceUnread,
     source_of,
 )
 from units.core.plan import plan_unit
@@ -137,10 +139,17 @@ def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
     is_stock = role_of(namespace) == UnitRole.STOCK
     if is_stock and (consumer := records.consumed_by.get(uid, "")):
         return replace(_UNREAD, consumed_by=consumer)  # It goes, whatever it owns.
-    # The source first: what is seen of the unit itself is then no older.
-    source = NoSource() if is_stock else _source(owned, records, unit)
+    deployment = owned.one(DEPLOYMENT, namespace, deployment_name(name))
+    source: Source = NoSource()
+    if source_of(unit) is not None and not is_stock:
+        if isinstance(deployment, Present) and is_decided(deployment.value, uid):
+            source = SourceUnread()
+        else:
+            # The source first: what is seen of the unit itself is then no older.
+            source = _source(owned, records, unit)
+            deployment = owned.one(DEPLOYMENT, namespace, deployment_name(name))
     return ObservedUnit(
-        deployment=owned.one(DEPLOYMENT, namespace, deployment_name(name)),
+        deployment=deployment,
         service=owned.one(SERVICE, namespace, service_name(name)),
         pods=owned.all(POD, namespace, name),
         source=source,

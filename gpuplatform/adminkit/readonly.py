@@ -22,7 +22,7 @@ class ReadOnlyAdmin(ModelAdmin):
     through the services of the row's app.
     """
 
-    actions = None
+    actions: Any = None
     list_per_page = 50
     show_full_result_count = False
     paginator = CappedPaginator

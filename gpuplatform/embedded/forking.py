@@ -43,6 +43,7 @@ LIBRARIES = (
     "kubernetes.client",
     "kubernetes.config",
     "kubernetes.dynamic",
+    "nats.js.client",
     "psycopg_pool",
     "pydantic_settings",
     "rest_framework.permissions",

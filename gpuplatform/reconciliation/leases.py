@@ -79,7 +79,7 @@ def mark_changed(queryset: QuerySet[RowT]) -> list[int]:
         return []
     table = connection.ops.quote_name(queryset.model._meta.db_table)  # noqa: SLF001 - Django's public name
     sql = (
-        f"UPDATE {table} SET due_seq = due_seq + 1, due_at = now() WHERE id = ANY(%s)"
+        f"UPDATE {table} SET due_seq = due_seq + 1, due_at = now() WHERE id = ANY(%s)"  # noqa: S608 - a name of ours
         " RETURNING id, lease_expires_at > now()"
     )
     with connection.cursor() as cursor:

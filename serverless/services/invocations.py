@@ -132,7 +132,7 @@ def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) 
 
 
 def notify_relay() -> None:
-    """Wake the relays once the present transaction is committed."""
+    """Wake relays and activator once the present transaction is committed."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, '')", [OUTBOX_CHANNEL])
 

@@ -44,6 +44,15 @@ def is_at_zero(observed: ObservedUnit) -> bool:
             return True
 
 
+def is_decided(live: Manifest, uid: str) -> bool:
+    """Say whether `live` is the unit's own Deployment and runs at a priority of ours.
+
+    Nothing about the unit's source changes it then.
+    """
+    runs = number(live, "spec", "replicas") > 0 and field(live, *_PRIORITY) in _CLASSES
+    return runs and is_controlled_by(live, uid)
+
+
 def is_of_predecessor(unit: Manifest, found: Manifest) -> bool:
     """Say whether `found` belongs to a unit of the same name that is gone: it goes by itself."""
     return any(

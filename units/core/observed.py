@@ -52,7 +52,12 @@ class SourceLost:
     """Its row says consumed by another, or there is no such row: it starts as one without."""
 
 
-Source: TypeAlias = NoSource | SourcePending | SourceHeld | SourceGone | SourceLost
+@dataclass(frozen=True, slots=True)
+class SourceUnread:
+    """The unit runs already, at a priority that was decided then: its source changes nothing."""
+
+
+Source: TypeAlias = NoSource | SourcePending | SourceHeld | SourceGone | SourceLost | SourceUnread
 
 
 @dataclass(frozen=True, slots=True)

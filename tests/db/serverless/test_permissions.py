@@ -101,11 +101,9 @@ def test_worker_takes_answers_and_acknowledges_its_own(
     assert backlog.total == 9
 
 
-def test_nothing_of_others_can_be_sent_or_heard(
-    queue: Queue, queue_server: QueueServer, own: Function, victim: Function
-) -> None:
+def _subjects_of_others(own: Function, victim: Function) -> list[str]:
     consumer = f"{INVOCATIONS}.{consumer_name(victim.pk)}"
-    sent = [
+    return [
         f"$JS.API.CONSUMER.MSG.NEXT.{consumer}",
         f"$JS.API.CONSUMER.MSG.NEXT.{RESULTS}.results",
         f"$JS.API.CONSUMER.DELETE.{consumer}",
@@ -123,6 +121,12 @@ def test_nothing_of_others_can_be_sent_or_heard(
         invocation_subject("default", own.pk),
         f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{consumer}",
     ]
+
+
+def test_nothing_of_others_can_be_sent_or_heard(
+    queue: Queue, queue_server: QueueServer, own: Function, victim: Function
+) -> None:
+    sent = _subjects_of_others(own, victim)
     heard = [">", "gpu.>", "_INBOX.>", f"{inbox_prefix(victim.pk)}.>", "$JS.>", "$JS.EVENT.>"]
 
     refused: list[str] = []
