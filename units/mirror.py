@@ -19,7 +19,7 @@ from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.operations.selectors import operation_of
 from gpuplatform.reconciliation.leases import mark_changed
-from gpuplatform.reconciliation.mirror import Change, Mirror, count, said_phase
+from gpuplatform.reconciliation.mirror import Change, Mirror, count, said_phase, version_number
 from units.core.observed import source_of
 from units.models import GpuUnit, UnitHistory
 from units.phases import UnitPhase, UnitRole, role_of
@@ -74,9 +74,14 @@ def unit_recorded(rows: QuerySet[GpuUnit], resource: Manifest) -> None:
 
     That a start came to nothing changes the row and not the resource, so it is always written.
     """
-    _MIRROR.recorded(rows, resource)
-    is_suspended = _is_suspended(resource)
-    rows.exclude(is_suspended=is_suspended).update(is_suspended=is_suspended)
+    known = rows.values_list("resource_version", "is_suspended").first()
+    if known is None:
+        return
+    version, was_suspended = known
+    if version < version_number(resource["metadata"]["resourceVersion"]):
+        _MIRROR.recorded(rows, resource)
+    elif was_suspended != (is_suspended := _is_suspended(resource)):
+        rows.update(is_suspended=is_suspended)
 
 
 def unit_ending(rows: QuerySet[GpuUnit]) -> None:

@@ -24,7 +24,7 @@ from gpuplatform.kube.kinds import (
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import applied_operation
-from gpuplatform.operations.selectors import operation_of, operations_of_resources
+from gpuplatform.operations.selectors import makers_among, operation_of, operations_about
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.driver import Ending, Reconciler
 from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, ReadNow, is_unsettled
@@ -76,8 +76,6 @@ class Records:
     """Of the operations last applied to them."""
     void_starts: set[str]
     """UIDs of units whose last applied operation is a start that came to nothing."""
-    not_preempting: frozenset[str]
-    """Names of GPU specs whose units evict nobody."""
 
     @classmethod
     def of(cls, units: Sequence[Manifest]) -> "Records":
@@ -85,15 +83,13 @@ class Records:
         sources = {source.uid for unit in units if (source := source_of(unit))}
         uids = sources | {unit["metadata"]["uid"] for unit in units}
         stock = GpuUnit.objects.filter(role=UnitRole.STOCK, uid__in=uids)
-        applied = {applied_operation(unit) for unit in units} - {0}
-        still_open = Operation.objects.filter(id__in=applied, phase__in=OPEN_PHASES)
-        quiet = GpuSpec.objects.filter(may_preempt=False)
+        consumed_by = dict(stock.values_list("uid", "consumed_by"))
+        operations = operations_about(units)
         return cls(
-            consumed_by=dict(stock.values_list("uid", "consumed_by")),
-            makers=operations_of_resources(units),
-            open_operations=frozenset(still_open.values_list("id", flat=True)),
-            void_starts=starts_void(units),
-            not_preempting=frozenset(quiet.values_list("name", flat=True)),
+            consumed_by=consumed_by,
+            makers=makers_among(operations, units),
+            open_operations=frozenset(one.pk for one in operations if one.phase in OPEN_PHASES),
+            void_starts=starts_void(units, operations),
         )
 
     def is_made(self, unit: Manifest) -> bool:
@@ -171,7 +167,8 @@ def _source(owned: Owned, records: Records, unit: Manifest) -> Source:
     left = _stock_remains(owned, source)
     if isinstance(left, Absent):
         name = str(field(unit, "spec", "specName") or "")
-        return SourceGone(may_preempt=name not in records.not_preempting)
+        is_quiet = GpuSpec.objects.filter(name=name, may_preempt=False).exists()
+        return SourceGone(may_preempt=not is_quiet)
     return SourceHeld(left.value if isinstance(left, Present) else f"it is unknown: {left.why}")
 
 

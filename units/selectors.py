@@ -20,7 +20,7 @@ from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 START_KIND: Final = "unit.start"
 """The kind of the operation that starts a stopped unit."""
 
-_OBJECT = ("object_namespace", "object_name")
+_DECIDES = ("kind", "phase", "object_namespace", "object_name")
 _VOID_PHASES = (OperationPhase.FAILED, OperationPhase.CANCELLED)
 
 
@@ -209,20 +209,18 @@ def is_start_void(unit: Manifest) -> bool:
 
     Such a unit counts as suspended (rule `voidstart` of the hand-over's model).
     """
-    return bool(starts_void([unit]))
+    void = Operation.objects.filter(id__in={applied_operation(unit)} - {0}, kind=START_KIND)
+    return bool(starts_void([unit], void.filter(phase__in=_VOID_PHASES).only(*_DECIDES)))
 
 
-def starts_void(units: Sequence[Manifest]) -> set[str]:
+def starts_void(units: Sequence[Manifest], operations: Iterable[Operation]) -> set[str]:
     """Return the UIDs of those units whose last applied operation is a start that came to nothing.
 
-    One query for all.
+    It is looked for among `operations`.
     """
-    void = Operation.objects.filter(
-        id__in={applied_operation(unit) for unit in units} - {0},
-        kind=START_KIND,
-        phase__in=_VOID_PHASES,
-    )
-    started = {operation.pk: operation for operation in void.only(*_OBJECT)}
+    started = {
+        one.pk: one for one in operations if one.kind == START_KIND and one.phase in _VOID_PHASES
+    }
 
     def is_void(metadata: Manifest, operation: Operation | None) -> bool:
         return operation is not None and (

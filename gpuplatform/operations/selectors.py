@@ -23,6 +23,7 @@ from gpuplatform.operations.provenance import (
     OPERATION_ID_ANNOTATION,
     TENANT_ANNOTATION,
     annotations,
+    applied_operation,
     was_written_by_platform,
 )
 from gpuplatform.tenancy.models import Tenant
@@ -98,10 +99,23 @@ def operation_of(resource: Manifest) -> Operation | None:
 
 
 def operations_of_resources(resources: Sequence[Manifest]) -> dict[str, Operation]:
-    """Return the operations whose marks `resources` bear, by the resource's UID; one query."""
+    """Return the operations whose marks `resources` bear, by the resource's UID."""
+    return makers_among(operations_about(resources), resources)
+
+
+def operations_about(resources: Sequence[Manifest]) -> list[Operation]:
+    """Return what made `resources`, by their marks, or was applied to them last; one query."""
     ids = {_searchable(annotations(one).get(OPERATION_ID_ANNOTATION)) for one in resources}
-    found = Operation.objects.select_related("tenant").filter(operation_id__in=ids)
-    by_marks = {(one.tenant.name, one.operation_id): one for one in found}
+    applied = {applied_operation(one) for one in resources} - {0}
+    about = Q(operation_id__in=ids - {""}) | Q(id__in=applied)
+    return list(Operation.objects.select_related("tenant").filter(about))
+
+
+def makers_among(
+    operations: Sequence[Operation], resources: Sequence[Manifest]
+) -> dict[str, Operation]:
+    """Return those whose marks `resources` bear, by the resource's UID."""
+    by_marks = {(one.tenant.name, one.operation_id): one for one in operations}
     return {
         resource["metadata"]["uid"]: by_marks[marks]
         for resource in resources

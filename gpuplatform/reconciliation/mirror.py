@@ -103,8 +103,6 @@ class Mirror(Generic[RowT]):
         older = rows.filter(deleted_at__isnull=True, resource_version__lt=_version(resource))
         if self.changed is None:
             return self._write(older, resource)
-        if not older.exists():  # What is known already needs no lock.
-            return 0
         with transaction.atomic():
             before = (
                 older.select_for_update(of=("self",))

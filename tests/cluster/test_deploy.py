@@ -40,10 +40,12 @@ DEPLOYMENTS = {
     "periodic": 1,
     "beat": 1,
     "controller": 2,
+    "activator": 2,
+    "results": 2,
 }
 COMPONENT = "app.kubernetes.io/component"
 ADMITTED_SECONDS = 30
-FIRST = ("operations", "reconcile", "periodic", "controller")
+FIRST = ("operations", "reconcile", "periodic", "controller", "activator")
 """Whichever of these processes is the first on a cluster makes the mark of its epoch."""
 
 
@@ -166,7 +168,7 @@ def test_one_more_namespace_gets_rights_there_and_nowhere_else(
     assert not may(plane, "reconcile", "create", "deployments", "kube-system")
 
 
-@pytest.mark.parametrize("process", ["beat", "migrate"])
+@pytest.mark.parametrize("process", ["beat", "migrate", "results"])
 def test_a_process_without_token_may_nothing(
     applied: dict[str, str], plane: Path, process: str
 ) -> None:
@@ -251,7 +253,7 @@ def test_the_accounts_have_the_rights_that_are_used_and_no_other(
 
     assert log.refused() == []
     assert [words for account in ACCOUNTS for words in log.unused(account)] == []
-    assert log.processes() == {"web", "operations", "reconcile", "periodic", "controller"}
+    assert log.processes() == {"web", *FIRST}
 
 
 def be_the_first(cluster: Cluster, kubeconfig: Path) -> None:

@@ -9,11 +9,11 @@ from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
 from inventory.models import GpuSpec
 from tests.cluster.control import Control
 from tests.cluster.tenant_units import Units
-from units.core.requests import StockSeed
+from units.core.requests import GPUUnitUpdate, StockSeed
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
 from units.selectors import SpecCapacity, capacity_by_spec
-from units.services import stock_seed
+from units.services import stock_seed, unit_update
 
 pytestmark = [
     pytest.mark.cluster,
@@ -176,3 +176,33 @@ def test_names_of_the_greatest_length_that_differ_at_the_end_are_two_units(units
     units.until(lambda: units.row(names[0]).deleted_at)
     assert units.live(SERVICE, second) is not None
     assert units.settle(names[1], "Ready").uid == second.uid
+
+
+def test_an_update_reaches_the_pod_of_a_running_unit(units: Units) -> None:
+    units.seed(1)
+    units.create("a")
+    before = units.settle("a", "Ready")
+    [old] = units.pods(before)
+    asked = GPUUnitUpdate.parse({"operationID": "update", "image": "busybox:1.37"})
+
+    units.finish(unit_update(tenant=units.tenant, name="a", asked=asked, etag=None))
+    units.until(lambda: units.row("a").observed_generation > before.observed_generation)
+    row = units.settle("a", "Ready")
+
+    [new] = units.pods(row)
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    assert new["spec"]["containers"][0]["image"] == "busybox:1.37"
+    assert (row.uid, row.generation) == (before.uid, row.observed_generation)
+    assert (capacity().consumed, capacity().active) == (1, 1)
+
+
+def test_a_unit_without_gpus_runs_beside_those_with(units: Units) -> None:
+    [stock] = seeded(units, "ui", gpu=0)
+    units.until(lambda: GpuUnit.objects.get(pk=stock.pk).phase == "Ready")
+
+    units.create("a", specName="ui")
+    row = units.settle("a", "Ready")
+
+    [pod] = units.pods(row)
+    assert "nvidia.com/gpu" not in (pod["spec"]["containers"][0].get("resources") or {})
+    assert row.access_url.endswith(f"unit-a.{units.namespace}.svc.cluster.local:8080")

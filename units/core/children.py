@@ -49,7 +49,7 @@ def is_decided(live: Manifest, uid: str) -> bool:
 
     Nothing about the unit's source changes it then.
     """
-    runs = number(live, "spec", "replicas") > 0 and field(live, *_PRIORITY) in _CLASSES
+    runs = number(live, "spec", "replicas") > 0 and bool(_decided_priority(live))
     return runs and is_controlled_by(live, uid)
 
 
@@ -112,18 +112,24 @@ def _priority(unit: Manifest, observed: ObservedUnit, *, is_starting: bool) -> s
     """
     live = observed.deployment.value if isinstance(observed.deployment, Present) else {}
     is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
-    decided = field(live, *_PRIORITY)
+    decided = _decided_priority(live)
     match observed.source:
         case NoSource():
             return STOCK_PRIORITY_CLASS
         case _ if is_stock:
             return STOCK_PRIORITY_CLASS
-        case _ if not is_starting and isinstance(decided, str) and decided in _CLASSES:
+        case _ if not is_starting and decided:
             return decided
         case SourceGone(may_preempt=True):
             return UNIT_PRIORITY_CLASS
         case _:
             return STOCK_PRIORITY_CLASS
+
+
+def _decided_priority(live: Manifest) -> str:
+    """Return the priority class of ours that a Deployment's pods have; empty where none."""
+    said = field(live, *_PRIORITY)
+    return said if isinstance(said, str) and said in _CLASSES else ""
 
 
 def _stamp(unit: Manifest) -> dict[str, str]:

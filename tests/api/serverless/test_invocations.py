@@ -214,7 +214,7 @@ class TestWaiting:
         assert api.post(INVOCATIONS, self.BODY).status == 202
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_a_result_that_comes_meanwhile_is_the_answer(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from pytest_django.live_server_helper import LiveServer
 
 from gpuplatform.operations.models import Operation
+from inventory.models import GpuSpec
 from tests.factories.unit_rows import spec_row, stock_row
 from tests.fakes.api import STOCK, UNITS, Api
 from tests.fakes.cluster import FakeCluster
@@ -132,3 +133,19 @@ def test_a_thousand_of_stock_are_accepted_at_once_and_show_their_progress(
     job = api.get(answer.headers["Location"]).data
     assert job["progress"] == {"done": 312, "total": 1000}
     assert GpuUnit.objects.count() == 1000
+
+
+@pytest.mark.django_db
+def test_replays_answer_alike_after_the_catalogue_was_edited(
+    api: Api, cluster: FakeCluster
+) -> None:
+    seed = {"operationID": "s", "specName": "g1.1", "memory": "64Gi", "gpu": 1, "replicas": 2}
+    api.post(STOCK, seed)
+    stock_row()
+    api.post(UNITS, BODY)
+    GpuSpec.objects.update(memory="128Gi", gpu=8, is_enabled=False)
+
+    replays = [api.post(STOCK, seed), api.post(UNITS, BODY)]
+
+    assert [replay.status for replay in replays] == [200, 200]
+    assert Operation.objects.count() == 2

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from pytest_django import Settings
 
 from gpuplatform.reconciliation import leases
-from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive, mark_due
+from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive, mark_changed, mark_due
 from inventory.models import StockPool
 from tests.factories.inventory import pool_row
 from tests.fakes.threads import DEADLINE_SECONDS, at_once
@@ -126,3 +126,26 @@ def _until(happened, seconds: float = DEADLINE_SECONDS) -> bool:  # type: ignore
         waiting.wait(0.05)
     connection.ensure_connection()
     return False
+
+
+@pytest.mark.django_db
+def test_of_many_marks_only_the_first_one_is_told_of() -> None:
+    row = pool_row(due_at=None)
+    rows = StockPool.objects.filter(pk=row.pk)
+
+    assert mark_changed(rows) == [row.pk]
+    assert mark_changed(rows) == [], "the first hint is still on its way"
+    lease = claimed(row)
+    assert mark_changed(rows) == [], "the end of the run sends a hint"
+    row.refresh_from_db()
+    assert row.due_seq == lease.row.due_seq + 1
+
+
+@pytest.mark.django_db
+def test_a_row_that_waits_or_whose_worker_died_is_told_of_again() -> None:
+    row = row_due()
+    rows = StockPool.objects.filter(pk=row.pk)
+    claimed(row)
+    rows.update(lease_expires_at=Now() - timedelta(seconds=1), due_at=Now() + timedelta(seconds=9))
+
+    assert mark_changed(rows) == [row.pk]

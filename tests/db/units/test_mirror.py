@@ -32,7 +32,14 @@ from tests.factories.unit_resources import (
 )
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
-from units.mirror import unit_ending, unit_gone, unit_marked, unit_observed, units_listed
+from units.mirror import (
+    unit_ending,
+    unit_freed,
+    unit_gone,
+    unit_marked,
+    unit_observed,
+    units_listed,
+)
 from units.models import GpuUnit, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.reconcile import delete_leftovers
@@ -196,13 +203,23 @@ def test_what_a_person_copies_or_restores_is_a_unit_of_its_own(
     assert (row.operation, row.tenant) == (None, None)
 
 
-def test_something_of_consumed_stock_marks_the_unit_that_waits_for_it() -> None:
+def test_a_pod_of_consumed_stock_that_is_gone_marks_the_unit_that_waits_for_it() -> None:
     unit = unit_row()
     stock = stock_row(consumed_by=unit.uid, consumed_at=Now())
 
-    assert unit_marked(STOCK_NAMESPACE, stock.name) == [stock.pk, unit.pk]
-    assert unit_marked(unit.namespace, unit.name) == [unit.pk]
+    assert unit_freed(STOCK_NAMESPACE, stock.name) == [unit.pk]
+    assert unit_freed(unit.namespace, unit.name) == []
+    assert unit_marked(STOCK_NAMESPACE, stock.name) == [stock.pk]
     assert unit_marked(STOCK_NAMESPACE, unit.name) == []
+
+
+def test_of_many_marks_only_the_first_one_is_told_of() -> None:
+    unit = unit_row()
+
+    assert unit_marked(unit.namespace, unit.name) == [unit.pk]
+    assert unit_marked(unit.namespace, unit.name) == []
+    unit.refresh_from_db()
+    assert unit.due_seq == 1
 
 
 def test_history_has_each_change_of_phase_or_reason_once() -> None:

@@ -1,11 +1,12 @@
 """Requests for units at the same moment: one winner, the same answer for replays, exact stock."""
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
-from gpuplatform.errors import NameConflict
+from gpuplatform.errors import InsufficientCapacity, NameConflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted
 from tests.factories.unit_rows import stock_row
@@ -100,8 +101,11 @@ def test_stock_that_is_declared_broken_meanwhile_is_claimed_whole_or_not(
         for number in broken:
             GpuUnit.objects.filter(pk=number).update(phase="Failed", reason="PodStartupFailed")
 
-    creates = [partial(world.ask_create, f"u{number}") for number in range(8)]
-    results = at_once([declare, *creates])
+    def create(number: int) -> Accepted:
+        return world.ask_create(f"u{number}")
+
+    jobs: list[Callable[[], Accepted | None]] = [declare]
+    results = at_once(jobs + [partial(create, number) for number in range(8)])
 
     winners = [result for result in results if isinstance(result, Accepted)]
     free = GpuUnit.objects.filter(role="stock", claimed_by=None)
@@ -110,3 +114,24 @@ def test_stock_that_is_declared_broken_meanwhile_is_claimed_whole_or_not(
     assert set(free.values_list("pk", flat=True)) <= set(broken), "what is well was left"
     refused = [result for result in results[1:] if not isinstance(result, Accepted)]
     assert {type(one).__name__ for one in refused} <= {"InsufficientCapacity"}
+
+
+def test_a_stock_name_of_another_spec_is_refused(world: UnitWorld) -> None:
+    other = stock_row(spec_name="g2.1")
+
+    with pytest.raises(InsufficientCapacity):
+        world.create("a", stockName=other.name)
+
+    assert claimed() == 0
+
+
+def test_a_create_asks_the_cluster_nothing(world: UnitWorld) -> None:
+    stock_row()
+    asked: list[str] = []
+    world.create("first-comparison-of-the-epoch")
+    stock_row()
+    world.cluster.on_call = lambda verb, kind: asked.append(f"{verb} {kind}")
+
+    world.create("a")
+
+    assert asked == []

@@ -25,7 +25,14 @@ from tests.factories.unit_resources import (
     work_off,
 )
 from tests.fakes.cluster import FakeCluster
-from units.core.observed import NoSource, SourceGone, SourceHeld, SourceLost, SourcePending
+from units.core.observed import (
+    NoSource,
+    SourceGone,
+    SourceHeld,
+    SourceLost,
+    SourcePending,
+    SourceUnread,
+)
 from units.mirror import unit_observed
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
@@ -117,7 +124,9 @@ def test_what_cannot_be_read_is_not_gone(cluster: FakeCluster, kind: object) -> 
     live = cluster.get(GPU_UNIT, unit.name, namespace=unit.namespace)
     assert live is not None
     verb = "list" if kind == POD else "get"
-    cluster.fail(verb, kind, ClusterForbidden("no", status=403))  # type: ignore[arg-type]  # by ids
+    # The unit's own Deployment is looked for first.
+    refusal, times = ClusterForbidden("no", status=403), 2 if kind == DEPLOYMENT else 1
+    cluster.fail(verb, kind, refusal, times=times)  # type: ignore[arg-type]  # by ids
 
     assert isinstance(observe_unit(cluster, live).source, SourceHeld)
 
@@ -158,9 +167,11 @@ def test_a_source_whose_row_is_forgotten_was_consumed(cluster: FakeCluster) -> N
     GpuUnit.objects.filter(role=UnitRole.STOCK).delete()
     cluster.writes.clear()
 
-    assert source_of(cluster, unit) == SourceGone(may_preempt=True)
+    assert source_of(cluster, unit) == SourceUnread(), "what runs, runs"
     work_off(cluster)
     assert cluster.writes == []
+    cluster.remove(DEPLOYMENT, f"unit-{unit.name}", namespace=unit.namespace)
+    assert source_of(cluster, unit) == SourceGone(may_preempt=True)
 
 
 def test_a_unit_made_by_hand_that_names_stock_runs_as_one_without_source(
@@ -170,11 +181,12 @@ def test_a_unit_made_by_hand_that_names_stock_runs_as_one_without_source(
     made = cluster.put(GPU_UNIT, unit_resource("by-hand", metadata={"annotations": naming(stock)}))
 
     number = unit_observed(made)
-    work_off(cluster)
-
     assert number is not None
     row = GpuUnit.objects.get(pk=number)
     assert source_of(cluster, row) == SourceLost()
+    work_off(cluster)
+
+    row.refresh_from_db()
     stock.refresh_from_db()
     assert (stock.phase, stock.consumed_by) == ("Ready", "")
     deployment = cluster.get(DEPLOYMENT, "unit-by-hand", namespace=NAMESPACE)

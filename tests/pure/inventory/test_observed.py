@@ -140,6 +140,19 @@ def test_a_quota_that_refuses_pods_is_said() -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        'pods "x" is forbidden: exceeded quota: q, requested: memory=1Gi, limited: memory=1Gi',
+        'pods "x" is forbidden: failed quota: q: must specify memory',
+        'pods "x" is forbidden: looking up service account a/b: serviceaccount "b" not found',
+        'admission webhook "policy.example.com" denied the request: no',
+    ],
+)
+def test_why_no_pod_was_made_is_said(words: str) -> None:
+    assert words in why(deployment=refused(words))
+
+
+@pytest.mark.parametrize(
     "given", [{"pods": (unschedulable(None),)}, {"deployment": refused(None)}]
 )
 def test_a_message_that_is_missing_is_not_called_none(given: dict[str, Any]) -> None:

@@ -492,6 +492,25 @@ def test_the_cause_of_a_failed_pull_stays_while_the_cluster_only_backs_off() -> 
     assert said(later) == said(cause)
 
 
+def test_a_failed_pull_that_flips_every_moment_reads_the_same() -> None:
+    pool = pool_resource()
+    found = live_deployment(pool, status=running(2, available=0))
+    cause = waiting_pod("ErrImagePull", "nowhere/x:1: not found")
+    wait = waiting_pod("ImagePullBackOff", 'Back-off pulling image "nowhere/x:1"')
+    seen = set()
+
+    for now in [cause, wait] * 5:
+        plan = plan_pool(pool, observed(found, pods=[now]))
+        seen.add(said(plan))
+        [ready] = status_of(plan).conditions
+        condition = {"type": "Ready", "reason": ready.reason, "message": ready.message}
+        pool["status"] = {"conditions": [{**condition, "observedGeneration": 1}]}
+
+    [(phase, reason, message)] = seen
+    assert (phase, reason) == (PoolPhase.FAILED, PoolReason.POD_STARTUP_FAILED)
+    assert "nowhere/x:1: not found" in message
+
+
 def test_a_refused_action_has_a_reason_of_its_own() -> None:
     plan = plan_pool(pool_resource(template=PORTS), observed())
 
