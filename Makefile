@@ -8,10 +8,11 @@ export GPUPLATFORM_DEV := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-pure test-cluster cluster check format lint types contracts \
-	manifests docs swagger golden requirements bench-pools bench-units ci
+	manifests docs swagger golden requirements bench-pools bench-units chaos-x3 chaos-x8 \
+	chaos-x10 ci
 
 help:  ## list the targets
-	@sed -n -E 's/^([a-z-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@sed -n -E 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
 setup:  ## make .venv with everything for development
 	@sh requirements/install.sh dev
@@ -95,5 +96,19 @@ bench-units:  ## how fast GPU units are handed over, and their cost at rest (PAR
 	@sh requirements/install.sh test
 	@$(PYTHON) $(KUBERNETES) --build-only
 	@$(PYTHON) -m tests.benchmarks.units $(PARTS)
+
+chaos-x3:  ## workers killed every 2 s over 1,000 operations (ARGS)
+	@sh requirements/install.sh test
+	@$(PYTHON) $(KUBERNETES) --build-only
+	@$(PYTHON) -m tests.chaos.x3 $(ARGS)
+
+chaos-x8:  ## 64 callers over 500 stock units, with stale reads (ARGS)
+	@sh requirements/install.sh test
+	@$(PYTHON) $(KUBERNETES) --build-only
+	@$(PYTHON) -m tests.chaos.x8 $(ARGS)
+
+chaos-x10:  ## a death before and after every write of every operation
+	@sh requirements/install.sh test
+	@$(PYTHON) -m pytest tests/chaos/x10.py $(PYTEST_ARGS)
 
 ci: check test  ## what has to be green before a change is merged

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuplatform.metrics.server import MetricsPort
 
 wsgi_app: Final = "gpuplatform.wsgi"
-worker_class: Final = "gthread"
+worker_class: Final = "gpuplatform.webworker.Worker"
 threads: Final = settings.WEB_THREADS
 preload_app: Final = True
 graceful_timeout: Final = settings.DRAIN_SECONDS

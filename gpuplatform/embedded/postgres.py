@@ -42,7 +42,7 @@ SETTINGS = {
     # TCP only: a socket's path has a length limit that a deep data directory passes.
     "unix_socket_directories": "",
     "shared_buffers": "32MB",
-    "max_connections": "100",
+    "max_connections": "200",
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_wal_size": "256MB",

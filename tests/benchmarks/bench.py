@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import platform as machine
+import subprocess
 import sys
 import tempfile
 import threading
@@ -140,12 +141,26 @@ class UnitsPlatform(RunningPlatform):
         needed = ("database", "broker", "cluster", *OWN_PARTS[1:])
         return all(parts[name]["ok"] for name in needed)
 
+    def manage(self, *arguments: str) -> tuple[int, str]:
+        """Run a command of `manage.py`; return its exit code and its words."""
+        command = self._parts["database"].command
+        assert command is not None
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=command.cwd,
+            env=dict(command.env),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
 
 @dataclass
 class Bench:
     """A running platform and what is measured on it."""
 
-    platform: RunningPlatform
+    platform: UnitsPlatform
     kubeconfig: Path
     seen: Seen = field(default_factory=Seen)
     names: Iterator[int] = field(default_factory=lambda: iter(range(10**9)))
@@ -278,8 +293,15 @@ def _own_kubeconfig(admin: Path, folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def on_control_plane(*, is_like_production: bool = True) -> Iterator[Bench]:
-    """Run a platform on a real control plane whose own clients are no limit."""
+def on_control_plane(
+    *,
+    is_like_production: bool = True,
+    through: Callable[[contextlib.ExitStack, Path], Path] = lambda _, own: own,
+) -> Iterator[Bench]:
+    """Run a platform on a real control plane whose own clients are no limit.
+
+    `through` may put something between the platform and its API server.
+    """
     with contextlib.ExitStack() as stack:
         folder = _folder(stack)
         log = folder / "launcher.log"
@@ -295,7 +317,7 @@ def on_control_plane(*, is_like_production: bool = True) -> Iterator[Bench]:
         platform = UnitsPlatform(
             folder,
             is_like_production=is_like_production,
-            kubeconfig=_own_kubeconfig(admin, folder),
+            kubeconfig=through(stack, _own_kubeconfig(admin, folder)),
         )
         yield _started(stack, platform, admin)
 
@@ -314,7 +336,7 @@ def _folder(stack: contextlib.ExitStack) -> Path:
     return folder
 
 
-def _started(stack: contextlib.ExitStack, platform: RunningPlatform, kubeconfig: Path) -> Bench:
+def _started(stack: contextlib.ExitStack, platform: UnitsPlatform, kubeconfig: Path) -> Bench:
     stack.callback(platform.stop_all)
     platform.start_all()
     bench = Bench(platform, kubeconfig)

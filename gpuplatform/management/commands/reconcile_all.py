@@ -12,7 +12,7 @@ from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.operations.consistency import full_name
 from gpuplatform.queueing import Queue, enqueue_missed
-from gpuplatform.reconciliation import epoch
+from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.driver import status_fields
 from gpuplatform.reconciliation.plan import Action, Apply, Create, Delete, Patch, Plan
 from inventory.reconcile import compare_all as compare_pools
@@ -56,7 +56,7 @@ class Command(BaseCommand):
         self.stdout.write(f"{found} not as they should be; nothing was changed")
 
     def _mark(self, cluster: Cluster) -> None:
-        if not epoch.matches():
+        if gate.cluster_state().recovery_reason or not epoch.matches():
             msg = "Cluster and database do not belong together. Run 'manage.py recover' first."
             raise CommandError(msg)
         pools, units = set(compare_pools(cluster)), set(compare_units(cluster))

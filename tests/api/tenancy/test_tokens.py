@@ -16,6 +16,9 @@ from gpuplatform.tenancy.services import token_create, token_revoke, token_used
 JOBS = "/api/v1/operator/jobs"
 OPEN = {"/api/v1/health", "/api/v1/schema"}
 """Health answers without the database that knows the tokens; the document has no secrets."""
+SIGNED = "/api/v1/serverless/invocations/1/result"
+"""A link that whoever got it may follow for ten minutes; its signature is the proof."""
+FOR_OPERATORS = ("/api/v1/operator/", "/api/v1/serverless/invocations/1/replay")
 SAMPLES = {"name": "a", "operation_id": "op-1"}
 
 
@@ -58,11 +61,12 @@ def _filled(route: str) -> str:
     )
 
 
-GUARDED = sorted(set(_api_paths()) - OPEN)
+GUARDED = sorted(set(_api_paths()) - OPEN - {SIGNED})
 
 
 def test_the_walk_finds_the_routes() -> None:
     assert {JOBS, f"{JOBS}/op-1", "/api/v1/operations/op-1"} <= set(GUARDED)
+    assert SIGNED in set(_api_paths())
 
 
 @pytest.mark.django_db
@@ -82,7 +86,7 @@ def test_no_route_answers_without_a_token(client: Client, path: str, method: str
 @pytest.mark.parametrize("path", GUARDED)
 def test_each_route_takes_the_scope_of_its_address_only(client: Client, path: str) -> None:
     mine, other = (Scope.USER, Scope.OPERATOR)
-    if path.startswith("/api/v1/operator/"):
+    if path.startswith(FOR_OPERATORS):
         mine, other = other, mine
     right, wrong = _secret(mine, name="right"), _secret(other, name="wrong")
 
