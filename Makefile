@@ -7,7 +7,7 @@ KUBERNETES := tests/cluster/controlplane/launcher.py
 export GPUPLATFORM_DEV := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run recover test test-pure test-cluster cluster check format lint types contracts \
+.PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint types contracts \
 	manifests docs swagger golden requirements bench-pools bench-units chaos-x3 chaos-x8 \
 	chaos-x10 ci
 
@@ -25,9 +25,13 @@ recover:  ## after the database was restored or replaced: take over what the clu
 	@sh requirements/install.sh run
 	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.embedded recover
 
-test:  ## all tests, on servers of their own (PYTEST_ARGS)
+test:  ## the tests, on servers of their own, but for the long ones (PYTEST_ARGS)
 	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest -n 3 --dist loadgroup $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest -n 3 --dist loadgroup -m "not long" $(PYTEST_ARGS)
+
+test-long:  ## whole platforms that are killed, and a fault at every call
+	@sh requirements/install.sh test
+	@$(PYTHON) -m pytest -n 3 --dist loadgroup -m long $(PYTEST_ARGS)
 
 test-pure:  ## the tests of pure code
 	@sh requirements/install.sh test
@@ -111,4 +115,4 @@ chaos-x10:  ## a death before and after every write of every operation
 	@sh requirements/install.sh test
 	@$(PYTHON) -m pytest tests/chaos/x10.py $(PYTEST_ARGS)
 
-ci: check test  ## what has to be green before a change is merged
+ci: check test test-long  ## what has to be green before a change is merged

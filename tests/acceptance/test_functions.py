@@ -12,6 +12,7 @@ from tests.acceptance.platform import RunningPlatform
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.long,
     pytest.mark.timeout(400),
     pytest.mark.xdist_group("acceptance"),
 ]

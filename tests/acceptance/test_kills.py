@@ -11,6 +11,7 @@ from tests.acceptance.pools import ask, assert_each_made_once, made, open_operat
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.long,
     pytest.mark.timeout(400),
     pytest.mark.xdist_group("acceptance"),
 ]

@@ -15,6 +15,7 @@ from tests.acceptance.pools import ask, assert_each_made_once, open_operations
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.long,
     pytest.mark.timeout(400),
     pytest.mark.xdist_group("lost work"),
 ]

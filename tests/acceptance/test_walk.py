@@ -11,6 +11,7 @@ from tests.acceptance.platform import JOBS, POOLS, Answer, RunningPlatform
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.long,
     pytest.mark.timeout(400),
     pytest.mark.xdist_group("acceptance"),
 ]

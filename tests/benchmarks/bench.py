@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -347,14 +347,15 @@ def _started(stack: contextlib.ExitStack, platform: UnitsPlatform, kubeconfig: P
     return bench
 
 
-def at_once(calls: list[Callable[[], Any]], threads: int) -> list[Any]:
+def at_once(calls: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
     """Do all calls, so many at a time; return what they returned, in order.
 
     What one raises ends the benchmark.
     """
     results: list[Any] = [None] * len(calls)
     numbers = iter(range(len(calls)))
-    lock, faults = threading.Lock(), []
+    lock = threading.Lock()
+    faults: list[BaseException] = []
 
     def work() -> None:
         while not faults:

@@ -30,6 +30,7 @@ class Rows:
         sql = self._platform.sql
         sql("DELETE FROM units_unithistory WHERE unit_id > %s", self._last_unit)
         sql(f"DELETE FROM {UNITS} WHERE id > %s", self._last_unit)
+        sql(f"UPDATE {UNITS} SET claimed_by_id = NULL WHERE claimed_by_id IS NOT NULL")
         sql(f"DELETE FROM {OPERATIONS} WHERE id > %s", self._last_operation)
 
     def add_units(self, number: int) -> None:

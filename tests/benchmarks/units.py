@@ -94,21 +94,18 @@ def _create_many(bench: Bench, rows: Rows, *, units: int) -> float:
         took.append(accepted - begun)
 
     begun = time.perf_counter()
-    threads = [
-        threading.Thread(
-            target=lambda n=n: [create(i) for i in range(n, CREATES, CALLERS)], daemon=True
-        )
-        for n in range(CALLERS)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    shares = [range(first, CREATES, CALLERS) for first in range(CALLERS)]
+    at_once([partial(_each_of, create, share) for share in shares], CALLERS)
     rate = CREATES / (time.perf_counter() - begun)
     if len(took) != CREATES:
         raise SystemExit(f"only {len(took)} of {CREATES} creates were accepted")
     say(f"  {units} units there: {rate:.0f}/s at {CALLERS} callers; POST {percentiles(took)}")
     return rate
+
+
+def _each_of(create: Callable[[int], None], numbers: Sequence[int]) -> None:
+    for number in numbers:
+        create(number)
 
 
 def serial(bench: Bench) -> None:

@@ -30,6 +30,8 @@ def test_every_point_ends_as_the_undisturbed_run(
     ends = [end_of(world, act, Points(point)) for point in range(1, undisturbed.seen + 1)]
 
     wrong = [point for point, ended in enumerate(ends, 1) if ended != expected]
+    act(world)
+    world.work(12)
     faults = list(unit_faults(world.cluster))
     told = f"as undisturbed {len(ends) - len(wrong):4}  faults {len(faults)}"
     with capsys.disabled():

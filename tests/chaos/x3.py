@@ -10,6 +10,7 @@ import itertools
 import sys
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from tests.benchmarks.bench import (
@@ -107,7 +108,7 @@ def main() -> int:
         try:
             lives = max(options.operations // (CALLERS * A_LIFE), 1)
             callers = [Caller(bench, number) for number in range(CALLERS)]
-            calls = [lambda one=one: one.live(lives) for one in callers]
+            calls = [partial(one.live, lives) for one in callers]
             accepted = sum(at_once(calls, CALLERS))
             say(f"{accepted} operations accepted, {time.monotonic() - begun:.0f} s")
             _wait_under_fire(bench, killer, options.operations)

@@ -1,15 +1,19 @@
 """`make chaos-x8`: 64 callers, 600 requests, 500 stock units, 3 worker processes, stale reads.
 
 Exactly 500 requests have to be accepted and end as 500 units on 500 sources; the others have to be
-told that there is no stock left. Every fifth read of the platform gets the answer that the same
-question got before.
+told that there is no stock left. What the platform watches comes late, so that its rows are stale
+when stock is claimed, and of every 25th write the answer is lost. (A read without a resource
+version is never stale: Kubernetes answers it from a quorum.)
 """
 
 import argparse
 import contextlib
+import random
 import sys
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,10 +33,12 @@ from tests.benchmarks.bench import (
 )
 from tests.chaos.ledger import close_the_books, end
 from tests.fakes.fault_proxy import FaultProxy, Upstream
-from tests.fakes.faults import Rule, StaleRead
+from tests.fakes.faults import Cut, Rule, Stream
 
 CALLERS = 64
-EVERY = 5
+EVERY = 25
+HELD_BACK, LATE_SECONDS = 0.02, 3.0
+"""Which part of the events is held back, with all that come after it, and for how long at most."""
 WORKERS = 3
 SEED_STEP = 100
 READY_SECONDS = 600
@@ -47,10 +53,21 @@ class Sometimes(Rule):
         return Rule.takes(self, verb, resource) and self.hits % EVERY == 0
 
 
+def _late(lines: Iterable[bytes], chance: random.Random) -> Iterator[bytes]:
+    for line in lines:
+        if chance.random() < HELD_BACK:
+            threading.Event().wait(LATE_SECONDS * chance.random())
+        yield line
+
+
 def _stale(stack: contextlib.ExitStack, own: Path) -> Path:
-    """Put a proxy before the API server that answers some reads from before."""
+    """Put a proxy before the API server that holds events back and loses answers."""
     proxy = stack.enter_context(FaultProxy(Upstream.of(own)).running())
-    proxy.add(Sometimes(StaleRead(), verbs=("get", "list"), times=None))
+    late = Stream(lambda lines: _late(lines, random.Random(own.name)))
+    proxy.add(
+        Rule(late, verbs=("watch",), times=None),
+        Sometimes(Cut(is_after=True), verbs=("create", "patch", "delete"), times=None),
+    )
     return proxy.write_kubeconfig(own.with_name("kubeconfig-stale"))
 
 

@@ -22,6 +22,7 @@ from units.services import stock_remove
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.long,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
 ]
 

@@ -25,6 +25,7 @@ __all__ = ["broker", "cluster", "queue", "queue_server"]
 
 pytestmark = [
     pytest.mark.processes,
+    pytest.mark.long,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
     pytest.mark.usefixtures("cluster"),
 ]

@@ -21,7 +21,7 @@ from gpuplatform.embedded.ports import LOOPBACK, free_port
 from gpuplatform.embedded.processes import wait_until
 from gpuplatform.reconciliation.models import ProcessHeartbeat
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
 DRAIN_SECONDS = 2
 START_SECONDS = 60

@@ -17,7 +17,7 @@ from gpuplatform.metrics import recorder
 from gpuplatform.metrics.declared import HTTP_REQUESTS, HTTP_SECONDS
 from gpuplatform.metrics.server import MetricsPort
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
 COPIES, EACH = 3, 40
 

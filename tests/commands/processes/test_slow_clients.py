@@ -14,7 +14,7 @@ import pytest
 from gpuplatform.embedded.ports import LOOPBACK, free_port
 from gpuplatform.embedded.processes import wait_until
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
 THREADS = 2
 HEAD_SECONDS = 40

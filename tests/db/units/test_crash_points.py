@@ -23,7 +23,7 @@ from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import UnitWorld
 from units.models import GpuUnit
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.django_db, pytest.mark.long, pytest.mark.timeout(3600)]
 
 POINTS = os.environ.get("CRASH_POINTS", "8")
 FIRST_OF_THE_DISTURBED = 100

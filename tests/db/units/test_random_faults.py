@@ -25,7 +25,7 @@ from tests.fakes.unit_world import UnitWorld, stock_rows
 from units.models import GpuUnit
 from units.selectors import SpecCapacity, capacity_by_spec
 
-pytestmark = [pytest.mark.django_db, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.django_db, pytest.mark.long, pytest.mark.timeout(3600)]
 
 CYCLES = int(os.environ.get("CYCLES", "6"))
 STOCK = 3

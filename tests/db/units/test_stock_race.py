@@ -1,0 +1,44 @@
+"""The race for stock, a tenth of `make chaos-x8`: callers, workers, lost answers, one truth."""
+
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.operations import driver
+from gpuplatform.operations.services import Accepted
+from tests.fakes.threads import at_once
+from tests.fakes.unit_world import UnitWorld
+from units.consistency import unit_faults
+from units.models import GpuUnit
+
+pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+STOCK, REQUESTS, WORKERS = 50, 60, 3
+LOST = 10
+
+
+def test_of_60_requests_over_50_stock_exactly_50_become_units(world: UnitWorld) -> None:
+    world.seed(STOCK)
+
+    answers = at_once([partial(world.ask_create, f"u{number}") for number in range(REQUESTS)])
+    accepted = [answer.operation.pk for answer in answers if isinstance(answer, Accepted)]
+    # A write whose answer is lost: its operation is done again.
+    lost = ClusterUnavailable("no answer in time", status=504)
+    world.cluster.fail("create", GPU_UNIT, lost, acts_first=True, times=LOST)
+    for begin in range(0, STOCK, STOCK // 5):
+        some = accepted[begin : begin + STOCK // 5] * WORKERS
+        assert at_once([partial(driver.run, number) for number in some])
+    world.work(12)
+
+    assert Counter(type(answer).__name__ for answer in answers) == {
+        "Accepted": STOCK,
+        "InsufficientCapacity": REQUESTS - STOCK,
+    }
+    live = GpuUnit.objects.filter(deleted_at__isnull=True)
+    assert list(live.filter(role="stock")) == []
+    assert Counter(live.values_list("role", "phase")) == {("active", "Ready"): STOCK}
+    assert live.values("source_uid").distinct().count() == STOCK
+    assert list(unit_faults(world.cluster)) == []
