@@ -4,7 +4,7 @@ Called by the controller and the reconcilers. The mirror only copies, and never 
 a newer one; what seems gone is marked due, and the reconciler's fresh read decides.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.db import transaction
@@ -110,6 +110,11 @@ def unit_adopted(resource: Manifest, operation: Operation | None, **columns: Any
 
 def unit_history(rows: QuerySet[GpuUnit], operation: Operation | None) -> None:
     """Write down what is said of these rows now, and which operation brought it about."""
+    unit_history_begun(rows.only("phase", "reason", "message"), operation)
+
+
+def unit_history_begun(rows: Iterable[GpuUnit], operation: Operation | None) -> None:
+    """Write down what these rows say, just as they were read or inserted."""
     UnitHistory.objects.bulk_create(
         UnitHistory(
             unit_id=row.pk,
@@ -118,7 +123,7 @@ def unit_history(rows: QuerySet[GpuUnit], operation: Operation | None) -> None:
             message=row.message,
             operation=operation,
         )
-        for row in rows.only("phase", "reason", "message")
+        for row in rows
     )
 
 

@@ -83,13 +83,12 @@ def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -
     check_writable()
     with transaction.atomic():
         _take_turn(request)
-        number = _insert(request)
-        if number is not None:
-            operation = Operation.objects.select_related("tenant").get(id=number)
+        operation = _insert(request)
+        if operation is not None:
             row = prepare(operation)
-            Operation.objects.filter(id=number).update(object_row=row)
+            Operation.objects.filter(id=operation.pk).update(object_row=row)
             operation.object_row = row
-            enqueue_after_commit(OperationTask.RUN, number, queue=Queue.OPERATIONS)
+            enqueue_after_commit(OperationTask.RUN, operation.pk, queue=Queue.OPERATIONS)
             return Accepted(operation, is_replay=False)
     operation = Operation.objects.select_related("tenant").get(
         tenant=request.tenant, operation_id=request.operation_id
@@ -180,8 +179,8 @@ def _take_turn(request: Request) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
 
 
-def _insert(request: Request) -> int | None:
-    """Insert the operation and return its number; None when its id is there already.
+def _insert(request: Request) -> Operation | None:
+    """Insert the operation and return it; None when its id is there already.
 
     One arbitrated insert: of two at the same moment the second waits for the first one's end.
     """
@@ -208,9 +207,9 @@ def _insert(request: Request) -> int | None:
     sql = (
         f"INSERT INTO {table} ({', '.join(columns)}, due_at)"  # noqa: S608 - names of ours
         f" VALUES ({', '.join(['%s'] * len(columns))}, now())"
-        " ON CONFLICT (tenant_id, operation_id) DO NOTHING RETURNING id"
+        " ON CONFLICT (tenant_id, operation_id) DO NOTHING RETURNING *"
     )
-    with connection.cursor() as cursor:
-        cursor.execute(sql, list(columns.values()))
-        row = cursor.fetchone()
-    return None if row is None else int(row[0])
+    for operation in Operation.objects.raw(sql, list(columns.values())):
+        operation.tenant = request.tenant
+        return operation
+    return None

@@ -39,6 +39,7 @@ def claim(operation: Operation, free: QuerySet[GpuUnit], *, waits: bool) -> GpuU
     they are waited for one after the other: a row that is only being copied is free all the same,
     so that N claims over M free rows take exactly min(N, M).
     """
+    free = free.only("name", "spec")
     taken = free.select_for_update(skip_locked=True, of=("self",)).first()
     if taken is None and waits:
         taken = _waited_for(free)

@@ -20,7 +20,7 @@ from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.tenancy.models import Tenant
 from units.core.requests import GPUUnitCreate, GPUUnitUpdate
 from units.core.spec import parse_unit_spec
-from units.mirror import spec_columns, unit_history
+from units.mirror import spec_columns, unit_history, unit_history_begun
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole
 from units.selectors import unit_get
@@ -48,16 +48,16 @@ def unit_create(*, tenant: Tenant, asked: GPUUnitCreate) -> Accepted:
     asked.check_namespace(tenant.namespace)
 
     def prepare(operation: Operation) -> int:
-        number = _insert(operation, asked)
+        unit = _insert(operation, asked)
         free = free_stock(asked.spec_name, stock_name=asked.stock_name or "")
         stock = claim(operation, free, waits=True)
         if stock is None:
             raise _insufficient(asked)
         with suppress(InvalidSpec):  # Of stock that was edited by hand: its worker says so.
             wanted = asked.spec(parse_unit_spec(stock.spec)).normalised()
-            GpuUnit.objects.filter(pk=number).update(**spec_columns(wanted))
-        unit_history(GpuUnit.objects.filter(pk=number), operation)
-        return number
+            GpuUnit.objects.filter(pk=unit.pk).update(**spec_columns(wanted))
+        unit_history_begun([unit], operation)
+        return unit.pk
 
     request = _request(tenant, UnitOperation.CREATE, asked.operation_id, asked.name)
     return operation_accept(replace(request, payload=asked.payload()), prepare=prepare)
@@ -158,8 +158,8 @@ def _changing(
     return prepare
 
 
-def _insert(operation: Operation, asked: GPUUnitCreate) -> int:
-    """Insert the row of a unit to be and return its number.
+def _insert(operation: Operation, asked: GPUUnitCreate) -> GpuUnit:
+    """Insert the row of a unit to be and return it.
 
     Raises:
         NameConflict: the name is in use.
@@ -178,7 +178,8 @@ def _insert(operation: Operation, asked: GPUUnitCreate) -> int:
     if made is None:
         msg = f"The name '{asked.name}' is in use. Choose another name."
         raise NameConflict(msg, details=[FieldError("name", "Is in use.")])
-    return made
+    row.pk = made
+    return row
 
 
 def _insufficient(asked: GPUUnitCreate) -> InsufficientCapacity:
