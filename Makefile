@@ -115,4 +115,4 @@ chaos-x10:  ## a death before and after every write of every operation
 	@sh requirements/install.sh test
 	@$(PYTHON) -m pytest tests/chaos/x10.py $(PYTEST_ARGS)
 
-ci: check test test-long  ## what has to be green before a change is merged
+ci: check test  ## what has to be green before a change is merged

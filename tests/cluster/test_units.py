@@ -281,7 +281,7 @@ def test_what_is_read_one_by_one_and_at_once_is_the_same(units: Units) -> None:
     observed = observe_unit(units.platform(), unit)
 
     assert compare_all(units.platform()) == []
-    assert type(observed.source).__name__ == "SourceGone"
+    assert type(observed.source).__name__ == "SourceUnread"  # it runs: its source is past
 
 
 def test_the_controller_copies_units_and_marks_them_by_what_they_own(units: Units) -> None:

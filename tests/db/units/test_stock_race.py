@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.errors import ClusterUnavailable, InsufficientCapacity
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations import driver
 from gpuplatform.operations.services import Accepted
@@ -14,16 +14,19 @@ from tests.fakes.unit_world import UnitWorld
 from units.consistency import unit_faults
 from units.models import GpuUnit
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
 
-STOCK, REQUESTS, WORKERS = 50, 60, 3
+STOCK, REQUESTS, CALLERS, WORKERS = 50, 60, 6, 3
 LOST = 10
 
 
 def test_of_60_requests_over_50_stock_exactly_50_become_units(world: UnitWorld) -> None:
     world.seed(STOCK)
 
-    answers = at_once([partial(world.ask_create, f"u{number}") for number in range(REQUESTS)])
+    answers = _asked(world)
     accepted = [answer.operation.pk for answer in answers if isinstance(answer, Accepted)]
     # A write whose answer is lost: its operation is done again.
     lost = ClusterUnavailable("no answer in time", status=504)
@@ -42,3 +45,26 @@ def test_of_60_requests_over_50_stock_exactly_50_become_units(world: UnitWorld) 
     assert Counter(live.values_list("role", "phase")) == {("active", "Ready"): STOCK}
     assert live.values("source_uid").distinct().count() == STOCK
     assert list(unit_faults(world.cluster)) == []
+
+
+def _asked(world: UnitWorld) -> list[object]:
+    """Return what each request was answered; every caller sends its own one after another."""
+
+    def call(first: int) -> list[object]:
+        return [_answer(world, f"u{number}") for number in range(first, REQUESTS, CALLERS)]
+
+    return [
+        one for some in at_once([partial(call, n) for n in range(CALLERS)]) for one in _list(some)
+    ]
+
+
+def _answer(world: UnitWorld, name: str) -> object:
+    try:
+        return world.ask_create(name)
+    except InsufficientCapacity as refusal:
+        return refusal
+
+
+def _list(some: object) -> list[object]:
+    assert isinstance(some, list), some
+    return some
