@@ -5,7 +5,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from django.db import DatabaseError, connection
+import psycopg
+from django.db import Error as DatabaseFault
+from django.db import connection
 
 from serverless.queue.errors import QueueError
 
@@ -21,8 +23,9 @@ def keep_doing(step: Callable[[], object], stop: threading.Event, name: str) -> 
     while not stop.is_set():
         try:
             step()
-        except (QueueError, DatabaseError) as error:
-            if isinstance(error, DatabaseError):
+        except (QueueError, DatabaseFault, psycopg.Error) as error:
+            # The driver's own error comes from a connection that waits for news.
+            if not isinstance(error, QueueError):
                 connection.close()
             if failure != type(error).__name__:
                 failure = type(error).__name__

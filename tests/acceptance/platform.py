@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,10 @@ class RunningPlatform:
         """Start a part, or another process like it under the name `role`, and wait for it."""
         part = self._parts[name]
         assert part.command is not None
-        self._children[role or name] = self._starter.start(part.command, role or name)
+        command = part.command
+        if role and role != name:  # Its port of /metrics is the first one's.
+            command = replace(command, env={**command.env, "GPUPLATFORM_METRICS_PORT": "0"})
+        self._children[role or name] = self._starter.start(command, role or name)
         if part.is_ready is not None:
             self.wait(part.is_ready, f"{name} to be ready", START_SECONDS)
 
