@@ -345,6 +345,7 @@ def test_database_that_is_away_gets_the_results_later(
     assert settled(row).state == "Succeeded"
 
 
+@pytest.mark.long
 def test_result_that_the_database_does_not_take_costs_the_others_nothing(
     relay: Relay, store: ResultStore, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
