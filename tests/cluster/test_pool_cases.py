@@ -6,7 +6,6 @@ import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, Manifest
 from gpuplatform.reconciliation.ownership import POOL_LABEL
-from inventory.models import StockPool
 from inventory.reconcile import compare_all
 from tests.cluster.pools import Pools
 from tests.fakes.fault_proxy import FaultProxy
@@ -101,12 +100,12 @@ def test_names_of_the_greatest_length_that_differ_at_the_end_are_two_pools(pools
     assert pools.cluster.get(SERVICE, f"pool-{second}", namespace=pools.namespace) is not None
 
 
-def _rest(pools: Pools) -> None:
+def _rest(pools: Pools, names: list[str]) -> None:
     """Reconcile until nothing is left to do: a real cluster has more to say after the phase."""
 
     def rests() -> bool:
-        for row in StockPool.objects.filter(deleted_at__isnull=True):
-            pools.reconcile(row.name)
+        for name in names:
+            pools.reconcile(name)
         return compare_all(pools.platform()) == []
 
     pools.wait(rests, lambda: "the pools never came to rest")
@@ -120,7 +119,7 @@ def test_comparing_everything_takes_the_same_requests_however_many_there_are(
         for number in numbers:
             pools.create(f"p{number}", replicas=0, template=HTTP)
             pools.settle(f"p{number}", "Empty")
-        _rest(pools)
+        _rest(pools, [f"p{number}" for number in numbers])
         before = {verb: proxy.count(verb) for verb in ("get", "list", "patch")}
 
         assert compare_all(pools.platform()) == []
