@@ -20,7 +20,8 @@ from serverless.queue.messages import (
     Started,
     decode_invocation,
 )
-from serverless.queue.names import INVOCATIONS, consumer_name, result_subject
+from serverless.queue.names import INVOCATIONS, RESULTS, consumer_name, result_subject
+from serverless.results import ResultStore
 from serverless.services import invocation_accept
 from serverless.sweep import ensure_consumer
 
@@ -142,3 +143,14 @@ class Worker:
         self.say(self.started(received), self.finished(received))
         self.acknowledge(received)
         return received
+
+
+def queued(queue: Queue, stream: str = INVOCATIONS) -> int:
+    """Return how many messages lie in the stream."""
+    return int(queue._call(lambda js: js.stream_info(stream)).state.messages)
+
+
+def store_all(store: ResultStore, queue: Queue) -> None:
+    """Store what lies in the stream; one step may be given a part of it."""
+    while queued(queue, RESULTS):
+        store.step()

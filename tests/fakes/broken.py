@@ -16,9 +16,10 @@ def broker_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Point the Celery application and the health check at a port where nobody listens."""
     url = f"redis://127.0.0.1:{free_port()}/0"
     with monkeypatch.context() as patch:
+        # First: Celery reads through to the settings, so what it has to go back to is theirs.
+        patch.setitem(app.conf, "broker_url", url)
         patch.setattr(settings, "CELERY_BROKER_URL", url)
         patch.setattr(queueing._Pause, "until", 0.0)
-        patch.setitem(app.conf, "broker_url", url)
         patch.setattr(app, "_pool", None)
         patch.setattr(app.amqp, "_producer_pool", None)
         yield

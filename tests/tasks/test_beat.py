@@ -12,7 +12,6 @@ from tests.fakes.installed import Broker
 
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 NAME = "Sweep operations"
-pytestmark = pytest.mark.long
 
 
 @COMMITTING

@@ -11,15 +11,10 @@ from serverless.queue.names import ADVISORIES, INVOCATIONS
 from serverless.relay import Relay
 from serverless.results import DeadLetters, ResultStore
 from serverless.services import invocation_replay
-from tests.factories.serverless import Worker, accept, function_row
+from tests.factories.serverless import Worker, accept, function_row, queued, store_all
 from tests.fakes.cluster import Killed
 
 pytestmark = pytest.mark.django_db
-
-
-def queued(queue: Queue, stream: str = INVOCATIONS) -> int:
-    """Return how many messages lie in the stream."""
-    return int(queue._call(lambda js: js.stream_info(stream)).state.messages)
 
 
 def exhaust(worker: Worker, queue: Queue) -> Received:
@@ -94,7 +89,7 @@ def test_result_that_was_sent_before_the_last_delivery_ended_counts(
     dead_letters.step()
     row.refresh_from_db()
     assert row.state == "Queued"
-    store.step()
+    store_all(store, queue)
     decide(dead_letters, queue)
 
     row.refresh_from_db()
@@ -181,10 +176,10 @@ def test_replayed_dead_letter_is_delivered_again_and_answered(
     invocation_replay(tenant=row.tenant, invocation_id=row.invocation_id, operation_id="r-1")
     relay.publish()
     worker.say(worker.finished(old, body=b"of the first time"))
-    store.step()
+    store_all(store, queue)
     assert Invocation.objects.get().state == "Queued"
     worker.serve_one()
-    store.step()
+    store_all(store, queue)
 
     row.refresh_from_db()
     assert (row.state, row.publications) == ("Succeeded", 2)

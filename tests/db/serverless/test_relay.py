@@ -14,17 +14,11 @@ from serverless.queue.gateway import Outgoing, PublishOutcome, Queue, Unanswered
 from serverless.queue.names import INVOCATIONS
 from serverless.relay import Relay
 from serverless.services import invocation_cancel, outbox_claim, outbox_published
-from tests.factories.serverless import Worker, accept, function_row
+from tests.factories.serverless import Worker, accept, function_row, queued
 from tests.fakes.cluster import Killed
 from tests.fakes.queue_server import QueueServer
 
 pytestmark = pytest.mark.django_db
-
-
-def queued(queue: Queue) -> int:
-    """Return how many messages lie in the stream of invocations."""
-    state = queue._call(lambda js: js.stream_info(INVOCATIONS)).state
-    return int(state.messages)
 
 
 def lapse() -> None:

@@ -11,19 +11,14 @@ from gpuplatform.clock import now
 from serverless import results
 from serverless.models import Invocation
 from serverless.queue.gateway import Queue, Received
-from serverless.queue.names import INVOCATIONS, RESULTS
+from serverless.queue.names import RESULTS
 from serverless.relay import Relay
 from serverless.results import ResultStore
 from serverless.services import invocation_cancel, reports_store
-from tests.factories.serverless import Worker, accept, function_row, tenant_row
+from tests.factories.serverless import Worker, accept, function_row, queued, store_all, tenant_row
 from tests.fakes.cluster import Killed
 
 pytestmark = pytest.mark.django_db
-
-
-def waiting(queue: Queue, stream: str = RESULTS) -> int:
-    """Return how many messages lie in the stream."""
-    return int(queue._call(lambda js: js.stream_info(stream)).state.messages)
 
 
 def settled(row: Invocation) -> Invocation:
@@ -38,7 +33,7 @@ def test_invocation_is_answered(relay: Relay, store: ResultStore, queue: Queue) 
     worker = Worker(queue, function)
 
     worker.serve_one()
-    store.step()
+    store_all(store, queue)
 
     row = settled(row)
     assert (row.state, row.failure_class, row.status_code) == ("Succeeded", "", 200)
@@ -49,7 +44,7 @@ def test_invocation_is_answered(relay: Relay, store: ResultStore, queue: Queue) 
     )
     assert (row.attempts, row.worker) == (1, "worker-1")
     assert row.accepted_at <= row.started_at <= row.completed_at  # type: ignore[operator]
-    assert (waiting(queue), waiting(queue, INVOCATIONS)) == (0, 0)
+    assert (queued(queue, RESULTS), queued(queue)) == (0, 0)
 
 
 def test_begun_invocation_runs(relay: Relay, store: ResultStore, queue: Queue) -> None:
@@ -59,7 +54,7 @@ def test_begun_invocation_runs(relay: Relay, store: ResultStore, queue: Queue) -
     worker = Worker(queue, function)
 
     worker.say(worker.started(worker.take_one()))
-    store.step()
+    store_all(store, queue)
 
     assert (settled(row).state, settled(row).attempts) == ("Running", 1)
 
@@ -74,13 +69,13 @@ def test_start_after_the_end_changes_nothing(
     received = worker.take_one()
 
     worker.say(worker.finished(received))
-    store.step()
+    store_all(store, queue)
     before = settled(row)
     worker.say(worker.started(received, attempt=2))
-    store.step()
+    store_all(store, queue)
 
     assert Invocation.objects.filter(pk=row.pk).values().get() == _values(before)
-    assert waiting(queue) == 0
+    assert queued(queue, RESULTS) == 0
 
 
 def _values(row: Invocation) -> dict[str, Any]:
@@ -95,15 +90,15 @@ def test_late_second_result_is_not_shown(relay: Relay, store: ResultStore, queue
     received = worker.take_one()
 
     worker.say(worker.finished(received))
-    store.step()
+    store_all(store, queue)
     late = worker.finished(
         received, attempt=2, state="Failed", failure_class="framework_error", error="late"
     )
     worker.say(late)
-    store.step()
+    store_all(store, queue)
 
     assert (settled(row).state, settled(row).error) == ("Succeeded", "")
-    assert waiting(queue) == 0
+    assert queued(queue, RESULTS) == 0
 
 
 def test_two_results_in_one_batch_the_first_counts(
@@ -120,7 +115,7 @@ def test_two_results_in_one_batch_the_first_counts(
         worker.finished(received, body=b"one"),
         worker.finished(received, attempt=2, body=b"two"),
     )
-    store.step()
+    store_all(store, queue)
 
     assert bytes(settled(row).result_body or b"") == b"one"
 
@@ -138,10 +133,10 @@ def test_result_of_a_cancelled_invocation_is_dropped(
     )
 
     worker.say(worker.started(received), worker.finished(received))
-    store.step()
+    store_all(store, queue)
 
     assert (settled(row).state, settled(row).result_body) == ("Cancelled", None)
-    assert waiting(queue) == 0
+    assert queued(queue, RESULTS) == 0
 
 
 @pytest.mark.parametrize(
@@ -164,7 +159,7 @@ def test_failure_keeps_its_class(
     worker = Worker(queue, function)
 
     worker.say(worker.finished(worker.take_one(), error="It broke.", **changes))
-    store.step()
+    store_all(store, queue)
 
     found = settled(row)
     assert (found.state, found.failure_class) == (state, changes["failure_class"])
@@ -181,7 +176,7 @@ def test_large_answer_is_truncated_and_its_size_kept(
     kept = b"\xff" * (1024 * 1024)
 
     worker.say(worker.finished(worker.take_one(), body=kept, size=10**8, truncated=True))
-    store.step()
+    store_all(store, queue)
 
     found = settled(row)
     assert (found.result_bytes, found.is_truncated) == (10**8, True)
@@ -201,7 +196,7 @@ def test_times_of_a_worker_with_a_wrong_clock_stay_in_order(
     }
 
     worker.say(worker.finished(worker.take_one(), **wrong))
-    store.step()
+    store_all(store, queue)
 
     found = settled(row)
     assert found.started_at is not None
@@ -261,10 +256,10 @@ def test_malformed_report_costs_the_good_ones_nothing(
     worker.acknowledge(received[0])
     for _ in rows[1:]:
         worker.serve_one()
-    store.step()
+    store_all(store, queue)
 
     assert [settled(row).state for row in rows] == ["Queued", "Succeeded", "Succeeded"]
-    assert waiting(queue) == 0
+    assert queued(queue, RESULTS) == 0
 
 
 def test_worker_cannot_speak_for_another_function(
@@ -277,10 +272,10 @@ def test_worker_cannot_speak_for_another_function(
     forged = own.finished(own.take_one(), body=b"forged")
 
     Worker(queue, thief).say(forged)
-    store.step()
+    store_all(store, queue)
 
     assert settled(row).state == "Queued"
-    assert waiting(queue) == 0
+    assert queued(queue, RESULTS) == 0
 
 
 @pytest.mark.parametrize("dies", ["before the transaction", "after the transaction"])
@@ -305,8 +300,7 @@ def test_killed_store_stores_each_result_once(
             store.step()
     stored = settled(row)
     give_back(queue)
-    while waiting(queue):
-        store.step()
+    store_all(store, queue)
 
     assert settled(row).state == "Succeeded"
     if dies == "after the transaction":
@@ -339,13 +333,11 @@ def test_database_that_is_away_gets_the_results_later(
         patch.setattr(results, "reports_store", refuse)
         with pytest.raises(OperationalError):
             store.step()
-    while waiting(queue):
-        store.step()
+    store_all(store, queue)
 
     assert settled(row).state == "Succeeded"
 
 
-@pytest.mark.long
 def test_result_that_the_database_does_not_take_costs_the_others_nothing(
     relay: Relay, store: ResultStore, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,11 +355,10 @@ def test_result_that_the_database_does_not_take_costs_the_others_nothing(
         return real(reports)
 
     monkeypatch.setattr(results, "reports_store", refuse)
-    store.step()
+    store_all(store, queue)
 
     assert (settled(bad).state, settled(bad).failure_class) == ("Failed", "result_store_error")
     assert settled(good).state == "Succeeded"
-    assert waiting(queue) == 0
 
 
 def test_report_of_a_relay_that_died_records_that_it_was_queued(
@@ -380,6 +371,6 @@ def test_report_of_a_relay_that_died_records_that_it_was_queued(
     worker = Worker(queue, function)
 
     worker.say(worker.started(worker.take_one()))
-    store.step()
+    store_all(store, queue)
 
     assert (settled(row).stream_sequence, relay.publish()) == (1, 0)

@@ -14,8 +14,8 @@ from serverless.relay import Relay
 from serverless.results import ResultStore
 from serverless.services.outcomes import MOST_PUBLICATIONS
 from serverless.sweep import Sweep
-from tests.db.serverless.test_dead_letters import exhaust, queued
-from tests.factories.serverless import Worker, accept, function_row
+from tests.db.serverless.test_dead_letters import exhaust
+from tests.factories.serverless import Worker, accept, function_row, queued, store_all
 from tests.fakes.queue_server import QueueServer
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +69,7 @@ def test_result_on_its_way_is_no_dead_letter(
     worker.say(worker.finished(received))
 
     sweep_twice(sweep)
-    store.step()
+    store_all(store, queue)
     sweep_twice(sweep)
 
     row.refresh_from_db()
@@ -114,7 +114,7 @@ def test_vanished_message_is_published_again(
     worker = Worker(queue, function)
     for _ in rows:
         worker.serve_one()
-    store.step()
+    store_all(store, queue)
     assert not Invocation.objects.exclude(state="Succeeded").exists()
 
 
@@ -127,7 +127,7 @@ def test_begun_invocation_whose_message_vanished_does_not_go_back(
     worker = Worker(queue, function)
     received = worker.take_one()
     worker.say(worker.started(received))
-    store.step()
+    store_all(store, queue)
     age()
     queue.delete(received.sequence)
 
@@ -148,7 +148,7 @@ def test_acknowledged_invocation_whose_result_is_on_its_way_is_not_published_aga
     age()
 
     sweep_twice(sweep)
-    store.step()
+    store_all(store, queue)
     sweep_twice(sweep)
 
     row.refresh_from_db()
@@ -245,7 +245,7 @@ def test_exhausted_beside_one_in_work_is_known_by_its_last_start(
     worker = Worker(queue, function)
     first = worker.take_one()
     worker.say(worker.started(first))
-    store.step()
+    store_all(store, queue)
     queue.postpone([first], 0.001)
     assert worker.read(worker.take_one()).key == alive.pk
     assert worker.take(1, seconds=0.3) == []
