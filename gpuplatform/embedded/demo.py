@@ -159,7 +159,7 @@ def _send(
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - an address of ours
             return answer.status, json.load(answer)["data"]
     except urllib.error.HTTPError as error:
         text = error.read().decode(errors="replace")

@@ -115,7 +115,7 @@ def run(command: Command) -> None:
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD_BACK)
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # text streams have it
     if command.cwd:
         os.chdir(command.cwd)
     setproctitle(" ".join(command.argv))

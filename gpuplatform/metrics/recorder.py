@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from gpuplatform.metrics.declared import Metric, Type
 
@@ -49,15 +49,15 @@ def turn_on(parent: Path | None, name: str) -> Path:
 def count(metric: Metric, **labels: str) -> None:
     """Add one to a counter."""
     if _Recorder.is_on:
-        made = _made(metric)
-        (made.labels(**labels) if labels else made).inc()  # type: ignore[union-attr]
+        made = cast("Counter", _made(metric))
+        (made.labels(**labels) if labels else made).inc()
 
 
 def observe(metric: Metric, seconds: float, **labels: str) -> None:
     """Take up one value of a histogram; time that ran backwards between two clocks is none."""
     if _Recorder.is_on:
-        made = _made(metric)
-        (made.labels(**labels) if labels else made).observe(max(seconds, 0.0))  # type: ignore[union-attr]
+        made = cast("Histogram", _made(metric))
+        (made.labels(**labels) if labels else made).observe(max(seconds, 0.0))
 
 
 class Outcome:
@@ -79,10 +79,10 @@ def timed(metric: Metric, **labels: str) -> Iterator[Outcome]:
 def render() -> bytes:
     """Return what all copies of this process counted, in the format of Prometheus."""
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - see above
-    from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415
+    from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415 - see above
 
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library types it not
     return generate_latest(registry)
 
 
@@ -92,7 +92,7 @@ def _made(metric: Metric) -> "Counter | Histogram":
 
 
 def _make(metric: Metric) -> "Counter | Histogram":
-    from prometheus_client import CollectorRegistry, Counter, Histogram  # noqa: PLC0415
+    from prometheus_client import CollectorRegistry, Counter, Histogram  # noqa: PLC0415 - see above
 
     with _Recorder.lock:
         if metric.name not in _Recorder.made:

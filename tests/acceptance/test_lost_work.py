@@ -58,7 +58,7 @@ def test_no_operation_is_lost_or_doubled_when_workers_are_killed(
     while (left := open_operations(platform, "k")) > 0:
         wanted = max(left - BETWEEN_KILLS, 0)
         platform.wait(
-            lambda wanted=wanted: open_operations(platform, "k") <= wanted,  # type: ignore[misc]
+            lambda wanted=wanted: open_operations(platform, "k") <= wanted,  # type: ignore[misc]  # mypy knows no default of a lambda
             "the workers to get on",
             90,
         )

@@ -115,11 +115,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         bench = Bench(Path(folder), stack)
         seconds = bench.round_trip(parsed.invocations)
-        print(f"{parsed.invocations / seconds:.0f} invocations/s, concurrency {CONCURRENCY}")  # noqa: T201
+        print(f"{parsed.invocations / seconds:.0f} invocations/s, concurrency {CONCURRENCY}")  # noqa: T201 - its result
         cuts = statistics.quantiles(bench.delays(500, 50), n=100)
-        print(f"publish to handler at 50/s: p50 {cuts[49]:.4f} s, p99 {cuts[98]:.4f} s")  # noqa: T201
+        print(f"publish to handler at 50/s: p50 {cuts[49]:.4f} s, p99 {cuts[98]:.4f} s")  # noqa: T201 - its result
         status = Path(f"/proc/{bench.sidecar.pid}/status").read_text()
-        print(next(line for line in status.splitlines() if line.startswith("VmRSS")))  # noqa: T201
+        print(next(line for line in status.splitlines() if line.startswith("VmRSS")))  # noqa: T201 - its result
 
 
 if __name__ == "__main__":

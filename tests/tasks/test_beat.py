@@ -1,5 +1,7 @@
 """Beat, over a database that is away for a while."""
 
+from collections.abc import Iterator
+
 import pytest
 from celery import current_app
 from django.db import connection
@@ -14,11 +16,18 @@ COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 NAME = "Sweep operations"
 
 
+@pytest.fixture
+def scheduler(broker: Broker) -> Iterator[HeartbeatScheduler]:
+    """It writes to the database once more when the process ends, where that is not undone."""
+    made = HeartbeatScheduler(app=current_app)
+    yield made
+    made._finalize.cancel()
+
+
 @COMMITTING
 def test_a_database_that_is_away_when_all_schedules_are_read_does_not_end_beat(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    scheduler: HeartbeatScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = HeartbeatScheduler(app=current_app)
     scheduler.tick()
     PeriodicTask.objects.filter(name=NAME).update(enabled=False)  # It notices by reading all.
     scheduler._last_full_sync = NEVER  # It does that every five minutes.
@@ -37,9 +46,8 @@ def test_a_database_that_is_away_when_all_schedules_are_read_does_not_end_beat(
 
 @COMMITTING
 def test_beat_shows_its_life_as_soon_as_the_database_is_back(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    scheduler: HeartbeatScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = HeartbeatScheduler(app=current_app)
 
     connection.close()
     with monkeypatch.context() as away:

@@ -1,5 +1,6 @@
 """Tasks are hints: registered by name, safe twice and beside themselves, and dispensable."""
 
+from collections.abc import Callable
 from enum import StrEnum
 
 import pytest
@@ -191,7 +192,9 @@ def test_a_task_beside_itself_makes_one_thing(cluster: FakeCluster, broker: Brok
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("task", [run_operation, reconcile_pool])
-def test_a_hint_at_nothing_does_nothing(cluster: FakeCluster, task, broker: Broker) -> None:  # type: ignore[no-untyped-def]
+def test_a_hint_at_nothing_does_nothing(
+    cluster: FakeCluster, task: Callable[[int], None], broker: Broker
+) -> None:
     task(10**9)
 
 

@@ -81,7 +81,7 @@ def test_nobody_logs_in_without_the_account(tmp_path: Path) -> None:
                 server.url,
                 error_cb=quiet,
                 allow_reconnect=False,
-                **credentials,  # type: ignore[arg-type]
+                **credentials,  # type: ignore[arg-type]  # callbacks by name, or none
             )
         finally:
             await client.close()

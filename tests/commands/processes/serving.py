@@ -10,9 +10,9 @@ def main() -> None:
     """Count in copies, serve from copies, end when the input ends."""
     copies, each = int(sys.argv[1]), int(sys.argv[2])
     django.setup()
-    from gpuplatform.metrics.declared import HTTP_REQUESTS, HTTP_SECONDS  # noqa: PLC0415
-    from gpuplatform.metrics.exported import open_for_copies  # noqa: PLC0415
-    from gpuplatform.metrics.recorder import count, observe, render  # noqa: PLC0415
+    from gpuplatform.metrics.declared import HTTP_REQUESTS, HTTP_SECONDS  # noqa: PLC0415 - after the set-up
+    from gpuplatform.metrics.exported import open_for_copies  # noqa: PLC0415 - after the set-up
+    from gpuplatform.metrics.recorder import count, observe, render  # noqa: PLC0415 - after the set-up
 
     port = open_for_copies("test")
     assert port is not None
@@ -36,7 +36,7 @@ def main() -> None:
         sys.stdin.read()
         os._exit(0)
     os.waitpid(children[0], 0)
-    print(port.number, os.environ["PROMETHEUS_MULTIPROC_DIR"], flush=True)  # noqa: T201
+    print(port.number, os.environ["PROMETHEUS_MULTIPROC_DIR"], flush=True)  # noqa: T201 - the test reads it
     sys.stdin.read()
 
 

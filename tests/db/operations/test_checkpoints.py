@@ -47,8 +47,7 @@ def kinds(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Operation]:
     ends: list[object] = []
 
     def accept(execute: Callable[[Cluster, Operation], Step] = count_to_three) -> Operation:
-        settle = lambda operation, outcome: ends.append(outcome)  # noqa: E731
-        registry.register(OperationKind(KIND, execute, settle))
+        registry.register(OperationKind(KIND, execute, lambda _, outcome: ends.append(outcome)))
         number = accept_create().operation.pk
         Operation.objects.filter(pk=number).update(kind=KIND, progress_total=STEPS)
         return Operation.objects.get(pk=number)
@@ -225,5 +224,6 @@ def test_since_when_it_waits_changes_with_the_reason_only(
 
     assert first is not None
     assert since is not None
-    assert state(operation).reason_since is not None
-    assert state(operation).reason_since > since  # type: ignore[operator]
+    later = state(operation).reason_since
+    assert later is not None
+    assert later > since

@@ -1,6 +1,7 @@
 """Row leases: one worker at a time, and nothing lost between two of them."""
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -117,7 +118,7 @@ def test_a_lease_that_was_taken_by_another_is_not_renewed(
     assert not renewed
 
 
-def _until(happened, seconds: float = DEADLINE_SECONDS) -> bool:  # type: ignore[no-untyped-def]
+def _until(happened: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> bool:
     """Look again and again, on a clock that no test owns."""
     waiting, rounds = threading.Event(), int(seconds / 0.05)
     for _ in range(rounds):

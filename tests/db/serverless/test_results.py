@@ -43,7 +43,9 @@ def test_invocation_is_answered(relay: Relay, store: ResultStore, queue: Queue) 
         False,
     )
     assert (row.attempts, row.worker) == (1, "worker-1")
-    assert row.accepted_at <= row.started_at <= row.completed_at  # type: ignore[operator]
+    assert row.started_at is not None
+    assert row.completed_at is not None
+    assert row.accepted_at <= row.started_at <= row.completed_at
     assert (queued(queue, RESULTS), queued(queue)) == (0, 0)
 
 

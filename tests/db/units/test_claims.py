@@ -2,7 +2,10 @@
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -27,6 +30,19 @@ from units.models import GpuUnit, UnitHistory
 
 ONE = pytest.mark.django_db
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+
+
+@contextmanager
+def told_of_waits(tell: Callable[[], None]) -> Iterator[None]:
+    """Call `tell` before each query of this thread that waits for a row that is locked."""
+
+    def watch(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        if "FOR UPDATE" in sql and "SKIP LOCKED" not in sql:
+            tell()
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(watch):
+        yield
 
 
 @ONE
@@ -197,12 +213,7 @@ def test_a_row_that_is_just_being_copied_is_waited_for_and_not_refused(world: Un
     def create() -> Accepted:
         is_locked.wait(DEADLINE_SECONDS)
 
-        def watch(execute, sql, params, many, context):  # type: ignore[no-untyped-def]
-            if "FOR UPDATE" in sql and "SKIP LOCKED" not in sql:
-                asked.set()
-            return execute(sql, params, many, context)
-
-        with connection.execute_wrapper(watch):
+        with told_of_waits(asked.set):
             try:
                 return world.ask_create("a")
             finally:
@@ -227,12 +238,7 @@ def test_a_row_that_stops_being_ready_meanwhile_is_not_claimed(world: UnitWorld)
     def create() -> Accepted:
         is_locked.wait(DEADLINE_SECONDS)
 
-        def watch(execute, sql, params, many, context):  # type: ignore[no-untyped-def]
-            if "FOR UPDATE" in sql and "SKIP LOCKED" not in sql:
-                asked.set()
-            return execute(sql, params, many, context)
-
-        with connection.execute_wrapper(watch):
+        with told_of_waits(asked.set):
             return world.ask_create("a")
 
     _, created = at_once([lose, create])
@@ -266,12 +272,7 @@ def test_a_claim_that_waits_holds_no_row_that_it_does_not_get(world: UnitWorld) 
         is_held.wait(DEADLINE_SECONDS)
         left = iter(waits)
 
-        def watch(execute, sql, params, many, context):  # type: ignore[no-untyped-def]
-            if "FOR UPDATE" in sql and "SKIP LOCKED" not in sql:
-                next(left).set()
-            return execute(sql, params, many, context)
-
-        with connection.execute_wrapper(watch):
+        with told_of_waits(lambda: next(left).set()):
             return world.ask_create("a")
 
     lost, copied, created = at_once([lose, copy_both, create])

@@ -1,12 +1,13 @@
 """The hand-over, rule by rule; the rules have the names that they have in `tests/model`."""
 
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 from django.db.models.functions import Now
 
 from gpuplatform.errors import ClusterRejected, ClusterUnavailable, InsufficientCapacity
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest, ResourceKind
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION
@@ -110,16 +111,15 @@ def test_named_a_success_consumes_the_stock_that_the_unit_names(
 def late_post(world: UnitWorld, operation: Operation) -> list[Manifest]:
     """Let a worker stall at its POST; return what it will write."""
     posts: list[Manifest] = []
-    create = world.cluster.create
 
-    def stall(kind, manifest):  # type: ignore[no-untyped-def]
+    def stall(_: ResourceKind, manifest: Manifest) -> NoReturn:
         posts.append(manifest)
         raise Killed
 
-    world.cluster.create = stall  # type: ignore[method-assign]
-    with pytest.raises(Killed):
-        world.run(operation)
-    world.cluster.create = create  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.cluster, "create", stall)
+        with pytest.raises(Killed):
+            world.run(operation)
     return posts
 
 
