@@ -126,8 +126,8 @@ class Postgres:
         lines = self._lock_lines()
         if len(lines) < 8 or lines[3] != str(self.port) or lines[7].strip() != "ready":
             return False
-        # One that was killed leaves the file as it was.
-        return read_process(self._lock_holder()) is not None
+        # One that was killed leaves the file as it was, until the next one writes its own.
+        return read_process(_holder(lines)) is not None
 
     def workers(self) -> list[int]:
         """Return every living process of the server, also those that outlive a killed leader."""
@@ -138,11 +138,6 @@ class Postgres:
             return (self.cluster / "postmaster.pid").read_text().splitlines()
         except OSError:
             return []
-
-    def _lock_holder(self) -> int:
-        """Return the number of the process that the lock file names; 0 where it names none."""
-        lines = self._lock_lines()
-        return int(lines[0]) if lines and lines[0].isdecimal() else 0
 
     def _environment(self) -> dict[str, str]:
         return {"PATH": "/usr/bin:/bin", "HOME": str(self.directory), "LC_ALL": "C.UTF-8"}
@@ -200,7 +195,7 @@ class Postgres:
             return
         # SIGINT is for the leader alone: its processes, asked one by one, may stop before it
         # expects that, which it takes for a crash. Without a leader they end by themselves.
-        leader = self._lock_holder()
+        leader = _holder(self._lock_lines())
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
             for pid in self.workers():
                 if number != signal.SIGINT or pid == leader:
@@ -209,6 +204,11 @@ class Postgres:
                 lock.unlink(missing_ok=True)
                 return
         raise StartError(f"A PostgreSQL server on {self.cluster} does not stop. Stop it by hand.")
+
+
+def _holder(lock_lines: list[str]) -> int:
+    """Return the number of the process that a lock file names; 0 where it names none."""
+    return int(lock_lines[0]) if lock_lines and lock_lines[0].isdecimal() else 0
 
 
 def _server_user() -> tuple[int, int] | None:
