@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
     from gpuplatform.controller import Controller
+    from serverless.activator import Activator
 
 Values = Mapping[tuple[str, ...], float]
 """By the values of the metric's labels, in their order."""
@@ -39,6 +40,8 @@ def _of_the_database(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
     yield declared.UNITS, {key: float(n) for key, n in state.units.items()}
     yield declared.OPERATIONS, {key: float(n) for key, n in state.operations.items()}
     yield declared.OLDEST_OPERATION, {(): state.oldest_operation_seconds or 0.0}
+    yield declared.INVOCATIONS, {(name,): float(n) for name, n in state.invocations.items()}
+    yield declared.OLDEST_INVOCATION, {(): state.oldest_invocation_seconds or 0.0}
     yield declared.OLDEST_DUE, {(rows,): age or 0.0 for rows, age in state.due_seconds.items()}
     yield declared.CLUSTER_UP, {(): float(state.cluster_is_up)}
     yield declared.RECOVERY_NEEDED, {(): float(state.needs_recovery)}
@@ -70,6 +73,11 @@ def state_render() -> Callable[[], bytes]:
 def controller_render(controller: "Controller") -> Callable[[], bytes]:
     """Return what renders the controller's own metrics."""
     return _render_of(lambda: controller_values(controller))
+
+
+def activator_render(activator: "Activator") -> Callable[[], bytes]:
+    """Return what renders the activator's own metrics."""
+    return _render_of(lambda: [(declared.ACTIVATOR_IS_LEADER, {(): float(activator.is_leader)})])
 
 
 class _Collector:

@@ -24,6 +24,7 @@ from gpuplatform.queueing import Queue
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.heartbeats import part_states
 from inventory.models import StockPool
+from serverless.models import OPEN_STATES, Invocation
 from units.models import GpuUnit
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,9 @@ class SteadyState:
     failed_operations: int
     """Those that failed within the last hour."""
     oldest_operation_seconds: float | None
+    invocations: Mapping[str, int]
+    """The open ones, by state."""
+    oldest_invocation_seconds: float | None
     due_seconds: Mapping[str, float | None]
     """For how long the oldest row of each table is due that nobody works on."""
     cluster_is_up: bool
@@ -108,6 +112,7 @@ def line_of(state: SteadyState | None, queues: Mapping[str, int] | None) -> dict
             "units": {f"{role}/{phase}": n for (role, phase), n in state.units.items()},
             "pendingOperations": pending,
             "failedOperationsLastHour": state.failed_operations,
+            "openInvocations": dict(state.invocations),
             "oldestDueSeconds": round(max(due), 1) if due else None,
             "cluster": _cluster_word(state),
             "nodes": state.nodes,
@@ -124,6 +129,7 @@ _NAMES: Final = (
     "units",
     "pendingOperations",
     "failedOperationsLastHour",
+    "openInvocations",
     "oldestDueSeconds",
     "cluster",
     "nodes",
@@ -147,6 +153,7 @@ def _state() -> SteadyState:
     replicas = live.aggregate(
         available=Sum("available_replicas"), allocated=Sum("allocated_replicas")
     )
+    invocations = Invocation.objects.filter(state__in=OPEN_STATES)
     _pending, oldest = pending_operations()
     return SteadyState(
         pools=dict(_counted(live, "phase")),
@@ -158,6 +165,8 @@ def _state() -> SteadyState:
             phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN
         ).count(),
         oldest_operation_seconds=oldest,
+        invocations=dict(_counted(invocations, "state")),
+        oldest_invocation_seconds=_seconds_since(invocations, "accepted_at"),
         due_seconds={
             "operations": _due_seconds(operations_runnable()),
             "pools": _due_seconds(live.exclude(uid="")),
@@ -183,6 +192,11 @@ def _pairs(rows: QuerySet[Any], first: str, second: str) -> dict[tuple[str, str]
 def _due_seconds(rows: QuerySet[Any]) -> float | None:
     """Return for how long the oldest of the rows is due that nobody works on."""
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
-    age = ExpressionWrapper(Now() - Min("due_at"), output_field=DurationField())
-    found: timedelta | None = rows.filter(free, due_at__lte=Now()).aggregate(age=age)["age"]
+    return _seconds_since(rows.filter(free, due_at__lte=Now()), "due_at")
+
+
+def _seconds_since(rows: QuerySet[Any], name: str) -> float | None:
+    """Return the age of the earliest time that the rows have in this column."""
+    age = ExpressionWrapper(Now() - Min(name), output_field=DurationField())
+    found: timedelta | None = rows.aggregate(age=age)["age"]
     return None if found is None else found.total_seconds()

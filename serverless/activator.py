@@ -75,6 +75,11 @@ class Activator:
         self._is_queue_away = False
         self._listening: Connection | None = None
 
+    @property
+    def is_leader(self) -> bool:
+        """Whether this one acts."""
+        return self._elector.may_act()
+
     def run(self, stop: threading.Event) -> None:
         """Stand by, lead, stand by again, until `stop` is set; a fault of ours gets out."""
         elector = threading.Thread(target=self._elector.run, args=(stop,), name="elector")

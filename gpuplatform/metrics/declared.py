@@ -99,6 +99,12 @@ IS_LEADER: Final = Metric(
     "1 where this controller holds the lease.",
     "controller",
 )
+ACTIVATOR_IS_LEADER: Final = Metric(
+    "gpuplatform_activator_is_leader",
+    Type.GAUGE,
+    "1 where this activator holds the lease.",
+    "activator",
+)
 WATCH_RESTARTS: Final = Metric(
     "gpuplatform_watch_restarts_total",
     Type.COUNTER,
@@ -139,6 +145,15 @@ OLDEST_OPERATION: Final = Metric(
     "gpuplatform_oldest_open_operation_seconds",
     Type.GAUGE,
     "Age of the oldest operation that has not ended; 0 when there is none.",
+    "beat",
+)
+INVOCATIONS: Final = Metric(
+    "gpuplatform_invocations", Type.GAUGE, "Invocations not ended.", "beat", ("state",)
+)
+OLDEST_INVOCATION: Final = Metric(
+    "gpuplatform_oldest_open_invocation_seconds",
+    Type.GAUGE,
+    "Age of the oldest invocation that has not ended; 0 when there is none.",
     "beat",
 )
 OLDEST_DUE: Final = Metric(

@@ -25,6 +25,7 @@ from gpuplatform.reconciliation.heartbeats import Part, show_life
 from gpuplatform.reporter import PlatformTask, read_state
 from gpuplatform.tasks import report_state
 from tests.factories.inventory import accept_create, pool_row
+from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import Broker
@@ -78,6 +79,7 @@ def test_the_line_says_how_everything_stands(
     stock_row()
     unit_row()
     accept_create(name="waits")
+    accept(function_row())
     failed = accept_create(name="failed").operation
     ended = {"phase": "Failed", "error_code": "x", "due_at": None, "ended_at": Now()}
     Operation.objects.filter(id=failed.id).update(**ended)
@@ -98,6 +100,7 @@ def test_the_line_says_how_everything_stands(
         "units": {"active/Ready": 1, "stock/Ready": 1},
         "pendingOperations": 1,
         "failedOperationsLastHour": 1,
+        "openInvocations": {"Queued": 1},
         "cluster": "up",
         "nodes": None,
         "readyNodes": None,
@@ -172,7 +175,7 @@ def test_the_state_costs_the_same_few_queries_however_much_there_is(
     with CaptureQueriesContext(connection) as queries:
         read_state()
 
-    assert len(queries) <= 15
+    assert len(queries) <= 17
 
 
 @pytest.mark.django_db
@@ -181,6 +184,7 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     stock_row()
     run_operation(accept_create(name="a").operation.id)
     accept_create(name="b")
+    accept(function_row())
     show_life(Part.BEAT)
 
     found = samples()
@@ -190,6 +194,8 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     assert found["gpuplatform_stock_pool_replicas", "available"] == 2
     assert found["gpuplatform_units", "Ready", "stock"] == 1
     assert found["gpuplatform_operations", "stockpool.create", "Pending"] == 1
+    assert found["gpuplatform_invocations", "Queued"] == 1
+    assert found["gpuplatform_oldest_open_invocation_seconds",] >= 0
     assert found["gpuplatform_part_up", "beat"] == 1
     assert found["gpuplatform_part_up", "controller"] == 0
     assert found["gpuplatform_queue_messages", "reconcile"] == 0

@@ -1,20 +1,16 @@
 """`manage.py run_activator`: the process that starts and stops the workers of functions."""
 
-import os
-import signal
-import socket
-import threading
-import uuid
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 from typing_extensions import override
 
+from gpuplatform.collectors import activator_render
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.management.required import required_queue
 from gpuplatform.metrics.exported import serve_alone
+from gpuplatform.process import own_identity, stop_on_signals
 from serverless.activator import Activator
-from serverless.queue.errors import QueueUnavailable
-from serverless.queue.gateway import get_queue
 
 
 class Command(BaseCommand):
@@ -24,16 +20,11 @@ class Command(BaseCommand):
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+        stop = stop_on_signals()
+        queue = required_queue()
+        activator = Activator(queue, get_cluster(), own_identity())
+        serve_alone(lambda: activator_render(activator))
         try:
-            queue = get_queue()
-        except QueueUnavailable as error:
-            raise CommandError(str(error)) from error
-        serve_alone(lambda: bytes)  # Only to say that it lives.
-        identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-        try:
-            Activator(queue, get_cluster(), identity).run(stop)
+            activator.run(stop)
         finally:
             queue.close()

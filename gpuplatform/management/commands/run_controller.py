@@ -1,10 +1,5 @@
 """`manage.py run_controller`: the process that watches the cluster."""
 
-import os
-import signal
-import socket
-import threading
-import uuid
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -14,6 +9,7 @@ from gpuplatform.collectors import controller_render
 from gpuplatform.controller import Controller
 from gpuplatform.kube.modes import get_cluster, get_watch_cluster
 from gpuplatform.metrics.exported import serve_alone
+from gpuplatform.process import own_identity, stop_on_signals
 
 
 class Command(BaseCommand):
@@ -23,10 +19,7 @@ class Command(BaseCommand):
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
-        controller = Controller(get_cluster(), get_watch_cluster(), identity)
+        stop = stop_on_signals()
+        controller = Controller(get_cluster(), get_watch_cluster(), own_identity())
         serve_alone(lambda: controller_render(controller))
         controller.run(stop)

@@ -1,6 +1,5 @@
 """`manage.py run_result_store`: puts invocations into the queue and stores their results."""
 
-import signal
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -8,11 +7,11 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 from typing_extensions import override
 
+from gpuplatform.management.required import required_queue
 from gpuplatform.metrics.exported import serve_alone
+from gpuplatform.process import stop_on_signals
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, show_life
 from serverless.loops import keep_doing
-from serverless.queue.errors import QueueUnavailable
-from serverless.queue.gateway import get_queue
 from serverless.relay import Relay
 from serverless.results import DeadLetters, ResultStore
 from serverless.sweep import SWEEP_SECONDS, Sweep
@@ -27,14 +26,9 @@ class Command(BaseCommand):
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        try:
-            queue = get_queue()
-        except QueueUnavailable as error:
-            raise CommandError(str(error)) from error
-        serve_alone(lambda: bytes)  # Only to say that it lives.
+        stop = stop_on_signals()
+        queue = required_queue()
+        serve_alone(lambda: bytes)  # An empty page: only to say that it lives.
         sweep = Sweep(queue)
 
         def sweep_once() -> None:

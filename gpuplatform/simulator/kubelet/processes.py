@@ -180,15 +180,14 @@ class Processes:
     async def _fill(self, local: LocalPod, pod: Manifest) -> None:
         """Make the volumes of a pod, with the Secrets in them."""
         folders = volume_folders(pod)
-        try:
+        with contextlib.ExitStack() as unless_filled:
+            unless_filled.callback(self.forget, pod["metadata"]["uid"])
             for volume in pod["spec"].get("volumes") or []:
                 folder = local.folder / folders[volume["name"]]
                 folder.mkdir(mode=0o700)
                 if "secret" in volume:
                     await self._write_secret(folder, pod, volume["secret"]["secretName"])
-        except BaseException:
-            self.forget(pod["metadata"]["uid"])
-            raise
+            unless_filled.pop_all()
 
     async def _write_secret(self, folder: Path, pod: Manifest, name: str) -> None:
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/secrets/{name}"

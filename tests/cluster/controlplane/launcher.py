@@ -167,7 +167,8 @@ class ControlPlane:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
-        try:
+        with contextlib.ExitStack() as unless_started:
+            unless_started.callback(self.stop)
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     self._start()
@@ -176,9 +177,7 @@ class ControlPlane:
                     self._end_programs()
                     if attempt == ATTEMPTS:
                         raise
-        except BaseException:
-            self.stop()
-            raise
+            unless_started.pop_all()
         return self
 
     def __exit__(
