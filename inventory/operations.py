@@ -7,11 +7,11 @@ followed by one that knows nothing of it.
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.operations.creating import outcome_of_found
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import (
     APPLIED_OPERATION_ANNOTATION,
     applied_operation,
-    bears,
     marks,
 )
 from gpuplatform.operations.registry import (
@@ -19,10 +19,8 @@ from gpuplatform.operations.registry import (
     OperationKind,
     Outcome,
     Refused,
-    Waiting,
     register,
 )
-from gpuplatform.operations.selectors import is_leftover, operation_of
 from inventory.core.requests import StockPoolPatch
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
@@ -35,7 +33,6 @@ from inventory.services import (
     pool_refused,
 )
 
-LEFTOVER_SECONDS = 2.0
 _ENVELOPE = frozenset({"name", "namespace"})
 
 
@@ -52,21 +49,7 @@ def _create(cluster: Cluster, operation: Operation) -> Outcome:
     found = _read(cluster, operation)
     if found is None:
         return Done(cluster.create(STOCK_POOL, _manifest(operation)))
-    if bears(found, operation):
-        return Done(found)
-    if is_leftover(found, operation_of(found)):
-        return Waiting(
-            "LeftoverInTheWay",
-            "A late write of an ended operation left an object of that name; it is being removed.",
-            LEFTOVER_SECONDS,
-        )
-    return Refused(
-        "name_conflict",
-        f"A stock pool '{operation.object_name}' that this operation did not make exists in the"
-        f" namespace '{operation.object_namespace}'. Choose another name.",
-        retryable=False,
-        resource=found,
-    )
+    return outcome_of_found(found, operation, "A stock pool")
 
 
 def _settle_create(operation: Operation, outcome: Done | Refused) -> None:

@@ -18,6 +18,7 @@ from pydantic import (
 
 from gpuplatform.errors import FieldError
 from gpuplatform.formats.model import field_errors, invalid_spec
+from gpuplatform.formats.operation_id import OperationID
 
 
 def _integer(text: object) -> object:
@@ -68,6 +69,12 @@ class Query(BaseModel):
 
 class NoQuery(Query):
     """No parameter at all."""
+
+
+class DeletionQuery(Query):
+    """What every deletion takes: its key is in the address, since it has no body."""
+
+    operation_id: OperationID = Field(alias="operationID")
 
 
 class PageQuery(Query):

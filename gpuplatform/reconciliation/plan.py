@@ -3,7 +3,7 @@
 Pure; the one part of this package that an app's `core` may import.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -34,6 +34,14 @@ class Unknown:
 
 
 Observation: TypeAlias = Absent | Present[T] | Unknown
+
+
+def first_unknown(observed: Iterable[tuple[T, Observation[Any]]]) -> tuple[T, str] | None:
+    """Return the first reading that failed, by what is said with it, and the cluster's words."""
+    for name, observation in observed:
+        if isinstance(observation, Unknown):
+            return name, observation.why
+    return None
 
 
 @dataclass(frozen=True, slots=True)

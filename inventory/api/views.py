@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.pagination import mapped, paginate
-from gpuplatform.api.query import PageQuery, Query
+from gpuplatform.api.query import DeletionQuery, PageQuery, Query
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import NameConflict, NotFound, PhaseConflict
 from gpuplatform.operations.api.replies import accepted_reply
@@ -19,7 +19,6 @@ from inventory.core.catalogue import GpuSpecCreate, GpuSpecPatch
 from inventory.core.requests import (
     DEFAULT_NAMESPACE,
     Namespace,
-    OperationID,
     StockPoolCreate,
     StockPoolPatch,
 )
@@ -61,10 +60,8 @@ class PoolQuery(Query):
     )
 
 
-class DeletePoolQuery(PoolQuery):
-    """A deletion carries its key in the address."""
-
-    operation_id: OperationID = Field(alias="operationID")
+class DeletePoolQuery(PoolQuery, DeletionQuery):
+    """Which pool is deleted."""
 
 
 class StockPools(ApiView):
@@ -166,12 +163,6 @@ class SpecsQuery(PageQuery):
     )
 
 
-class DeleteSpecQuery(Query):
-    """A deletion carries its key in the address."""
-
-    operation_id: OperationID = Field(alias="operationID")
-
-
 class GpuSpecs(ApiView):
     """The catalogue."""
 
@@ -237,11 +228,11 @@ class GpuSpecDetail(ApiView):
         id="deleteGpuSpec",
         summary="Remove a disabled GPU spec from the catalogue",
         tag=_SPECS,
-        query=DeleteSpecQuery,
+        query=DeletionQuery,
         replies=_ACCEPTED,
         errors=[NotFound, PhaseConflict],
     )
-    def delete(self, request: Request, *, name: str, query: DeleteSpecQuery) -> Response:
+    def delete(self, request: Request, *, name: str, query: DeletionQuery) -> Response:
         """Accept the removal."""
         accepted = gpu_spec_delete(
             tenant=caller_of(request).tenant, name=name, operation_id=query.operation_id

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gpuplatform.formats import names, quantity
 from gpuplatform.formats.model import SpecModel
+from gpuplatform.formats.operation_id import OperationID
 from gpuplatform.formats.text import container_text
 from inventory.core.placement import Placement
-from inventory.core.requests import OperationID
 from inventory.core.spec import MAX_GPUS, SpecName
 
 MAX_WARM_TARGET = 1000

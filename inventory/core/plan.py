@@ -19,7 +19,7 @@ from gpuplatform.reconciliation.plan import (
     Plan,
     Present,
     Status,
-    Unknown,
+    first_unknown,
 )
 from inventory.core import manifests
 from inventory.core.names import service_name
@@ -114,17 +114,12 @@ def _conflict(pool: Manifest, in_the_way: str) -> Plan:
 
 def _unread(observed: ObservedPool) -> tuple[PoolReason, str] | None:
     """Return what could not be read, if anything, and the cluster's words."""
-    for reason, observation in (
+    readings = (
         (PoolReason.SERVICE_SYNC_FAILED, observed.service),
         (PoolReason.DEPLOYMENT_SYNC_FAILED, observed.deployment),
         (PoolReason.POD_STATUS_SYNC_FAILED, observed.pods),
-    ):
-        match observation:
-            case Unknown(why):
-                return reason, why
-            case _:
-                continue
-    return None
+    )
+    return first_unknown(readings)
 
 
 def _service_actions(

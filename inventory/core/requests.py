@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel
+from gpuplatform.formats.operation_id import OperationID
 from inventory.core.names import generated_pool_name
 from inventory.core.spec import Image, Replicas, StockPoolSpec, Template
 
@@ -16,17 +17,6 @@ def _own_name(name: str) -> str:
     return names.dns_label(name, max_length=names.OWN_NAME_MAX)
 
 
-OperationID = Annotated[
-    str,
-    AfterValidator(names.operation_id),
-    Field(
-        json_schema_extra={"pattern": f"^{names.OPERATION_ID}$"},
-        description="Identifies this request. Sent again with the same payload it answers the"
-        " first result;"
-        " with another payload it is a conflict.",
-        examples=["create-h100-1"],
-    ),
-]
 PoolName = Annotated[
     str,
     AfterValidator(_own_name),

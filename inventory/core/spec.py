@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from gpuplatform.formats import image, names, quantity, text
 from gpuplatform.formats.model import SpecModel
+from gpuplatform.formats.status import ObservedStatus
 
 MAX_ENTRIES = 100
 MAX_VALUE_BYTES = 32 * 1024
@@ -207,44 +208,9 @@ class StockPoolSpec(SpecModel):
         return payload
 
 
-class Condition(SpecModel):
-    """One statement about the object, as Kubernetes writes them."""
-
-    type: str = Field(
-        min_length=1, max_length=316, description="What it is about.", examples=["Ready"]
-    )
-    status: Literal["True", "False", "Unknown"] = Field(
-        description="Whether it holds.", examples=["True"]
-    )
-    reason: str = Field(
-        default="", max_length=1024, description="Why, as one word.", examples=["PoolReady"]
-    )
-    message: str = Field(
-        default="",
-        max_length=32768,
-        description="Why, as a sentence for a person.",
-        examples=["2 of 2 pods are ready."],
-    )
-    observed_generation: int | None = Field(
-        default=None,
-        alias="observedGeneration",
-        ge=0,
-        description="The generation of the spec that it speaks of.",
-        examples=[1],
-    )
-    last_transition_time: str | None = Field(
-        default=None,
-        alias="lastTransitionTime",
-        json_schema_extra={"format": "date-time"},
-        description="When its status changed last.",
-        examples=["2026-01-31T12:00:00Z"],
-    )
-
-
-class StockPoolStatus(SpecModel):
+class StockPoolStatus(ObservedStatus):
     """What the reconciler saw last; written by it alone."""
 
-    phase: str = Field(default="", max_length=32, description="The summary.", examples=["Ready"])
     available: int = Field(default=0, ge=0, description="Pods that are ready.", examples=[2])
     allocated: int = Field(
         default=0,
@@ -258,25 +224,6 @@ class StockPoolStatus(SpecModel):
         max_length=63,
         description="The Service in front of the pods; absent when the template has no ports.",
         examples=["pool-h100"],
-    )
-    observed_generation: int = Field(
-        default=0,
-        alias="observedGeneration",
-        ge=0,
-        description="The generation of the spec that this status speaks of.",
-        examples=[1],
-    )
-    last_sync_time: str | None = Field(
-        default=None,
-        alias="lastSyncTime",
-        json_schema_extra={"format": "date-time"},
-        description="When this status was written.",
-        examples=["2026-01-31T12:00:00Z"],
-    )
-    conditions: Annotated[tuple[Condition, ...], Field(strict=False)] = Field(
-        default=(),
-        description="The detail behind the phase.",
-        json_schema_extra={"x-kubernetes-list-map-keys": ["type"]},
     )
 
 

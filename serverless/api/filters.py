@@ -5,7 +5,6 @@ from typing import Any
 from pydantic import Field
 
 from gpuplatform.api.query import PageQuery, Query, QueryInt
-from inventory.core.requests import OperationID
 from serverless.phases import FunctionPhase, InvocationState
 
 
@@ -21,12 +20,6 @@ class FunctionsQuery(PageQuery):
         """Return the lookups of the given filters."""
         lookups = {"phase": self.phase, "request_id__contains": self.search}
         return {key: value for key, value in lookups.items() if value}
-
-
-class DeleteFunctionQuery(Query):
-    """A deletion carries its key in the address."""
-
-    operation_id: OperationID = Field(alias="operationID")
 
 
 class InvocationsQuery(PageQuery):

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.pagination import mapped, paginate
+from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
 from gpuplatform.errors import (
     NameConflict,
@@ -23,7 +24,6 @@ from gpuplatform.operations.api.replies import accepted_reply
 from gpuplatform.operations.api.serializers import OperationReply
 from gpuplatform.tenancy.callers import caller_of
 from serverless.api.filters import (
-    DeleteFunctionQuery,
     FunctionsQuery,
     InvocationsQuery,
     ResultQuery,
@@ -123,11 +123,11 @@ class FunctionDetail(ApiView):
         id="deleteFunction",
         summary="Delete a function: what waits is cancelled, what has begun is finished",
         tag=_FUNCTIONS,
-        query=DeleteFunctionQuery,
+        query=DeletionQuery,
         replies=_ACCEPTED,
         errors=[NotFound],
     )
-    def delete(self, request: Request, *, request_id: str, query: DeleteFunctionQuery) -> Response:
+    def delete(self, request: Request, *, request_id: str, query: DeletionQuery) -> Response:
         """Accept the deletion; the function shows `Terminating` until its workers are gone."""
         accepted = function_request_deletion(
             tenant=caller_of(request).tenant,

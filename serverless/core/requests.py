@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field
 from gpuplatform.errors import FieldError, TooLarge
 from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel, invalid_spec
+from gpuplatform.formats.operation_id import OperationID
 from gpuplatform.formats.text import quoted
-from inventory.core.requests import OperationID
 from serverless.core.spec import FunctionSpec, RequestID
 from serverless.queue.messages import MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES
 from units.core.serverless import TimeoutSeconds

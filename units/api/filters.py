@@ -4,9 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from gpuplatform.api.query import PageQuery, Query, QueryInt
+from gpuplatform.api.query import DeletionQuery, PageQuery, Query, QueryInt
 from gpuplatform.formats import names
-from inventory.core.requests import OperationID
 from units.phases import UnitPhase
 from units.selectors import StockState
 
@@ -94,16 +93,13 @@ class ReadUnitQuery(UnitQuery):
         return DEFAULT_WAIT_SECONDS if self.timeout is None else self.timeout
 
 
-class DeleteUnitQuery(UnitQuery):
-    """A deletion carries its key in the address."""
-
-    operation_id: OperationID = Field(alias="operationID")
+class DeleteUnitQuery(UnitQuery, DeletionQuery):
+    """Which unit is deleted."""
 
 
-class DeleteStockQuery(Query):
+class DeleteStockQuery(DeletionQuery):
     """Which stock is removed, and how much of it."""
 
-    operation_id: OperationID = Field(alias="operationID")
     spec_name: Annotated[str, AfterValidator(names.spec_name)] = Field(
         alias="specName", description="The GPU spec of the stock.", examples=["g1.1"]
     )

@@ -1,19 +1,13 @@
-"""Waiting for a unit to be ready, without taking the process's threads from everybody else."""
+"""Waiting for a unit to be ready."""
 
-import threading
-import time
 from typing import Final
 
-from django.conf import settings
-
+from gpuplatform.api.waiting import Seats
 from units.models import GpuUnit
 from units.phases import UnitPhase
 from units.selectors import unit_get
 
-POLL_SECONDS: Final = 0.25
-
-_seats = threading.BoundedSemaphore(max(settings.WEB_THREADS // 2, 1))
-"""At most half of the threads wait; who finds no seat is answered at once."""
+SEATS: Final = Seats(2)
 
 
 def unit_when_ready(namespace: str, name: str, seconds: float) -> GpuUnit:
@@ -23,18 +17,14 @@ def unit_when_ready(namespace: str, name: str, seconds: float) -> GpuUnit:
         NotFound: there is none, or it went away meanwhile.
     """
     unit = unit_get(namespace, name)
-    if seconds <= 0 or _is_decided(unit) or not _seats.acquire(blocking=False):
-        return unit
-    try:
-        return _polled(unit, time.monotonic() + seconds)
-    finally:
-        _seats.release()
 
+    def is_decided() -> bool:
+        nonlocal unit
+        unit = unit_get(namespace, name)
+        return _is_decided(unit)
 
-def _polled(unit: GpuUnit, until: float) -> GpuUnit:
-    while not _is_decided(unit) and (left := until - time.monotonic()) > 0:
-        time.sleep(min(POLL_SECONDS, left))
-        unit = unit_get(unit.namespace, unit.name)
+    if not _is_decided(unit):
+        SEATS.wait(is_decided, seconds)
     return unit
 
 

@@ -13,7 +13,7 @@ from gpuplatform.formats.names import OWN_NAME_MAX, dns_label
 from gpuplatform.kube.fields import condition, field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest
 from gpuplatform.reconciliation.ownership import is_controlled_by
-from gpuplatform.reconciliation.plan import Action, Apply, Delete, Plan, Present, Unknown
+from gpuplatform.reconciliation.plan import Action, Apply, Delete, Plan, Present, first_unknown
 from units.core import statuses
 from units.core.children import (
     deployment_actions,
@@ -192,17 +192,12 @@ def _hindrance(unit: Manifest, spec: GPUUnitSpec, observed: ObservedUnit) -> Pla
 
 def _unread(observed: ObservedUnit) -> tuple[UnitReason, str] | None:
     """Return what could not be read, if anything, and the cluster's words."""
-    for reason, observation in (
+    readings = (
         (UnitReason.UNIT_SERVICE_SYNC_FAILED, observed.service),
         (UnitReason.UNIT_DEPLOYMENT_SYNC_FAILED, observed.deployment),
         (UnitReason.POD_STATUS_SYNC_FAILED, observed.pods),
-    ):
-        match observation:
-            case Unknown(why):
-                return reason, why
-            case _:
-                continue
-    return None
+    )
+    return first_unknown(readings)
 
 
 def _in_the_way(unit: Manifest, what: str, found: Manifest) -> Plan:

@@ -8,7 +8,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from gpuplatform.errors import FieldError
 from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel, invalid_spec
-from inventory.core.requests import OperationID
+from gpuplatform.formats.operation_id import OperationID
 from inventory.core.spec import MAX_REPLICAS, Gpu, Image, Memory, SpecName, Template
 from units.core.serverless import Serverless
 from units.core.spec import (

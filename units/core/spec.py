@@ -12,10 +12,10 @@ from typing_extensions import override
 from gpuplatform.errors import FieldError
 from gpuplatform.formats import names, quantity
 from gpuplatform.formats.model import SpecModel
+from gpuplatform.formats.status import ObservedStatus
 from gpuplatform.formats.text import quoted
 from inventory.core.placement import Placement
 from inventory.core.spec import (
-    Condition,
     Gpu,
     Image,
     Memory,
@@ -105,10 +105,9 @@ def without_empty_blocks(payload: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in payload.items() if key not in empty}
 
 
-class GPUUnitStatus(SpecModel):
+class GPUUnitStatus(ObservedStatus):
     """What the reconciler saw last; written by it alone."""
 
-    phase: str = Field(default="", max_length=32, description="The summary.", examples=["Ready"])
     ready_replicas: int = Field(
         default=0, alias="readyReplicas", ge=0, description="Pods that are ready.", examples=[1]
     )
@@ -125,25 +124,6 @@ class GPUUnitStatus(SpecModel):
         max_length=300,
         description="Where it answers inside the cluster; only of an active unit with ports.",
         examples=["http://unit-trainer.runtime-instance.svc.cluster.local:8080"],
-    )
-    observed_generation: int = Field(
-        default=0,
-        alias="observedGeneration",
-        ge=0,
-        description="The generation of the spec that this status speaks of.",
-        examples=[1],
-    )
-    last_sync_time: str | None = Field(
-        default=None,
-        alias="lastSyncTime",
-        json_schema_extra={"format": "date-time"},
-        description="When this status was written.",
-        examples=["2026-01-31T12:00:00Z"],
-    )
-    conditions: Annotated[tuple[Condition, ...], Field(strict=False)] = Field(
-        default=(),
-        description="The detail behind the phase.",
-        json_schema_extra={"x-kubernetes-list-map-keys": ["type"]},
     )
 
 

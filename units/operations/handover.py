@@ -14,9 +14,10 @@ from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest
+from gpuplatform.operations.creating import outcome_of_found
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
-from gpuplatform.operations.provenance import applied_operation, bears, marks
+from gpuplatform.operations.provenance import applied_operation, marks
 from gpuplatform.operations.registry import (
     Checkpoint,
     Done,
@@ -25,7 +26,6 @@ from gpuplatform.operations.registry import (
     Step,
     Waiting,
 )
-from gpuplatform.operations.selectors import is_leftover, operation_of
 from units.core.manifests import resource
 from units.core.names import UNIT_UID_LABEL, deployment_name
 from units.core.observed import SourceReference, holds_gpu, is_at_rest
@@ -53,7 +53,6 @@ PATIENCE: Final = timedelta(minutes=10)
 """How long an operation whose stock vanished waits for other stock."""
 
 STOPPING_SECONDS: Final = 1.0
-LEFTOVER_SECONDS: Final = 2.0
 
 _SUPERSEDED_BY: Final = {
     UnitOperation.CREATE: (UnitOperation.DELETE,),
@@ -66,21 +65,7 @@ def create(cluster: Cluster, operation: Operation) -> Step:
     found = read_unit(cluster, operation)  # Step `get`, before all else: rule `getfirst`.
     if found is None:
         return _post(cluster, operation)
-    if bears(found, operation):
-        return Done(found)
-    # Rule `leftover`: what a late write of an ended operation left is no name conflict.
-    if is_leftover(found, operation_of(found)):
-        return Waiting(
-            "LeftoverInTheWay",
-            "A late write of an ended operation left an object of that name; it is being removed.",
-            LEFTOVER_SECONDS,
-        )
-    return Refused(
-        "name_conflict",
-        f"A GPU unit '{operation.object_name}' that this operation did not make exists in the"
-        f" namespace '{operation.object_namespace}'. Choose another name.",
-        resource=found,
-    )
+    return outcome_of_found(found, operation, "A GPU unit")
 
 
 def _post(cluster: Cluster, operation: Operation) -> Step:

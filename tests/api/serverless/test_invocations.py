@@ -207,11 +207,11 @@ class TestWaiting:
     def test_who_finds_no_seat_is_answered_at_once(
         self, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(waiting, "_seats", threading.BoundedSemaphore(1))
+        monkeypatch.setattr(waiting.SEATS, "_free", threading.BoundedSemaphore(1))
         function_row("echo")
-        assert waiting._seats.acquire(blocking=False)
 
-        assert api.post(INVOCATIONS, self.BODY).status == 202
+        with waiting.SEATS._free:
+            assert api.post(INVOCATIONS, self.BODY).status == 202
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -358,15 +358,15 @@ class TestWaiting:
         self, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         unit_row(UnitPhase.PROGRESSING, name="a")
-        monkeypatch.setattr(waiting, "_seats", threading.BoundedSemaphore(1))
+        monkeypatch.setattr(waiting.SEATS, "_free", threading.BoundedSemaphore(1))
 
-        with waiting._seats:
+        with waiting.SEATS._free:
             answer = api.get(f"{UNITS}/a", wait="ready", timeout="60")
 
         assert answer.data["phase"] == "Progressing"
 
     def test_half_of_the_threads_have_seats(self, settings: Settings) -> None:
-        assert waiting._seats._value == max(settings.WEB_THREADS // 2, 1)
+        assert waiting.SEATS.number == max(settings.WEB_THREADS // 2, 1)
 
     def test_a_unit_that_is_being_deleted_is_not_waited_for(self, api: Api) -> None:
         unit_row(UnitPhase.TERMINATING, name="a")
