@@ -113,6 +113,7 @@ def serial(bench: Bench) -> None:
     bench.seed(SERIAL)
     api, took = bench.api(), []
     audit = Audit(bench.kubeconfig)
+    cpu = bench.own_cpu_seconds()
     for _ in range(SERIAL):
         name = bench.name("serial")
         _, accepted = bench.create(api, name)
@@ -120,6 +121,7 @@ def serial(bench: Bench) -> None:
         took.append(_ready(bench, name) - accepted)
     threading.Event().wait(3)
     say(f"accepted → ready, one after another ({SERIAL}): {percentiles(took)}")
+    _say_cpu(bench, cpu, SERIAL)
     writes, calls = audit.writes(), audit.calls(only_writes=False)
     say(f"API writes a hand-over: {writes.total() / SERIAL:.1f}  {_each(writes, SERIAL)}")
     say(f"API calls a hand-over: {calls.total() / SERIAL:.1f}  {_each(calls, SERIAL)}")
@@ -129,10 +131,19 @@ def burst(bench: Bench) -> None:
     """Accepted → ready, all at once."""
     bench.seed(BURST)
     names = [bench.name("burst") for _ in range(BURST)]
+    cpu = bench.own_cpu_seconds()
     accepted = at_once([partial(_accepted, bench, name) for name in names], BURST)
     bench.seen.wait(names)
     took = [_ready(bench, name) - at for name, at in zip(names, accepted, strict=True)]
     say(f"accepted → ready, {BURST} at once: {percentiles(took)}")
+    _say_cpu(bench, cpu, BURST)
+
+
+def _say_cpu(bench: Bench, before: dict[str, float], number: int) -> None:
+    """Print the processor time a hand-over; the database's and the cluster's left out."""
+    used = {part: cpu - before[part] for part, cpu in bench.own_cpu_seconds().items()}
+    each = ", ".join(f"{part} {1000 * cpu / number:.0f}" for part, cpu in used.items())
+    say(f"processor time a hand-over: {1000 * sum(used.values()) / number:.0f} ms ({each})")
 
 
 def steady(bench: Bench) -> None:
