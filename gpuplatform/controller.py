@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from django.conf import settings
 from django.db import Error as DatabaseFault
@@ -30,6 +31,7 @@ from gpuplatform.kube.kinds import (
     ResourceKind,
 )
 from gpuplatform.kube.reflector import Reflector
+from gpuplatform.news import News
 from gpuplatform.operations.services import OperationTask
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation import epoch, gate
@@ -42,9 +44,9 @@ from gpuplatform.reconciliation.heartbeats import (
 )
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
-from inventory.mirror import pool_marked, pool_observed, pools_listed
+from inventory.mirror import pool_copied, pool_marked, pool_observed, pools_listed
 from inventory.services import InventoryTask
-from units.mirror import unit_freed, unit_marked, unit_observed, units_listed
+from units.mirror import unit_copied, unit_freed, unit_marked, unit_observed, units_listed
 from units.services import UnitTask
 
 logger = logging.getLogger(__name__)
@@ -71,6 +73,8 @@ class Watched:
     """On what it owns: the name of the owner."""
     listed: Callable[[Listing], list[int]]
     observed: Callable[[Manifest], int | None]
+    copied: Callable[[Manifest], int | None]
+    """Copy without marking: there is something to do only of a resource that has no row."""
     marked: Callable[[str, str], list[int]]
     """Mark the row of the resource of that namespace and name."""
     freed: Callable[[str, str], list[int]]
@@ -79,24 +83,30 @@ class Watched:
     sweep_task: str
     compare_task: str
 
-    def on_list(self, listing: Listing) -> None:
+    def on_list(self, news: News, listing: Listing) -> None:
         """Copy all; hint at what is to be done."""
+        news.know(listing)
         self._hint(self.listed(listing))
 
-    def on_event(self, type_: str, resource: Manifest) -> None:
+    def on_event(self, news: News, type_: str, resource: Manifest) -> None:
         """Copy it, or mark its row where it is gone."""
         metadata = resource["metadata"]
+        is_news = news.is_in(type_, resource)
         if type_ == "DELETED":
             self._hint(self.marked(metadata["namespace"], metadata["name"]))
         else:
-            self._hint(one_or_none(self.observed(resource)))
+            copy = self.observed if is_news else self.copied
+            self._hint(one_or_none(copy(resource)))
 
-    def on_children(self, _: Listing) -> None:
+    def on_children(self, news: News, listing: Listing) -> None:
         """Something owned may have changed unseen: compare everything once."""
+        news.know(listing)
         enqueue(self.compare_task, queue=Queue.PERIODIC)
 
-    def on_child(self, type_: str, child: Manifest) -> None:
+    def on_child(self, news: News, type_: str, child: Manifest) -> None:
         """Mark the owner of what changed, and first whoever waits for a pod that is gone."""
+        if not news.is_in(type_, child):
+            return
         metadata = child["metadata"]
         # An event of an object that lost the label may show it without.
         name = str(field(metadata, "labels", self.child_label) or "")
@@ -122,6 +132,7 @@ WATCHED = (
         child_label=POOL_LABEL,
         listed=pools_listed,
         observed=pool_observed,
+        copied=pool_copied,
         marked=lambda namespace, name: one_or_none(pool_marked(namespace, name)),
         freed=lambda _namespace, _name: [],
         reconcile_task=InventoryTask.RECONCILE_POOL,
@@ -133,6 +144,7 @@ WATCHED = (
         child_label=UNIT_LABEL,
         listed=units_listed,
         observed=unit_observed,
+        copied=unit_copied,
         marked=unit_marked,
         freed=unit_freed,
         reconcile_task=UnitTask.RECONCILE_UNIT,
@@ -158,18 +170,9 @@ class Controller:
         )
         self._reflectors = [
             self._reflector(watch_cluster, NODE, self._all_nodes, self._node),
+            *(self._of_resources(watch_cluster, watched) for watched in WATCHED),
             *(
-                self._reflector(watch_cluster, watched.kind, watched.on_list, watched.on_event)
-                for watched in WATCHED
-            ),
-            *(
-                self._reflector(
-                    watch_cluster,
-                    kind,
-                    watched.on_children,
-                    watched.on_child,
-                    watched.child_label,
-                )
+                self._of_children(watch_cluster, kind, watched)
                 for watched in WATCHED
                 for kind in CHILD_KINDS
             ),
@@ -244,6 +247,16 @@ class Controller:
             if all(reflector.is_synced for reflector in self._reflectors):
                 return
             stop.wait(0.05)
+
+    def _of_resources(self, cluster: Cluster, watched: Watched) -> Reflector:
+        news = News.of_resources()
+        on_list, on_event = partial(watched.on_list, news), partial(watched.on_event, news)
+        return self._reflector(cluster, watched.kind, on_list, on_event)
+
+    def _of_children(self, cluster: Cluster, kind: ResourceKind, watched: Watched) -> Reflector:
+        news = News.of_children(kind)
+        on_list, on_event = partial(watched.on_children, news), partial(watched.on_child, news)
+        return self._reflector(cluster, kind, on_list, on_event, watched.child_label)
 
     def _reflector(
         self,

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import TimeoutError as TooLate
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Final
 
 from celery import current_app
@@ -41,6 +41,17 @@ class Queue(StrEnum):
     PERIODIC = "periodic"
 
 
+class Urgency(IntEnum):
+    """Which of the waiting messages a worker takes first, as the broker counts priorities."""
+
+    NEXT = 0
+    LATER = 3
+    """For what only begins something: what is further on ends sooner so."""
+
+
+_SEPARATOR: Final = "\x06\x16"
+"""Between the name of a queue and a priority, in the keys of the broker."""
+
 _SENDER = ProcessThreads(1, "hints")
 """Sends, so that a broker that hangs holds up nobody else."""
 
@@ -51,15 +62,23 @@ class _Pause:
     until = 0.0
 
 
-def enqueue_after_commit(task: str, row_id: int, *, queue: Queue) -> None:
+def keys_of(queue: Queue) -> tuple[str, ...]:
+    """Return the broker's keys that hold the messages of a queue."""
+    return queue.value, f"{queue.value}{_SEPARATOR}{Urgency.LATER.value}"
+
+
+def enqueue_after_commit(
+    task: str, row_id: int, *, queue: Queue, urgency: Urgency = Urgency.NEXT
+) -> None:
     """Send a hint once the present transaction is committed; nothing if it is rolled back."""
-    transaction.on_commit(lambda: enqueue(task, row_id, queue=queue), robust=True)
+    transaction.on_commit(lambda: enqueue(task, row_id, queue=queue, urgency=urgency), robust=True)
 
 
 def enqueue(
     task: str,
     *args: int,
     queue: Queue,
+    urgency: Urgency = Urgency.NEXT,
     countdown: float | None = None,
     expires: float | None = None,
 ) -> bool:
@@ -74,6 +93,7 @@ def enqueue(
         task,
         args=args,
         queue=queue.value,
+        priority=urgency.value,
         countdown=countdown,
         expires=expires,
         retry=False,

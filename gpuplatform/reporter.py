@@ -5,6 +5,7 @@ What does not answer is left out (null in the line), never zero. Part of the com
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,7 +21,7 @@ from django.db.models.functions import Now
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.selectors import operations_runnable, pending_operations
-from gpuplatform.queueing import Queue
+from gpuplatform.queueing import Queue, keys_of
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.heartbeats import part_states
 from inventory.models import StockPool
@@ -84,9 +85,13 @@ def read_broker() -> dict[str, int] | None:
     )
     try:
         with client.pipeline(transaction=False) as pipeline:
-            for queue in Queue:
-                pipeline.llen(queue.value)
-            return dict(zip((queue.value for queue in Queue), pipeline.execute(), strict=True))
+            keys = [(queue.value, key) for queue in Queue for key in keys_of(queue)]
+            for _, key in keys:
+                pipeline.llen(key)
+            waiting: Counter[str] = Counter()
+            for (name, _), number in zip(keys, pipeline.execute(), strict=True):
+                waiting[name] += number
+            return dict(waiting)
     except redis.RedisError as error:
         logger.warning("the broker does not say what waits in it: %s", error)
         return None

@@ -24,6 +24,11 @@ def pool_observed(resource: Manifest) -> int | None:
     return _MIRROR.observed(resource)
 
 
+def pool_copied(resource: Manifest) -> int | None:
+    """Copy a resource of which only the status changed that its planner wrote."""
+    return _MIRROR.copied(resource)
+
+
 def pools_listed(listing: Listing) -> list[int]:
     """Copy a complete list; return the numbers of rows with something to do.
 

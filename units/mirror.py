@@ -35,6 +35,11 @@ def unit_observed(resource: Manifest) -> int | None:
     return _MIRROR.observed(resource)
 
 
+def unit_copied(resource: Manifest) -> int | None:
+    """Copy a resource of which only the status changed that its planner wrote."""
+    return _MIRROR.copied(resource)
+
+
 def units_listed(listing: Listing) -> list[int]:
     """Copy a complete list; return the numbers of rows with something to do.
 

@@ -15,14 +15,13 @@ from kubernetes.client import Configuration
 from gpuplatform.errors import ClusterGone
 from gpuplatform.kube import encoding
 from gpuplatform.kube.deadline import deadline
-from gpuplatform.kube.kinds import POD, Manifest, ResourceKind
+from gpuplatform.kube.kinds import FIELD_MANAGER, POD, Manifest, ResourceKind
 from gpuplatform.kube.responses import error_for, parse_failure, unreadable
 from gpuplatform.kube.transport import CALL_SECONDS, Answer, Request, Transport, read_all
 from gpuplatform.kube.watch import WatchEvent, WatchStream
 
 __all__ = ["FIELD_MANAGER", "Cluster", "Listing", "Manifest", "WatchEvent", "WatchStream"]
 
-FIELD_MANAGER = "gpu-platform"
 PAGE_SIZE = 500
 LIST_ATTEMPTS = 3
 """How often a list is begun again when its version is compacted away between two pages."""

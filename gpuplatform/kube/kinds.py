@@ -5,13 +5,15 @@ resource definitions is a clear answer, not a failed start. A new kind is one co
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 Manifest: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON has it: dicts, lists, strings, numbers, booleans, None."""
 
 GROUP = "runtime.lokiwager.io"
+FIELD_MANAGER: Final = "gpu-platform"
+"""The name under which the platform writes."""
 """The API group of the platform's own resources, and the prefix of its labels and annotations."""
 
 

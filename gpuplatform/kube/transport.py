@@ -5,6 +5,7 @@ models and its own retries are not used: an answer is decoded once, by us, and w
 decided by the drivers. Called by `client` and `watch` only; it knows no kinds and maps no answers.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
@@ -28,6 +29,9 @@ CALL_SECONDS = 30.0
 """How long a call may take in all, however slowly the bytes drip."""
 POOL_SIZE = 32
 """Connections kept: at least the threads of a process that call at once."""
+
+TOKEN_SECONDS = 10.0
+"""For how long a token is taken as read: a rotated one is valid beside the old one for longer."""
 
 _CHUNK = 64 * 1024
 
@@ -87,6 +91,8 @@ class Transport:
         configuration.retries = False  # neither a second try nor a redirect
         configuration.connection_pool_maxsize = POOL_SIZE
         self._configuration = configuration
+        self._host: str = configuration.host  # A property that reads the environment each time.
+        self._bearer, self._bearer_until = "", 0.0
         self._connections = RESTClientObject(configuration).pool_manager
         self._connections.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
 
@@ -119,7 +125,7 @@ class Transport:
         try:
             return self._connections.request(
                 request.method,
-                self._configuration.host + request.target,
+                self._host + request.target,
                 body=request.body,
                 headers=self._headers(request),
                 timeout=timeout,
@@ -132,11 +138,17 @@ class Transport:
         headers = {"Accept": "application/json", "User-Agent": "gpu-platform"}
         if request.content_type:
             headers["Content-Type"] = request.content_type
-        # Asked for each request: the hook behind it reads a rotated token file again.
-        bearer = self._configuration.auth_settings().get("BearerToken")
-        if bearer is not None and bearer["value"]:
-            headers["Authorization"] = bearer["value"]
+        if bearer := self._authorization():
+            headers["Authorization"] = bearer
         return headers
+
+    def _authorization(self) -> str:
+        """Return the token, with its prefix; the hook behind it reads a rotated file again."""
+        if time.monotonic() >= self._bearer_until:
+            token = self._configuration.auth_settings().get("BearerToken")
+            self._bearer = token["value"] or "" if token is not None else ""
+            self._bearer_until = time.monotonic() + TOKEN_SECONDS
+        return self._bearer
 
 
 def read_some(response: BaseHTTPResponse) -> bytes:

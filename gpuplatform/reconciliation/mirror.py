@@ -58,12 +58,23 @@ class Mirror(Generic[RowT]):
 
     def observed(self, resource: Manifest) -> int | None:
         """Copy a resource that was seen; return its row's number if there is something to do."""
+        return self._copied(resource, marked=True)
+
+    def copied(self, resource: Manifest) -> int | None:
+        """Copy a resource of which only changed what its planner said itself.
+
+        Returns its row's number if there was none.
+        """
+        return self._copied(resource, marked=False)
+
+    def _copied(self, resource: Manifest, *, marked: bool) -> int | None:
         rows = self._rows().filter(uid=resource["metadata"]["uid"])
         known = rows.values_list("deleted_at", "resource_version").first()
         if known is None:
             return self._discover(resource)
         deleted_at, version = known
-        if deleted_at is None and version < _version(resource) and self.recorded(rows, resource):
+        is_newer = deleted_at is None and version < _version(resource)
+        if is_newer and self.recorded(rows, resource) and marked:
             return next(iter(mark_changed(rows)), None)
         return None
 

@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from gpuplatform import queueing
 from gpuplatform.kube import modes
-from gpuplatform.queueing import Queue
+from gpuplatform.queueing import Queue, keys_of
 from gpuplatform.reconciliation import epoch
 from gpuplatform.threads import ProcessThreads
 from tests.fakes.cluster import FakeCluster
@@ -32,7 +32,7 @@ class Broker:
 
     def hints(self, queue: Queue) -> int:
         """Return how many messages wait in a queue."""
-        return int(self._client.llen(queue.value))
+        return sum(int(self._client.llen(key)) for key in keys_of(queue))
 
     def lose_everything(self) -> None:
         """Throw all messages away."""

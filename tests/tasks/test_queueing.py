@@ -4,11 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 import redis
-from celery import Celery
+from celery import Celery, current_app
 from django.conf import settings
 
 from gpuplatform import queueing
-from gpuplatform.queueing import MOST_WAITING, Queue, enqueue, enqueue_missed, waiting_messages
+from gpuplatform.queueing import (
+    MOST_WAITING,
+    Queue,
+    Urgency,
+    enqueue,
+    enqueue_missed,
+    keys_of,
+    waiting_messages,
+)
 from gpuplatform.threads import ProcessThreads
 
 TASK = "operations.run_operation"
@@ -34,6 +42,29 @@ def test_each_hint_is_a_message(broker: redis.Redis) -> None:
     enqueue_missed(TASK, [1, 2, 3], queue=Queue.OPERATIONS)
 
     assert waiting_messages(Queue.OPERATIONS) == 3
+
+
+def test_what_only_begins_something_is_taken_after_what_is_further_on(broker: redis.Redis) -> None:
+    enqueue(TASK, 1, queue=Queue.RECONCILE, urgency=Urgency.LATER)
+    enqueue(TASK, 2, queue=Queue.RECONCILE)
+
+    with current_app.connection_for_read() as connection:
+        queue = connection.SimpleQueue(Queue.RECONCILE.value)
+        taken = [queue.get(timeout=5) for _ in range(2)]
+        for message in taken:
+            message.ack()
+        queue.close()
+
+    assert [message.payload[0] for message in taken] == [[2], [1]]
+    assert waiting_messages(Queue.RECONCILE) == 0
+
+
+def test_both_urgencies_count_as_waiting(broker: redis.Redis) -> None:
+    enqueue(TASK, 1, queue=Queue.RECONCILE, urgency=Urgency.LATER)
+    enqueue(TASK, 2, queue=Queue.RECONCILE)
+
+    assert waiting_messages(Queue.RECONCILE) == 2
+    assert sum(int(broker.llen(key)) for key in keys_of(Queue.RECONCILE)) == 2
 
 
 def test_sweeps_do_not_pile_up_messages_that_wait_already(broker: redis.Redis) -> None:

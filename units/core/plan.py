@@ -27,8 +27,8 @@ from units.core.spec import GPUUnitSpec, access_fault, parse_unit_spec
 from units.core.statuses import Saying
 from units.phases import UnitPhase, UnitReason, UnitRole, role_of
 
-FIRST_WAIT_SECONDS: Final = 0.15
-WAIT_SECONDS: Final = 1.0
+FIRST_WAIT_SECONDS: Final = 0.5
+WAIT_SECONDS: Final = 2.0
 PROGRESS_SECONDS: Final = 15.0
 FAILED_SECONDS: Final = 60.0
 """How soon to look again without a mark; the watch is faster. A stock unit gives its GPU up in

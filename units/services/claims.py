@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
-from gpuplatform.queueing import Queue, enqueue_after_commit
+from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_changed
 from inventory.models import GpuSpec
 from units.core.observed import source_of
@@ -114,7 +114,9 @@ def free_claims(operation: Operation) -> None:
     reconcile_soon(GpuUnit.objects.filter(id__in=numbers))
 
 
-def reconcile_soon(rows: QuerySet[GpuUnit]) -> None:
+def reconcile_soon(rows: QuerySet[GpuUnit], urgency: Urgency = Urgency.NEXT) -> None:
     """Mark the rows due that have a resource, and hint at them once this is committed."""
     for number in mark_changed(rows.filter(deleted_at__isnull=True).exclude(uid="")):
-        enqueue_after_commit(UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE)
+        enqueue_after_commit(
+            UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE, urgency=urgency
+        )

@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
+from gpuplatform.queueing import Urgency
 from units.mirror import unit_gone, unit_recorded
 from units.models import GpuUnit
 from units.phases import UnitPhase
@@ -15,10 +16,13 @@ from units.services.stock import restock
 
 
 def unit_created(operation: Operation, resource: Manifest) -> None:
-    """Give the row its resource, and the unit the stock that it names."""
+    """Give the row its resource, and the unit the stock that it names.
+
+    The stock's turn comes first: the unit finds it gone then, and has less to do.
+    """
     unit_recorded(_row_of(operation).filter(uid=""), resource)
     consume(operation, resource)
-    reconcile_soon(_row_of(operation))
+    reconcile_soon(_row_of(operation), Urgency.LATER)
 
 
 def unit_refused(operation: Operation, in_the_way: Manifest | None) -> None:
@@ -31,7 +35,7 @@ def unit_started(operation: Operation, resource: Manifest) -> None:
     """Copy the unit, and give it the stock that it names."""
     unit_recorded(_row_of(operation), resource)
     consume(operation, resource)
-    reconcile_soon(_row_of(operation))
+    reconcile_soon(_row_of(operation), Urgency.LATER)
 
 
 def unit_start_refused(operation: Operation) -> None:

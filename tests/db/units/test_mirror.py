@@ -33,6 +33,7 @@ from tests.factories.unit_resources import (
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from units.mirror import (
+    unit_copied,
     unit_ending,
     unit_freed,
     unit_gone,
@@ -102,6 +103,23 @@ def test_an_older_or_equal_copy_is_not_written(version: int) -> None:
     row = GpuUnit.objects.get()
     assert (row.gpu, row.due_at) == (1, None)
     assert history() == [("Pending", "")]
+
+
+def test_a_copy_of_what_its_planner_said_marks_nothing() -> None:
+    unit_observed(unit_resource("a"))
+    GpuUnit.objects.update(due_at=None)
+
+    assert unit_copied(at_version(unit_resource("a", status=ready()), 8)) is None
+
+    row = GpuUnit.objects.get()
+    assert (row.phase, row.due_at) == ("Ready", None)
+
+
+def test_a_resource_without_a_row_gets_one_whatever_changed() -> None:
+    number = unit_copied(unit_resource("a"))
+
+    assert number == GpuUnit.objects.get().pk
+    assert GpuUnit.objects.get().due_at is not None
 
 
 def test_a_list_copies_only_what_is_newer() -> None:

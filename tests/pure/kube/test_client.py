@@ -17,6 +17,7 @@ from gpuplatform.errors import (
     ClusterRejected,
     ClusterUnavailable,
 )
+from gpuplatform.kube import transport
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.interrupt import Interrupt, interruptible
@@ -239,7 +240,10 @@ def test_token_that_stays_refused_is_told_after_one_more_try() -> None:
     assert len(server.requests) == 2
 
 
-def test_token_of_a_pod_is_read_again_from_its_file(tmp_path: Path) -> None:
+def test_token_of_a_pod_is_read_again_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "TOKEN_SECONDS", 0.0)
     token, authority = tmp_path / "token", tmp_path / "ca.crt"
     token.write_text("first")
     authority.write_text("unused")
