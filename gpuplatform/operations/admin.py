@@ -32,6 +32,7 @@ DASHBOARD_FAILURES = 8
 RELATED_JOBS = 10
 
 AGAIN = "Send the request again with a new operationID; it can succeed."
+BY_ITSELF = "the platform itself"
 WAITS = "The platform tries again by itself."
 CORRECT = "Correct the request and send it with a new operationID."
 
@@ -169,6 +170,7 @@ def _facts(row: Operation) -> Sequence[Fact]:
         Fact("Object", place, url),
         Fact("UID", row.object_uid),
         Fact("Tenant", row.tenant.name),
+        Fact("Asked by", visible(row.asked_by) or BY_ITSELF),
         Fact("Progress", f"{row.progress_done} of {row.progress_total}"),
         Fact.time("Accepted", row.created_at),
         Fact.time("Changed", row.updated_at),

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
 from gpuplatform.reconciliation.models import LeasedRow
+from gpuplatform.tenancy.asking import LONGEST
 from gpuplatform.tenancy.models import Tenant
 
 
@@ -22,6 +23,12 @@ class Operation(LeasedRow):
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, help_text="Whose request it is.")
     operation_id = models.CharField(
         max_length=128, help_text="The caller's idempotency key, unique a tenant."
+    )
+    asked_by = models.CharField(
+        max_length=LONGEST,
+        blank=True,
+        db_default="",
+        help_text="Who asked, in words; empty: the platform by itself.",
     )
     kind = models.CharField(max_length=64, help_text="What was asked, such as `stockpool.create`.")
     payload = models.JSONField(default=dict, help_text="The normalised request.")

@@ -31,6 +31,7 @@ from gpuplatform.operations.provenance import (
 )
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.tenancy.asking import asker
 from gpuplatform.tenancy.models import Tenant
 
 RETENTION_DAYS = 30
@@ -195,6 +196,7 @@ def _insert(request: Request) -> Operation | None:
         "object_kind": request.object_kind,
         "object_namespace": request.namespace,
         "object_name": request.name,
+        "asked_by": asker(),
         **dict.fromkeys(("reason", "message", "error_code", "error_message", "object_uid"), ""),
         "error_retryable": False,
         "progress_done": 0,

@@ -66,6 +66,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "gpuplatform.adminkit.middleware.OddQueryMiddleware",
+    "gpuplatform.tenancy.asking.AskerMiddleware",
 ]
 
 ROOT_URLCONF = "gpuplatform.urls"

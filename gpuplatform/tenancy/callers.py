@@ -28,6 +28,11 @@ class Caller:
         """The tenant that the request is made for."""
         return self.token.tenant if self.token else tenant_by_name()
 
+    @property
+    def words(self) -> str:
+        """Who it is, for people; the tenant is said elsewhere."""
+        return f"token '{self.token.name}'" if self.token else "anybody on this machine"
+
 
 def caller_of(request: Request) -> Caller:
     """Return who makes a request that was let in."""

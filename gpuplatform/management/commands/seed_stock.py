@@ -10,6 +10,7 @@ from typing_extensions import override
 from gpuplatform.errors import PlatformError
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
+from gpuplatform.tenancy.asking import asking
 from gpuplatform.tenancy.selectors import tenant_by_name
 from units.core.requests import StockSeed
 from units.services import stock_seed
@@ -48,7 +49,8 @@ class Command(BaseCommand):
                     **given,
                 }
             )
-            operation = stock_seed(tenant=tenant_by_name(), asked=asked).operation
+            with asking("manage.py seed_stock"):
+                operation = stock_seed(tenant=tenant_by_name(), asked=asked).operation
         except PlatformError as error:
             faults = "".join(f"\n  {fault.field}: {fault.message}" for fault in error.details)
             raise CommandError(f"{error}{faults}") from error

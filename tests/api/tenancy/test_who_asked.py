@@ -1,0 +1,70 @@
+"""An operation says who asked for it; that decides nothing and is no part of the request."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from gpuplatform.operations.models import Operation
+from gpuplatform.tenancy.asking import LONGEST, asker, asking, note_asker
+from gpuplatform.tenancy.models import Scope
+from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.tenancy.services import token_create
+from inventory.models import GpuSpec
+from tests.factories.inventory import accept_create
+from tests.fakes.api import POOLS, Api
+from tests.fakes.cluster import FakeCluster
+
+pytestmark = pytest.mark.django_db
+
+BODY = {"operationID": "op", "name": "a", "specName": "g1.1", "replicas": 0}
+
+
+def test_a_token_is_named_and_another_one_may_replay(cluster: FakeCluster) -> None:
+    api = Api()
+    secrets = {
+        name: token_create(tenant=tenant_by_name(), name=name, scopes=[Scope.OPERATOR])[1]
+        for name in ("ci", "other")
+    }
+
+    for name, status in (("ci", 202), ("other", 200)):
+        api.client.defaults["HTTP_AUTHORIZATION"] = f"Bearer {secrets[name]}"
+        assert api.post(POOLS, BODY).status == status
+
+    assert Operation.objects.get().asked_by == "token 'ci'"
+
+
+def test_who_needs_no_token_is_anybody_on_this_machine(cluster: FakeCluster) -> None:
+    Api().post(POOLS, BODY)
+
+    assert Operation.objects.get().asked_by == "anybody on this machine"
+
+
+def test_a_person_in_the_admin_is_named_and_shown(cluster: FakeCluster) -> None:
+    person, client = User.objects.create_superuser("ada"), Client()
+    client.force_login(person)
+    row = GpuSpec.objects.create(name="g1.1", is_enabled=False)
+
+    client.post(reverse("admin:inventory_gpuspec_delete", args=[row.pk]), {"post": "yes"})
+
+    operation = Operation.objects.get()
+    assert operation.asked_by == "admin user 'ada'"
+    page = client.get(reverse("admin:operations_operation_change", args=[operation.pk]))
+    assert "admin user &#x27;ada&#x27;" in page.content.decode()
+
+
+def test_what_the_platform_does_by_itself_names_nobody(cluster: FakeCluster) -> None:
+    Api().post(POOLS, BODY)
+
+    accept_create(name="b", operationID="own")
+
+    assert Operation.objects.get(operation_id="own").asked_by == ""
+
+
+def test_nobody_is_remembered_beyond_the_block_and_no_word_is_too_long_for_its_column() -> None:
+    with asking("x" * 999):
+        assert len(asker()) == LONGEST
+        note_asker("y" * 999)
+        assert asker() == "y" * LONGEST
+
+    assert asker() == ""
