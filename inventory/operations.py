@@ -15,22 +15,28 @@ from gpuplatform.operations.provenance import (
     marks,
 )
 from gpuplatform.operations.registry import (
+    Again,
+    Cancellable,
     Done,
     OperationKind,
     Outcome,
     Refused,
     register,
 )
-from inventory.core.requests import StockPoolPatch
+from gpuplatform.operations.services import Accepted
+from inventory.core.requests import StockPoolCreate, StockPoolPatch
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
 from inventory.services import (
     PoolOperation,
     SpecOperation,
     pool_changed,
+    pool_create,
     pool_created,
     pool_deletion_sent,
     pool_refused,
+    pool_request_deletion,
+    pool_update,
 )
 
 _ENVELOPE = frozenset({"name", "namespace"})
@@ -38,9 +44,10 @@ _ENVELOPE = frozenset({"name", "namespace"})
 
 def register_operations() -> None:
     """Make the kinds of operation of this app known."""
-    register(OperationKind(PoolOperation.CREATE, _create, _settle_create))
-    register(OperationKind(PoolOperation.UPDATE, _update, _settle_update))
-    register(OperationKind(PoolOperation.DELETE, _delete, _settle_delete))
+    kinds, may = PoolOperation, Cancellable
+    register(OperationKind(kinds.CREATE, _create, _settle_create, may.WAITING, _create_again))
+    register(OperationKind(kinds.UPDATE, _update, _settle_update, may.UNSTARTED, _update_again))
+    register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, _delete_again))
     for kind in SpecOperation:
         register(OperationKind(kind, _written_already, _nothing_to_settle))
 
@@ -105,6 +112,32 @@ def _delete(cluster: Cluster, operation: Operation) -> Outcome:
 def _settle_delete(operation: Operation, outcome: Done | Refused) -> None:
     if isinstance(outcome, Done):
         pool_deletion_sent(operation)
+
+
+def _create_again(again: Again) -> Accepted:
+    asked = StockPoolCreate.parse(again.payload())
+    return pool_create(tenant=again.failed.tenant, asked=asked)
+
+
+def _update_again(again: Again) -> Accepted:
+    failed, asked = again.failed, StockPoolPatch.parse(again.payload())
+    accepted = pool_update(
+        tenant=failed.tenant,
+        namespace=failed.object_namespace,
+        name=failed.object_name,
+        asked=asked,
+    )
+    return again.of_same_object(accepted)
+
+
+def _delete_again(again: Again) -> Accepted:
+    accepted = pool_request_deletion(
+        tenant=again.failed.tenant,
+        operation_id=again.operation_id,
+        namespace=again.failed.object_namespace,
+        name=again.failed.object_name,
+    )
+    return again.of_same_object(accepted)
 
 
 def _read(cluster: Cluster, operation: Operation) -> Manifest | None:

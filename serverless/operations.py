@@ -13,6 +13,7 @@ from gpuplatform.kube.kinds import GROUP, SECRET, Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import bears, marks
 from gpuplatform.operations.registry import (
+    Cancellable,
     Done,
     OperationKind,
     Outcome,
@@ -22,6 +23,7 @@ from gpuplatform.operations.registry import (
 )
 from gpuplatform.reconciliation.backoff import backoff_seconds
 from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER
+from serverless.again import create_again, delete_again, update_again
 from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
 from serverless.queue.credentials import worker_credentials
@@ -44,10 +46,11 @@ WORKERS_SECONDS: Final = 2.0
 
 def register_operations() -> None:
     """Make the kinds of operation of this app known."""
-    kinds = ServerlessOperation
-    register(OperationKind(kinds.CREATE, _create, _settle_create))
-    register(OperationKind(kinds.UPDATE, _update, _settle_nothing))
-    register(OperationKind(kinds.DELETE, _delete, _settle_delete))
+    kinds, may = ServerlessOperation, Cancellable
+    # Accepting a change or a deletion has changed the function already.
+    register(OperationKind(kinds.CREATE, _create, _settle_create, may.UNSTARTED, create_again))
+    register(OperationKind(kinds.UPDATE, _update, _settle_nothing, may.NEVER, update_again))
+    register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, delete_again))
     register(OperationKind(kinds.CANCEL, _take_out, _settle_nothing))
     register(OperationKind(kinds.REPLAY, _replay, _settle_nothing))
 

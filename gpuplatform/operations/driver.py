@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Case, F, When
+from django.db.models import Case, F, QuerySet, When
 from django.db.models.functions import Now
 
 from gpuplatform import clock
@@ -30,15 +30,18 @@ from gpuplatform.metrics.recorder import count, observe
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase
 from gpuplatform.operations.registry import (
+    Cancelled,
     Checkpoint,
     Done,
     Outcome,
     Refused,
     Waiting,
+    as_settled,
     kind_named,
     kind_names,
 )
 from gpuplatform.operations.selectors import operations_runnable
+from gpuplatform.operations.services import ENDED
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.backoff import backoff_seconds
 from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
@@ -125,6 +128,8 @@ def _steps(lease: RowLease[Operation]) -> Outcome | None:
             if outcome is not None:
                 return outcome
             lease.guarded().update(starts=1, failures=0, updated_at=Now())
+        if fresh.cancelled_by_id:
+            return Cancelled()
         operation = Operation.objects.select_related("tenant").get(pk=fresh.pk)
         if (remaining() or 0) < LEAST_SECONDS:
             return Waiting("Progressing", "It is under way and goes on.", 0)
@@ -162,48 +167,51 @@ def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:
             "due_at": Now() + timedelta(seconds=outcome.seconds),
             "failures": F("failures") + 1 if outcome.is_failure else 0,
         }
-        return outcome.seconds if _move(lease, OperationPhase.PENDING, waits) else None
+        wanted = lease.guarded().filter(cancelled_by__isnull=True)
+        if _move(wanted, OperationPhase.PENDING, waits):
+            return outcome.seconds
+        outcome = Cancelled()  # Or the lease was lost, and this moves nothing either.
     with transaction.atomic():
-        ended: dict[str, Any] = {
-            "reason": "",
-            "reason_since": None,
-            "message": "",
-            "due_at": None,
-            "ended_at": Now(),
-        }
+        phase, changes = _end(outcome)
+        moved = _move(lease.guarded(), phase, {**ENDED, **changes})
+        if moved:
+            kind_named(lease.row.kind).settle(lease.row, as_settled(outcome))
+    if moved:
+        count(OPERATIONS_ENDED, kind=lease.row.kind, phase=phase.value)
         if isinstance(outcome, Done):
+            observe(SUCCESS_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
+    else:
+        logger.info("the outcome of %s came after its lease and is dropped", lease.row)
+    return None
+
+
+def _end(outcome: Done | Refused | Cancelled) -> tuple[OperationPhase, dict[str, Any]]:
+    """Return the phase that an outcome ends in, and what else it writes."""
+    match outcome:
+        case Done():
             uid = str((outcome.resource or {}).get("metadata", {}).get("uid", ""))
-            ended |= {"object_uid": uid, "progress_done": F("progress_total")}
-            moved = _move(lease, OperationPhase.SUCCEEDED, ended)
-        else:
-            ended |= {
+            return OperationPhase.SUCCEEDED, {
+                "object_uid": uid,
+                "progress_done": F("progress_total"),
+            }
+        case Refused():
+            return OperationPhase.FAILED, {
                 "error_code": outcome.code,
                 "error_message": outcome.message,
                 "error_retryable": outcome.retryable,
             }
-            moved = _move(lease, OperationPhase.FAILED, ended)
-        if moved:
-            kind_named(lease.row.kind).settle(lease.row, outcome)
-    if moved:
-        _count_end(lease.row, outcome)
-    return None
-
-
-def _count_end(operation: Operation, outcome: Outcome) -> None:
-    phase = OperationPhase.SUCCEEDED if isinstance(outcome, Done) else OperationPhase.FAILED
-    count(OPERATIONS_ENDED, kind=operation.kind, phase=phase.value)
-    if isinstance(outcome, Done):
-        observe(SUCCESS_SECONDS, _age_seconds(operation), kind=operation.kind)
+        case Cancelled():
+            return OperationPhase.CANCELLED, {}
 
 
 def _age_seconds(operation: Operation) -> float:
     return (clock.now() - operation.created_at).total_seconds()
 
 
-def _move(lease: RowLease[Operation], to: OperationPhase, changes: dict[str, Any]) -> bool:
-    """Move the row unless the lease was lost; the start is accounted for by its outcome."""
+def _move(rows: QuerySet[Operation], to: OperationPhase, changes: dict[str, Any]) -> bool:
+    """Move a guarded row; the start is accounted for by its outcome."""
     moved = transition(
-        lease.guarded(),
+        rows,
         OPERATION_TRANSITIONS,
         to,
         lease_token=None,
@@ -212,6 +220,4 @@ def _move(lease: RowLease[Operation], to: OperationPhase, changes: dict[str, Any
         updated_at=Now(),
         **changes,
     )
-    if not moved:
-        logger.info("the outcome of %s came after its lease and is dropped", lease.row)
     return bool(moved)

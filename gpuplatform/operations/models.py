@@ -59,6 +59,20 @@ class Operation(LeasedRow):
     )
     progress_done = models.PositiveIntegerField(default=0, help_text="Things made.")
     progress_total = models.PositiveIntegerField(default=1, help_text="Things to make.")
+    cancelled_by = models.ForeignKey(
+        "self",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="cancels",
+        help_text="The job that asked for its end; it has one between its parts.",
+    )
+    retry_of = models.OneToOneField(
+        "self",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="retried_by",
+        help_text="The failed job that this one does again.",
+    )
     starts = models.PositiveSmallIntegerField(
         default=0, help_text="Starts in a row that recorded no outcome."
     )

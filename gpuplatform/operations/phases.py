@@ -13,12 +13,12 @@ class OperationPhase(TextChoices):
     ::
 
         Pending ──claim──> Running ──outcome──> Succeeded | Failed
-           │  ^               │
-           │  └── waits ──────┘
-           └── cancel (operator) ──> Cancelled
+           │  ^               │ │
+           │  └── waits ──────┘ └─ cancel (a seeding, between its parts) ──> Cancelled
+           └── cancel ──> Cancelled
 
-    A worker makes every move but the last one. *Succeeded* says that the resource is in the
-    cluster, never that it is ready.
+    An operator cancels what waits; the worker that has it makes every other move. *Succeeded*
+    says that the resource is in the cluster, never that it is ready.
     """
 
     PENDING = "Pending", "Pending"
@@ -39,6 +39,7 @@ OPERATION_TRANSITIONS: PhaseTable = MappingProxyType(
                 OperationPhase.PENDING,
                 OperationPhase.SUCCEEDED,
                 OperationPhase.FAILED,
+                OperationPhase.CANCELLED,
             }
         ),
         OperationPhase.SUCCEEDED: frozenset(),

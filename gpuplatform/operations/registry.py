@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeAlias
 
-from gpuplatform.errors import InvariantBroken
+from gpuplatform.errors import InvariantBroken, PhaseConflict
 from gpuplatform.kube.client import Cluster
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.services import Accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,19 @@ class Refused:
     resource: dict[str, Any] | None = None
 
 
-Outcome: TypeAlias = Done | Waiting | Refused
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """An operator asked that it stops, and it has come to where it may."""
+
+
+Outcome: TypeAlias = Done | Waiting | Refused | Cancelled
+
+
+def as_settled(outcome: Done | Refused | Cancelled) -> Done | Refused:
+    """Return what an app settles: what was cancelled gives back what a refusal would."""
+    if isinstance(outcome, Cancelled):
+        return Refused("cancelled", "An operator cancelled it.")
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +69,57 @@ class Checkpoint:
 Step: TypeAlias = Outcome | Checkpoint
 
 
+class Cancellable(Enum):
+    """When an operator may cancel an operation of a kind."""
+
+    NEVER = "never"
+    """Accepting it has changed something already, or what it does must not be left undone."""
+    UNSTARTED = "unstarted"
+    """While no worker has ever taken it: a write of it may have arrived without an answer."""
+    WAITING = "waiting"
+    """While no worker has it: what a lost or late write of it made is a leftover."""
+    BETWEEN_PARTS = "between parts"
+    """At any time: a worker that has it ends it when the part that it is at is written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The rest of a request that failed, to be asked for under another operationID."""
+
+    failed: Operation
+    operation_id: str
+
+    def payload(self) -> dict[str, Any]:
+        """Return what was asked for, as the request's model takes it."""
+        return {**self.failed.payload, "operationID": self.operation_id}
+
+    def of_same_object(self, accepted: Accepted) -> Accepted:
+        """Return what was accepted, if it is about the object that the failed one was about.
+
+        Raises:
+            PhaseConflict: that one is gone, and another has its name.
+        """
+        if accepted.operation.object_row != self.failed.object_row:
+            msg = f"What the job '{self.failed}' was about is gone; another has its name."
+            raise PhaseConflict(msg)
+        return accepted
+
+
 @dataclass(frozen=True, slots=True)
 class OperationKind:
     """How one kind of operation is done.
 
     `execute` asks the cluster; repeating it is safe; it opens no transaction and writes no row.
-    `settle` writes the rows of the outcome, inside the transaction that ends the operation.
+    `settle` writes the rows of the outcome, inside the transaction that ends the operation; a
+    cancelled one is settled like a refused one. `retry` asks the app's service for the same again;
+    a kind without it cannot fail in a way that passes.
     """
 
     name: str
     execute: Callable[[Cluster, Operation], Step]
     settle: Callable[[Operation, Done | Refused], None]
+    cancellable: Cancellable = Cancellable.NEVER
+    retry: Callable[[Again], Accepted] | None = None
 
 
 _kinds: dict[str, OperationKind] = {}

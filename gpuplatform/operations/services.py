@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from django.db import connection, transaction
@@ -36,6 +37,11 @@ from gpuplatform.tenancy.models import Tenant
 
 RETENTION_DAYS = 30
 """How long an ended operation answers replays. Published in the API's documentation."""
+
+ENDED: Mapping[str, Any] = MappingProxyType(
+    {"reason": "", "reason_since": None, "message": "", "due_at": None, "ended_at": Now()}
+)
+"""What every end of an operation writes, beside its phase."""
 
 _OBJECTS = ("stock_pools", "gpu_units", "claimed_stock", "functions")
 """The rows, by the names that apps give the way back, that keep their operation."""

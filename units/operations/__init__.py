@@ -5,17 +5,36 @@ followed by one that knows nothing of it. The rules named in comments are those 
 `tests/model`; it is changed before this is.
 """
 
-from gpuplatform.operations.registry import OperationKind, register
-from units.operations import changes, handover, stock
+from gpuplatform.operations.registry import Cancellable, OperationKind, register
+from units.operations import again, changes, handover, stock
 from units.services import UnitOperation
 
 
 def register_operations() -> None:
     """Make the kinds of operation of this app known."""
-    register(OperationKind(UnitOperation.CREATE, handover.create, handover.settle_create))
-    register(OperationKind(UnitOperation.START, handover.start, handover.settle_start))
-    register(OperationKind(UnitOperation.UPDATE, changes.update, changes.settle_change))
-    register(OperationKind(UnitOperation.STOP, changes.stop, changes.settle_change))
-    register(OperationKind(UnitOperation.DELETE, changes.delete, changes.settle_delete))
-    register(OperationKind(UnitOperation.SEED, stock.seed, stock.settle_seed))
-    register(OperationKind(UnitOperation.REMOVE, stock.remove, stock.settle_remove))
+    kinds, may = UnitOperation, Cancellable
+    # A stop and a deletion never fail and are never taken back: the model rests on it.
+    for kind in (
+        OperationKind(
+            kinds.CREATE, handover.create, handover.settle_create, may.WAITING, again.create_again
+        ),
+        OperationKind(
+            kinds.START, handover.start, handover.settle_start, may.WAITING, again.start_again
+        ),
+        OperationKind(
+            kinds.UPDATE, changes.update, changes.settle_change, may.UNSTARTED, again.update_again
+        ),
+        OperationKind(
+            kinds.STOP, changes.stop, changes.settle_change, may.NEVER, again.stop_again
+        ),
+        OperationKind(
+            kinds.DELETE, changes.delete, changes.settle_delete, may.NEVER, again.delete_again
+        ),
+        OperationKind(
+            kinds.SEED, stock.seed, stock.settle_seed, may.BETWEEN_PARTS, again.seed_again
+        ),
+        OperationKind(
+            kinds.REMOVE, stock.remove, stock.settle_remove, may.UNSTARTED, again.remove_again
+        ),
+    ):
+        register(kind)

@@ -20,7 +20,10 @@ def accepted_reply(request: Request, accepted: Accepted) -> Response:
     """
     operation = accepted.operation
     jobs = OPERATOR_JOBS if scope_of(request.path) == Scope.OPERATOR else OWN_OPERATIONS
-    headers = {"Location": f"{jobs}/{operation.operation_id}"}
+    location = f"{jobs}/{operation.operation_id}"
+    if "tenant" in request.query_params:  # An operator's, about another tenant's job.
+        location += f"?tenant={operation.tenant.name}"
+    headers = {"Location": location}
     if accepted.is_replay:
         headers["Idempotent-Replayed"] = "true"
     return Response(

@@ -82,6 +82,7 @@ _ADDRESSES = {
     "StockPool": "/api/v1/operator/stockpools/{name}?namespace={namespace}",
     "GPUUnit": "/api/v1/gpu-units/{name}",
     "GPUSpec": "/api/v1/operator/gpu-specs/{name}",
+    "Operation": "/api/v1/operator/jobs/{name}?tenant={tenant}",
     "Function": "/api/v1/serverless/functions/{name}",
     "Invocation": "/api/v1/serverless/invocations/{name}",
 }
@@ -97,7 +98,9 @@ def _address(operation: Operation) -> str:
         case "stock.remove":
             return f"{_STOCK}?specName={operation.payload.get('specName', '')}"
         case _:
-            return _ADDRESSES[operation.object_kind].format(name=name, namespace=namespace)
+            return _ADDRESSES[operation.object_kind].format(
+                name=name, namespace=namespace, tenant=operation.tenant.name
+            )
 
 
 def _reference(operation: Operation) -> ObjectReference:

@@ -11,8 +11,18 @@ from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.pagination import mapped, paginate
 from gpuplatform.api.query import PageQuery, Query, QueryInt
 from gpuplatform.api.views import ApiView
-from gpuplatform.errors import NotFound
+from gpuplatform.errors import (
+    InsufficientCapacity,
+    NameConflict,
+    NotFound,
+    PhaseConflict,
+    StaleEtag,
+)
+from gpuplatform.formats.model import SpecModel
+from gpuplatform.formats.operation_id import OperationID
+from gpuplatform.operations.api.replies import accepted_reply
 from gpuplatform.operations.api.serializers import OperationReply
+from gpuplatform.operations.interventions import operation_cancel, operation_retry
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.selectors import operation_get, operations_of
 from gpuplatform.tenancy.callers import caller_of
@@ -20,6 +30,13 @@ from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
 
 _TAG = "Jobs"
+_ACCEPTED = {202: OperationReply, 200: OperationReply}
+
+
+class JobAction(SpecModel):
+    """Cancels a job, or asks for it again."""
+
+    operation_id: OperationID = Field(alias="operationID")
 
 
 class JobQuery(Query):
@@ -96,6 +113,48 @@ class Job(ApiView):
     def get(self, request: Request, *, operation_id: str, query: JobQuery) -> Response:
         """Return the job in its present state."""
         return Response(OperationReply.of(operation_get(_tenant(request, query), operation_id)))
+
+
+class JobCancel(ApiView):
+    """The end of a job before it is done."""
+
+    @Endpoint(
+        id="cancelJob",
+        summary="Cancel a job that waits, or a seeding between its parts",
+        tag=_TAG,
+        body=JobAction,
+        query=JobQuery,
+        replies=_ACCEPTED,
+        errors=[NotFound, PhaseConflict],
+    )
+    def post(
+        self, request: Request, *, operation_id: str, body: JobAction, query: JobQuery
+    ) -> Response:
+        """Accept the cancellation: what was made stays, the rest is given up."""
+        job = operation_get(_tenant(request, query), operation_id)
+        accepted = operation_cancel(operation=job, operation_id=body.operation_id)
+        return accepted_reply(request, accepted)
+
+
+class JobRetry(ApiView):
+    """A job that failed, once more."""
+
+    @Endpoint(
+        id="retryJob",
+        summary="Ask again for what failed, under a new operationID",
+        tag=_TAG,
+        body=JobAction,
+        query=JobQuery,
+        replies=_ACCEPTED,
+        errors=[NotFound, PhaseConflict, NameConflict, InsufficientCapacity, StaleEtag],
+    )
+    def post(
+        self, request: Request, *, operation_id: str, body: JobAction, query: JobQuery
+    ) -> Response:
+        """Accept the same request, or the rest of it, as a job of its own."""
+        job = operation_get(_tenant(request, query), operation_id)
+        accepted = operation_retry(operation=job, operation_id=body.operation_id)
+        return accepted_reply(request, accepted)
 
 
 class OwnOperation(ApiView):
