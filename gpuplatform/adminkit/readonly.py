@@ -23,6 +23,8 @@ class ReadOnlyAdmin(ModelAdmin):
     """
 
     actions: Any = None
+    is_live_with_actions = False
+    """Whether the rows of a list with actions are kept fresh while it is open."""
     list_per_page = 50
     show_full_result_count = False
     paginator = CappedPaginator

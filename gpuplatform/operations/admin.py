@@ -18,10 +18,11 @@ from gpuplatform.adminkit.dashboard import Count, Failure, Tile, register_dashbo
 from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
 from gpuplatform.adminkit.filters import PhaseTabs, RecentValues
 from gpuplatform.adminkit.generics import ModelAdmin
-from gpuplatform.adminkit.links import object_rows, object_url
-from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.links import ObjectPage, object_rows, object_url, register_object_page
 from gpuplatform.adminkit.schedules import register_schedules
 from gpuplatform.adminkit.text import as_yaml, shortened, visible, why, words
+from gpuplatform.operations.admin_actions import InterveningAdmin
+from gpuplatform.operations.interventions import JOB_KIND
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.registry import kind_names
@@ -31,7 +32,7 @@ PAGE_URL = "admin:operations_operation_change"
 DASHBOARD_FAILURES = 8
 RELATED_JOBS = 10
 
-AGAIN = "Send the request again with a new operationID; it can succeed."
+AGAIN = "Retry it, or send the request again with a new operationID; it can succeed."
 BY_ITSELF = "the platform itself"
 WAITS = "The platform tries again by itself."
 CORRECT = "Correct the request and send it with a new operationID."
@@ -74,7 +75,7 @@ class KindFilter(admin.SimpleListFilter):
 
 
 @admin.register(Operation)
-class OperationAdmin(ReadOnlyAdmin):
+class OperationAdmin(InterveningAdmin):
     """Every accepted request and what became of it."""
 
     list_display = (
@@ -171,6 +172,9 @@ def _facts(row: Operation) -> Sequence[Fact]:
         Fact("UID", row.object_uid),
         Fact("Tenant", row.tenant.name),
         Fact("Asked by", visible(row.asked_by) or BY_ITSELF),
+        _job("Cancelled by", row.cancelled_by),
+        _job("Retry of", row.retry_of),
+        _job("Retried by", Operation.objects.filter(retry_of=row).first()),
         Fact("Progress", f"{row.progress_done} of {row.progress_total}"),
         Fact.time("Accepted", row.created_at),
         Fact.time("Changed", row.updated_at),
@@ -179,6 +183,10 @@ def _facts(row: Operation) -> Sequence[Fact]:
         Fact("Failed tries", str(row.failures) if row.failures else ""),
     ]
     return [fact for fact in facts if fact.value]
+
+
+def _job(label: str, row: Operation | None) -> Fact:
+    return Fact(label, visible(str(row)), job_url(row)) if row else Fact(label, "")
 
 
 def jobs_of(kind: str, row: int, *further: int | None) -> Related:
@@ -247,5 +255,10 @@ def _failure(row: Operation) -> Failure:
     )
 
 
+def _rows(number: int) -> Sequence[RelatedRow]:
+    return [_related_row(row) for row in Operation.objects.filter(pk=number)]
+
+
+register_object_page(JOB_KIND, ObjectPage(PAGE_URL, _rows))
 register_dashboard_part(OperationsOnDashboard())
 register_schedules()

@@ -38,6 +38,16 @@
     setTimeout(refresh, PERIOD);
   };
 
+  // Django's own script knows the boxes of the page as it was loaded only.
+  document.addEventListener("change", (event) => {
+    const boxes = [...document.querySelectorAll("input.action-select")];
+    if (event.target.id === "action-toggle") boxes.forEach((box) => { box.checked = event.target.checked; });
+    else if (!event.target.classList.contains("action-select")) return;
+    const counter = document.querySelector(".action-counter");
+    const chosen = boxes.filter((box) => box.checked).length;
+    if (counter) counter.textContent = `${chosen} of ${counter.dataset.actionsIcnt} selected`;
+  });
+
   for (const region of regions()) region.dataset.shown = region.innerHTML;
   setTimeout(refresh, PERIOD);
 })();

@@ -1,0 +1,197 @@
+"""Cancelling and retrying jobs in the admin: said first, done by the services, written down."""
+
+import re
+from html import unescape
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.db.models.functions import Now
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from gpuplatform.operations.admin_actions import MOST_AT_ONCE
+from gpuplatform.operations.models import Operation
+from tests.factories.admin_rows import Rows
+from tests.factories.inventory import accept_create
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import cluster
+
+__all__ = ["cluster"]
+
+JOBS = reverse("admin:operations_operation_changelist")
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def job_viewer(db: None) -> Client:
+    """Somebody who may look at jobs, and do nothing about them."""
+    viewer = User.objects.create_user("viewer", is_staff=True)
+    viewer.user_permissions.add(Permission.objects.get(codename="view_operation"))
+    client = Client()
+    client.force_login(viewer)
+    return client
+
+
+def waiting(name: str = "a") -> Operation:
+    return accept_create(name=name, operationID=f"make-{name}").operation
+
+
+def failed() -> Operation:
+    operation = waiting("f")
+    operation.stock_pools.update(deleted_at=Now())
+    Operation.objects.filter(pk=operation.pk).update(
+        phase="Failed",
+        error_code="internal_error",
+        error_message="The platform gave up.",
+        error_retryable=True,
+        due_at=None,
+        ended_at=Now(),
+    )
+    return operation
+
+
+def choose(client: Client, action: str, *rows: Operation) -> str:
+    body = {"action": action, "_selected_action": [row.pk for row in rows]}
+    return client.post(JOBS, body, follow=True).content.decode()
+
+
+def confirm(client: Client, action: str, page: str) -> str:
+    numbers = re.findall(r'name="_selected_action" value="(\d+)"', page)
+    (key,) = re.findall(r'name="key" value="([^"]+)"', page)
+    body = {"action": action, "_selected_action": numbers, "key": key}
+    return unescape(client.post(JOBS, body, follow=True).content.decode())
+
+
+def phase(operation: Operation) -> str:
+    return Operation.objects.get(pk=operation.pk).phase
+
+
+def test_the_consequence_is_said_before_anything_is_done(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    operation = waiting()
+
+    page = choose(operator_client, "cancel", operation)
+
+    assert "What was made stays" in page
+    assert "make-a" in page
+    assert phase(operation) == "Pending"
+
+
+def test_each_job_says_what_became_of_it_and_the_log_has_the_operation_id(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    operation, other = waiting(), failed()
+    page = choose(operator_client, "cancel", operation, other)
+    assert "nothing is left to cancel" in page
+
+    result = confirm(operator_client, "cancel", page)
+
+    made = Operation.objects.get(kind="job.cancel")
+    assert phase(operation) == "Cancelled"
+    assert made.asked_by == "admin user 'operator'"
+    assert f"Job make-a: Its end was asked for by the job '{made}'." in result
+    assert "Job make-f: The job 'make-f' has ended as Failed" in result
+    entry = LogEntry.objects.get()
+    assert (entry.object_id, made.operation_id in entry.change_message) == (
+        str(operation.pk),
+        True,
+    )
+
+
+def test_a_confirmation_that_is_sent_twice_is_one_request(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    page = choose(operator_client, "retry", failed())
+    confirm(operator_client, "retry", page)
+
+    result = confirm(operator_client, "retry", page)
+
+    assert Operation.objects.count() == 2
+    assert "It was asked for again as the job" in result
+    assert LogEntry.objects.count() == 1
+
+
+def test_a_retry_leads_from_one_job_to_the_other(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    first = failed()
+    confirm(operator_client, "retry", choose(operator_client, "retry", first))
+    second = Operation.objects.get(retry_of=first)
+
+    pages = [
+        operator_client.get(reverse("admin:operations_operation_change", args=[one.pk]))
+        for one in (first, second)
+    ]
+
+    assert f"/operation/{second.pk}/" in pages[0].content.decode()
+    assert f"/operation/{first.pk}/" in pages[1].content.decode()
+
+
+def test_the_page_of_a_job_offers_what_is_possible(
+    operator_client: Client, job_viewer: Client, cluster: FakeCluster
+) -> None:
+    def offers(client: Client, operation: Operation) -> list[str]:
+        url = reverse("admin:operations_operation_change", args=[operation.pk])
+        return re.findall(r'name="action" value="(\w+)"', client.get(url).content.decode())
+
+    operation, other = waiting(), failed()
+
+    assert offers(operator_client, operation) == ["cancel"]
+    assert offers(operator_client, other) == ["retry"]
+    assert offers(job_viewer, operation) == []
+
+
+@pytest.mark.parametrize("action", ["cancel", "retry"])
+def test_who_may_only_look_does_nothing(
+    job_viewer: Client, cluster: FakeCluster, action: str
+) -> None:
+    operation = waiting()
+    body = {"action": action, "_selected_action": operation.pk, "key": f"admin-{'0' * 32}"}
+
+    job_viewer.post(JOBS, body, follow=True)
+
+    assert phase(operation) == "Pending"
+    assert Operation.objects.count() == 1
+    assert 'name="_selected_action"' not in job_viewer.get(JOBS).content.decode()
+
+
+def test_too_many_at_once_are_refused(operator_client: Client, rows: Rows) -> None:
+    many = [rows.operation("Failed") for _ in range(MOST_AT_ONCE + 1)]
+
+    page = choose(operator_client, "retry", *many)
+
+    assert f"Choose at most {MOST_AT_ONCE} jobs at once." in page
+
+
+def test_a_forged_key_is_asked_for_again(operator_client: Client, cluster: FakeCluster) -> None:
+    operation = waiting()
+    body = {"action": "cancel", "_selected_action": operation.pk, "key": "x' OR 1=1"}
+
+    page = operator_client.post(JOBS, body).content.decode()
+
+    assert "What happens" in page
+    assert phase(operation) == "Pending"
+
+
+def test_the_list_stays_live_beside_its_actions(operator_client: Client, rows: Rows) -> None:
+    rows.operation()
+
+    page = operator_client.get(JOBS).content.decode()
+
+    assert 'data-live="rows"' in page
+    assert 'name="_selected_action"' in page
+
+
+def test_the_confirmation_costs_no_query_a_row(
+    operator_client: Client,
+    cluster: FakeCluster,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    many = [waiting(f"p{number}") for number in range(12)]
+
+    with django_assert_max_num_queries(12):
+        choose(operator_client, "cancel", *many)
