@@ -154,6 +154,8 @@ RECONCILE: Final = Account(
         Right(Place.WORKLOADS, SERVICE, ("get", "create", "patch", "delete")),
         Right(Place.WORKLOADS, POD, ("list",)),
         Right(Place.WORKLOADS, REPLICA_SET, ("list",)),
+        # What is told about pools and units; told again, it is counted up.
+        Right(Place.WORKLOADS, EVENT, ("get", "create", "patch")),
     ),
 )
 

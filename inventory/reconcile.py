@@ -13,7 +13,7 @@ from gpuplatform.reconciliation.ownership import POOL_LABEL
 from gpuplatform.reconciliation.plan import Plan
 from inventory.core.names import deployment_name, service_name
 from inventory.core.observed import ObservedPool
-from inventory.core.plan import plan_pool
+from inventory.core.plan import FAREWELL, plan_pool
 from inventory.mirror import pool_gone, pool_marked, pool_recorded, pools_listed
 from inventory.models import StockPool
 
@@ -47,6 +47,7 @@ POOLS = Reconciler(
     plan=plan_pool,
     record=pool_recorded,
     close=pool_gone,
+    farewell=lambda _: FAREWELL,
 )
 
 

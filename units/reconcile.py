@@ -46,6 +46,7 @@ from units.core.observed import (
     source_of,
 )
 from units.core.plan import plan_unit
+from units.core.statuses import farewell
 from units.mirror import (
     unit_ending,
     unit_gone,
@@ -229,6 +230,7 @@ UNITS = Reconciler(
     plan=plan_unit,
     record=unit_recorded,
     close=_close,
+    farewell=lambda row: farewell(UnitRole(row.role), row.consumed_by),
     ending=Ending(unit_ending, _remains),
 )
 

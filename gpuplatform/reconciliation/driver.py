@@ -7,7 +7,7 @@ is asked; one deadline covers all calls of a run. An app supplies a `Reconciler`
 import logging
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
@@ -23,13 +23,21 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.conditions import merge_conditions
 from gpuplatform.metrics.declared import RECONCILE_SECONDS
 from gpuplatform.metrics.recorder import timed
-from gpuplatform.reconciliation import epoch, gate
+from gpuplatform.reconciliation import epoch, event_writer, gate
 from gpuplatform.reconciliation.actions import carry_out
 from gpuplatform.reconciliation.backoff import backoff_seconds
 from gpuplatform.reconciliation.comparison import status_differs
+from gpuplatform.reconciliation.events import Subject, news
 from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
 from gpuplatform.reconciliation.models import MirrorRow
-from gpuplatform.reconciliation.plan import Absent, Manifest, Observation, Plan, Status
+from gpuplatform.reconciliation.plan import (
+    Absent,
+    Event,
+    Manifest,
+    Observation,
+    Plan,
+    Status,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +67,8 @@ class Reconciler(Generic[RowT, ObservedT]):
     """Copy the resource into the guarded row."""
     close: Callable[[QuerySet[RowT], Manifest | None], None]
     """Close the guarded row of a resource that is gone; given is what has its name now."""
+    farewell: Callable[[RowT], Event | None]
+    """What to tell of a resource that is gone, once its row is closed."""
     ending: "Ending[RowT] | None" = None
     """For a kind whose row stays open until what its resource owned is gone, too."""
 
@@ -104,23 +114,30 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
 def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -> float | None:
     row, cluster = lease.row, get_cluster()
     with deadline(RUN_SECONDS):
-        resource = cluster.get(reconciler.kind, row.name, namespace=row.namespace)
-        if resource is None or resource["metadata"]["uid"] != row.uid:
-            return _end(reconciler, lease, resource)
-        plan = reconciler.plan(resource, reconciler.observe(cluster, resource))
-        status, error = plan.status, None
-        for action in plan.actions:
-            try:
-                carry_out(cluster, action)
-            except ClusterError as refusal:
-                status, error = _refused(plan, action.kind, refusal), refusal
-                break
-        if status is not None:
-            resource = _write_status(cluster, reconciler.kind, resource, status)
+        read = cluster.get(reconciler.kind, row.name, namespace=row.namespace)
+        if read is None or read["metadata"]["uid"] != row.uid:
+            return _end(reconciler, lease, read)
+        plan = reconciler.plan(read, reconciler.observe(cluster, read))
+        status, error = _acted(cluster, plan)
+        resource = _write_status(cluster, reconciler.kind, read, status)
     reconciler.record(lease.guarded(), resource)
+    told = [] if error is not None else list(plan.events)
+    if resource is not read and status is not None:
+        told += news(read, status)
+    event_writer.tell(cluster, _subject(reconciler, row), told)
     if error is not None:
         raise error
     return plan.requeue_after
+
+
+def _acted(cluster: Cluster, plan: Plan) -> tuple[Status | None, ClusterError | None]:
+    """Carry out the actions up to the first that fails; return what to say then."""
+    for action in plan.actions:
+        try:
+            carry_out(cluster, action)
+        except ClusterError as refusal:
+            return _refused(plan, action.kind, refusal), refusal
+    return plan.status, None
 
 
 def _end(
@@ -133,7 +150,14 @@ def _end(
         if not isinstance(left, Absent):
             return _ending_seconds(lease.row)
     reconciler.close(lease.guarded(), successor)
+    told = reconciler.farewell(lease.row)
+    if told is not None:
+        event_writer.tell(get_cluster(), _subject(reconciler, lease.row), [told])
     return None
+
+
+def _subject(reconciler: Reconciler[RowT, ObservedT], row: RowT) -> Subject:
+    return Subject(reconciler.kind, row.namespace, row.name, row.uid)
 
 
 def _ending_seconds(row: MirrorRow) -> float:
@@ -152,7 +176,8 @@ def _refused(plan: Plan, kind: ResourceKind, error: ClusterError) -> Status | No
         type(c)(c.type, c.status, c.reason, f"{c.message} {error}".strip(), c.observed_generation)
         for c in said.conditions
     )
-    return Status(said.phase, conditions, said.observed_generation, said.fields)
+    told = said.event and replace(said.event, message=conditions[0].message)
+    return replace(said, conditions=conditions, event=told)
 
 
 def status_fields(resource: Manifest, status: Status) -> Manifest:
@@ -169,9 +194,11 @@ def status_fields(resource: Manifest, status: Status) -> Manifest:
 
 
 def _write_status(
-    cluster: Cluster, kind: ResourceKind, resource: Manifest, status: Status
+    cluster: Cluster, kind: ResourceKind, resource: Manifest, status: Status | None
 ) -> Manifest:
     """Write the status if it says anything new; return the resource as it is then."""
+    if status is None:
+        return resource
     wanted = status_fields(resource, status)
     if not status_differs(resource.get("status") or {}, wanted):
         return resource

@@ -5,6 +5,7 @@ Pure; the one part of this package that an app's `core` may import.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from gpuplatform.kube.kinds import ResourceKind
@@ -88,6 +89,22 @@ class Delete:
 Action: TypeAlias = Create | Apply | Patch | Delete
 
 
+class EventType(StrEnum):
+    """How Kubernetes sorts its Events."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a person asks "when" about. Words that repeat: no time, no count, no generated id."""
+
+    type: EventType
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """What to write into the resource's status. `fields` are the kind's own, as in the CRD."""
@@ -96,6 +113,8 @@ class Status:
     conditions: tuple[Condition, ...]
     observed_generation: int
     fields: Mapping[str, Any] = field(default_factory=dict)
+    event: Event | None = None
+    """What to tell when this status is news; None for a state that is only passed through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +126,5 @@ class Plan:
     requeue_after: float | None = None
     on_error: Mapping[ResourceKind, Status] = field(default_factory=dict)
     """What to say when an action on that kind is refused; the cluster's words are added."""
+    events: Sequence[Event] = ()
+    """What to tell once all actions are done."""

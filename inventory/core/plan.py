@@ -1,6 +1,7 @@
 """What to do about a stock pool: its rules, most urgent first. Pure and total."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from gpuplatform.errors import InvalidSpec
@@ -14,6 +15,8 @@ from gpuplatform.reconciliation.plan import (
     Action,
     Apply,
     Delete,
+    Event,
+    EventType,
     Observation,
     Patch,
     Plan,
@@ -36,6 +39,18 @@ from inventory.phases import PoolPhase, PoolReason
 PROGRESS_SECONDS: Final = 15.0
 FAILED_SECONDS: Final = 60.0
 """How soon to look again without a mark; the watch is faster."""
+
+_TOLD: Final = MappingProxyType(
+    {
+        PoolPhase.READY: EventType.NORMAL,
+        PoolPhase.EMPTY: EventType.NORMAL,
+        PoolPhase.FAILED: EventType.WARNING,
+    }
+)
+"""Phases whose beginning is an Event."""
+
+FAREWELL: Final = Event(EventType.NORMAL, "Removed", "The stock pool is gone.")
+"""What is told of a pool that is gone."""
 
 
 def plan_pool(pool: Manifest, observed: ObservedPool) -> Plan:
@@ -66,7 +81,18 @@ def plan_pool(pool: Manifest, observed: ObservedPool) -> Plan:
             SERVICE: _status(pool, PoolPhase.FAILED, PoolReason.SERVICE_SYNC_FAILED, ""),
             DEPLOYMENT: _status(pool, PoolPhase.FAILED, PoolReason.DEPLOYMENT_SYNC_FAILED, ""),
         },
+        events=_scaling(observed.deployment, spec),
     )
+
+
+def _scaling(observation: Observation[Manifest], spec: StockPoolSpec) -> list[Event]:
+    """Return what is told of a Deployment that is given another number of pods."""
+    match observation:
+        case Present(live) if number(live, "spec", "replicas") != spec.replicas:
+            message = f"Scaled from {number(live, 'spec', 'replicas')} to {spec.replicas} pods."
+            return [Event(EventType.NORMAL, "Scaled", message)]
+        case _:
+            return []
 
 
 def _invalid(pool: Manifest, error: InvalidSpec) -> Plan:
@@ -233,9 +259,11 @@ def _status(
     generation = number(pool, "metadata", "generation")
     truth: ConditionStatus = "True" if phase == PoolPhase.READY else "False"
     known = {key: field(pool, "status", key) for key in ("available", "allocated", "serviceName")}
+    told = _TOLD.get(phase)
     return Status(
         phase=phase.value,
         conditions=(Condition("Ready", truth, reason.value, message, generation),),
         observed_generation=generation,
         fields=counts or {key: value for key, value in known.items() if value is not None},
+        event=None if told is None else Event(told, reason.value, message),
     )

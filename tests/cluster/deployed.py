@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import (
+    EVENT,
     GPU_UNIT,
     SERVICE,
     STOCK_POOL,
@@ -82,11 +83,23 @@ def walk_pool(platform: DeployedPlatform) -> None:
         "the Service to be gone",
     )
     platform.wait_for_pool("walk", "Ready")
+    platform.ask("PATCH", f"{POOLS}/walk", {"operationID": "p-3", "replicas": 1})
+    platform.wait(
+        lambda: "1 of 1 pods are available." in told_again(cluster),
+        "the Event that the pool is ready to be counted up",
+    )
     original = cluster.get(STOCK_POOL, "walk", namespace="default")
-    platform.ask("DELETE", f"{POOLS}/walk?operationID=p-3")
+    platform.ask("DELETE", f"{POOLS}/walk?operationID=p-4")
     platform.wait(lambda: platform.pool("walk") is None, "the pool to be gone")
     write_late(platform, STOCK_POOL, original)
     cluster.close()
+
+
+def told_again(cluster: Cluster) -> list[str]:
+    """Return what was said more than once about pools."""
+    about = "involvedObject.kind=StockPool"
+    events = cluster.list(EVENT, namespace="default", field_selector=about).items
+    return [event["message"] for event in events if event["count"] > 1]
 
 
 def walk_unit(platform: DeployedPlatform) -> None:

@@ -12,7 +12,7 @@ from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted
-from gpuplatform.reconciliation import driver, gate
+from gpuplatform.reconciliation import driver, event_writer, gate
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.tenancy.models import Tenant
 from inventory.core.requests import StockPoolCreate
@@ -109,6 +109,7 @@ class Pools:
         rows = StockPool.objects.filter(pk=self.row(name).pk)
         mark_due(rows)
         driver.run(POOLS, self.row(name).pk)
+        event_writer.finish(WAIT_SECONDS)  # So that a test may count what is written.
         return self.row(name)
 
     def settle(self, name: str, phase: str, reason: str = "") -> StockPool:

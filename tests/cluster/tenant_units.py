@@ -10,7 +10,7 @@ from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted
-from gpuplatform.reconciliation import driver, gate
+from gpuplatform.reconciliation import driver, event_writer, gate
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from gpuplatform.tenancy.models import Tenant
@@ -127,6 +127,7 @@ class Units:
         mark_due(live)
         for number in live.values_list("id", flat=True):
             driver.run(UNITS, number)
+        event_writer.finish(COLLECTED_SECONDS)  # So that a test may count what is written.
 
     def until(self, met: Callable[[], object], said: str = "") -> None:
         """Reconcile everything until `met` says so."""

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from gpuplatform.errors import ClusterConflict, ClusterRejected
 from gpuplatform.kube.client import FIELD_MANAGER, Cluster, Listing
-from gpuplatform.kube.kinds import DEPLOYMENT, POD, STOCK_POOL, Manifest, ResourceKind
+from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, POD, STOCK_POOL, Manifest, ResourceKind
 
 Key = tuple[str, str, str]
 BORN = "2026-01-31T12:00:00Z"
@@ -272,16 +272,18 @@ class FakeCluster(Cluster):
             return "v1.36.3"
 
     def _begin(self, verb: str, kind: ResourceKind | None, name: str = "") -> Fault | None:
-        if self.on_call is not None:
+        is_beside = kind == EVENT and verb != "list"  # Written beside the work, at some moment.
+        if self.on_call is not None and not is_beside:
             self.on_call(verb, kind)
-        fault = next((f for f in self._faults if f.verb == verb and f.kind in {None, kind}), None)
+        kinds = {kind} if is_beside else {None, kind}
+        fault = next((f for f in self._faults if f.verb == verb and f.kind in kinds), None)
         if fault is not None:
             fault.times -= 1
             if fault.times <= 0:
                 self._faults.remove(fault)
             if not fault.acts_first:
                 raise fault.error
-        if name and kind is not None:
+        if name and kind is not None and not is_beside:
             self.writes.append(f"{verb} {kind.kind} {name}")
         return fault
 

@@ -2,19 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
-from gpuplatform.reconciliation.plan import Present, Status
+from gpuplatform.reconciliation.plan import Event, EventType, Present, Status
 from inventory.core.observed import first_cause, is_caught_up, startup_failure
 from units.core import manifests
 from units.core.children import has_service
 from units.core.names import service_name
-from units.core.observed import ObservedUnit, holds_gpu, own_pods
+from units.core.observed import ObservedUnit, holds_gpu, own_pods, source_of
 from units.core.spec import GPUUnitSpec
 from units.phases import UnitPhase, UnitReason, UnitRole, role_of
+
+_TOLD: Final = MappingProxyType(
+    {
+        UnitPhase.READY: EventType.NORMAL,
+        UnitPhase.STOPPED: EventType.NORMAL,
+        UnitPhase.FAILED: EventType.WARNING,
+    }
+)
+"""Phases whose beginning is an Event."""
 
 _KNOWN: Final = ("readyReplicas", "serviceName", "accessURL")
 
@@ -42,7 +52,28 @@ def status(unit: Manifest, saying: Saying, fields: Mapping[str, Any] | None = No
             if fields is None
             else fields
         ),
+        event=_event(unit, saying),
     )
+
+
+def _event(unit: Manifest, saying: Saying) -> Event | None:
+    """Return what is told of that state: of a hand-over once, when the unit is ready by it."""
+    told, source = _TOLD.get(saying.phase), source_of(unit)
+    if told is None:
+        return None
+    is_active = role_of(unit["metadata"]["namespace"]) == UnitRole.ACTIVE
+    message = saying.message
+    if saying.phase == UnitPhase.READY and is_active and source is not None:
+        message += f" It took over the GPU of the stock unit '{source.name}'."
+    return Event(told, saying.reason.value, message)
+
+
+def farewell(role: UnitRole, consumed_by: str) -> Event | None:
+    """Return what is told of a unit that is gone; stock that was consumed is told of there."""
+    if role == UnitRole.STOCK and consumed_by:
+        return None
+    what = "stock unit" if role == UnitRole.STOCK else "GPU unit"
+    return Event(EventType.NORMAL, "Removed", f"The {what} is gone.")
 
 
 def failed(unit: Manifest, reason: UnitReason, message: str) -> Status:

@@ -1,0 +1,105 @@
+"""Kubernetes Events about the platform's resources: what is news, and how it is written. Pure.
+
+Source: Kubernetes documentation, "Event v1"; the limits are those of client-go's correlator.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from gpuplatform import clock
+from gpuplatform.kube.fields import condition, field
+from gpuplatform.kube.kinds import EVENT, Manifest, ResourceKind
+from gpuplatform.reconciliation.ownership import MANAGER
+from gpuplatform.reconciliation.plan import Event, EventType, Status
+
+BURST: Final = 25
+REFILL_SECONDS: Final = 300.0
+REMEMBERED: Final = 4096
+_LONGEST_MESSAGE: Final = 1024
+_LONGEST_NAME: Final = 220
+"""So that a resource's name and the digest of what is said are a name together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The resource that an Event is about."""
+
+    kind: ResourceKind
+    namespace: str
+    name: str
+    uid: str
+
+
+def news(before: Manifest, status: Status) -> list[Event]:
+    """Return what to tell about `status`, which was written over that of `before`.
+
+    Another phase is news; another failure is, too. A count that changes is none.
+    """
+    event = status.event
+    if event is None:
+        return []
+    if field(before, "status", "phase") != status.phase:
+        return [event]
+    said = condition(before, "Ready")
+    is_same = (said.get("reason"), said.get("message")) == (event.reason, event.message)
+    return [] if event.type is EventType.NORMAL or is_same else [event]
+
+
+def event_manifest(subject: Subject, event: Event, at: datetime) -> Manifest:
+    """Return the Event. The same words about the same object always have the same name."""
+    words = "\n".join((subject.uid, event.type, event.reason, event.message))
+    digest = hashlib.sha256(words.encode()).hexdigest()[:16]
+    seen = clock.rfc3339(at)
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {
+            "name": f"{subject.name[:_LONGEST_NAME].rstrip('.-')}.{digest}",
+            "namespace": subject.namespace,
+        },
+        "involvedObject": {
+            "apiVersion": subject.kind.api_version,
+            "kind": subject.kind.kind,
+            "namespace": subject.namespace,
+            "name": subject.name,
+            "uid": subject.uid,
+        },
+        "type": event.type.value,
+        "reason": event.reason,
+        "message": event.message[:_LONGEST_MESSAGE],
+        "source": {"component": MANAGER},
+        "reportingComponent": MANAGER,
+        "firstTimestamp": seen,
+        "lastTimestamp": seen,
+        "count": 1,
+    }
+
+
+def repeated(found: Mapping[str, Any], at: datetime) -> Manifest:
+    """Return the patch that counts one more of an Event that is there."""
+    count = found.get("count")
+    return {
+        "count": (count if isinstance(count, int) else 1) + 1,
+        "lastTimestamp": clock.rfc3339(at),
+    }
+
+
+class Limits:
+    """How much may be told about each object: 25 at once, then one each five minutes."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[str, tuple[float, datetime]] = OrderedDict()
+
+    def allow(self, uid: str, at: datetime) -> bool:
+        """Say whether one more may be told, and count it."""
+        left, since = self._left.pop(uid, (float(BURST), at))
+        left = min(BURST, left + max((at - since).total_seconds(), 0) / REFILL_SECONDS)
+        is_allowed = left >= 1
+        self._left[uid] = (left - is_allowed, at)
+        if len(self._left) > REMEMBERED:
+            self._left.popitem(last=False)
+        return is_allowed

@@ -1,0 +1,151 @@
+"""Events about pools and units, as a person with kubectl sees them."""
+
+import json
+
+import pytest
+
+from gpuplatform.kube.kinds import EVENT, STOCK_POOL
+from gpuplatform.reconciliation import event_writer
+from tests.cluster.accounts import kubectl
+from tests.cluster.pools import Pools
+from tests.cluster.tenant_units import Units
+from tests.cluster.world import World
+from tests.fakes.fault_proxy import FaultProxy
+from tests.fakes.faults import Refuse, Rule
+from units.models import GpuUnit
+from units.phases import STOCK_NAMESPACE, UnitRole
+from units.services import stock_remove
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
+
+READY = "Normal DeploymentReady 1 of 1 pods are available."
+
+
+@pytest.fixture(autouse=True)
+def _speaking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test's outage keeps Events back."""
+    monkeypatch.setattr(event_writer._Silence, "until", 0.0)
+
+
+def told(world: World, namespace: str, kind: str) -> list[str]:
+    """Return what `kubectl get events` shows about objects of a kind, sorted."""
+    found = kubectl(
+        *(world.kubeconfig, "-n", namespace, "get", "events", "-o", "json"),
+        f"--field-selector=involvedObject.kind={kind}",
+    )
+    return sorted(f"{e['type']} {e['reason']} {e['message']}" for e in json.loads(found)["items"])
+
+
+def _live_stock() -> bool:
+    return GpuUnit.objects.filter(role=UnitRole.STOCK, deleted_at__isnull=True).exists()
+
+
+def test_kubectl_says_when_a_pool_became_what_it_is(world: World, pools: Pools) -> None:
+    pools.by_hand("a", {"specName": "g1.1", "memory": "not-a-quantity", "replicas": 1})
+    pools.settle("a", "Failed", "InvalidSpec")
+    heal = {"spec": {"memory": "64Mi"}}
+    pools.cluster.merge_patch(STOCK_POOL, "a", heal, namespace=pools.namespace)
+    pools.settle("a", "Ready")
+    scaled = {"spec": {"replicas": 0}}
+    pools.cluster.merge_patch(STOCK_POOL, "a", scaled, namespace=pools.namespace)
+    pools.settle("a", "Empty")
+
+    described = kubectl(world.kubeconfig, "-n", pools.namespace, "describe", "stockpool", "a")
+
+    shown = described.partition("Events:")[2]
+    for reason in ("InvalidSpec", "DeploymentReady", "Scaled", "ScaledToZero"):
+        assert reason in shown
+    assert "gpu-platform" in shown
+    invalid, *others = reversed(told(world, pools.namespace, "StockPool"))
+    assert invalid.startswith("Warning InvalidSpec spec.memory: ")
+    assert others == [
+        "Normal ScaledToZero The pool is scaled to zero.",
+        "Normal Scaled Scaled from 1 to 0 pods.",
+        READY,
+    ]
+
+
+def test_what_happens_again_is_one_event_that_is_counted_up(world: World, pools: Pools) -> None:
+    pools.create("a", gpu=1)
+    for replicas, phase in ((1, "Ready"), (0, "Empty"), (1, "Ready")):
+        patch = {"spec": {"replicas": replicas}}
+        pools.cluster.merge_patch(STOCK_POOL, "a", patch, namespace=pools.namespace)
+        pools.settle("a", phase)
+
+    [event] = [
+        one
+        for one in pools.live(EVENT)
+        if one["involvedObject"]["kind"] == "StockPool" and one["reason"] == "DeploymentReady"
+    ]
+    assert event["count"] == 2
+    assert event["lastTimestamp"] >= event["firstTimestamp"]
+
+
+def test_a_pool_that_was_deleted_said_so(world: World, pools: Pools) -> None:
+    pools.create("a", replicas=0)
+    pools.settle("a", "Empty")
+
+    pools.delete("a")
+    pools.reconcile("a")
+
+    assert "Normal Removed The stock pool is gone." in told(world, pools.namespace, "StockPool")
+
+
+def test_events_that_are_refused_keep_nothing_from_its_end(
+    world: World, pools: Pools, proxy: FaultProxy
+) -> None:
+    refused = Rule(Refuse(403, "Forbidden"), verbs=("create",), resource="events", times=100)
+    proxy.add(refused)
+
+    pools.create("a", gpu=1)
+    row = pools.settle("a", "Ready")
+
+    assert refused.hits > 0
+    assert row.failures == 0
+    assert told(world, pools.namespace, "StockPool") == []
+
+
+def test_a_hand_over_is_one_event_on_the_unit(
+    world: World, units: Units, proxy: FaultProxy
+) -> None:
+    [stock] = units.seed(1)
+    before = proxy.count("create", "events")
+
+    units.create("a")
+    units.settle("a", "Ready")
+    units.until(lambda: not _live_stock())
+
+    words = f"The pod is ready. It took over the GPU of the stock unit '{stock.name}'."
+    assert told(world, units.namespace, "GPUUnit") == [f"Normal UnitReady {words}"]
+    assert proxy.count("create", "events") - before == 1
+
+
+def test_a_unit_says_when_it_failed_stopped_and_ended(world: World, units: Units) -> None:
+    units.seed(1)
+    units.create("a", image="registry.example.invalid/team/app:1")
+    units.settle("a", "Failed", "PodStartupFailed")
+    units.stop("a")
+    units.settle("a", "Stopped")
+    units.delete("a")
+    units.until(lambda: units.row("a").deleted_at)
+
+    removed, stopped, failed = told(world, units.namespace, "GPUUnit")
+    assert removed == "Normal Removed The GPU unit is gone."
+    assert stopped == "Normal Stopped The unit is stopped and its GPU is given up."
+    assert failed.startswith("Warning PodStartupFailed ")
+    assert "registry.example.invalid/team/app:1" in failed
+
+
+def test_stock_says_when_it_became_ready_and_was_removed(world: World, units: Units) -> None:
+    [stock] = units.seed(1)
+
+    removal = stock_remove(tenant=units.tenant, operation_id="rm", spec_name="g1.1", number=1)
+    units.finish(removal)
+    units.until(lambda: not _live_stock())
+
+    about = f"involvedObject.uid={stock.uid}"
+    events = units.cluster.list(EVENT, namespace=STOCK_NAMESPACE, field_selector=about).items
+    assert sorted(one["reason"] for one in events) == ["Removed", "StockReady"]

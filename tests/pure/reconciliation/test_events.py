@@ -1,0 +1,132 @@
+"""What is news, what an Event looks like, and how much is told about one object."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpuplatform.formats.names import dns_subdomain
+from gpuplatform.kube.kinds import GPU_UNIT, Manifest
+from gpuplatform.lifecycle.conditions import Condition
+from gpuplatform.reconciliation.events import (
+    BURST,
+    REFILL_SECONDS,
+    REMEMBERED,
+    Limits,
+    Subject,
+    event_manifest,
+    news,
+    repeated,
+)
+from gpuplatform.reconciliation.plan import Event, EventType, Status
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+READY = Event(EventType.NORMAL, "UnitReady", "The pod is ready.")
+FAILED = Event(EventType.WARNING, "PodStartupFailed", "exit code 3")
+SUBJECT = Subject(GPU_UNIT, "runtime-instance", "a", "11111111-2222-4333-8444-555555555555")
+
+
+def status(phase: str, event: Event | None) -> Status:
+    return Status(phase, (Condition("Ready", "False", "x", "y", 1),), 1, event=event)
+
+
+def resource(phase: str = "", reason: str = "", message: str = "") -> Manifest:
+    said = [{"type": "Ready", "reason": reason, "message": message}]
+    return {"status": {"phase": phase, "conditions": said} if phase else {}}
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "told"),
+    [
+        pytest.param(resource(), status("Ready", READY), [READY], id="ready at once"),
+        pytest.param(resource("Failed"), status("Ready", READY), [READY], id="healed"),
+        pytest.param(
+            resource("Ready", "UnitReady", "2 of 2"), status("Ready", READY), [], id="a count"
+        ),
+        pytest.param(
+            resource("Failed", "PodStartupFailed", "exit code 3"),
+            status("Failed", FAILED),
+            [],
+            id="the same failure",
+        ),
+        pytest.param(
+            resource("Failed", "PodStartupFailed", "exit code 4"),
+            status("Failed", FAILED),
+            [FAILED],
+            id="another failure",
+        ),
+        pytest.param(resource("Ready"), status("Progressing", None), [], id="passed through"),
+    ],
+)
+def test_another_phase_or_failure_is_news(
+    before: Manifest, said: Status, told: list[Event]
+) -> None:
+    assert news(before, said) == told
+
+
+def test_the_same_words_have_the_same_name_and_others_another() -> None:
+    def name(subject: Subject, event: Event) -> Any:
+        return event_manifest(subject, event, NOW)["metadata"]["name"]
+
+    successor = Subject(GPU_UNIT, "runtime-instance", "a", "another")
+
+    assert name(SUBJECT, READY) == name(SUBJECT, READY)
+    assert len({name(SUBJECT, READY), name(SUBJECT, FAILED), name(successor, READY)}) == 3
+
+
+def test_an_event_says_who_what_and_when() -> None:
+    told = event_manifest(SUBJECT, FAILED, NOW)
+
+    assert told["involvedObject"] == {
+        "apiVersion": "runtime.lokiwager.io/v1alpha1",
+        "kind": "GPUUnit",
+        "namespace": "runtime-instance",
+        "name": "a",
+        "uid": SUBJECT.uid,
+    }
+    assert (told["type"], told["reason"], told["message"]) == (
+        "Warning",
+        "PodStartupFailed",
+        "exit code 3",
+    )
+    assert told["firstTimestamp"] == told["lastTimestamp"] == "2026-01-31T12:00:00Z"
+    assert (told["count"], told["source"]) == (1, {"component": "gpu-platform"})
+
+
+def test_the_longest_name_and_message_still_make_an_event() -> None:
+    subject = Subject(GPU_UNIT, "default", ("a" * 219 + ".b" + "c" * 32), "uid")
+
+    told = event_manifest(subject, Event(EventType.WARNING, "Failed", "x" * 5000), NOW)
+
+    assert dns_subdomain(told["metadata"]["name"])
+    assert len(told["message"]) == 1024
+
+
+@pytest.mark.parametrize(("count", "then"), [(1, 2), (7, 8), (None, 2), ("many", 2)])
+def test_told_again_it_is_counted_up(count: object, then: int) -> None:
+    later = NOW + timedelta(minutes=1)
+
+    assert repeated({"count": count}, later) == {
+        "count": then,
+        "lastTimestamp": "2026-01-31T12:01:00Z",
+    }
+
+
+def test_one_object_tells_so_much_and_then_one_in_a_while() -> None:
+    limits = Limits()
+
+    at_once = [limits.allow("a", NOW) for _ in range(BURST + 5)]
+    later = NOW + timedelta(seconds=REFILL_SECONDS)
+
+    assert at_once == [True] * BURST + [False] * 5
+    assert limits.allow("b", NOW), "another object has its own"
+    assert [limits.allow("a", later), limits.allow("a", later)] == [True, False]
+
+
+def test_of_very_many_objects_the_oldest_are_forgotten() -> None:
+    limits = Limits()
+
+    for number in range(REMEMBERED + 10):
+        limits.allow(str(number), NOW)
+
+    assert len(limits._left) == REMEMBERED
