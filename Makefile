@@ -8,7 +8,7 @@ export GPUPLATFORM_DEV := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint types contracts \
-	manifests docs swagger golden requirements bench-pools bench-units chaos-x3 chaos-x8 \
+	manifests docs swagger golden requirements bench-pools bench-units bench-serverless chaos-x3 chaos-x8 \
 	chaos-x10 ci
 
 help:  ## list the targets
@@ -100,6 +100,10 @@ bench-units:  ## how fast GPU units are handed over, and their cost at rest (PAR
 	@sh requirements/install.sh test
 	@$(PYTHON) $(KUBERNETES) --build-only
 	@$(PYTHON) -m tests.benchmarks.units $(PARTS)
+
+bench-serverless:  ## how fast invocations reach a function, warm and from zero (PARTS)
+	@sh requirements/install.sh test
+	@$(PYTHON) -m tests.benchmarks.serverless $(PARTS)
 
 chaos-x3:  ## workers killed every 2 s over 1,000 operations (ARGS)
 	@sh requirements/install.sh test
