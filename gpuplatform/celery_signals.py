@@ -52,6 +52,18 @@ def keep_logging(**_: object) -> None:
 
 
 @signals.worker_init.connect
+def check_cluster(**_: object) -> None:
+    """End with a sentence where a cluster is required and none can be found."""
+    from gpuplatform.errors import ClusterError  # noqa: PLC0415 - as below
+    from gpuplatform.kube.modes import check_configuration  # noqa: PLC0415 - reads the settings
+
+    try:
+        check_configuration()
+    except ClusterError as error:
+        raise SystemExit(str(error)) from error
+
+
+@signals.worker_init.connect
 def open_metrics(**_: object) -> None:
     """Open the port before the copies are made."""
     from gpuplatform.metrics.exported import open_for_copies  # noqa: PLC0415 - reads the settings

@@ -11,6 +11,8 @@ os.environ.setdefault("GPUPLATFORM_ROLE", "web")
 
 from django.conf import settings
 
+from gpuplatform.errors import ClusterError
+from gpuplatform.kube.modes import check_configuration
 from gpuplatform.metrics.exported import open_for_copies
 from gpuplatform.metrics.recorder import render
 
@@ -33,6 +35,10 @@ class _Port:
 
 def on_starting(_: object) -> None:
     """Gunicorn calls it once, in the process that makes the workers."""
+    try:
+        check_configuration()
+    except ClusterError as error:
+        raise SystemExit(str(error)) from error
     _Port.opened = open_for_copies("web")
 
 

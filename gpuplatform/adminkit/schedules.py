@@ -5,7 +5,8 @@ schedule that the platform does not use. Changes reach beat by the library's own
 """
 
 import json
-from typing import Any, ClassVar
+from datetime import timedelta
+from typing import Any, ClassVar, Final
 
 from django import forms
 from django.contrib import admin, messages
@@ -26,6 +27,9 @@ from typing_extensions import override
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.generics import ModelAdmin, ModelForm
+
+LEAST_SECONDS: Final = 5
+"""The shortest interval: shorter ones come before the one before them is dealt with."""
 
 
 def registered_tasks() -> list[tuple[str, str]]:
@@ -82,6 +86,13 @@ class ScheduleForm(ModelForm):
             known.append((present, f"{present} (unknown to this release)"))
         self.fields["task"].choices = known  # type: ignore[attr-defined]  # fields are untyped
 
+    def clean_interval(self) -> IntervalSchedule | None:
+        """Refuse an interval that would send more than there is time for."""
+        interval: IntervalSchedule | None = self.cleaned_data["interval"]
+        if interval is not None:
+            _check_interval(interval.every, interval.period)
+        return interval
+
     def clean_args(self) -> str:
         """Accept a JSON list only."""
         return self._json("args", list, "a JSON list such as [1]")
@@ -100,6 +111,29 @@ class ScheduleForm(ModelForm):
             msg = f"Must be {what}."
             raise forms.ValidationError(msg)
         return text
+
+
+def _check_interval(every: int, period: str) -> None:
+    seconds = timedelta(**{period: every}).total_seconds()
+    if seconds < LEAST_SECONDS:
+        msg = f"Must be {LEAST_SECONDS} seconds or more."
+        raise forms.ValidationError(msg)
+
+
+class IntervalForm(ModelForm):
+    """An interval that is not too short; changing it changes every schedule that shares it."""
+
+    class Meta:
+        model = IntervalSchedule
+        fields = ("every", "period")
+
+    @override
+    def clean(self) -> dict[str, Any]:
+        """Check both fields together."""
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        if "every" in data and "period" in data:
+            _check_interval(data["every"], data["period"])
+        return data
 
 
 class ScheduleAdmin(ModelAdmin):
@@ -194,10 +228,17 @@ class TimingAdmin(ModelAdmin):
         return super().get_queryset(request).prefetch_related("periodictask_set")
 
 
+class IntervalAdmin(TimingAdmin):
+    """An interval that schedules share."""
+
+    form = IntervalForm
+
+
 def register_schedules() -> None:
     """Put our pages in place of the library's; called when all of its own are registered."""
     admin.site.unregister(
         [PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule]
     )
     admin.site.register(PeriodicTask, ScheduleAdmin)
-    admin.site.register([IntervalSchedule, CrontabSchedule], TimingAdmin)
+    admin.site.register(IntervalSchedule, IntervalAdmin)
+    admin.site.register(CrontabSchedule, TimingAdmin)

@@ -73,7 +73,7 @@ class Options:
         Raises:
             StartError: a value is wrong, or one is missing beside another.
         """
-        kube_mode = environment.get("KUBE_MODE") or "simulated"
+        kube_mode = environment.get("KUBE_MODE", "").strip().lower() or "simulated"
         if kube_mode not in KUBE_MODES:
             raise StartError(
                 f"KUBE_MODE={kube_mode} is no mode of this start; it is one of:"

@@ -38,20 +38,8 @@ class KubeMode(StrEnum):
     """The embedded cluster, whose kubeconfig the runner wrote; development only."""
 
 
-def connect(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
-    """Return a cluster that has answered, or `None` where the mode allows that there is none.
-
-    Raises:
-        ClusterUnavailable: The cluster cannot be found or does not answer.
-    """
-    cluster = open_cluster(mode, kubeconfig)
-    if cluster is not None:
-        cluster.version()
-    return cluster
-
-
 def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
-    """Return the cluster of `mode` without asking it anything, or `None` as `connect`.
+    """Return the cluster of `mode` without asking it anything; `None` where there is to be none.
 
     Raises:
         ClusterUnavailable: There is no configuration that can be used.
@@ -84,6 +72,20 @@ def get_cluster() -> Cluster:
         ClusterUnavailable: There is no configuration that can be used (yet).
     """
     return _of_this_process("requests")
+
+
+def check_configuration() -> None:
+    """Make sure at the start that a cluster which is required can be found at all.
+
+    It is not asked anything: one that is away, slow or refuses is waited for, and health says so.
+
+    Raises:
+        ClusterUnavailable: KUBE_MODE=required, and no configuration can be used.
+    """
+    if settings.KUBE_MODE == KubeMode.REQUIRED:
+        cluster = open_cluster(KubeMode.REQUIRED, settings.KUBECONFIG)
+        if cluster is not None:
+            cluster.close()
 
 
 def get_watch_cluster() -> Cluster:

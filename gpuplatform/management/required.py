@@ -2,6 +2,9 @@
 
 from django.core.management.base import CommandError
 
+from gpuplatform.errors import PlatformError
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.modes import get_cluster
 from serverless.queue.errors import QueueUnavailable
 from serverless.queue.gateway import Queue, get_queue
 
@@ -15,4 +18,16 @@ def required_queue() -> Queue:
     try:
         return get_queue()
     except QueueUnavailable as error:
+        raise CommandError(str(error)) from error
+
+
+def required_cluster() -> Cluster:
+    """Return the cluster of this process; it is not asked anything here.
+
+    Raises:
+        CommandError: the platform runs without one, or none can be found.
+    """
+    try:
+        return get_cluster()
+    except PlatformError as error:
         raise CommandError(str(error)) from error

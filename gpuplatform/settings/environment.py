@@ -117,6 +117,12 @@ class Environment(BaseSettings):
         """The environment comes before what is given, which is the file's."""
         return env_settings, init_settings
 
+    @field_validator("kube_mode", mode="before")
+    @classmethod
+    def _as_meant(cls, mode: object) -> object:
+        """Capitals and blanks change no mode."""
+        return mode.strip().lower() or None if isinstance(mode, str) else mode
+
     @field_validator("database_url")
     @classmethod
     def _is_postgresql(cls, url: str) -> str:

@@ -160,6 +160,6 @@ def _missing(given: Mapping[str, str]) -> list[str]:
         for name in REQUIRED
         if not given.get(name)
     ]
-    if given.get("KUBE_MODE") == "simulated":
+    if given.get("KUBE_MODE", "").strip().lower() == "simulated":
         faults.append("KUBE_MODE: the simulated cluster exists in development mode only")
     return faults

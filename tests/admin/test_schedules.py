@@ -66,6 +66,38 @@ def test_interval_can_be_changed(operator_client: Client, schedule: PeriodicTask
     assert PeriodicTasks.last_change() is not None
 
 
+TOO_SHORT = "Must be 5 seconds or more."
+
+
+@pytest.mark.parametrize(
+    ("every", "period", "is_refused"),
+    [(4, "seconds", True), (4_999_999, "microseconds", True), (5, "seconds", False)],
+)
+def test_an_interval_below_five_seconds_is_refused(
+    operator_client: Client, schedule: PeriodicTask, every: int, period: str, *, is_refused: bool
+) -> None:
+    before = schedule.interval
+    other = IntervalSchedule.objects.create(every=every, period=period)
+
+    page = _change(operator_client, schedule, interval=other.pk)
+
+    schedule.refresh_from_db()
+    assert (TOO_SHORT in page) is is_refused
+    assert schedule.interval == (before if is_refused else other)
+
+
+def test_a_shared_interval_is_not_made_shorter_than_that(
+    operator_client: Client, interval: IntervalSchedule
+) -> None:
+    url = reverse("admin:django_celery_beat_intervalschedule_change", args=[interval.pk])
+
+    page = operator_client.post(url, {"every": 2, "period": "seconds"}).content.decode()
+
+    interval.refresh_from_db()
+    assert TOO_SHORT in page
+    assert interval.every == 45
+
+
 def test_task_that_this_release_does_not_know_stays_until_it_is_changed(
     operator_client: Client, interval: IntervalSchedule
 ) -> None:

@@ -6,8 +6,7 @@ from django.core.management.base import BaseCommand
 from typing_extensions import override
 
 from gpuplatform.collectors import activator_render
-from gpuplatform.kube.modes import get_cluster
-from gpuplatform.management.required import required_queue
+from gpuplatform.management.required import required_cluster, required_queue
 from gpuplatform.metrics.exported import serve_alone
 from gpuplatform.process import own_identity, stop_on_signals
 from serverless.activator import Activator
@@ -22,7 +21,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         stop = stop_on_signals()
         queue = required_queue()
-        activator = Activator(queue, get_cluster(), own_identity())
+        activator = Activator(queue, required_cluster(), own_identity())
         serve_alone(lambda: activator_render(activator))
         try:
             activator.run(stop)

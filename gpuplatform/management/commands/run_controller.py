@@ -7,7 +7,8 @@ from typing_extensions import override
 
 from gpuplatform.collectors import controller_render
 from gpuplatform.controller import Controller
-from gpuplatform.kube.modes import get_cluster, get_watch_cluster
+from gpuplatform.kube.modes import get_watch_cluster
+from gpuplatform.management.required import required_cluster
 from gpuplatform.metrics.exported import serve_alone
 from gpuplatform.process import own_identity, stop_on_signals
 
@@ -20,6 +21,6 @@ class Command(BaseCommand):
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         stop = stop_on_signals()
-        controller = Controller(get_cluster(), get_watch_cluster(), own_identity())
+        controller = Controller(required_cluster(), get_watch_cluster(), own_identity())
         serve_alone(lambda: controller_render(controller))
         controller.run(stop)

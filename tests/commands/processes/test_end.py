@@ -2,11 +2,7 @@
 
 import http.client
 import os
-import signal
 import socket
-import subprocess
-import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,55 +16,10 @@ from gpuplatform.celery import app
 from gpuplatform.embedded.ports import LOOPBACK, free_port
 from gpuplatform.embedded.processes import wait_until
 from gpuplatform.reconciliation.models import ProcessHeartbeat
+from tests.commands.processes.alone import DRAIN_SECONDS, SLACK_SECONDS, Process
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
-ROOT = Path(__file__).parents[3]
-DRAIN_SECONDS = 2
 START_SECONDS = 60
-SLACK_SECONDS = 8
-"""For a machine that runs other tests."""
-
-
-class Process:
-    """One process of the platform, alone."""
-
-    def __init__(self, log: Path, *arguments: str, **environment: str) -> None:
-        self.log = log
-        with log.open("wb") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, *arguments],
-                cwd=ROOT,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": str(ROOT),
-                    "GPUPLATFORM_DRAIN_SECONDS": str(DRAIN_SECONDS),
-                    "PYTHONUNBUFFERED": "1",
-                    **environment,
-                },
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            )
-
-    def stop(self) -> float:
-        """Send SIGTERM; return the seconds until its end."""
-        begun_at = time.monotonic()
-        self.ask_to_end()
-        self.wait()
-        return time.monotonic() - begun_at
-
-    def ask_to_end(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
-
-    def wait(self) -> None:
-        self._process.wait(DRAIN_SECONDS + SLACK_SECONDS)
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._process.returncode
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 class Worker:

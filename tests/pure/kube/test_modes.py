@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from gpuplatform.errors import ClusterUnavailable, OperatorUnavailable
+from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.modes import (
     KubeMode,
+    check_configuration,
     close_clusters,
-    connect,
     get_cluster,
     get_watch_cluster,
     open_cluster,
@@ -51,6 +52,14 @@ def write(file: Path, url: str) -> str:
         )
     )
     return str(file)
+
+
+def connect(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
+    """Return a cluster that has answered."""
+    cluster = open_cluster(mode, kubeconfig)
+    if cluster is not None:
+        cluster.version()
+    return cluster
 
 
 @pytest.mark.parametrize("mode", [KubeMode.OFF, KubeMode.AUTO])
@@ -137,6 +146,27 @@ def test_process_has_one_client_for_requests_and_one_for_watches(
     assert get_cluster() is get_cluster()
     assert get_watch_cluster() is get_watch_cluster()
     assert get_cluster() is not get_watch_cluster()
+
+
+@pytest.mark.parametrize("mode", [KubeMode.OFF, KubeMode.AUTO, KubeMode.SIMULATED])
+def test_only_a_cluster_that_is_required_has_to_be_found_at_the_start(
+    settings: object, file: Path, mode: KubeMode
+) -> None:
+    vars_of(settings, KUBE_MODE=mode.value, KUBECONFIG=str(file), GPUPLATFORM_DEV=True)
+    check_configuration()
+
+    vars_of(settings, KUBE_MODE="required")
+    with pytest.raises(ClusterUnavailable, match="cannot be used"):
+        check_configuration()
+
+
+def test_a_required_cluster_that_does_not_answer_hinders_no_start(
+    settings: object, file: Path
+) -> None:
+    kubeconfig = write(file, unused_address())
+    vars_of(settings, KUBE_MODE="required", KUBECONFIG=kubeconfig, GPUPLATFORM_DEV=False)
+
+    check_configuration()
 
 
 FORKING = """

@@ -168,3 +168,27 @@ def test_development_mode_is_shown_as_the_origin_of_what_it_fills_in(
 )
 def test_passwords_in_addresses_are_masked(text: str, shown: str) -> None:
     assert masked("DATABASE_URL", text) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "mode"),
+    [("Required", "required"), (" OFF ", "off"), ("auto", "auto"), ("  ", "auto")],
+)
+def test_capitals_and_blanks_change_no_mode(process: Process, given: str, mode: str) -> None:
+    process.told({**SOUND, "KUBE_MODE": given})
+    assert load_environment().effective_kube_mode() == mode
+
+    process.told(SOUND, f"KUBE_MODE: '{given}'\n")
+    assert load_environment().effective_kube_mode() == mode
+
+
+def test_no_spelling_brings_the_simulated_cluster_into_production(process: Process) -> None:
+    process.told({**SOUND, "KUBE_MODE": " Simulated"})
+
+    assert "exists in development mode only" in faults()
+
+
+def test_a_mode_that_there_is_not_is_refused_with_those_there_are(process: Process) -> None:
+    process.told({**SOUND, "KUBE_MODE": "of f"})
+
+    assert "KUBE_MODE: Input should be 'auto', 'required', 'off' or 'simulated'" in faults()

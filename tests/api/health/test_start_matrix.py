@@ -1,0 +1,135 @@
+"""Each mode with each cluster: what health says, and how soon. Starts are in `tests/commands`."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from pytest_django import Settings
+
+from gpuplatform.kube.modes import close_clusters
+from tests.fakes.api import Api
+from tests.fakes.installed import Broker
+from tests.fakes.scripted_server import Exchange, scripted, unused_address
+
+pytestmark = [pytest.mark.django_db, pytest.mark.long]
+
+HEALTH_SECONDS = 5.0
+"""2 s, and a slow machine."""
+MODES = ("auto", "off", "required", "simulated")
+THERE = ""
+OFF = ""
+NO_CLUSTER = "runs without a cluster (KUBE_MODE=auto)"
+NEEDS_ONE = "KUBE_MODE=required needs a cluster"
+CANNOT_BE_USED = "kubeconfig"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A cluster, and what health says of it in each mode that looks for one."""
+
+    auto: str
+    required: str
+    simulated: str
+
+    @classmethod
+    def same(cls, words: str) -> "Case":
+        return cls(words, words, words)
+
+
+CASES = {
+    "there": Case.same(THERE),
+    "away": Case.same("connection refused"),
+    "slow": Case.same("no answer in time"),
+    "refusing with 401": Case.same("forbids it: Unauthorized"),
+    "refusing with 403": Case.same("forbids it: Forbidden"),
+    "with a wrong TLS": Case.same("its certificate cannot be checked"),
+    "with a broken kubeconfig": Case.same(CANNOT_BE_USED),
+    "nowhere": Case(NO_CLUSTER, NEEDS_ONE, CANNOT_BE_USED),
+}
+
+
+def _version(exchange: Exchange) -> None:
+    exchange.json({"gitVersion": "v1.36.3"})
+
+
+def _silent(exchange: Exchange) -> None:
+    exchange.hold()
+
+
+def _refused(code: int, reason: str) -> object:
+    def answer(exchange: Exchange) -> None:
+        exchange.json({"kind": "Status", "reason": reason, "message": f"{reason}."}, code)
+
+    return answer
+
+
+SERVERS = {
+    "there": _version,
+    "slow": _silent,
+    "refusing with 401": _refused(401, "Unauthorized"),
+    "refusing with 403": _refused(403, "Forbidden"),
+    "with a wrong TLS": _version,
+}
+
+
+@pytest.fixture
+def kubeconfig(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The kubeconfig of the case's cluster; an empty text where there is none."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    state, file = request.param, tmp_path / "kubeconfig"
+    with ExitStack() as stack:
+        url = unused_address()
+        if state in SERVERS:
+            url = stack.enter_context(scripted(SERVERS[state])).url  # type: ignore[arg-type]
+        if state == "with a wrong TLS":
+            url = url.replace("http://", "https://")
+        if state == "with a broken kubeconfig":
+            file.write_text("clusters: 5")
+        elif state != "nowhere":
+            file.write_text(_config(url))
+        close_clusters()
+        yield "" if state == "nowhere" else str(file)
+        close_clusters()
+
+
+def _config(url: str) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("kubeconfig", "state"), [(s, s) for s in CASES], indirect=["kubeconfig"])
+def test_health_says_what_mode_and_cluster_come_to(
+    api: Api, broker: Broker, settings: Settings, kubeconfig: str, state: str, mode: str
+) -> None:
+    settings.KUBE_MODE, settings.KUBECONFIG, settings.GPUPLATFORM_DEV = mode, kubeconfig, True
+    words = OFF if mode == "off" else getattr(CASES[state], mode)
+    begun_at = time.monotonic()
+
+    answer = api.get("/api/v1/health")
+
+    took = time.monotonic() - begun_at
+    said = answer.data["kubeError"]
+    assert answer.status == 200
+    assert took < HEALTH_SECONDS
+    assert answer.data["kubernetesConnected"] is (mode != "off" and state == "there")
+    assert words in said
+    assert bool(said) is bool(words)
+    assert "Traceback" not in said
+    assert len(said) < 400

@@ -1,0 +1,145 @@
+"""What a process does at its start where its cluster, or its port, is not to be had."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from gpuplatform.embedded.ports import LOOPBACK, free_port
+from gpuplatform.embedded.processes import wait_until
+from gpuplatform.nats.keys import KeyKind, KeyPair
+from tests.commands.processes.alone import Process
+from tests.fakes.scripted_server import unused_address
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.long,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
+
+START_SECONDS = 20
+CELERY = ("-m", "celery", "--app", "gpuplatform.celery")
+QUIET = ("--concurrency", "1", "--without-gossip", "--without-mingle")
+WEB = ("-m", "gunicorn", "--config", "python:gpuplatform.webserver", "--workers", "1")
+COMMANDS = {
+    "web": (*WEB, "--bind", f"{LOOPBACK}:0"),
+    "worker": (*CELERY, "worker", "--queues", "test-start", *QUIET),
+    "beat": (*CELERY, "beat", "--pidfile="),
+    "controller": ("manage.py", "run_controller"),
+    "activator": ("manage.py", "run_activator"),
+    "results": ("manage.py", "run_result_store"),
+}
+NEEDS_ONE = "KUBE_MODE=required needs a cluster, and there is no kubeconfig and this is no pod."
+NONE_BY_CHOICE = "This platform runs without a cluster (KUBE_MODE={mode})"
+GOES_ON = ""
+ENDS = {
+    ("required", "nowhere"): dict.fromkeys(COMMANDS, NEEDS_ONE)
+    | {"beat": GOES_ON, "results": GOES_ON},
+    ("required", "away"): dict.fromkeys(COMMANDS, GOES_ON),
+    ("auto", "nowhere"): dict.fromkeys(COMMANDS, GOES_ON)
+    | dict.fromkeys(("controller", "activator"), NONE_BY_CHOICE.format(mode="auto")),
+    ("off", "nowhere"): dict.fromkeys(COMMANDS, GOES_ON)
+    | dict.fromkeys(("controller", "activator"), NONE_BY_CHOICE.format(mode="off")),
+}
+"""Mode and cluster: with which sentence each process ends. What goes on is told by health."""
+
+WORKS = {
+    "web": "Booting worker",
+    "worker": "[queues]",
+    "beat": "scheduler ->",
+    "controller": "connection refused",
+    "activator": "connection refused",
+    "results": "Connect call failed",
+}
+"""What a process that goes on says."""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The settings of a process beside this test."""
+    base, _slash, _name = os.environ["DATABASE_URL"].rpartition("/")
+    return {
+        "DATABASE_URL": f"{base}/{connection.settings_dict['NAME']}",
+        "GPUPLATFORM_DEV": "1",
+        "GPUPLATFORM_ROLE": "command",
+        "HOME": str(tmp_path),
+        "KUBECONFIG": "",
+        "NATS_URL": f"nats://{LOOPBACK}:{free_port()}",
+        "GPUPLATFORM_NATS_SEED": KeyPair.generate(KeyKind.ACCOUNT).seed,
+    }
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[list[Process]]:
+    """Processes that end with the test."""
+    made: list[Process] = []
+    yield made
+    for process in made:
+        process.kill()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("mode", "cluster"), ENDS, ids=[" ".join(case) for case in ENDS])
+def test_a_process_ends_with_a_sentence_or_goes_on(
+    environment: dict[str, str],
+    started: list[Process],
+    tmp_path: Path,
+    mode: str,
+    cluster: str,
+    command: str,
+) -> None:
+    if cluster == "away":
+        environment["KUBECONFIG"] = str(tmp_path / "kubeconfig")
+        Path(environment["KUBECONFIG"]).write_text(_config(unused_address()))
+
+    process = Process(tmp_path / "log", *COMMANDS[command], **environment, KUBE_MODE=mode)
+    started.append(process)
+
+    sentence = ENDS[mode, cluster][command]
+    if sentence:
+        assert process.wait_for_its_end(START_SECONDS) == 1
+        assert sentence in process.log.read_text()
+    else:
+        assert wait_until(lambda: _said(process, WORKS[command]), START_SECONDS), _log(process)[
+            -900:
+        ]
+        assert process.is_running
+    assert "Traceback" not in _log(process)
+
+
+def _said(process: Process, words: str) -> bool:
+    return words in _log(process) or not process.is_running
+
+
+def _log(process: Process) -> str:
+    return process.log.read_text()
+
+
+def _config(url: str) -> str:
+    return (
+        '{"apiVersion": "v1", "kind": "Config", "current-context": "x",'
+        f' "clusters": [{{"name": "c", "cluster": {{"server": "{url}"}}}}],'
+        ' "users": [{"name": "u", "user": {"token": "t"}}],'
+        ' "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}'
+    )
+
+
+def test_web_on_a_taken_port_ends_with_a_sentence(
+    environment: dict[str, str], started: list[Process], tmp_path: Path
+) -> None:
+    with socket.socket() as other:
+        other.bind((LOOPBACK, 0))
+        other.listen()
+        address = f"{LOOPBACK}:{other.getsockname()[1]}"
+        process = Process(tmp_path / "log", *WEB, "--bind", address, **environment)
+        started.append(process)
+
+        assert process.wait_for_its_end(START_SECONDS) == 1
+
+    said = _log(process)
+    assert "Address already in use" in said
+    assert "Can't connect to" in said
+    assert "Traceback" not in said
