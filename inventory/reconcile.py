@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from django.db.models import QuerySet
 
+from gpuplatform import clock
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
 from gpuplatform.operations.selectors import is_leftover, operation_of
@@ -33,6 +34,7 @@ def _observed(owned: Owned, pool: Manifest) -> ObservedPool:
         deployment=owned.one(DEPLOYMENT, namespace, deployment_name(name)),
         service=owned.one(SERVICE, namespace, service_name(name)),
         pods=owned.all(POD, namespace, name),
+        at=clock.now(),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from django.db.models import QuerySet
 
+from gpuplatform import clock
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import (
@@ -151,6 +152,7 @@ def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
         pods=owned.all(POD, namespace, name),
         source=source,
         is_start_void=uid in records.void_starts,
+        at=clock.now(),
     )
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
+from gpuplatform import clock
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.reconciliation.plan import Observation
@@ -19,6 +21,11 @@ __all__ = [
     "startup_failure",
 ]
 
+PULL_GRACE_SECONDS: Final = 20.0
+"""For so long after a pod's start a failed pull is no failure of it: a registry that was away for
+a moment has answered by then, at the cluster's second try."""
+
+_PASSING = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
 _NOT_A_FAILURE = frozenset({"", "ContainerCreating", "PodInitializing"})
 _PULL_CAUSE = "ErrImagePull: "
 _LONGEST_MESSAGE = 1000
@@ -31,18 +38,22 @@ class ObservedPool:
     deployment: Observation[Manifest]
     service: Observation[Manifest]
     pods: Observation[Sequence[Manifest]]
+    at: datetime | None = None
+    """When it was read; without it there is no time of grace."""
 
 
-def startup_failure(pods: Sequence[Manifest], deployment: Manifest) -> str | None:
+def startup_failure(
+    pods: Sequence[Manifest], deployment: Manifest, at: datetime | None = None
+) -> str | None:
     """Return why pods do not start, in the cluster's own words; None if nothing says so.
 
     The most useful first: what a container said, what the scheduler said, why no pod was made.
-    Pods that are being deleted belong to the past.
+    Pods that are being deleted belong to the past. `at` is when they were read.
     """
     living = [pod for pod in pods if not field(pod, "metadata", "deletionTimestamp")]
     for pod in living:
         text = _container_failure(pod) or _pod_failure(pod)
-        if text:
+        if text and not (_is_pulling(pod) and _is_young(pod, at)):
             return _shortened(f"Pod {field(pod, 'metadata', 'name')}: {text}")
     for pod in living:
         scheduled = condition(pod, "PodScheduled")
@@ -83,6 +94,21 @@ def is_caught_up(deployment: Manifest) -> bool:
 def _is_wait(text: str) -> bool:
     """Say whether `text` only repeats that there is a wait, and not what for."""
     return "Back-off pulling image" in text or "back-off " in text
+
+
+def _is_pulling(pod: Manifest) -> bool:
+    """Say whether all that hinders the pod is a pull that the cluster tries again."""
+    waiting = [field(state, "waiting", "reason") for _, state, _ in _container_states(pod)]
+    hindered = {reason for reason in waiting if reason and reason not in _NOT_A_FAILURE}
+    return bool(hindered) and hindered <= _PASSING
+
+
+def _is_young(pod: Manifest, at: datetime | None) -> bool:
+    try:
+        started = clock.parse_rfc3339(str(field(pod, "status", "startTime")))
+    except ValueError:
+        return False
+    return at is not None and (at - started).total_seconds() < PULL_GRACE_SECONDS
 
 
 def _container_failure(pod: Manifest) -> str | None:

@@ -214,7 +214,8 @@ def _observed_status(
         message = f"{available} of {spec.replicas} pods are available."
     else:
         pods = observed.pods.value if isinstance(observed.pods, Present) else ()
-        phase, reason, message = _unready(pool, startup_failure(pods, deployment), available, spec)
+        failure = startup_failure(pods, deployment, observed.at)
+        phase, reason, message = _unready(pool, failure, available, spec)
     counts = {
         "available": available,
         "allocated": max(spec.replicas - available, 0),

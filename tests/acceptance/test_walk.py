@@ -70,14 +70,13 @@ def test_a_change_is_applied_and_observed(platform: RunningPlatform) -> None:
 
 
 def test_a_pod_that_cannot_start_shows_the_clusters_own_words(platform: RunningPlatform) -> None:
-    image = "registry.example.invalid/team/app:1"
+    ends = {"command": ["sh", "-c", "exit 3"]}
 
-    platform.request("POST", POOLS, body("pull-1", "pull", image=image))
-    failed = platform.wait_for_pool("pull", "Failed")
+    platform.request("POST", POOLS, body("crash-1", "crash", template=ends))
+    failed = platform.wait_for_pool("crash", "Failed")
 
     assert failed["reason"] == "PodStartupFailed"
-    assert image in failed["message"]
-    assert "no such host" in failed["message"]
+    assert "exit code 3" in failed["message"]
 
 
 def test_identical_requests_at_once_make_one_pool(platform: RunningPlatform) -> None:

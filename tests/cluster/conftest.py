@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +11,7 @@ import pytest
 from django.core.management import call_command
 from pytest_django.fixtures import Settings
 
+from gpuplatform import clock
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import NAMESPACE, ResourceKind
 from gpuplatform.kube.modes import KubeMode, close_clusters, open_cluster
@@ -181,6 +183,13 @@ def units(installed: World) -> Iterator[Units]:
     made = Units(installed.cluster, installed.namespace)
     yield made
     made.clear()
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The platform's clock is a minute ahead: no time of grace holds."""
+    now = clock.now
+    monkeypatch.setattr(clock, "now", lambda: now() + timedelta(minutes=1))
 
 
 @pytest.fixture

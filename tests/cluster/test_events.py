@@ -123,6 +123,7 @@ def test_a_hand_over_is_one_event_on_the_unit(
     assert proxy.count("create", "events") - before == 1
 
 
+@pytest.mark.usefixtures("later")
 def test_a_unit_says_when_it_failed_stopped_and_ended(world: World, units: Units) -> None:
     units.seed(1)
     units.create("a", image="registry.example.invalid/team/app:1")

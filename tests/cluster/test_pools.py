@@ -161,6 +161,7 @@ def test_deleting_a_pool_takes_what_it_owns_and_closes_its_row(pools: Pools) -> 
     assert pools.row("gone").deleted_at is not None
 
 
+@pytest.mark.usefixtures("later")
 def test_an_image_that_cannot_be_pulled_is_said_with_the_cause(pools: Pools) -> None:
     pools.create("pull", image="registry.example.invalid/team/app:1")
     row = pools.settle("pull", "Failed", "PodStartupFailed")

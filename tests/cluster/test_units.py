@@ -174,6 +174,7 @@ def test_a_deployment_that_kubectl_deletes_is_made_again(units: Units) -> None:
     assert units.deployment(row)["metadata"]["uid"] != before["uid"]
 
 
+@pytest.mark.usefixtures("later")
 def test_an_image_that_cannot_be_pulled_fails_the_unit_and_counts_its_stock_once(
     units: Units,
 ) -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias
 
 from gpuplatform.kube.fields import field, number
@@ -72,6 +73,8 @@ class ObservedUnit:
     """The last operation applied to it is a start that ended Failed or Cancelled."""
     consumed_by: str = ""
     """Stock only: UID of the unit that took it, by its row; empty while it is not consumed."""
+    at: datetime | None = None
+    """When it was read; without it there is no time of grace."""
 
 
 @dataclass(frozen=True, slots=True)

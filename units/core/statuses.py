@@ -117,7 +117,7 @@ def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Say
         is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
         reason = UnitReason.STOCK_READY if is_stock else UnitReason.UNIT_READY
         return Saying(UnitPhase.READY, reason, "The pod is ready.")
-    failure = startup_failure(_pods(unit, observed), deployment)
+    failure = startup_failure(_pods(unit, observed), deployment, observed.at)
     if failure is None:
         return starting(unit, "The pod is starting.")
     message = first_cause(unit, failure, UnitReason.POD_STARTUP_FAILED)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
+from gpuplatform import clock
 from gpuplatform.errors import (
     ClusterConflict,
     ClusterError,
@@ -89,6 +90,31 @@ def test_a_pool_whose_pods_cannot_start_fails_with_the_clusters_words_and_recove
     cluster.settle()
 
     assert passes(cluster, row).phase == "Ready"
+
+
+def test_a_pull_that_fails_once_and_then_works_never_shows_failed(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = made(cluster)
+    driver.run(POOLS, row.id)
+    begun = clock.now()
+    waiting = {"reason": "ErrImagePull", "message": "registry: connection reset"}
+    status = {
+        "startTime": clock.rfc3339(begun),
+        "containerStatuses": [{"name": "c", "state": {"waiting": waiting}}],
+    }
+    phases = []
+
+    for seconds in (0, 5, 10, 15, 25):
+        monkeypatch.setattr(clock, "now", lambda at=seconds: begun + timedelta(seconds=at))
+        cluster.settle(status)
+        mark_due(StockPool.objects.all())
+        driver.run(POOLS, row.id)
+        row.refresh_from_db()
+        phases.append(row.phase)
+
+    assert phases == ["Progressing"] * 4 + ["Failed"]
+    assert "registry: connection reset" in row.message
 
 
 def test_a_child_that_somebody_deleted_comes_back(cluster: FakeCluster) -> None:

@@ -1,11 +1,19 @@
 """Why pods do not start: the most useful of what the cluster says, and always a string."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from gpuplatform.kube.kinds import Manifest
-from inventory.core.observed import condition, field, items, number, startup_failure
+from inventory.core.observed import (
+    PULL_GRACE_SECONDS,
+    condition,
+    field,
+    items,
+    number,
+    startup_failure,
+)
 from tests.factories.inventory import pod, waiting_pod
 
 
@@ -115,6 +123,50 @@ def test_a_crash_loop_without_a_last_end_still_says_something() -> None:
     waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}
 
     assert "back-off 10s" in why(pod(containerStatuses=[container(state={"waiting": waiting})]))
+
+
+STARTED = datetime(2026, 1, 31, 12, tzinfo=UTC)
+YOUNG, OLD = (STARTED + timedelta(seconds=PULL_GRACE_SECONDS + late) for late in (-1, 0))
+
+
+def begun(reason: str, start: object = "2026-01-31T12:00:00Z") -> Manifest:
+    """Return a pod that waits since its start."""
+    found = waiting_pod(reason, "m")
+    found["status"]["startTime"] = start
+    return found
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"])
+def test_a_failed_pull_is_a_failure_only_after_a_time_of_grace(reason: str) -> None:
+    assert startup_failure([begun(reason)], {}, YOUNG) is None
+    assert reason in (startup_failure([begun(reason)], {}, OLD) or "")
+
+
+@pytest.mark.parametrize(
+    "reason", ["InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"]
+)
+def test_what_no_second_try_heals_is_a_failure_at_once(reason: str) -> None:
+    assert reason in (startup_failure([begun(reason)], {}, YOUNG) or "")
+
+
+def test_a_pull_that_fails_beside_a_crash_has_no_grace() -> None:
+    both = begun("ErrImagePull")
+    both["status"]["initContainerStatuses"] = [
+        {"name": "init", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "b"}}}
+    ]
+
+    assert startup_failure([both], {}, YOUNG)
+
+
+@pytest.mark.parametrize("start", [None, "soon", 5])
+def test_a_pod_without_a_sound_start_has_no_grace(start: object) -> None:
+    assert startup_failure([begun("ErrImagePull", start)], {}, YOUNG)
+
+
+def test_an_older_pod_speaks_beside_a_young_one() -> None:
+    young, old = begun("ErrImagePull"), begun("ErrImagePull", "2026-01-31T11:00:00Z")
+
+    assert startup_failure([young, old], {}, YOUNG)
 
 
 def test_an_init_container_counts() -> None:
