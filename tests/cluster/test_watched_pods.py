@@ -1,0 +1,83 @@
+"""What the controller sees of pods reaches the row of what owns them."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from django.db import connection
+from django.db.models import QuerySet
+
+from gpuplatform.controller import Controller
+from gpuplatform.kube.kinds import POD
+from gpuplatform.kube.modes import get_cluster, get_watch_cluster
+from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
+from inventory.models import StockPool
+from tests.cluster.pools import Pools
+from tests.cluster.tenant_units import Units
+from units.models import GpuUnit
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
+
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture
+def watching() -> Iterator[threading.Event]:
+    """Begin to watch when the event is set; watch until the test ends."""
+    begin, stop = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        begin.wait()
+        try:
+            if not stop.is_set():
+                Controller(get_cluster(), get_watch_cluster(), "test").run(stop)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    yield begin
+    stop.set()
+    begin.set()
+    thread.join()
+
+
+def is_marked_by_its_pod(
+    pools: Pools, rows: QuerySet[StockPool] | QuerySet[GpuUnit], label: str
+) -> bool:
+    """Have something happen to the pod that changes nothing else; say whether the row is due."""
+    row = rows.get()
+    rows.update(due_at=None)
+    selector = f"{label}={row.name}"
+    [pod] = pools.cluster.list(POD, namespace=row.namespace, label_selector=selector).items
+    touched = {"metadata": {"annotations": {"example.com/touched": str(next(NUMBERS))}}}
+    pools.cluster.merge_patch(POD, pod["metadata"]["name"], touched, namespace=row.namespace)
+    marked = rows.filter(due_seq__gt=row.due_seq, due_at__isnull=False)
+    pause = threading.Event()
+    return any(marked.exists() or pause.wait(0.05) for _ in range(40))
+
+
+def test_a_pods_event_marks_its_unit_and_its_pool(
+    pools: Pools, units: Units, watching: threading.Event
+) -> None:
+    pools.create("a")
+    pools.settle("a", "Ready")
+    units.seed(1)
+    units.create("b")
+    units.settle("b", "Ready")
+    watching.set()
+
+    for rows, label in (
+        (StockPool.objects.filter(name="a"), POOL_LABEL),
+        (GpuUnit.objects.filter(name="b"), UNIT_LABEL),
+    ):
+        Pools.wait(
+            partial(is_marked_by_its_pod, pools, rows, label), lambda: "it was never marked"
+        )
+        # The lists with which the watch begins mark, too: only what follows is proof.
+        assert [is_marked_by_its_pod(pools, rows, label) for _ in range(3)] == [True] * 3
