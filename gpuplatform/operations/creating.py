@@ -1,7 +1,10 @@
-"""What a create does about an object that has its name already."""
+"""What a create does about an object, or a row, that has its name already."""
 
-from typing import Final
+from typing import Any, Final
 
+from django.db.models import QuerySet
+
+from gpuplatform.errors import FieldError, NameConflict
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import bears
@@ -9,6 +12,24 @@ from gpuplatform.operations.registry import Done, Refused, Waiting
 from gpuplatform.operations.selectors import is_leftover, operation_of
 
 LEFTOVER_SECONDS: Final = 2.0
+
+
+GOING_SECONDS: Final = 5
+
+
+def name_in_use(
+    holders: QuerySet[Any], what: str, *, where: str = "", field: str = "name"
+) -> NameConflict:
+    """Return the refusal of a name: `holders` are the rows that have, or had, it.
+
+    `what` names the object to people, as in "stock pool 'h100'".
+    """
+    details = [FieldError(field, "Is in use.")]
+    going = holders.filter(deleted_at__isnull=True, deletion_requested_at__isnull=False)
+    if going.exists():
+        msg = f"The {what} is still being deleted. Try again when it is gone."
+        return NameConflict(msg, details=details, retry_after=GOING_SECONDS)
+    return NameConflict(f"There is a {what}{where}. Choose another name.", details=details)
 
 
 def outcome_of_found(found: Manifest, operation: Operation, noun: str) -> Done | Waiting | Refused:

@@ -6,8 +6,9 @@ from enum import StrEnum
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from gpuplatform.errors import FieldError, NameConflict, NotFound, PhaseConflict
+from gpuplatform.errors import NotFound, PhaseConflict
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.operations.creating import name_in_use
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import RETENTION_DAYS, Accepted, Request, operation_accept
 from gpuplatform.queueing import Queue, enqueue_after_commit
@@ -61,11 +62,9 @@ def pool_create(*, tenant: Tenant, asked: StockPoolCreate) -> Accepted:
         StockPool.objects.bulk_create([row], ignore_conflicts=True)
         made = operation.stock_pools.values_list("id", flat=True).first()
         if made is None:
-            msg = (
-                f"The name '{name}' is in use in the namespace '{asked.namespace}'."
-                " Choose another name."
-            )
-            raise NameConflict(msg, details=[FieldError("name", "Is in use.")])
+            holders = StockPool.objects.filter(namespace=asked.namespace, name=name)
+            where = f" in the namespace '{asked.namespace}'"
+            raise name_in_use(holders, f"stock pool '{name}'", where=where)
         return made
 
     request = Request(

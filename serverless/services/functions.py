@@ -5,8 +5,9 @@ from collections.abc import Callable
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from gpuplatform.errors import FieldError, NameConflict, NotFound, PhaseConflict
+from gpuplatform.errors import NotFound, PhaseConflict
 from gpuplatform.lifecycle.transition import transition
+from gpuplatform.operations.creating import name_in_use
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.tenancy.models import Tenant
@@ -39,8 +40,8 @@ def function_create(*, tenant: Tenant, asked: FunctionCreate) -> Accepted:
         Function.objects.bulk_create([row], ignore_conflicts=True)
         made = Function.objects.filter(operation=operation).values_list("id", flat=True).first()
         if made is None:
-            msg = f"The name '{asked.request_id}' is in use. Choose another name."
-            raise NameConflict(msg, details=[FieldError("requestID", "Is in use.")])
+            holders = Function.objects.filter(tenant=tenant, request_id=asked.request_id)
+            raise name_in_use(holders, f"function '{asked.request_id}'", field="requestID")
         return made
 
     kind, name = ServerlessOperation.CREATE, asked.request_id

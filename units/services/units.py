@@ -7,14 +7,13 @@ from dataclasses import replace
 from django.db.models.functions import Now
 
 from gpuplatform.errors import (
-    FieldError,
     InsufficientCapacity,
     InvalidSpec,
-    NameConflict,
     NotFound,
     PhaseConflict,
     StaleEtag,
 )
+from gpuplatform.operations.creating import name_in_use
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.tenancy.models import Tenant
@@ -176,8 +175,8 @@ def _insert(operation: Operation, asked: GPUUnitCreate) -> GpuUnit:
     GpuUnit.objects.bulk_create([row], ignore_conflicts=True)
     made = operation.gpu_units.values_list("id", flat=True).first()
     if made is None:
-        msg = f"The name '{asked.name}' is in use. Choose another name."
-        raise NameConflict(msg, details=[FieldError("name", "Is in use.")])
+        holders = GpuUnit.objects.filter(namespace=row.namespace, name=row.name)
+        raise name_in_use(holders, f"GPU unit '{asked.name}'")
     row.pk = made
     return row
 

@@ -98,7 +98,21 @@ def test_a_name_whose_unit_still_goes_is_a_conflict_that_names_it(
     again = api.post(UNITS, {**BODY, "operationID": "again"})
 
     assert (again.status, again.code, again.fields) == (409, "name_conflict", ["name"])
+    assert "'trainer' is still being deleted" in again.json["error"]["message"]
+    assert again.headers["Retry-After"] == "5"
     assert claimed() == 1
+
+
+@pytest.mark.django_db
+def test_a_name_that_stays_in_use_is_not_worth_waiting_for(api: Api, cluster: FakeCluster) -> None:
+    stock_row()
+    stock_row()
+    api.post(UNITS, BODY)
+
+    again = api.post(UNITS, {**BODY, "operationID": "again"})
+
+    assert "There is a GPU unit 'trainer'." in again.json["error"]["message"]
+    assert "Retry-After" not in again.headers
 
 
 @pytest.mark.django_db
