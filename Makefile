@@ -9,7 +9,7 @@ export GPUPLATFORM_DEV := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint types contracts \
 	manifests docs swagger golden requirements bench-pools bench-units bench-serverless chaos-x3 chaos-x8 \
-	chaos-x10 ci
+	chaos-x9 chaos-x10 ci
 
 help:  ## list the targets
 	@sed -n -E 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -114,6 +114,10 @@ chaos-x8:  ## 64 callers over 500 stock units, with stale reads (ARGS)
 	@sh requirements/install.sh test
 	@$(PYTHON) $(KUBERNETES) --build-only
 	@$(PYTHON) -m tests.chaos.x8 $(ARGS)
+
+chaos-x9:  ## invocations while workers, activator, result store and queue are killed (ARGS)
+	@sh requirements/install.sh test
+	@$(PYTHON) -m tests.chaos.x9 $(ARGS)
 
 chaos-x10:  ## a death before and after every write of every operation
 	@sh requirements/install.sh test

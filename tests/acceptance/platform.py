@@ -25,6 +25,7 @@ from gpuplatform.embedded.processes import all_processes, read_process, wait_unt
 from gpuplatform.embedded.supervisor import Part
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.modes import KubeMode, open_cluster
+from serverless.queue.gateway import Queue
 from tests.acceptance.starter import Process, Starter
 
 POOLS = "/api/v1/operator/stockpools"
@@ -246,6 +247,12 @@ class RunningPlatform:
         cluster = open_cluster(KubeMode.REQUIRED, str(self.kubeconfig))
         assert cluster is not None
         return cluster
+
+    def queue(self) -> Queue:
+        """Return a client of the platform's queue, to be closed."""
+        server = self._layout.nats
+        assert server is not None
+        return Queue(server.url, server.account)
 
     def forget_messages(self) -> None:
         """Throw all broker messages away."""
