@@ -4,8 +4,11 @@ import http.client
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -226,6 +229,28 @@ class RunningPlatform:
             lambda: (self.pool(name) or {}).get("phase") == phase, f"{name} to be {phase}", seconds
         )
         return self.pool(name)
+
+    def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of `manage.py` beside the platform."""
+        command = self._parts["database"].command
+        assert command is not None
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=command.cwd,
+            env=dict(command.env),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def token(self, tenant: str) -> str:
+        """Return a new token of a tenant that may do everything."""
+        name = f"token-{uuid.uuid4().hex[:8]}"
+        done = self.manage(
+            *("token_create", name, "--tenant", tenant, "--scope", "operator", "--scope", "user")
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     def processes(self) -> list[int]:
         """Return the numbers of all processes of the platform."""

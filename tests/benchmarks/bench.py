@@ -9,7 +9,6 @@ import http.client
 import json
 import os
 import platform as machine
-import subprocess
 import sys
 import tempfile
 import threading
@@ -140,20 +139,6 @@ class UnitsPlatform(RunningPlatform):
             return False
         needed = ("database", "broker", "cluster", *OWN_PARTS[1:])
         return all(parts[name]["ok"] for name in needed)
-
-    def manage(self, *arguments: str) -> tuple[int, str]:
-        """Run a command of `manage.py`; return its exit code and its words."""
-        command = self._parts["database"].command
-        assert command is not None
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=command.cwd,
-            env=dict(command.env),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout + done.stderr
 
 
 @dataclass

@@ -21,10 +21,10 @@ def wait_for_end(bench: Bench) -> list[str]:
 def close_the_books(bench: Bench) -> list[str]:
     """Print what became of operations, stock and units; return what is wrong."""
     faults = wait_for_end(bench)
-    code, words = bench.platform.manage("check_consistency", "--wait", str(CONSISTENT_SECONDS))
-    say(f"check_consistency: {words.strip()}")
-    if code:
-        faults.append(f"check_consistency ended with {code}")
+    done = bench.platform.manage("check_consistency", "--wait", str(CONSISTENT_SECONDS))
+    say(f"check_consistency: {(done.stdout + done.stderr).strip()}")
+    if done.returncode:
+        faults.append(f"check_consistency ended with {done.returncode}")
     for kind, phase, error, number in bench.platform.sql(
         "SELECT kind, phase, error_code, count(*) FROM operations_operation"
         " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
