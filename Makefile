@@ -8,7 +8,7 @@ export GPUPLATFORM_DEV := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint \
-	types contracts manifests docs swagger golden requirements bench-pools bench-units \
+	types contracts manifests docs swagger golden requirements bench-pools bench-api bench-units \
 	bench-serverless chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 ci
 
 help:  ## list the targets
@@ -95,6 +95,10 @@ requirements: setup  ## compile the hashed lists; every list has the versions of
 bench-pools:  ## how fast stock pools are made, and what the platform costs at rest
 	@sh requirements/install.sh test
 	@$(PYTHON) -m tests.benchmarks.pools
+
+bench-api:  ## lists of 100,000 jobs, accepted requests a second, reconcile_all (ARGS)
+	@sh requirements/install.sh test
+	@$(PYTHON) -m tests.benchmarks.api $(ARGS)
 
 bench-units:  ## how fast GPU units are handed over, and their cost at rest (PARTS)
 	@sh requirements/install.sh test

@@ -230,18 +230,24 @@ class RunningPlatform:
         )
         return self.pool(name)
 
-    def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command of `manage.py` beside the platform."""
+    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start a command of `manage.py` beside the platform."""
         command = self._parts["database"].command
         assert command is not None
-        return subprocess.run(
+        return subprocess.Popen(
             [sys.executable, "manage.py", *arguments],
             cwd=command.cwd,
             env=dict(command.env),
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
         )
+
+    def manage(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of `manage.py` beside the platform."""
+        with self.begin(*arguments) as command:
+            words, complaints = command.communicate()
+        return subprocess.CompletedProcess(arguments, command.returncode, words, complaints)
 
     def token(self, tenant: str) -> str:
         """Return a new token of a tenant that may do everything."""

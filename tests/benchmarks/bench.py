@@ -25,6 +25,7 @@ from typing_extensions import override
 
 from gpuplatform.embedded.ports import LOOPBACK
 from gpuplatform.embedded.processes import read_process
+from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT
 from tests.acceptance.platform import Answer, RunningPlatform
@@ -105,10 +106,14 @@ class Seen:
         resource_version = cluster.list(GPU_UNIT).resource_version
         while not stop.is_set():
             stream = cluster.watch(GPU_UNIT, resource_version=resource_version, timeout_seconds=5)
-            for event in stream:
-                resource_version = event.resource_version or resource_version
-                if event.type in {"ADDED", "MODIFIED"}:
-                    self._note(event.object)
+            try:
+                for event in stream:
+                    resource_version = event.resource_version or resource_version
+                    if event.type in {"ADDED", "MODIFIED"}:
+                        self._note(event.object)
+            except ClusterUnavailable:
+                if not stop.is_set():
+                    raise
 
     def _note(self, unit: dict[str, Any]) -> None:
         if (unit.get("status") or {}).get("phase") != "Ready":
@@ -209,7 +214,11 @@ class Bench:
 
     def own_cpu_seconds(self) -> dict[str, float]:
         """Return the processor time of each part of the platform; its servers left out."""
-        return {name: cpu_seconds(self._pids(name)) for name in OWN_PARTS}
+        return {name: self.cpu_seconds_of(name) for name in OWN_PARTS}
+
+    def cpu_seconds_of(self, part: str) -> float:
+        """Return the processor time of one part that runs."""
+        return cpu_seconds(self._pids(part))
 
     def _pids(self, name: str) -> list[int]:
         leader = self.platform.pid_of(name)

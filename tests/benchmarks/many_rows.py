@@ -57,16 +57,23 @@ class Rows:
         self._platform.sql(f"VACUUM ANALYZE {OPERATIONS}")
 
     def _copy(self, table: str, row: int, number: int, changes: Mapping[str, str]) -> None:
-        found = self._platform.sql(
-            "SELECT column_name FROM information_schema.columns"
-            " WHERE table_name = %s AND column_name <> 'id'",
-            table,
-        )
-        columns = [f'"{name}"' for (name,) in found]
-        values = [changes.get(name, f't."{name}"') for (name,) in found]
-        self._platform.sql(
-            f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)}"
-            f" FROM {table} t, generate_series(1, %s) n WHERE t.id = %s",
-            number,
-            row,
-        )
+        copy_row(self._platform, table, row, number, changes)
+
+
+def copy_row(
+    platform: RunningPlatform, table: str, row: int, number: int, changes: Mapping[str, str]
+) -> None:
+    """Insert so many copies of a row; `changes` are columns as expressions over the number `n`."""
+    found = platform.sql(
+        "SELECT column_name FROM information_schema.columns"
+        " WHERE table_name = %s AND column_name <> 'id'",
+        table,
+    )
+    columns = [f'"{name}"' for (name,) in found]
+    values = [changes.get(name, f't."{name}"') for (name,) in found]
+    platform.sql(
+        f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)}"
+        f" FROM {table} t, generate_series(1, %s) n WHERE t.id = %s",
+        number,
+        row,
+    )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.db.models.functions import Now
+from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
@@ -102,6 +103,21 @@ def test_another_tenants_job_is_no_job(api: Api, cluster: FakeCluster) -> None:
 
     assert (theirs.status, theirs.code) == (nobodys.status, nobodys.code) == (404, "not_found")
     assert ids(api) == []
+
+
+def test_a_page_of_100_jobs_costs_few_queries(
+    api: Api, cluster: FakeCluster, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    first = accept_create().operation
+    copies = [Operation.objects.get(pk=first.pk) for _ in range(100)]
+    for number, copy in enumerate(copies):
+        copy.pk, copy.operation_id = None, f"copy{number}"
+    Operation.objects.bulk_create(copies)
+
+    with django_assert_max_num_queries(5):
+        page = api.get(JOBS, limit="100")
+
+    assert len(page.data) == 100
 
 
 def test_pages_of_jobs_lose_and_repeat_none(api: Api, cluster: FakeCluster) -> None:

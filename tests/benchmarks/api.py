@@ -1,0 +1,202 @@
+"""`make bench-api`: lists of many jobs, accepted requests a second, a comparison of everything.
+
+Runs on the embedded cluster, with all servers on the machine of the callers. Without arguments all
+parts run; `make bench-api ARGS="list post"` runs some. Figures of different machines, or of one
+that is busy otherwise, are not comparable; the ratios inside one run are.
+"""
+
+import argparse
+import base64
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, STOCK_POOL
+from tests.acceptance.platform import JOBS, POOLS
+from tests.benchmarks.bench import (
+    Api,
+    Bench,
+    at_once,
+    describe_machine,
+    load_words,
+    on_simulator,
+    say,
+)
+from tests.benchmarks.many_rows import OPERATIONS, copy_row
+from tests.benchmarks.pools import percentiles
+
+PAGE: Final = 100
+FEW: Final = 1_000
+DEPTHS: Final = (0.0, 0.25, 0.5, 0.75, 0.85)
+FILTERS: Final = ("", "&phase=Succeeded", "&kind=stockpool.create", "&maxAgeSeconds=86400")
+LIST_MS: Final = 30.0
+POSTS_A_SECOND: Final = 150.0
+COMPARE_SECONDS: Final = 15.0
+COMPARE_MIB: Final = 400.0
+CALLERS: Final = 8
+SETTLE_SECONDS: Final = 900.0
+
+
+def _verdict(found: float, most: float) -> str:
+    """Return whether a figure is within what is wanted of a quiet machine."""
+    words = "within" if found <= most else "NOT within"
+    return f"{abs(found):.4g} is {words} {abs(most):.4g}"
+
+
+def lists(bench: Bench, sizes: argparse.Namespace) -> None:
+    """Pages of jobs at every depth, with and without filters, of many jobs and of few."""
+    _pool(bench, bench.api(), "pattern")
+    bench.platform.wait_for_job("pattern")
+    few, many = (_listed(bench, rows, sizes.requests) for rows in (FEW, sizes.rows))
+    say(f"list of {PAGE} of {sizes.rows} jobs, worst p95 {many:.1f} ms: {_verdict(many, LIST_MS)}")
+    say(f"  that is {many / few:.1f} times a list of {FEW}")
+
+
+def _listed(bench: Bench, rows: int, requests: int) -> float:
+    """Return the worst p95 with so many jobs."""
+    sql = bench.platform.sql
+    sql(f"DELETE FROM {OPERATIONS} WHERE operation_id LIKE 'copy-%%'")
+    ((pattern,),) = sql(f"SELECT max(id) FROM {OPERATIONS}")
+    names = {"operation_id": "'copy-' || n", "object_name": "'copy-' || n"}
+    copy_row(bench.platform, OPERATIONS, pattern, rows, names)
+    sql(f"VACUUM ANALYZE {OPERATIONS}")
+    say(f"  {rows} jobs:")
+    return _pages(bench, requests, FILTERS)
+
+
+def _pages(bench: Bench, requests: int, filters: Sequence[str]) -> float:
+    """Return the worst p95 in milliseconds over all depths and filters."""
+    ((lowest, highest),) = bench.platform.sql(f"SELECT min(id), max(id) FROM {OPERATIONS}")
+    api, worst = bench.api(), 0.0
+    for words in filters:
+        for depth in DEPTHS:
+            begin = highest + 1 - round((highest - lowest) * depth)
+            path = f"{JOBS}?limit={PAGE}&cursor={_cursor(begin)}{words}"
+            took = [_timed(api, path) for _ in range(requests)]
+            worst = max(worst, sorted(took)[round(len(took) * 0.95) - 1] * 1000)
+            say(f"  {words or 'no filter':24} depth {depth:4.0%}: {percentiles(took)}")
+    return worst
+
+
+def _cursor(number: int) -> str:
+    return base64.urlsafe_b64encode(f"1.{number}".encode()).decode().rstrip("=")
+
+
+def _timed(api: Api, path: str) -> float:
+    begun = time.perf_counter()
+    answer = api("GET", path)
+    if answer.status != 200:
+        raise SystemExit(f"a list was answered with {answer.status}: {answer.body}")
+    return time.perf_counter() - begun
+
+
+def posts(bench: Bench, sizes: argparse.Namespace) -> None:
+    """Accepted requests a second, first with the workers paused, then with all of them at work."""
+    paused = ("operations", "reconcile", "periodic", "beat")
+    for part in paused:
+        bench.platform.kill(part)
+    rate = _post_all(bench, "paused", sizes.posts)
+    say(f"POST with the workers paused: {rate:.0f}/s: {_verdict(-rate, -POSTS_A_SECOND)}")
+    for part in paused:
+        bench.platform.start(part)
+    beside = _post_all(bench, "working", sizes.posts)
+    say(f"POST beside the workers' own work: {beside:.0f}/s, {beside / rate:.2f} of that")
+
+
+def _post_all(bench: Bench, prefix: str, number: int) -> float:
+    apis = [bench.api() for _ in range(CALLERS)]
+    before = bench.cpu_seconds_of("web")
+    begun = time.perf_counter()
+
+    def ask(api: Api, first: int) -> list[float]:
+        return [_pool(bench, api, f"{prefix}-{n}") for n in range(first, number, CALLERS)]
+
+    calls = [partial(ask, api, first) for first, api in enumerate(apis)]
+    took = [one for found in at_once(calls, CALLERS) for one in found]
+    seconds = time.perf_counter() - begun
+    say(f"  {number} requests by {CALLERS} callers in {seconds:.1f} s: {percentiles(took)}")
+    spent = (bench.cpu_seconds_of("web") - before) / number
+    say(f"  processor time of a request in web: {spent * 1000:.2f} ms; {load_words()}")
+    return number / seconds
+
+
+def _pool(bench: Bench, api: Api, name: str) -> float:
+    """Ask for a pool without pods, which has a Deployment and a Service; return the seconds."""
+    template = {"ports": [{"name": "http", "port": 8080}]}
+    body = {"operationID": name, "name": name, "specName": "g1.1", "replicas": 0}
+    begun = time.perf_counter()
+    answer = api("POST", POOLS, {**body, "template": template})
+    if answer.status != 202:
+        raise SystemExit(f"a request was answered with {answer.status}: {answer.body}")
+    return time.perf_counter() - begun
+
+
+def compare(bench: Bench, sizes: argparse.Namespace) -> None:
+    """Compare everything when all is as it should be: time, memory, and what it writes."""
+    _post_all(bench, "settled", sizes.pools)
+    unsettled = (
+        "SELECT count(*) FROM inventory_stockpool WHERE deleted_at IS NULL"
+        " AND (uid = '' OR phase NOT IN ('Ready', 'Empty') OR due_at <= now()"
+        " OR observed_generation <> generation)"
+    )
+    bench.platform.wait(
+        lambda: bench.platform.sql(unsettled)[0][0] == 0, "settled pools", SETTLE_SECONDS
+    )
+    pools = bench.platform.sql("SELECT count(*) FROM inventory_stockpool WHERE uid <> ''")[0][0]
+    before = _versions(bench)
+    begun = time.perf_counter()
+    command = bench.platform.begin("reconcile_all")
+    words = "; ".join(
+        stream.read().strip() for stream in (command.stdout, command.stderr) if stream
+    )
+    _, status, used = os.wait4(command.pid, 0)
+    seconds = time.perf_counter() - begun
+    if status:
+        raise SystemExit(f"reconcile_all ended with {status}: {words}")
+    writes = len(set(before.items()) ^ set(_versions(bench).items()))
+    say(f"reconcile_all of {pools} settled pools: {seconds:.1f} s, {words}")
+    say(f"  {_verdict(seconds, COMPARE_SECONDS)}; objects written: {_verdict(writes, 0)}")
+    mib = used.ru_maxrss / 1024
+    say(f"  most memory {mib:.0f} MiB: {_verdict(mib, COMPARE_MIB)}")
+
+
+def _versions(bench: Bench) -> dict[str, str]:
+    """Return the version of every object that the platform writes for pools."""
+    cluster = bench.platform.cluster()
+    found = {
+        one["metadata"]["uid"]: one["metadata"]["resourceVersion"]
+        for kind in (STOCK_POOL, DEPLOYMENT, SERVICE)
+        for one in cluster.list(kind).items
+    }
+    cluster.close()
+    return found
+
+
+PARTS: Final[Mapping[str, Callable[[Bench, argparse.Namespace], None]]] = {
+    "list": lists,
+    "post": posts,
+    "compare": compare,
+}
+
+
+def main() -> None:
+    """Run the benchmark and print its figures."""
+    parser = argparse.ArgumentParser(prog="make bench-api", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
+    parser.add_argument("--rows", type=int, default=100_000, help="jobs that are listed")
+    parser.add_argument("--requests", type=int, default=200, help="lists a depth and filter")
+    parser.add_argument("--posts", type=int, default=3_000, help="requests that are accepted")
+    parser.add_argument("--pools", type=int, default=2_000, help="settled pools")
+    options = parser.parse_args()
+    describe_machine()
+    for name, part in PARTS.items():
+        if not options.parts or name in options.parts:
+            with on_simulator() as bench:
+                say(f"{name}; {load_words()}")
+                part(bench, options)
+
+
+if __name__ == "__main__":
+    main()
