@@ -84,12 +84,15 @@ def delete_leftovers(cluster: Cluster) -> int:
     """Delete what late writes of ended operations left, by UID; return how many.
 
     The object is read first and its operation second, so that an operation that ends meanwhile is
-    seen as it ended.
+    seen as it ended. What has a row is none.
     """
+    pools = cluster.list(STOCK_POOL).items
+    uids = [pool["metadata"]["uid"] for pool in pools]
+    known = set(StockPool.objects.filter(uid__in=uids).values_list("uid", flat=True))
     deleted = 0
-    for pool in cluster.list(STOCK_POOL).items:
+    for pool in pools:
         metadata = pool["metadata"]
-        if is_leftover(pool, operation_of(pool)):
+        if metadata["uid"] not in known and is_leftover(pool, operation_of(pool)):
             deleted += cluster.delete(
                 STOCK_POOL,
                 metadata["name"],

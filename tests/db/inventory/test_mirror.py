@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.db.models.functions import Now
+from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.kube.client import Listing
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
@@ -161,6 +162,16 @@ def test_what_a_person_restores_or_copies_is_a_pool_of_its_own(
     assert delete_leftovers(cluster) == 0
     row = StockPool.objects.get(deleted_at__isnull=True)
     assert (row.name, row.uid, row.operation) == (name, copied["metadata"]["uid"], None)
+
+
+def test_a_pool_that_has_its_row_costs_no_query_in_the_sweep_of_leftovers(
+    cluster: FakeCluster, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(5):
+        driver.run(accept_create(name=f"p{number}").operation.id)
+
+    with django_assert_num_queries(1):
+        assert delete_leftovers(cluster) == 0
 
 
 def test_leftovers_are_deleted_by_uid_and_nothing_else_is(cluster: FakeCluster) -> None:
