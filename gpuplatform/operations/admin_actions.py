@@ -65,7 +65,8 @@ RETRY: Final = Intervention(
     name="retry",
     label="Retry",
     consequence="The same is asked for again as a new job; of a seeding or a removal that ended"
-    " half-way, the rest. It takes what is free now: a name or the stock may be gone meanwhile.",
+    " half-way, the rest. It takes what is free now, so that a name or the stock may be gone; a"
+    " change is made over what was changed since.",
     said="It was asked for again as the job '{}'.",
     obstacle=retry_obstacle,
     service=operation_retry,

@@ -209,9 +209,8 @@ def test_a_change_that_no_worker_has_taken_is_cancelled(cluster: FakeCluster) ->
 
 
 @COMMITTING
-@pytest.mark.parametrize("round_", range(2))
 def test_of_a_cancellation_and_a_worker_at_once_one_wins(
-    cluster: FakeCluster, broker: Broker, round_: int
+    cluster: FakeCluster, broker: Broker
 ) -> None:
     operation = accept_create(name="a").operation
 

@@ -18,7 +18,7 @@ from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.interventions import operation_cancel, operation_retry
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted
-from tests.factories.unit_rows import stock_row
+from tests.factories import unit_rows
 from tests.fakes.threads import DEADLINE_SECONDS, at_once
 from tests.fakes.unit_world import UnitWorld, state, stock_rows, unit_row
 from units.models import GpuUnit
@@ -110,9 +110,7 @@ def test_a_start_that_was_done_without_an_answer_counts_as_stopped_when_cancelle
 @ONE
 @pytest.mark.parametrize("verb", ["stop", "delete"])
 def test_a_stop_and_a_deletion_are_not_taken_back(world: UnitWorld, verb: str) -> None:
-    world.seed(1)
-    world.create("a")
-    world.work()
+    unit_rows.unit_row(name="a")
     operation = getattr(world, verb)("a")
 
     with pytest.raises(PhaseConflict, match="cannot be taken back"):
@@ -228,9 +226,8 @@ def test_a_cancellation_that_came_too_late_says_so(world: UnitWorld) -> None:
 
 
 @COMMITTING
-@pytest.mark.parametrize("round_", range(2))
 def test_of_a_cancellation_and_a_worker_at_once_stock_goes_to_one(
-    world: UnitWorld, round_: int
+    world: UnitWorld,
 ) -> None:
     world.seed(1)
     operation = world.create("a")
@@ -262,7 +259,7 @@ def test_a_create_without_stock_is_retried_once_there_is_some(world: UnitWorld) 
 
     with pytest.raises(InsufficientCapacity):
         retry(operation)
-    row = stock_row(name=operation.payload["stockName"])
+    row = unit_rows.stock_row(name=operation.payload["stockName"])
     again = retry(operation).operation
 
     assert unit_row("a").phase == "Pending"
@@ -304,9 +301,7 @@ def test_a_removal_that_failed_half_way_is_retried_for_the_rest(world: UnitWorld
 @ONE
 @pytest.mark.parametrize("verb", ["stop", "start", "delete", "update"])
 def test_what_is_asked_of_a_unit_is_retried_of_the_same_unit(world: UnitWorld, verb: str) -> None:
-    world.seed(2)
-    world.create("a")
-    world.work()
+    unit_rows.unit_row(name="a")
     fields = {"image": "example.com/b:1"} if verb == "update" else {}
     operation = getattr(world, verb)("a", **fields)
     _give_up(operation)
@@ -322,13 +317,10 @@ def test_what_is_asked_of_a_unit_is_retried_of_the_same_unit(world: UnitWorld, v
 
 @ONE
 def test_nothing_is_retried_of_a_unit_that_is_gone(world: UnitWorld) -> None:
-    world.seed(1)
-    world.create("a")
-    world.work()
+    row = unit_rows.unit_row(name="a")
     operation = world.stop("a")
     _give_up(operation)
-    world.delete("a")
-    world.work()
+    GpuUnit.objects.filter(pk=row.pk).update(deleted_at=Now())
 
     with pytest.raises(NotFound):
         retry(operation)
@@ -336,7 +328,7 @@ def test_nothing_is_retried_of_a_unit_that_is_gone(world: UnitWorld) -> None:
 
 @ONE
 def test_a_worker_of_a_function_is_not_retried(world: UnitWorld) -> None:
-    world.seed(1)
+    unit_rows.stock_row()
     operation = world.create("a")
     payload = {**operation.payload, "serverless": {}}
     Operation.objects.filter(pk=operation.pk).update(payload=payload)
