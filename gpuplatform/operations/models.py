@@ -111,6 +111,8 @@ class Operation(LeasedRow):
             models.Index(fields=["ended_at"], name="operation_ended"),
             models.Index(fields=["phase", "-id"], name="operation_phase"),
             models.Index(fields=["kind", "-id"], name="operation_kind"),
+            # For "within so many seconds": newest first would pass every older one.
+            models.Index(fields=["created_at"], name="operation_created"),
         ]
 
     @override

@@ -30,7 +30,15 @@ from tests.benchmarks.pools import percentiles
 PAGE: Final = 100
 FEW: Final = 1_000
 DEPTHS: Final = (0.0, 0.25, 0.5, 0.75, 0.85)
-FILTERS: Final = ("", "&phase=Succeeded", "&kind=stockpool.create", "&maxAgeSeconds=86400")
+FILTERS: Final = (
+    "",
+    "&phase=Succeeded",
+    "&phase=Failed",
+    "&kind=stockpool.create",
+    "&maxAgeSeconds=60",
+    "&maxAgeSeconds=86400",
+)
+"""Some find many rows, some few, some none."""
 LIST_MS: Final = 30.0
 POSTS_A_SECOND: Final = 150.0
 COMPARE_SECONDS: Final = 15.0
@@ -59,7 +67,8 @@ def _listed(bench: Bench, rows: int, requests: int) -> float:
     sql = bench.platform.sql
     sql(f"DELETE FROM {OPERATIONS} WHERE operation_id LIKE 'copy-%%'")
     ((pattern,),) = sql(f"SELECT max(id) FROM {OPERATIONS}")
-    names = {"operation_id": "'copy-' || n", "object_name": "'copy-' || n"}
+    age = f"now() - ({rows} - n) * interval '1 second'"
+    names = {"operation_id": "'copy-' || n", "object_name": "'copy-' || n", "created_at": age}
     copy_row(bench.platform, OPERATIONS, pattern, rows, names)
     sql(f"VACUUM ANALYZE {OPERATIONS}")
     say(f"  {rows} jobs:")
