@@ -3,6 +3,7 @@
 The platform's own settings come as everywhere, by the environment and `GPUPLATFORM_CONFIG`.
 """
 
+import gc
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -44,5 +45,8 @@ def on_starting(_: object) -> None:
 
 def post_fork(_: object, __: object) -> None:
     """Gunicorn calls it in each new worker."""
+    # What was loaded before stays for ever: each full collection would look through all of it, and
+    # a request would wait for that.
+    gc.freeze()
     if _Port.opened is not None:
         _Port.opened.serve(render)
