@@ -129,10 +129,11 @@ def parameters(query: type[Query], *, accepted: bool) -> list[OpenApiParameter]:
     """Return the query parameters, and the header of a 202."""
     schema = query.model_json_schema(by_alias=True)
     required = set(schema.get("required", ()))
+    declarations = schema.get("$defs", {})
     found = [
         OpenApiParameter(
             name=name,
-            type=_without_null(declared),
+            type=_whole(_without_null(declared), declarations),
             location=OpenApiParameter.QUERY,
             required=name in required,
             description=declared.get("description", ""),
@@ -150,6 +151,17 @@ def parameters(query: type[Query], *, accepted: bool) -> list[OpenApiParameter]:
             )
         )
     return found
+
+
+def _whole(declared: Any, declarations: Mapping[str, Any]) -> Any:
+    """Return a schema with what it refers to in place: parameters have no declarations."""
+    if isinstance(declared, list):
+        return [_whole(one, declarations) for one in declared]
+    if not isinstance(declared, dict):
+        return declared
+    reference = declared.get("$ref", "").removeprefix("#/$defs/")
+    found = {**declarations.get(reference, {}), **declared}
+    return {key: _whole(one, declarations) for key, one in found.items() if key != "$ref"}
 
 
 def request_examples(body: type[BaseModel] | None) -> Sequence[OpenApiExample]:

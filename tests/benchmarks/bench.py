@@ -93,6 +93,10 @@ class Api:
                     raise
         raise AssertionError
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
 
 @dataclass
 class Seen:

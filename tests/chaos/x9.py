@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,9 +35,11 @@ SPEC: Final = "chaos-serverless"
 VICTIMS: Final = ("sidecar", "activator", "results", "nats")
 POISON_EVERY: Final = 50
 FORGOTTEN_EVERY: Final = 40
-PAUSE_SECONDS: Final = 1.5
+PAUSE_SECONDS: Final = 3.0
 """Between two kills: what was killed has to start, and that takes a busy machine a while."""
 ENDED_SECONDS: Final = 1_800.0
+EMPTY_SECONDS: Final = 120.0
+"""A message of a worker that was killed comes again only when its time to answer is over."""
 OPEN: Final = (
     "SELECT count(*) FROM serverless_invocation"
     " WHERE invocation_id LIKE 'x9-%%' AND completed_at IS NULL"
@@ -72,27 +75,23 @@ class Experiment:
         self._shape = shape
         self._random = random.Random(9)
         self.kills: Counter[str] = Counter()
-        self._over = threading.Event()
+        self._pause = threading.Event()
 
     def run(self) -> list[str]:
         """Return what is wrong at the end."""
         begun = time.monotonic()
         self._prepare()
-        killing = threading.Thread(target=self._kill)
-        killing.start()
-        try:
-            share = range(self._shape.callers)
-            at_once([partial(self._invoke_share, first) for first in share], len(share))
-            say(f"{self._shape.invocations} accepted after {time.monotonic() - begun:.0f} s")
-            self._wait_under_fire()
-        finally:
-            self._over.set()
-            killing.join()
+        calling = threading.Thread(target=self._invoke_all, daemon=True)
+        calling.start()
+        # In this thread: a server that a thread starts ends with that thread.
+        while calling.is_alive() or not self._is_enough():
+            self._pause.wait(PAUSE_SECONDS)
+            self._kill()
         killed = ", ".join(f"{name} {number}" for name, number in sorted(self.kills.items()))
         say(f"killed: {killed}; {self._platform.sql(OPEN)[0][0]} open then")
         faults = self._wait_for_end()
         say(f"all ended after {time.monotonic() - begun:.0f} s")
-        return faults + self._results() + self._queue() + self._replay()
+        return faults + self._results() + self._queue()
 
     def _prepare(self) -> None:
         size = {"cpu": "100m", "memory": "64Mi", "gpu": 1}
@@ -113,21 +112,23 @@ class Experiment:
         return answer.data
 
     def _invoke_share(self, first: int) -> None:
-        api = Api(self._platform.port)
-        for number in range(first, self._shape.invocations, self._shape.callers):
-            status = {"X-Echo-Status": "500"} if is_poison(number) else {}
-            body = {
-                "requestID": f"x9-fn-{number % self._shape.functions}",
-                "invocationID": f"x9-{number}",
-                "headers": status,
-                "payload": payload_of(number),
-            }
-            for _ in range(2):  # The second one is a replay.
-                answer = api("POST", INVOCATIONS, body)
-                if answer.status not in {200, 202}:
-                    raise SystemExit(f"it was answered with {answer.status}: {answer.body}")
-            if number % FORGOTTEN_EVERY == 1:
-                self._forget(number)
+        with closing(Api(self._platform.port)) as api:
+            for number in range(first, self._shape.invocations, self._shape.callers):
+                self._invoke(api, number)
+                if number % FORGOTTEN_EVERY == 1:
+                    self._forget(number)
+
+    def _invoke(self, api: Api, number: int) -> None:
+        body = {
+            "requestID": f"x9-fn-{number % self._shape.functions}",
+            "invocationID": f"x9-{number}",
+            "headers": {"X-Echo-Status": "500"} if is_poison(number) else {},
+            "payload": payload_of(number),
+        }
+        for _ in range(2):  # The second one is a replay.
+            answer = api("POST", INVOCATIONS, body)
+            if answer.status not in {200, 202}:
+                raise SystemExit(f"it was answered with {answer.status}: {answer.body}")
 
     def _forget(self, number: int) -> None:
         """Have the relay put it in the queue once more, as if it had died in the midst."""
@@ -137,16 +138,23 @@ class Experiment:
             f"x9-{number}",
         )
 
+    def _invoke_all(self) -> None:
+        share = range(self._shape.callers)
+        at_once([partial(self._invoke_share, first) for first in share], len(share))
+
+    def _is_enough(self) -> bool:
+        is_over = self._platform.sql(OPEN)[0][0] == 0
+        return is_over or min(self.kills[name] for name in VICTIMS) >= self._shape.kills
+
     def _kill(self) -> None:
-        while not self._over.wait(PAUSE_SECONDS):
-            fewest = min(self.kills[name] for name in VICTIMS)
-            name = self._random.choice([one for one in VICTIMS if self.kills[one] == fewest])
-            if name == "sidecar":
-                self.kills[name] += self._kill_a_sidecar()
-            else:
-                self._platform.kill(name)
-                self._platform.start(name)
-                self.kills[name] += 1
+        fewest = min(self.kills[name] for name in VICTIMS)
+        name = self._random.choice([one for one in VICTIMS if self.kills[one] == fewest])
+        if name == "sidecar":
+            self.kills[name] += self._kill_a_sidecar()
+        else:
+            self._platform.kill(name)
+            self._platform.start(name)
+            self.kills[name] += 1
 
     def _kill_a_sidecar(self) -> int:
         kubelet = self._platform.pid_of("kubelet")
@@ -156,18 +164,10 @@ class Experiment:
         os.kill(self._random.choice(found), signal.SIGKILL)
         return 1
 
-    def _wait_under_fire(self) -> None:
-        until = time.monotonic() + ENDED_SECONDS
-        while time.monotonic() < until:
-            enough = min(self.kills[name] for name in VICTIMS) >= self._shape.kills
-            if enough or self._platform.sql(OPEN)[0][0] == 0:
-                return
-            threading.Event().wait(1)
-
     def _wait_for_end(self) -> list[str]:
         until = time.monotonic() + ENDED_SECONDS
         while (left := self._platform.sql(OPEN)[0][0]) and time.monotonic() < until:
-            threading.Event().wait(1)
+            self._pause.wait(1)
         return [f"{left} invocations have not ended"] if left else []
 
     def _results(self) -> list[str]:
@@ -181,7 +181,7 @@ class Experiment:
         for name, state, payload, body, attempts in rows:
             number = int(name.rpartition("-")[2])
             found[f"{state} {'poison' if is_poison(number) else ''}".strip()] += 1
-            wanted = "DeadLettered" if is_poison(number) else "Succeeded"
+            wanted = "Failed" if is_poison(number) else "Succeeded"
             is_right = state == wanted and payload == payload_of(number)
             if not is_right or (wanted == "Succeeded" and body != payload):
                 faults.append(f"{name} is {state} after {attempts} attempts with '{body}'")
@@ -189,34 +189,25 @@ class Experiment:
         return faults[:10]
 
     def _queue(self) -> list[str]:
-        """Nothing may be left in the queue of any function."""
-        queue: Queue = self._platform.queue()
+        """Nothing may stay in the queue of any function; what was sent twice goes last."""
         rows = self._platform.sql(
             "SELECT f.id, t.name FROM serverless_function f JOIN tenancy_tenant t"
             " ON t.id = f.tenant_id WHERE f.request_id LIKE 'x9-fn-%%'"
         )
-        faults = []
-        for number, tenant in rows:
-            left = queue.backlog(tenant, number)
-            if left is not None and left.pending + left.in_work + left.exhausted:
-                faults.append(f"function {number} has {left} in the queue")
-        queue.close()
+        with closing(self._platform.queue()) as queue:
+            until = time.monotonic() + EMPTY_SECONDS
+            while (faults := _left(queue, rows)) and time.monotonic() < until:
+                self._pause.wait(1)
         return faults
 
-    def _replay(self) -> list[str]:
-        """A dead letter that an operator replays is delivered again."""
-        before = self._attempts()
-        self._write("POST", f"{INVOCATIONS}/x9-0/replay", {"operationID": "x9-replay"})
-        until = time.monotonic() + 120
-        while time.monotonic() < until:
-            if self._attempts() > before and self._platform.sql(OPEN)[0][0] == 0:
-                return []
-            threading.Event().wait(0.5)
-        return ["a replayed dead letter was not delivered again"]
 
-    def _attempts(self) -> int:
-        asked = "SELECT attempts FROM serverless_invocation WHERE invocation_id = 'x9-0'"
-        return int(self._platform.sql(asked)[0][0])
+def _left(queue: Queue, functions: list[tuple[Any, ...]]) -> list[str]:
+    found = {number: queue.backlog(tenant, number) for number, tenant in functions}
+    return [
+        f"function {number} has {left} in the queue"
+        for number, left in found.items()
+        if left is not None and left.pending + left.in_work + left.exhausted
+    ]
 
 
 def _children(pid: int) -> list[int]:
