@@ -56,6 +56,7 @@ class PoolReason(StrEnum):
     POD_STATUS_SYNC_FAILED = "PodStatusSyncFailed"
     SERVICE_SYNC_FAILED = "ServiceSyncFailed"
     DEPLOYMENT_SYNC_FAILED = "DeploymentSyncFailed"
+    FINALIZERS_REMAIN = "FinalizersRemain"
 
 
 NEXT_STEPS: MappingProxyType[PoolReason, str] = MappingProxyType(
@@ -69,6 +70,7 @@ NEXT_STEPS: MappingProxyType[PoolReason, str] = MappingProxyType(
         PoolReason.POD_STATUS_SYNC_FAILED: "Check the platform's rights on pods.",
         PoolReason.SERVICE_SYNC_FAILED: "Check the platform's rights on services.",
         PoolReason.DEPLOYMENT_SYNC_FAILED: "Check the platform's rights on deployments.",
+        PoolReason.FINALIZERS_REMAIN: "Have the named finalizer taken off.",
     }
 )
 """What a person does next, by reason."""

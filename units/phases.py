@@ -80,6 +80,7 @@ class UnitReason(StrEnum):
     POD_STATUS_SYNC_FAILED = "PodStatusSyncFailed"
     UNIT_SERVICE_SYNC_FAILED = "UnitServiceSyncFailed"
     UNIT_DEPLOYMENT_SYNC_FAILED = "UnitDeploymentSyncFailed"
+    FINALIZERS_REMAIN = "FinalizersRemain"
 
 
 NEXT_STEPS: MappingProxyType[UnitReason, str] = MappingProxyType(
@@ -99,6 +100,7 @@ NEXT_STEPS: MappingProxyType[UnitReason, str] = MappingProxyType(
         UnitReason.POD_STATUS_SYNC_FAILED: "Check the platform's rights on pods.",
         UnitReason.UNIT_SERVICE_SYNC_FAILED: "Check the platform's rights on services.",
         UnitReason.UNIT_DEPLOYMENT_SYNC_FAILED: "Check the platform's rights on deployments.",
+        UnitReason.FINALIZERS_REMAIN: "Have the named finalizer taken off.",
     }
 )
 """What a person does next, by reason."""

@@ -9,7 +9,13 @@ from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
 from gpuplatform.reconciliation.comparison import contains
-from gpuplatform.reconciliation.ownership import is_controlled_by
+from gpuplatform.reconciliation.ownership import (
+    POOL_LABEL,
+    adoption,
+    held_up_by,
+    is_controlled_by,
+    is_orphan,
+)
 from gpuplatform.reconciliation.plan import (
     Absent,
     Action,
@@ -38,6 +44,7 @@ from inventory.phases import PoolPhase, PoolReason
 
 PROGRESS_SECONDS: Final = 15.0
 FAILED_SECONDS: Final = 60.0
+ADOPTED_SECONDS: Final = 1.0
 """How soon to look again without a mark; the watch is faster."""
 
 _TOLD: Final = MappingProxyType(
@@ -45,6 +52,7 @@ _TOLD: Final = MappingProxyType(
         PoolPhase.READY: EventType.NORMAL,
         PoolPhase.EMPTY: EventType.NORMAL,
         PoolPhase.FAILED: EventType.WARNING,
+        PoolPhase.TERMINATING: EventType.WARNING,
     }
 )
 """Phases whose beginning is an Event."""
@@ -59,7 +67,7 @@ def plan_pool(pool: Manifest, observed: ObservedPool) -> Plan:
     Nothing is deleted because of something unknown, and nothing that is not the pool's is changed.
     """
     if field(pool, "metadata", "deletionTimestamp"):
-        return Plan()  # The garbage collector takes what the pool owns.
+        return _ending(pool)  # The garbage collector takes what the pool owns.
     try:
         spec = parse_spec(pool.get("spec") or {})
     except InvalidSpec as error:
@@ -69,7 +77,7 @@ def plan_pool(pool: Manifest, observed: ObservedPool) -> Plan:
         return _unreadable(pool, *unread)
     in_the_way = _foreign(pool, spec, observed)
     if in_the_way:
-        return _conflict(pool, in_the_way)
+        return _adopted(pool, *in_the_way) or _conflict(pool, *in_the_way)
     actions = _service_actions(pool, spec, observed.service)
     actions += _deployment_actions(pool, spec, observed.deployment)
     status = _observed_status(pool, spec, observed, is_changing=bool(actions))
@@ -109,7 +117,17 @@ def _unreadable(pool: Manifest, reason: PoolReason, why: str) -> Plan:
     )
 
 
-def _foreign(pool: Manifest, spec: StockPoolSpec, observed: ObservedPool) -> str | None:
+def _ending(pool: Manifest) -> Plan:
+    """Do nothing, and say what holds the deletion up."""
+    why = held_up_by(pool)
+    if not why:
+        return Plan()
+    return Plan(status=_status(pool, PoolPhase.TERMINATING, PoolReason.FINALIZERS_REMAIN, why))
+
+
+def _foreign(
+    pool: Manifest, spec: StockPoolSpec, observed: ObservedPool
+) -> tuple[ResourceKind, Manifest] | None:
     """Return what stands where the pool's objects belong and is not the pool's, if anything.
 
     A Service of that name is in nobody's way when the pool has no ports.
@@ -121,16 +139,28 @@ def _foreign(pool: Manifest, spec: StockPoolSpec, observed: ObservedPool) -> str
     for kind, observation in places:
         match observation:
             case Present(found) if not is_controlled_by(found, uid):
-                return f"{kind.kind} '{found['metadata']['name']}'"
+                return kind, found
             case _:
                 continue
     return None
 
 
-def _conflict(pool: Manifest, in_the_way: str) -> Plan:
+def _adopted(pool: Manifest, kind: ResourceKind, found: Manifest) -> Plan | None:
+    """Return the plan that takes back what lost its owner reference, if it is the pool's."""
+    if not is_orphan(found, POOL_LABEL, pool["metadata"]["name"]):
+        return None
+    message = f"The {kind.kind} lost its owner reference and gets it again."
+    return Plan(
+        actions=[adoption(kind, found, pool)],
+        status=_status(pool, PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING, message),
+        requeue_after=ADOPTED_SECONDS,
+    )
+
+
+def _conflict(pool: Manifest, kind: ResourceKind, found: Manifest) -> Plan:
     message = (
-        f"The {in_the_way} exists and this pool is not its controlling owner. It is left as it"
-        " is; remove it or rename it."
+        f"The {kind.kind} '{found['metadata']['name']}' exists and this pool is not its"
+        " controlling owner. It is left as it is; remove it or rename it."
     )
     return Plan(
         status=_status(pool, PoolPhase.FAILED, PoolReason.NAME_CONFLICT, message),

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, Manifest
-from gpuplatform.reconciliation.ownership import POOL_LABEL
+from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
+from gpuplatform.reconciliation.ownership import POOL_LABEL, is_controlled_by
 from inventory.reconcile import compare_all
 from tests.cluster.pools import Pools
 from tests.fakes.fault_proxy import FaultProxy
@@ -40,6 +40,7 @@ MEDDLING: dict[str, Callable[[Pools], object]] = {
     "scaled to 3": lambda pools: patch(pools, {"spec": {"replicas": 3}}),
     "another image": other_image,
     "a label removed": lambda pools: patch(pools, {"metadata": {"labels": {MANAGED_BY: None}}}),
+    "its owner removed": lambda pools: patch(pools, {"metadata": {"ownerReferences": None}}),
     "the pods deleted": no_pod,
     "the Service deleted": lambda pools: pools.cluster.delete(
         SERVICE, "pool-a", namespace=pools.namespace
@@ -75,7 +76,8 @@ def test_what_a_person_with_kubectl_changed_is_put_right(pools: Pools, what: str
 
     def is_right() -> bool:
         row = pools.reconcile("a")
-        return (row.phase, len(pods(pools))) == ("Ready", 1)
+        is_owned = is_controlled_by(found(pools), row.uid)
+        return (row.phase, len(pods(pools)), is_owned) == ("Ready", 1, True)
 
     pools.wait(is_right, lambda: f"{pools.row('a').phase}: {len(pods(pools))} pods")
     deployment = found(pools)
@@ -83,6 +85,24 @@ def test_what_a_person_with_kubectl_changed_is_put_right(pools: Pools, what: str
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
     assert deployment["metadata"]["labels"][MANAGED_BY] == "gpu-platform"
     assert pools.cluster.get(SERVICE, "pool-a", namespace=pools.namespace) is not None
+
+
+def test_a_pool_that_a_foreign_finalizer_holds_up_names_it(pools: Pools) -> None:
+    pools.create("a", replicas=0)
+    pools.settle("a", "Empty")
+    held = {"metadata": {"finalizers": ["example.com/held"]}}
+    pools.cluster.merge_patch(STOCK_POOL, "a", held, namespace=pools.namespace)
+
+    pools.delete("a")
+    row = pools.settle("a", "Terminating", "FinalizersRemain")
+    version = row.resource_version
+    again = pools.reconcile("a")
+    free = {"metadata": {"finalizers": None}}
+    pools.cluster.merge_patch(STOCK_POOL, "a", free, namespace=pools.namespace)
+
+    assert "'example.com/held'" in row.message
+    assert again.resource_version == version, "it is said once"
+    pools.wait(lambda: pools.reconcile("a").deleted_at is not None, lambda: "it is not gone")
 
 
 def test_names_of_the_greatest_length_that_differ_at_the_end_are_two_pools(pools: Pools) -> None:

@@ -10,9 +10,9 @@ the unit than the Deployment was written for is not carried out.
 from typing import Final
 
 from gpuplatform.kube.fields import field, items, number
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest, ResourceKind
 from gpuplatform.reconciliation.comparison import contains
-from gpuplatform.reconciliation.ownership import is_controlled_by
+from gpuplatform.reconciliation.ownership import UNIT_LABEL, is_controlled_by, is_orphan
 from gpuplatform.reconciliation.plan import (
     Absent,
     Action,
@@ -26,7 +26,7 @@ from gpuplatform.reconciliation.plan import (
 from inventory.core.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from inventory.core.releases import keeps_its_template
 from units.core import manifests
-from units.core.names import GENERATION_ANNOTATION
+from units.core.names import GENERATION_ANNOTATION, UNIT_UID_LABEL
 from units.core.observed import NoSource, ObservedUnit, SourceGone, is_at_rest, written_for
 from units.core.spec import GPUUnitSpec
 from units.phases import UnitRole, role_of
@@ -61,6 +61,19 @@ def is_of_predecessor(unit: Manifest, found: Manifest) -> bool:
         and field(owner, "name") == unit["metadata"]["name"]
         for owner in items(found, "metadata", "ownerReferences")
     )
+
+
+def is_orphaned_child(unit: Manifest, kind: ResourceKind, found: Manifest) -> bool:
+    """Say whether `found` was made for this very unit and only lost its owner reference.
+
+    The pods of a Deployment bear the unit's UID, so that what a unit of that name before it left
+    is told apart; a Service has no more than its marks, and selects by the name.
+    """
+    if not is_orphan(found, UNIT_LABEL, unit["metadata"]["name"]):
+        return False
+    template = field(found, "spec", "template", "metadata", "labels")
+    uid: object = field(template, UNIT_UID_LABEL)
+    return kind == SERVICE or uid == unit["metadata"]["uid"]
 
 
 def deployment_actions(

@@ -11,8 +11,8 @@ from gpuplatform.errors import FieldError, InvalidSpec
 from gpuplatform.formats.model import invalid_spec
 from gpuplatform.formats.names import OWN_NAME_MAX, dns_label
 from gpuplatform.kube.fields import condition, field, number
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest
-from gpuplatform.reconciliation.ownership import is_controlled_by
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest, ResourceKind
+from gpuplatform.reconciliation.ownership import adoption, held_up_by, is_controlled_by
 from gpuplatform.reconciliation.plan import Action, Apply, Delete, Plan, Present, first_unknown
 from units.core import statuses
 from units.core.children import (
@@ -20,6 +20,7 @@ from units.core.children import (
     has_service,
     is_at_zero,
     is_of_predecessor,
+    is_orphaned_child,
     service_actions,
 )
 from units.core.observed import ObservedUnit, SourceHeld, SourcePending, source_of
@@ -41,7 +42,7 @@ def plan_unit(unit: Manifest, observed: ObservedUnit) -> Plan:
     Nothing is deleted because of something unknown, and nothing that is not the unit's is changed.
     """
     if field(unit, "metadata", "deletionTimestamp"):
-        return Plan()  # The garbage collector takes what the unit owns.
+        return _ending(unit)  # The garbage collector takes what the unit owns.
     if _is_consumed(unit, observed):
         return _delete_itself(unit)
     try:
@@ -59,6 +60,13 @@ def plan_unit(unit: Manifest, observed: ObservedUnit) -> Plan:
         or _wait(unit, spec, observed)
         or _run(unit, spec, observed)
     )
+
+
+def _ending(unit: Manifest) -> Plan:
+    """Do nothing, and say what holds the deletion up."""
+    why = held_up_by(unit)
+    saying = Saying(UnitPhase.TERMINATING, UnitReason.FINALIZERS_REMAIN, why)
+    return Plan(status=statuses.status(unit, saying)) if why else Plan()
 
 
 def _is_consumed(unit: Manifest, observed: ObservedUnit) -> bool:
@@ -109,6 +117,7 @@ def _stop(unit: Manifest, spec: GPUUnitSpec, observed: ObservedUnit) -> Plan:
     actions = deployment_actions(unit, spec, observed, replicas=0)
     hindrance = _hindrance(unit, spec, observed)
     if hindrance is not None:
+        actions += hindrance.actions
         return replace(hindrance, actions=actions, on_error=statuses.refusals(unit))
     saying = statuses.stopped(unit, observed, is_changing=bool(actions))
     if access_fault(spec) is None:
@@ -184,7 +193,7 @@ def _hindrance(unit: Manifest, spec: GPUUnitSpec, observed: ObservedUnit) -> Pla
     for kind, observation in places:
         match observation:
             case Present(found) if not is_controlled_by(found, unit["metadata"]["uid"]):
-                return _in_the_way(unit, f"{kind.kind} '{found['metadata']['name']}'", found)
+                return _in_the_way(unit, kind, found)
             case _:
                 continue
     return None
@@ -200,7 +209,13 @@ def _unread(observed: ObservedUnit) -> tuple[UnitReason, str] | None:
     return first_unknown(readings)
 
 
-def _in_the_way(unit: Manifest, what: str, found: Manifest) -> Plan:
+def _in_the_way(unit: Manifest, kind: ResourceKind, found: Manifest) -> Plan:
+    what = f"{kind.kind} '{found['metadata']['name']}'"
+    if is_orphaned_child(unit, kind, found):
+        message = f"The {kind.kind} lost its owner reference and gets it again."
+        status = statuses.status(unit, statuses.starting(unit, message))
+        back = adoption(kind, found, unit)
+        return Plan(actions=[back], status=status, requeue_after=WAIT_SECONDS)
     if is_of_predecessor(unit, found):
         message = f"The {what} of the unit that had this name before is being removed."
         status = statuses.status(unit, statuses.starting(unit, message))

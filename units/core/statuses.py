@@ -22,6 +22,7 @@ _TOLD: Final = MappingProxyType(
         UnitPhase.READY: EventType.NORMAL,
         UnitPhase.STOPPED: EventType.NORMAL,
         UnitPhase.FAILED: EventType.WARNING,
+        UnitPhase.TERMINATING: EventType.WARNING,
     }
 )
 """Phases whose beginning is an Event."""

@@ -180,7 +180,7 @@ def test_an_object_of_somebody_else_is_a_name_conflict_and_is_left_alone(
 ) -> None:
     unit = unit_resource()
     foreign = unit_deployment(unit) if kind == "Deployment" else unit_service(unit)
-    foreign["metadata"]["ownerReferences"] = owners
+    foreign["metadata"] |= {"ownerReferences": owners, "labels": {"app": "theirs"}}
 
     given: dict[str, Any] = {kind.lower(): foreign}
 

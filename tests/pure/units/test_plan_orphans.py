@@ -1,0 +1,71 @@
+"""What lost its owner reference, and what holds a deletion up."""
+
+import pytest
+
+from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, ResourceKind
+from gpuplatform.reconciliation.ownership import controller_reference
+from gpuplatform.reconciliation.plan import EventType, Patch, Plan
+from tests.factories.planned_units import (
+    observed_unit,
+    unit_deployment,
+    unit_resource,
+    unit_service,
+)
+from units.core.names import UNIT_UID_LABEL
+from units.core.plan import WAIT_SECONDS, plan_unit
+from units.phases import UnitPhase, UnitReason
+
+
+@pytest.mark.parametrize("is_suspended", [False, True], ids=["running", "to be stopped"])
+@pytest.mark.parametrize("kind", [DEPLOYMENT, SERVICE], ids=["Deployment", "Service"])
+def test_what_only_lost_its_owner_reference_is_taken_back(
+    kind: ResourceKind, *, is_suspended: bool
+) -> None:
+    unit = unit_resource(suspend=is_suspended)
+    parts = {DEPLOYMENT: unit_deployment(unit, replicas=1), SERVICE: unit_service(unit)}
+    parts[kind]["metadata"]["ownerReferences"] = []
+
+    plan = plan_unit(unit, observed_unit(parts[DEPLOYMENT], parts[SERVICE]))
+
+    last = plan.actions[-1]
+    assert isinstance(last, Patch)
+    assert (last.kind, last.patch["metadata"]) == (
+        kind,
+        {
+            "uid": parts[kind]["metadata"]["uid"],
+            "resourceVersion": "41",
+            "ownerReferences": [controller_reference(unit)],
+        },
+    )
+    assert "spec" not in last.patch, "it is neither scaled nor changed by the same write"
+    assert plan.requeue_after == WAIT_SECONDS
+
+
+def test_what_a_unit_of_that_name_before_left_without_owner_is_not_taken_over() -> None:
+    unit = unit_resource()
+    left = unit_deployment(unit)
+    left["metadata"]["ownerReferences"] = []
+    left["spec"]["template"]["metadata"]["labels"][UNIT_UID_LABEL] = "the-one-before"
+
+    plan = plan_unit(unit, observed_unit(left))
+
+    assert not plan.actions
+    assert plan.status is not None
+    assert plan.status.conditions[0].reason == UnitReason.NAME_CONFLICT
+
+
+def test_a_deletion_that_a_foreign_finalizer_holds_up_names_it() -> None:
+    going = {"deletionTimestamp": "2026-01-31T12:00:00Z"}
+    held = unit_resource(metadata={**going, "finalizers": ["example.com/held"]})
+
+    plan = plan_unit(held, observed_unit())
+
+    assert not plan.actions
+    assert plan.status is not None
+    [ready] = plan.status.conditions
+    assert plan.status.phase == UnitPhase.TERMINATING
+    assert ready.reason == UnitReason.FINALIZERS_REMAIN
+    assert "'example.com/held'" in ready.message
+    assert plan.status.event is not None
+    assert plan.status.event.type is EventType.WARNING
+    assert plan_unit(unit_resource(metadata=going), observed_unit()) == Plan()
