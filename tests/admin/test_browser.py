@@ -13,8 +13,12 @@ from django.db.models import Model
 from django.urls import reverse
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
+from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from gpuplatform.tenancy.models import Scope
+from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.tenancy.services import token_create
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
@@ -203,3 +207,25 @@ def test_schedule_gets_an_interval_that_is_made_beside_it(
     chosen = visit.page.locator("#id_interval option:checked")
     expect(chosen).to_have_text(re.compile("every 77 seconds"))
     assert visit.complaints == []
+
+
+def test_authorize_in_swagger_sends_the_token(visit: Visit, settings: Settings) -> None:
+    settings.GPUPLATFORM_DEV = False  # Where each request carries a token.
+    _, secret = token_create(tenant=tenant_by_name(), name="ci", scopes=(Scope.OPERATOR,))
+    page = visit.page
+    visit.open(reverse("swagger"))
+    page.click("#operations-Stock_pools-listStockPools .opblock-summary-control")
+    page.click("#operations-Stock_pools-listStockPools .try-out__btn")
+    answered = page.locator("#operations-Stock_pools-listStockPools .live-responses-table")
+
+    page.click("#operations-Stock_pools-listStockPools .execute")
+    expect(answered).to_contain_text("unauthenticated")
+
+    page.click(".scheme-container .authorize")
+    page.fill(".auth-container input", secret)
+    page.click(".auth-container .auth-btn-wrapper .authorize")
+    page.click(".auth-container .btn-done")
+    page.click("#operations-Stock_pools-listStockPools .execute")
+
+    expect(answered.locator("tr.response td.response-col_status")).to_contain_text("200")
+    expect(answered).to_contain_text('"data": []')

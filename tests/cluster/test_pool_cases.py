@@ -1,9 +1,11 @@
 """What users of comparable systems ran into, tried on pools: meddling, long names, reading all."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from gpuplatform.kube.client import PAGE_SIZE
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
 from gpuplatform.reconciliation.ownership import POOL_LABEL, is_controlled_by
 from inventory.reconcile import compare_all
@@ -17,6 +19,7 @@ pytestmark = [
 
 HTTP = {"ports": [{"name": "http", "port": 8080}]}
 LONGEST = 58
+MANY = 5000
 MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
@@ -148,3 +151,46 @@ def test_comparing_everything_takes_the_same_requests_however_many_there_are(
 
     assert taken[0] == taken[1]
     assert (taken[0]["get"], taken[0]["patch"]) == (0, 0)
+
+
+@pytest.mark.long
+def test_comparing_everything_beside_5000_pods_reads_pages_and_nothing_one_by_one(
+    pools: Pools, proxy: FaultProxy
+) -> None:
+    pools.create("a", replicas=0, template=HTTP)
+    pools.settle("a", "Empty")
+    _rest(pools, ["a"])
+    numbers = range(MANY)
+    with ThreadPoolExecutor(4) as threads:
+        list(
+            threads.map(
+                lambda number: pools.cluster.create(POD, _idle_pod(pools, number)), numbers
+            )
+        )
+    before = {verb: proxy.count(verb) for verb in ("get", "list", "patch")}
+    before_pods = proxy.count("list", "pods")
+
+    assert compare_all(pools.platform()) == []
+
+    taken = {verb: proxy.count(verb) - count for verb, count in before.items()}
+    pages = proxy.count("list", "pods") - before_pods
+    assert (taken["get"], taken["patch"]) == (0, 0)
+    assert MANY / PAGE_SIZE <= pages <= MANY / PAGE_SIZE + 1
+    assert taken["list"] - pages == 3, "pools, Deployments and Services are one page each"
+
+
+def _idle_pod(pools: Pools, number: int) -> Manifest:
+    """Return a pod of some pool that no scheduler takes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"idle-{number}",
+            "namespace": pools.namespace,
+            "labels": {POOL_LABEL: "many"},
+        },
+        "spec": {
+            "schedulerName": "nobody",
+            "containers": [{"name": "c", "image": "busybox:1.36"}],
+        },
+    }
