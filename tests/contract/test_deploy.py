@@ -3,6 +3,7 @@
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,26 @@ def test_every_policy_selects_pods_that_there_are(base: list[dict[str, Any]]) ->
         selector = one["spec"].get("podSelector") if one["kind"] == "NetworkPolicy" else None
         if wanted := (selector or {}).get("matchLabels"):
             assert any(wanted.items() <= each.items() for each in labels), one["metadata"]["name"]
+
+
+def test_every_rule_of_addresses_speaks_of_both_kinds_of_ip() -> None:
+    rules = [
+        [peer["ipBlock"] for peer in rule["to"] if "ipBlock" in peer]
+        for folder in ("base", "isolation")
+        for one in build(DEPLOY / folder)
+        if one["kind"] == "NetworkPolicy"
+        for rule in one["spec"].get("egress") or ()
+        if "to" in rule
+    ]
+    blocks = [[ip_network(block["cidr"]) for block in rule] for rule in rules if rule]
+
+    assert blocks
+    assert [{net.version for net in rule} for rule in blocks] == [{4, 6}] * len(blocks)
+    for block in (block for rule in rules for block in rule):
+        outer = ip_network(block["cidr"])
+        for inner in map(ip_network, block.get("except") or ()):
+            assert inner.version == outer.version, f"{inner} is no exception of {outer}"
+            assert inner.overlaps(outer)
 
 
 def test_every_folder_builds() -> None:
