@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,11 +115,16 @@ class RunningPlatform:
             self.kill(name)
         self._starter.close()
 
-    def start(self, name: str, *, role: str = "") -> None:
-        """Start a part, or another process like it under the name `role`, and wait for it."""
+    def start(
+        self, name: str, *, role: str = "", further: Mapping[str, str] | None = None
+    ) -> None:
+        """Start a part, or another process like it under the name `role`, and wait for it.
+
+        `further` is put into its environment.
+        """
         part = self._parts[name]
         assert part.command is not None
-        command = part.command
+        command = replace(part.command, env={**part.command.env, **(further or {})})
         if role and role != name:  # Its port of /metrics is the first one's.
             command = replace(command, env={**command.env, "GPUPLATFORM_METRICS_PORT": "0"})
         self._children[role or name] = self._starter.start(command, role or name)

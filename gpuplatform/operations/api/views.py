@@ -81,6 +81,7 @@ class Jobs(ApiView):
         tag=_TAG,
         query=JobsQuery,
         replies={200: OperationReply},
+        errors=[NotFound],
     )
     def get(self, request: Request, *, query: JobsQuery) -> Response:
         """Return one page of jobs."""
