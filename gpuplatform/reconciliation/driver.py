@@ -38,6 +38,7 @@ from gpuplatform.reconciliation.plan import (
     Plan,
     Status,
 )
+from gpuplatform.reconciliation.sight import confirm_gone
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +117,7 @@ def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -
     with deadline(RUN_SECONDS):
         read = cluster.get(reconciler.kind, row.name, namespace=row.namespace)
         if read is None or read["metadata"]["uid"] != row.uid:
+            confirm_gone(cluster, reconciler.kind, row, read)
             return _end(reconciler, lease, read)
         plan = reconciler.plan(read, reconciler.observe(cluster, read))
         status, error = _acted(cluster, plan)

@@ -26,6 +26,7 @@ from gpuplatform.operations.registry import (
     Step,
     Waiting,
 )
+from gpuplatform.reconciliation.sight import confirm_gone
 from units.core.manifests import resource
 from units.core.names import UNIT_UID_LABEL, deployment_name
 from units.core.observed import SourceReference, holds_gpu, is_at_rest
@@ -159,6 +160,7 @@ def _read_stock(cluster: Cluster, operation: Operation) -> tuple[GpuUnit | None,
         return None, None
     live = cluster.get(GPU_UNIT, stock.name, namespace=stock.namespace)
     if live is None or live["metadata"]["uid"] != stock.uid:
+        confirm_gone(cluster, GPU_UNIT, stock, live)
         return stock, None
     return stock, None if field(live, "metadata", "deletionTimestamp") else live
 

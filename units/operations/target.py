@@ -8,6 +8,7 @@ from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION
 from gpuplatform.operations.registry import Refused
+from gpuplatform.reconciliation.sight import confirm_gone
 from units.models import GpuUnit
 
 NOT_FOUND: Final = "NotFound"
@@ -24,10 +25,18 @@ def read_target(cluster: Cluster, operation: Operation) -> Manifest | None:
 
     Rules `recorduid` and `order`: operations on one unit run in order, so that the row has the UID
     that the create recorded; none, if it made none.
+
+    Raises:
+        ClusterConflict: the answer without it was an old one.
     """
-    uid = row_of(operation).uid
-    found = read_unit(cluster, operation) if uid else None
-    return found if found is not None and found["metadata"]["uid"] == uid else None
+    row = row_of(operation)
+    if not row.uid:
+        return None
+    found = read_unit(cluster, operation)
+    if found is not None and found["metadata"]["uid"] == row.uid:
+        return found
+    confirm_gone(cluster, GPU_UNIT, row, found)
+    return None
 
 
 def row_of(operation: Operation) -> GpuUnit:
