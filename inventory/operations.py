@@ -24,6 +24,7 @@ from gpuplatform.operations.registry import (
     register,
 )
 from gpuplatform.operations.services import Accepted
+from gpuplatform.reconciliation.sight import confirm_gone
 from inventory.core.requests import StockPoolCreate, StockPoolPatch
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
@@ -67,8 +68,8 @@ def _settle_create(operation: Operation, outcome: Done | Refused) -> None:
 
 
 def _update(cluster: Cluster, operation: Operation) -> Outcome:
-    found = _read(cluster, operation)
-    if found is None or found["metadata"]["uid"] != _uid(operation):
+    found = _read_target(cluster, operation)
+    if found is None:
         return Refused("not_found", f"The stock pool '{operation.object_name}' is gone.")
     if applied_operation(found) >= operation.pk:
         return Done(found)  # This one was applied, or a later one that replaces it.
@@ -99,14 +100,12 @@ def _settle_update(operation: Operation, outcome: Done | Refused) -> None:
 
 def _delete(cluster: Cluster, operation: Operation) -> Outcome:
     """Delete the object that the row names by its UID; one that is gone is deleted."""
-    uid = _uid(operation)
-    found = _read(cluster, operation) if uid else None
-    if found is not None and found["metadata"]["uid"] == uid:
-        cluster.delete(
-            STOCK_POOL, operation.object_name, namespace=operation.object_namespace, uid=uid
-        )
-        return Done(found)
-    return Done()
+    found = _read_target(cluster, operation)
+    if found is None:
+        return Done()
+    place = {"name": operation.object_name, "namespace": operation.object_namespace}
+    cluster.delete(STOCK_POOL, uid=found["metadata"]["uid"], **place)
+    return Done(found)
 
 
 def _settle_delete(operation: Operation, outcome: Done | Refused) -> None:
@@ -144,10 +143,22 @@ def _read(cluster: Cluster, operation: Operation) -> Manifest | None:
     return cluster.get(STOCK_POOL, operation.object_name, namespace=operation.object_namespace)
 
 
-def _uid(operation: Operation) -> str:
-    """Return the UID that the create recorded; operations on one object run in order."""
-    rows = StockPool.objects.filter(pk=operation.object_row or 0)
-    return rows.values_list("uid", flat=True).first() or ""
+def _read_target(cluster: Cluster, operation: Operation) -> Manifest | None:
+    """Return the pool that is meant: the one that the create made; None when it is gone.
+
+    Operations on one pool run in order, so that the row has the UID that the create recorded.
+
+    Raises:
+        ClusterConflict: the answer without it was an old one.
+    """
+    row = StockPool.objects.filter(pk=operation.object_row or 0).first()
+    if row is None or not row.uid:
+        return None
+    found = _read(cluster, operation)
+    if found is not None and found["metadata"]["uid"] == row.uid:
+        return found
+    confirm_gone(cluster, STOCK_POOL, row, found)
+    return None
 
 
 def _manifest(operation: Operation) -> Manifest:

@@ -15,6 +15,7 @@ from gpuplatform.errors import (
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.provenance import (
     OPERATION_ID_ANNOTATION,
     REQUEST_HASH_ANNOTATION,
@@ -409,3 +410,22 @@ def test_nothing_is_taken_while_recovery_is_needed(cluster: FakeCluster) -> None
 
     assert cluster.writes == []
     assert state(operation).phase == "Pending"
+
+
+@pytest.mark.parametrize("ask", ["update", "delete"])
+def test_a_pool_that_an_old_answer_lacks_is_not_taken_for_gone(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, ask: str
+) -> None:
+    driver.run(accept_create(name="a").operation.id)
+    accepted = accept_update("a", replicas=9) if ask == "update" else accept_delete("a")
+    with monkeypatch.context() as old:
+        old.setattr(cluster, "get", lambda *_, **__: None)
+        driver.run(accepted.operation.id)
+
+    assert state(accepted.operation).reason == "Conflict"
+    assert state(accepted.operation).ended_at is None
+
+    is_due(accepted.operation)
+    driver.run(accepted.operation.id)
+
+    assert state(accepted.operation).phase == OperationPhase.SUCCEEDED

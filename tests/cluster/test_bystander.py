@@ -1,0 +1,78 @@
+"""A unit gets the GPU of its stock though others wait for one, and no other stock loses its own.
+
+All GPUs of a node are in stock, and a pod of somebody else waits for one. Without the unit's
+priority that pod would get what the stock gives up; without the wait for the stock's pods to be
+gone, the unit would take the GPU of other stock.
+"""
+
+from functools import partial
+
+import pytest
+
+from gpuplatform.kube.kinds import POD, Manifest
+from tests.cluster.tenant_units import Units
+from tests.cluster.test_unit_cases import OTHER_NODE, on_one_node
+from tests.cluster.world import World, condition, container, gpus, pod
+from units.models import GpuUnit
+from units.phases import UnitRole
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.timeout(400),
+    pytest.mark.real_only(reason="the simulator's scheduler never preempts"),
+]
+
+ROUNDS = 10
+GPUS_A_NODE = 8
+
+
+def waits(world: World, name: str) -> bool:
+    """Say whether the scheduler has found no place for the pod."""
+    found = world.get(POD, name)
+    return condition(found, "PodScheduled").get("reason") == "Unschedulable"
+
+
+def bystander(world: World, name: str) -> None:
+    """Have a pod of somebody else wait for a GPU of the node."""
+    waiting = pod(name, container(resources=gpus(1)))
+    waiting["spec"]["nodeSelector"] = {"kubernetes.io/hostname": OTHER_NODE}
+    world.create(POD, waiting)
+    world.until(lambda: waits(world, name))
+
+
+def stock_pods(units: Units) -> dict[str, str]:
+    """Return the UID of each stock unit's pod, by the unit's name."""
+    live = GpuUnit.objects.filter(role=UnitRole.STOCK, deleted_at__isnull=True)
+    found: dict[str, list[Manifest]] = {row.name: units.pods(row) for row in live}
+    return {name: pods[0]["metadata"]["uid"] for name, pods in found.items() if pods}
+
+
+def is_gone(units: Units, name: str) -> bool:
+    """Say whether nothing of the unit is left."""
+    return units.row(name).deleted_at is not None
+
+
+def test_the_unit_gets_the_gpu_and_no_other_stock_is_disturbed(
+    installed: World, units: Units
+) -> None:
+    on_one_node(OTHER_NODE)
+    units.seed(GPUS_A_NODE)
+
+    for number in range(ROUNDS):
+        name = f"a-{number}"
+        bystander(installed, f"waits-{number}")
+        before = stock_pods(units)
+
+        units.create(name)
+        row = units.settle(name, "Ready", "UnitReady")
+
+        units.until(lambda: len(stock_pods(units)) == GPUS_A_NODE - 1)
+        after = stock_pods(units)
+        assert after == {stock: uid for stock, uid in before.items() if stock != row.source_name}
+
+        installed.delete(POD, f"waits-{number}")
+        installed.gone(POD, f"waits-{number}")
+        units.delete(name)
+        units.until(partial(is_gone, units, name))
+        units.seed(1)
