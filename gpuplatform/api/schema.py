@@ -160,7 +160,7 @@ def _whole(declared: Any, declarations: Mapping[str, Any]) -> Any:
     if not isinstance(declared, dict):
         return declared
     reference = declared.get("$ref", "").removeprefix("#/$defs/")
-    found = {**declarations.get(reference, {}), **declared}
+    found = {**_without_null(declarations.get(reference, {})), **declared}
     return {key: _whole(one, declarations) for key, one in found.items() if key != "$ref"}
 
 

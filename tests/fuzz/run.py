@@ -32,12 +32,12 @@ def start(platform: RunningPlatform) -> None:
     platform.start("web", further={**PRODUCTION, **cluster})
 
 
-def fuzz(platform: RunningPlatform, arguments: Sequence[str]) -> int:
-    """Return the exit code of schemathesis."""
+def fuzz(platform: RunningPlatform, folder: Path, arguments: Sequence[str]) -> int:
+    """Return the exit code of schemathesis; what it keeps goes into the folder."""
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG), "run"]
     command += [f"http://{LOOPBACK}:{platform.port}{SCHEMA}", "--no-color"]
     command += ["-H", f"Authorization: Bearer {platform.token('default')}"]
-    return subprocess.run([*command, *arguments], check=False).returncode
+    return subprocess.run([*command, *arguments], cwd=folder, check=False).returncode
 
 
 def main() -> int:
@@ -52,7 +52,7 @@ def main() -> int:
         platform = RunningPlatform(Path(folder))
         try:
             start(platform)
-            return fuzz(platform, arguments)
+            return fuzz(platform, Path(folder), arguments)
         finally:
             platform.stop_all()
 
