@@ -1,6 +1,7 @@
 """The walk of a function: invoke it while it sleeps, read the result, see it sleep again."""
 
 import urllib.request
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from gpuplatform.embedded.ports import LOOPBACK
 from gpuplatform.images import ECHO_FUNCTION_IMAGE
 from gpuplatform.kube.kinds import GPU_UNIT, SECRET, ResourceKind
 from tests.acceptance.platform import RunningPlatform
+from tests.benchmarks.bench import Api
 
 pytestmark = [
     pytest.mark.processes,
@@ -22,11 +24,13 @@ INVOCATIONS = "/api/v1/serverless/invocations"
 STOCK = "/api/v1/operator/stock-units"
 TEXT = '{"text": "hello"}'
 SECONDS = 120
+BURST = 1_000
 
 
 def seed(platform: RunningPlatform, spec_name: str) -> None:
     """Have one stock unit ready."""
-    body = {"operationID": f"seed-{spec_name}", "specName": spec_name, "replicas": 1}
+    number = platform.sql("SELECT count(*) FROM operations_operation")[0][0]
+    body = {"operationID": f"seed-{number}", "specName": spec_name, "replicas": 1}
     size = {"cpu": "1", "memory": "2Gi", "gpu": 1}
     assert platform.request("POST", STOCK, {**body, **size}).status == 202
     address = f"{STOCK}?specName={spec_name}&state=ready"
@@ -93,3 +97,24 @@ def test_a_sleeping_function_wakes_answers_and_sleeps_again(platform: RunningPla
     platform.wait_for_job("walk-fn-2")
     assert platform.request("GET", f"{FUNCTIONS}/walk").status == 404
     assert of_functions(platform, SECRET) == []
+
+
+def test_a_burst_of_a_thousand_from_zero_is_answered_once_each(platform: RunningPlatform) -> None:
+    seed(platform, "serverless-walk")
+    body = {"operationID": "burst-fn", "requestID": "burst", "specName": "serverless-walk"}
+    shape = {"image": ECHO_FUNCTION_IMAGE, "concurrency": 8, "idleTimeoutSeconds": 5}
+    assert platform.request("POST", FUNCTIONS, {**body, **shape}).status == 202
+    platform.wait_for_job("burst-fn")
+    asked = {"requestID": "burst", "payload": TEXT}
+
+    with closing(Api(platform.port)) as api:
+        for number in range(BURST):
+            answer = api("POST", INVOCATIONS, {**asked, "invocationID": f"burst-{number}"})
+            assert answer.status == 202
+
+    ended = (
+        "SELECT state, attempts, count(*) FROM serverless_invocation"
+        " WHERE invocation_id LIKE 'burst-%%' GROUP BY 1, 2"
+    )
+    wanted = [("Succeeded", 1, BURST)]
+    platform.wait(lambda: platform.sql(ended) == wanted, "all results", SECONDS)

@@ -62,6 +62,7 @@ def is_marked_by_its_pod(
     return any(marked.exists() or pause.wait(0.05) for _ in range(40))
 
 
+@pytest.mark.long
 def test_a_pods_event_marks_its_unit_and_its_pool(
     pools: Pools, units: Units, watching: threading.Event
 ) -> None:

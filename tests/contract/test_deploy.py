@@ -220,6 +220,7 @@ def test_every_policy_selects_pods_that_there_are(base: list[dict[str, Any]]) ->
             assert any(wanted.items() <= each.items() for each in labels), one["metadata"]["name"]
 
 
+@pytest.mark.long
 def test_every_rule_of_addresses_speaks_of_both_kinds_of_ip() -> None:
     rules = [
         [peer["ipBlock"] for peer in rule["to"] if "ipBlock" in peer]
@@ -240,6 +241,7 @@ def test_every_rule_of_addresses_speaks_of_both_kinds_of_ip() -> None:
             assert inner.overlaps(outer)
 
 
+@pytest.mark.long
 def test_every_folder_builds() -> None:
     folders = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
 

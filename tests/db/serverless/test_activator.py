@@ -119,6 +119,38 @@ def test_without_stock_it_says_so_and_asks_again_later(look: Look, queue: Queue)
     assert workers_of(function).count() == 1
 
 
+def test_ten_minutes_without_capacity_cost_few_tries_and_end_with_the_first_stock(
+    look: Look, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[float] = []
+
+    def counted(*args: Any, **kwargs: Any) -> bool:
+        tries.append(passed)
+        return worker_start(*args, **kwargs)
+
+    monkeypatch.setattr("serverless.activator.worker_start", counted)
+    function = function_row()
+    Worker(queue, function)
+    invocation = accept(function)
+    began = clock.now()
+
+    for passed in range(0, 600, 10):
+        monkeypatch.setattr(clock, "now", lambda at=passed: began + timedelta(seconds=at))
+        look()
+
+    assert phase_of(function) == ("Progressing", "NoCapacity")
+    assert 10 <= len(tries) <= 60, tries
+    invocation.refresh_from_db()
+    assert invocation.state == InvocationState.QUEUED
+
+    stock_row()
+    for passed in range(600, 640, 5):
+        monkeypatch.setattr(clock, "now", lambda at=passed: began + timedelta(seconds=at))
+        look()
+
+    assert workers_of(function).count() == 1
+
+
 def test_a_failed_worker_is_removed_and_the_next_start_waits(look: Look, queue: Queue) -> None:
     stock_row()
     function = function_row()
