@@ -124,8 +124,9 @@ OPERATIONS: Final = Account(
     "operations",
     (
         *_EPOCH,
-        Right(Place.WORKLOADS, STOCK_POOL, ("get", "create", "patch", "delete")),
-        Right(Place.WORKLOADS, GPU_UNIT, ("get", "create", "patch", "delete")),
+        # Lists, to make sure that what one read did not find is gone.
+        Right(Place.WORKLOADS, STOCK_POOL, ("get", "list", "create", "patch", "delete")),
+        Right(Place.WORKLOADS, GPU_UNIT, ("get", "list", "create", "patch", "delete")),
         # A start waits until nothing of the stopped unit is left.
         Right(Place.TENANTS, DEPLOYMENT, ("get",)),
         Right(Place.TENANTS, POD, ("list",)),
@@ -142,7 +143,7 @@ RECONCILE: Final = Account(
             right
             for kind in (STOCK_POOL, GPU_UNIT)
             for right in (
-                Right(Place.WORKLOADS, kind, ("get",)),
+                Right(Place.WORKLOADS, kind, ("get", "list")),
                 Right(Place.WORKLOADS, kind, ("patch",), subresource="status"),
                 # Owner references that hold up the owner's deletion, where admission checks them.
                 Right(Place.WORKLOADS, kind, ("update",), subresource="finalizers"),

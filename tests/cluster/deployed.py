@@ -92,6 +92,10 @@ def walk_pool(platform: DeployedPlatform) -> None:
     platform.ask("DELETE", f"{POOLS}/walk?operationID=p-4")
     platform.wait(lambda: platform.pool("walk") is None, "the pool to be gone")
     write_late(platform, STOCK_POOL, original)
+    body = {"name": "walk-2", "specName": "walk-1g", "replicas": 0}
+    platform.ask("POST", POOLS, {"operationID": "p-5", **body})
+    delete_unseen(platform, STOCK_POOL, "default", f"{POOLS}/walk-2?operationID=p-6")
+    platform.wait(lambda: platform.pool("walk-2") is None, "the second pool to be gone")
     cluster.close()
 
 
@@ -106,8 +110,8 @@ def walk_unit(platform: DeployedPlatform) -> None:
     """Seed stock, take it, look at the unit, stop and start it, change and delete it."""
     cluster = platform.cluster()
     seed = {"specName": "walk-1g", "gpu": 1, "cpu": "1", "memory": "1Gi"}
-    platform.ask("POST", STOCK, {"operationID": "s-1", **seed, "replicas": 3})
-    wait_for_stock(platform, cluster, 3)
+    platform.ask("POST", STOCK, {"operationID": "s-1", **seed, "replicas": 4})
+    wait_for_stock(platform, cluster, 4)
     asked = {"name": "walk", "specName": "walk-1g", "image": "busybox:1.36"}
     template = {"command": ["sleep", "3600"], **PORTS}
     platform.ask("POST", UNITS, {"operationID": "u-1", **asked, "template": template})
@@ -130,10 +134,19 @@ def walk_unit(platform: DeployedPlatform) -> None:
     platform.ask("DELETE", f"{UNITS}/walk?operationID=u-5")
     platform.wait(lambda: platform.unit("walk") is None, "the unit to be gone")
     write_late(platform, GPU_UNIT, original)
+    second_unit(platform, {"operationID": "u-6", **asked, "name": "walk-2"})
     query = "operationID=s-2&specName=walk-1g&number=1"
     platform.ask("DELETE", f"{STOCK}?{query}")
     wait_for_stock(platform, cluster, 0)
     cluster.close()
+
+
+def second_unit(platform: DeployedPlatform, asked: dict[str, Any]) -> None:
+    """Make another unit, and ask for its deletion when it is gone already."""
+    platform.ask("POST", UNITS, asked)
+    platform.wait_for_unit("walk-2", "Ready")
+    delete_unseen(platform, GPU_UNIT, "runtime-instance", f"{UNITS}/walk-2?operationID=u-7")
+    platform.wait(lambda: platform.unit("walk-2") is None, "the second unit to be gone")
 
 
 def wait_for_stock(platform: DeployedPlatform, cluster: Cluster, number: int) -> None:
@@ -145,6 +158,22 @@ def wait_for_stock(platform: DeployedPlatform, cluster: Cluster, number: int) ->
         return phases == ["Ready"] * number
 
     platform.wait(reached, f"{number} stock units to be Ready")
+
+
+def delete_unseen(
+    platform: DeployedPlatform, kind: ResourceKind, namespace: str, address: str
+) -> None:
+    """Delete a resource while nobody reconciles, then ask for that: a worker has to make sure."""
+    cluster = platform.cluster()
+    platform.kill("reconcile")
+    cluster.delete(kind, "walk-2", namespace=namespace)
+    platform.wait(
+        lambda: cluster.get(kind, "walk-2", namespace=namespace) is None,
+        f"the second {kind.kind} to be deleted",
+    )
+    platform.ask("DELETE", address)
+    platform.start("reconcile")
+    cluster.close()
 
 
 def write_late(platform: DeployedPlatform, kind: ResourceKind, original: Manifest | None) -> None:
