@@ -29,7 +29,7 @@ test:  ## the tests, on servers of their own, but for the long ones (PYTEST_ARGS
 	@sh requirements/install.sh test
 	@$(PYTHON) -m pytest -n 3 --dist loadgroup -m "not long" $(PYTEST_ARGS)
 
-test-long:  ## whole platforms that are killed, and a fault at every call
+test-long:  ## whole platforms that are killed, browsers, and a fault at every call
 	@sh requirements/install.sh test
 	@$(PYTHON) -m pytest -n 3 --dist loadgroup -m long $(PYTEST_ARGS)
 

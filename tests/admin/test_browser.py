@@ -34,6 +34,7 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.long,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
 ]
@@ -123,7 +124,6 @@ def _paths(rows: Rows, user: User) -> list[str]:
     return paths
 
 
-@pytest.mark.long
 def test_every_page_keeps_the_policy_and_fits_a_phone(
     visit: Visit, rows: Rows, operator: User, password: str
 ) -> None:
@@ -210,7 +210,6 @@ def test_schedule_gets_an_interval_that_is_made_beside_it(
     assert visit.complaints == []
 
 
-@pytest.mark.long
 def test_authorize_in_swagger_sends_the_token(visit: Visit, settings: Settings) -> None:
     settings.GPUPLATFORM_DEV = False  # Where each request carries a token.
     _, secret = token_create(tenant=tenant_by_name(), name="ci", scopes=(Scope.OPERATOR,))
