@@ -85,20 +85,24 @@ def test_identical_requests_at_once_make_one_pool(platform: RunningPlatform) -> 
 
     def ask() -> None:
         barrier.wait()
-        answers.append(platform.request("POST", POOLS, body("storm-1", "storm", replicas=0)))
+        answers.append(
+            platform.request("POST", POOLS, body("identical-1", "identical", replicas=0))
+        )
 
     threads = [threading.Thread(target=ask) for _ in range(32)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    platform.wait_for_job("storm-1")
+    platform.wait_for_job("identical-1")
 
     assert Counter(answer.status for answer in answers) == {202: 1, 200: 31}
-    rows = platform.sql("SELECT count(*) FROM operations_operation WHERE operation_id='storm-1'")
+    rows = platform.sql(
+        "SELECT count(*) FROM operations_operation WHERE operation_id='identical-1'"
+    )
     assert rows == [(1,)]
     pools = platform.cluster().list(STOCK_POOL, namespace="default").items
-    assert [p["metadata"]["name"] for p in pools].count("storm") == 1
+    assert [p["metadata"]["name"] for p in pools].count("identical") == 1
 
 
 def test_what_kubectl_deletes_is_made_again(platform: RunningPlatform) -> None:

@@ -36,7 +36,7 @@ def test_ci_is_the_checks_and_the_tests() -> None:
     assert {"run", "test", "format", "lint", "types", "manifests", "swagger"} <= set(targets)
     assert targets["check"].split() == ["lint", "types", "contracts"]
     ran = re.findall(r"^ *make ([a-z-]+)", (ROOT / ".ci/run").read_text(), flags=re.MULTILINE)
-    assert ran == ["check", "test", "test-long", "fuzz", "test-cluster"]
+    assert ran == ["check", "test", "fuzz", "test-cluster"]
 
 
 def test_checks_compare_what_is_generated() -> None:
