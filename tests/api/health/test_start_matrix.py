@@ -88,7 +88,7 @@ def kubeconfig(
     with ExitStack() as stack:
         url = unused_address()
         if state in SERVERS:
-            url = stack.enter_context(scripted(SERVERS[state])).url  # type: ignore[arg-type]
+            url = stack.enter_context(scripted(SERVERS[state])).url  # type: ignore[arg-type]  # the table holds handlers as objects
         if state == "with a wrong TLS":
             url = url.replace("http://", "https://")
         if state == "with a broken kubeconfig":

@@ -135,7 +135,7 @@ def test_an_event_that_hangs_delays_nothing(
     def hanging(kind: object, manifest: Manifest) -> Manifest:
         if kind == EVENT:
             released.wait(FINISH_SECONDS)
-        return create(kind, manifest)  # type: ignore[arg-type]
+        return create(kind, manifest)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(cluster, "create", hanging)
     operations.run(accept_create(name="a").operation.id)

@@ -295,7 +295,7 @@ POOL = HTTPConnectionPool("unused.invalid")
 
 
 def refused() -> Exception:
-    fault = http.NewConnectionError(None, "Failed")  # type: ignore[arg-type]
+    fault = http.NewConnectionError(None, "Failed")  # type: ignore[arg-type]  # only its words are read
     fault.__cause__ = ConnectionRefusedError()
     return fault
 
