@@ -180,7 +180,8 @@ class RunningPlatform:
 
     def ended(self) -> list[str]:
         """Return the parts that ended though nobody killed them."""
-        return [name for name, one in self._children.items() if read_process(one.pid) is None]
+        children = list(self._children.items())  # another thread may kill one
+        return [name for name, one in children if read_process(one.pid) is None]
 
     def wait_for_life(self) -> None:
         """Wait for a sign of life of every part that is younger than this call, and readiness.

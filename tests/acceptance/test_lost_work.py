@@ -3,13 +3,13 @@
 On a platform of its own, which is thrown away with the pools.
 """
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpuplatform.embedded.data_directory import remove_data
+from tests.acceptance.killer import Killer
 from tests.acceptance.platform import RunningPlatform
 from tests.acceptance.pools import ask, assert_each_made_once, open_operations
 
@@ -21,8 +21,8 @@ pytestmark = [
 ]
 
 OPERATIONS = 500
-BETWEEN_KILLS = 100
-"""Operations that are accepted, and later those that are done, from one kill to the next."""
+AT_LEAST = 5
+"""Kills, without which it was no trial."""
 
 
 @pytest.fixture
@@ -41,28 +41,15 @@ def own_platform(tmp_path: Path) -> Iterator[RunningPlatform]:
 def test_no_operation_is_lost_or_doubled_when_workers_are_killed(
     own_platform: RunningPlatform,
 ) -> None:
-    platform = own_platform
-    platform.start("operations", role="second operations")
-    groups = itertools.cycle(["operations", "second operations"])
-    statuses = set()
+    killer = Killer(own_platform, ["operations"])
 
-    def kill_the_next() -> None:
-        group = next(groups)
-        platform.kill(group)
-        platform.start("operations", role=group)
-
-    for number in range(OPERATIONS):
-        statuses.add(ask(platform, f"k-{number}"))
-        if number % BETWEEN_KILLS == BETWEEN_KILLS - 1:
-            kill_the_next()
-    while (left := open_operations(platform, "k")) > 0:
-        wanted = max(left - BETWEEN_KILLS, 0)
-        platform.wait(
-            lambda wanted=wanted: open_operations(platform, "k") <= wanted,  # type: ignore[misc]  # mypy knows no default of a lambda
-            "the workers to get on",
-            90,
+    with killer.at_work():
+        statuses = {ask(own_platform, f"k-{number}") for number in range(OPERATIONS)}
+        own_platform.wait(
+            lambda: open_operations(own_platform, "k") == 0 and killer.kills >= AT_LEAST,
+            "the workers to have done everything",
+            240,
         )
-        kill_the_next()
 
     assert statuses == {202}
-    assert_each_made_once(platform, "k", OPERATIONS)
+    assert_each_made_once(own_platform, "k", OPERATIONS)

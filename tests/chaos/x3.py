@@ -10,11 +10,10 @@ import itertools
 import sys
 import threading
 import time
-from datetime import datetime
 from functools import partial
 from typing import Any
 
-from tests.acceptance.platform import START_SECONDS
+from tests.acceptance.killer import Killer
 from tests.benchmarks.bench import (
     PORTS,
     SPEC,
@@ -77,38 +76,6 @@ class Caller:
             raise SystemExit(f"the replay of {method} {path} was answered with {again.status}")
 
 
-class Killer:
-    """Kills all workers after so many seconds of work and starts them again."""
-
-    def __init__(self, bench: Bench, every: float) -> None:
-        self._bench = bench
-        self._every = every
-        self.kills = 0
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        """Kill until it is over; workers are up afterwards."""
-        while not self.over.wait(self._every):
-            for name in VICTIMS:
-                self._bench.platform.kill(name)
-                self.kills += 1
-            [(now,)] = self._bench.platform.sql("SELECT now()")
-            for name in VICTIMS:
-                self._bench.platform.start(name)
-            self._wait_for_life(now)
-
-    def _wait_for_life(self, since: datetime) -> None:
-        """Wait until both kinds work: to be started takes a busy machine longer than a life."""
-        until = time.monotonic() + START_SECONDS
-        seen = (
-            "SELECT count(*) FROM reconciliation_processheartbeat"
-            " WHERE part = ANY(%s) AND seen_at > %s"
-        )
-        while time.monotonic() < until and not self.over.wait(0.1):
-            if self._bench.platform.sql(seen, list(VICTIMS), since) == [(len(VICTIMS),)]:
-                return
-
-
 def main() -> int:
     """Run the experiment."""
     parser = argparse.ArgumentParser(prog="make chaos-x3", description=__doc__)
@@ -117,20 +84,15 @@ def main() -> int:
     options = parser.parse_args()
     describe_machine()
     with on_control_plane(is_like_production=False) as bench:
-        killer = Killer(bench, options.every)
-        killing = threading.Thread(target=killer.run)
+        killer = Killer(bench.platform, VICTIMS, every=options.every)
         begun = time.monotonic()
-        killing.start()
-        try:
+        with killer.at_work():
             lives = max(options.operations // (CALLERS * A_LIFE), 1)
             callers = [Caller(bench, number) for number in range(CALLERS)]
             calls = [partial(one.live, lives) for one in callers]
             accepted = sum(at_once(calls, CALLERS))
             say(f"{accepted} operations accepted, {time.monotonic() - begun:.0f} s")
             _wait_under_fire(bench, killer, options.operations)
-        finally:
-            killer.over.set()
-            killing.join()
         open_ = bench.platform.sql(OPEN)[0][0]
         say(f"{killer.kills} worker groups killed; {open_} operations still open then")
         faults = close_the_books(bench)

@@ -23,6 +23,8 @@ FAULTS: dict[str, Fault] = {
     "answered with 429": Refuse(429, "TooManyRequests", retry_after=1),
     "answered with 409": Refuse(409, "Conflict"),
 }
+QUICK = "lost after the server acted"
+"""What is tried at every call each time; the other faults are with the long tests."""
 CALLS = {
     "the read of the pool": ("get", "stockpools"),
     "the POST of the pool": ("create", "stockpools"),
@@ -51,7 +53,10 @@ def test_settled_pools_cost_no_write_at_the_server(pools: Pools, proxy: FaultPro
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    [name if name == QUICK else pytest.param(name, marks=pytest.mark.long) for name in FAULTS],
+)
 def test_one_call_that_fails_changes_nothing_in_the_end(
     pools: Pools, proxy: FaultProxy, call: str, fault: str
 ) -> None:

@@ -1,0 +1,54 @@
+"""Kills groups of workers again and again while others give them work."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from tests.acceptance.platform import START_SECONDS, RunningPlatform
+
+
+class Killer:
+    """Kills groups after so many seconds of their work and starts them again."""
+
+    def __init__(
+        self, platform: RunningPlatform, victims: Sequence[str], *, every: float = 2.0
+    ) -> None:
+        self._platform = platform
+        self._victims = victims
+        self._every = every
+        self._over = threading.Event()
+        self.kills = 0
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Kill for as long as the block lasts; all groups are up afterwards."""
+        thread = threading.Thread(target=self._run)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._every):
+            for name in self._victims:
+                self._platform.kill(name)
+                self.kills += 1
+            [(now,)] = self._platform.sql("SELECT now()")
+            for name in self._victims:
+                self._platform.start(name)
+            self._wait_for_life(now)
+
+    def _wait_for_life(self, since: datetime) -> None:
+        """Wait until all groups work: to be started takes a busy machine longer than a life."""
+        until = time.monotonic() + START_SECONDS
+        seen = (
+            "SELECT count(*) FROM reconciliation_processheartbeat"
+            " WHERE part = ANY(%s) AND seen_at > %s"
+        )
+        while time.monotonic() < until and not self._over.wait(0.1):
+            if self._platform.sql(seen, list(self._victims), since) == [(len(self._victims),)]:
+                return
