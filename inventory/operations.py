@@ -50,7 +50,7 @@ def register_operations() -> None:
     register(OperationKind(kinds.UPDATE, _update, _settle_update, may.UNSTARTED, _update_again))
     register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, _delete_again))
     for kind in SpecOperation:
-        register(OperationKind(kind, _written_already, _nothing_to_settle))
+        register(OperationKind(kind, _written_already, _nothing_to_settle, asks_cluster=False))
 
 
 def _create(cluster: Cluster, operation: Operation) -> Outcome:

@@ -49,10 +49,14 @@ def register_operations() -> None:
     kinds, may = ServerlessOperation, Cancellable
     # Accepting a change or a deletion has changed the function already.
     register(OperationKind(kinds.CREATE, _create, _settle_create, may.UNSTARTED, create_again))
-    register(OperationKind(kinds.UPDATE, _update, _settle_nothing, may.NEVER, update_again))
+    register(
+        OperationKind(
+            kinds.UPDATE, _update, _settle_nothing, may.NEVER, update_again, asks_cluster=False
+        )
+    )
     register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, delete_again))
-    register(OperationKind(kinds.CANCEL, _take_out, _settle_nothing))
-    register(OperationKind(kinds.REPLAY, _replay, _settle_nothing))
+    register(OperationKind(kinds.CANCEL, _take_out, _settle_nothing, asks_cluster=False))
+    register(OperationKind(kinds.REPLAY, _replay, _settle_nothing, asks_cluster=False))
 
 
 def _in_queue(operation: Operation, call: Callable[[Queue], Outcome]) -> Outcome:

@@ -64,10 +64,8 @@ def run(operation_number: int) -> float | None:
     Returns:
         The seconds after which to try again; None when it ended or is not this worker's.
     """
-    if gate.is_closed() or not epoch.matches():
-        return None
     runnable = operations_runnable().filter(
-        kind__in=kind_names(),  # During an upgrade a newer release may have accepted others.
+        kind__in=_doable(),
         phase__in=previous_phases(OPERATION_TRANSITIONS, OperationPhase.RUNNING),
     )
     lease = claim(
@@ -84,6 +82,16 @@ def run(operation_number: int) -> float | None:
     with kept_alive(lease):
         outcome = _outcome(lease)
         return None if outcome is None else _record(lease, outcome)
+
+
+def _doable() -> list[str]:
+    """Return the kinds that can be done now, of those that this release knows.
+
+    During an upgrade a newer release may have accepted others.
+    """
+    if not gate.is_closed() and epoch.matches():
+        return kind_names()
+    return [] if gate.awaits_recovery() else kind_names(while_away=True)
 
 
 def _outcome(lease: RowLease[Operation]) -> Outcome | None:

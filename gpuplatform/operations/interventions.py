@@ -60,7 +60,9 @@ class JobOperation(StrEnum):
 
 def register_operations() -> None:
     """Make the kinds of operation of this app known."""
-    register(OperationKind(JobOperation.CANCEL, _cancelled, _nothing_to_settle))
+    register(
+        OperationKind(JobOperation.CANCEL, _cancelled, _nothing_to_settle, asks_cluster=False)
+    )
 
 
 def cancel_obstacle(operation: Operation) -> str:

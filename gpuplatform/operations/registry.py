@@ -112,7 +112,8 @@ class OperationKind:
     `execute` asks the cluster; repeating it is safe; it opens no transaction and writes no row.
     `settle` writes the rows of the outcome, inside the transaction that ends the operation; a
     cancelled one is settled like a refused one. `retry` asks the app's service for the same again;
-    a kind without it cannot fail in a way that passes.
+    a kind without it cannot fail in a way that passes. A kind whose `execute` asks the cluster
+    nothing is done while that one is away.
     """
 
     name: str
@@ -120,6 +121,7 @@ class OperationKind:
     settle: Callable[[Operation, Done | Refused], None]
     cancellable: Cancellable = Cancellable.NEVER
     retry: Callable[[Again], Accepted] | None = None
+    asks_cluster: bool = True
 
 
 _kinds: dict[str, OperationKind] = {}
@@ -149,6 +151,6 @@ def kind_named(name: str) -> OperationKind:
         raise InvariantBroken(msg) from error
 
 
-def kind_names() -> list[str]:
-    """Return the names of all kinds, sorted."""
-    return sorted(_kinds)
+def kind_names(*, while_away: bool = False) -> list[str]:
+    """Return the names of all kinds, sorted; of those done while the cluster is away."""
+    return sorted(name for name, kind in _kinds.items() if not (while_away and kind.asks_cluster))

@@ -59,10 +59,10 @@ def operations_runnable() -> QuerySet[Operation]:
     return Operation.objects.filter(phase__in=OPEN_PHASES).exclude(Exists(earlier))
 
 
-def operations_due(limit: int) -> list[int]:
-    """Return the numbers of operations that a worker should take now, oldest first."""
+def operations_due(limit: int, kinds: Sequence[str]) -> list[int]:
+    """Return the numbers of operations of these kinds that a worker should take, oldest first."""
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
-    due = operations_runnable().filter(free, due_at__lte=Now()).order_by("id")
+    due = operations_runnable().filter(free, due_at__lte=Now(), kind__in=kinds).order_by("id")
     return list(due.values_list("id", flat=True)[:limit])
 
 

@@ -31,7 +31,7 @@ from gpuplatform.operations.provenance import (
     annotations,
 )
 from gpuplatform.queueing import Queue, enqueue_after_commit
-from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.reconciliation import gate
 from gpuplatform.tenancy.asking import asker
 from gpuplatform.tenancy.models import Tenant
 
@@ -119,7 +119,7 @@ def check_writable() -> None:
     """
     with suppress(ClusterUnavailable):  # Not there yet is an outage: the operation waits.
         get_cluster()
-    if ClusterState.objects.exclude(recovery_reason="").exists():
+    if gate.awaits_recovery():
         raise RecoveryNeeded(str(RecoveryNeeded.example()), retry_after=60)
 
 

@@ -3,6 +3,7 @@
 from celery import shared_task
 
 from gpuplatform.operations import driver
+from gpuplatform.operations.registry import kind_names
 from gpuplatform.operations.selectors import next_after, operations_due
 from gpuplatform.operations.services import OperationTask, operations_prune
 from gpuplatform.queueing import MOST_WAITING, Queue, enqueue, enqueue_again, enqueue_missed
@@ -23,9 +24,8 @@ def run_operation(operation_number: int) -> None:
 @shared_task(name=OperationTask.SWEEP)
 def sweep_operations() -> None:
     """Send a hint for everything that is due: the guarantee that nothing is lost."""
-    if gate.probe():
-        due = operations_due(MOST_WAITING)
-        enqueue_missed(OperationTask.RUN, due, queue=Queue.OPERATIONS)
+    kinds = kind_names(while_away=not gate.probe())
+    enqueue_missed(OperationTask.RUN, operations_due(MOST_WAITING, kinds), queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.PRUNE)

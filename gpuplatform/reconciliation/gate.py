@@ -33,6 +33,11 @@ def is_closed() -> bool:
     return ClusterState.objects.filter(Q(failures__gt=0) | ~Q(recovery_reason="")).exists()
 
 
+def awaits_recovery() -> bool:
+    """Say whether the cluster is known to be another's, so that nothing may be written."""
+    return ClusterState.objects.exclude(recovery_reason="").exists()
+
+
 def close(error: ClusterError) -> None:
     """Close the gate because the cluster did not answer; longer with each failure in a row."""
     state = cluster_state()

@@ -11,6 +11,7 @@ from pytest_django import Settings
 
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
+from gpuplatform.operations.interventions import operation_cancel
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import OperationTask
 from gpuplatform.operations.tasks import prune_operations, run_operation, sweep_operations
@@ -135,6 +136,24 @@ def test_a_sweep_sends_nothing_while_the_cluster_is_away(
     sweep_operations()
 
     assert broker.hints(Queue.OPERATIONS) == 0
+
+
+@COMMITTING
+def test_what_asks_no_cluster_is_swept_and_ends_while_that_is_away(
+    cluster: FakeCluster, broker: Broker
+) -> None:
+    waits, stays = accept_create().operation, accept_create().operation
+    gate.close(ClusterUnavailable("connection refused"))
+    cancel = operation_cancel(operation=waits, operation_id="cancel-1").operation
+    broker.lose_everything()
+
+    sweep_operations()
+
+    assert broker.hints(Queue.OPERATIONS) == 1
+    for number in (cancel.pk, stays.pk):
+        run_operation(number)
+    phases = dict(Operation.objects.values_list("pk", "phase"))
+    assert phases == {waits.pk: "Cancelled", stays.pk: "Pending", cancel.pk: "Succeeded"}
 
 
 @COMMITTING

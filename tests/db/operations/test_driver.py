@@ -14,6 +14,7 @@ from gpuplatform.errors import (
 )
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations import driver
+from gpuplatform.operations.interventions import operation_cancel
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.provenance import (
@@ -21,6 +22,7 @@ from gpuplatform.operations.provenance import (
     REQUEST_HASH_ANNOTATION,
     TENANT_ANNOTATION,
 )
+from gpuplatform.operations.registry import kind_names
 from gpuplatform.operations.selectors import operations_due
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.models import ClusterState
@@ -100,7 +102,7 @@ def test_operations_on_one_object_run_in_the_order_of_their_acceptance(
     second = accept_update("a", replicas=5).operation
     third = accept_delete("a").operation
 
-    assert operations_due(10) == [first.id]
+    assert operations_due(10, kind_names()) == [first.id]
     driver.run(third.id)
     driver.run(second.id)
     assert cluster.names(STOCK_POOL) == []
@@ -120,7 +122,7 @@ def test_one_that_waits_holds_back_the_later_ones_of_its_object_only(
     cluster.fail("create", STOCK_POOL, BUSY)
     driver.run(first.id)
 
-    assert operations_due(10) == [other.id]
+    assert operations_due(10, kind_names()) == [other.id]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +187,18 @@ def test_a_cluster_that_is_away_closes_the_gate_for_all(cluster: FakeCluster) ->
     assert cluster_state().failures == 1
     assert state(second).phase == "Pending"
     assert state(second).failures == 0, "it was not even tried"
+
+
+def test_nothing_ends_while_cluster_and_database_do_not_belong_together(
+    cluster: FakeCluster,
+) -> None:
+    waits = accept_create().operation
+    cancel = operation_cancel(operation=waits, operation_id="cancel-1").operation
+    ClusterState.objects.update_or_create(defaults={"recovery_reason": "another database"})
+
+    driver.run(cancel.id)
+
+    assert state(cancel).phase == "Pending"
 
 
 def test_one_server_error_does_not_close_the_gate(cluster: FakeCluster) -> None:

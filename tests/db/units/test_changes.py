@@ -6,6 +6,7 @@ from gpuplatform.errors import ClusterRejected
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.registry import kind_names
 from gpuplatform.operations.selectors import operations_due
 from inventory.models import GpuSpec
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, state, stock_rows, unit_row
@@ -165,7 +166,7 @@ def test_order_a_deletion_asked_for_during_a_create_comes_after_it(world: UnitWo
     create = world.create("a")
     delete = world.delete("a")
 
-    assert operations_due(10) == [create.pk]
+    assert operations_due(10, kind_names()) == [create.pk]
     assert driver.run(delete.pk) is None
     assert world.run(create).phase == "Succeeded"
     assert world.run(delete).phase == "Succeeded"
