@@ -12,6 +12,7 @@ from gpuplatform.reconciliation.plan import Patch
 MANAGER = "gpu-platform"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 POOL_LABEL = f"{GROUP}/pool"
+POOL_UID_LABEL = f"{GROUP}/pool-uid"
 UNIT_LABEL = f"{GROUP}/unit"
 
 _OF_THE_COLLECTOR: Final = frozenset({"foregroundDeletion", "orphan"})

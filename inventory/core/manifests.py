@@ -8,6 +8,7 @@ from gpuplatform.reconciliation.ownership import (
     MANAGED_BY_LABEL,
     MANAGER,
     POOL_LABEL,
+    POOL_UID_LABEL,
     controller_reference,
 )
 from inventory.core.names import deployment_name, service_name
@@ -39,7 +40,7 @@ def deployment(pool: Manifest, spec: StockPoolSpec) -> Manifest:
             "progressDeadlineSeconds": PROGRESS_DEADLINE_SECONDS,
             "selector": {"matchLabels": {POOL_LABEL: name}},
             "template": {
-                "metadata": {"labels": _labels(name)},
+                "metadata": {"labels": _labels(pool)},
                 "spec": pod_spec(_workload(name, spec)),
             },
         },
@@ -65,16 +66,22 @@ def _metadata(pool: Manifest, name: str) -> Manifest:
     return {
         "name": name,
         "namespace": pool["metadata"]["namespace"],
-        "labels": _labels(pool["metadata"]["name"]),
+        "labels": _labels(pool),
         "ownerReferences": [controller_reference(pool)],
     }
 
 
-def _labels(pool_name: str) -> dict[str, str]:
+def _labels(pool: Manifest) -> dict[str, str]:
+    """Return what every object of the pool bears.
+
+    With the UID in them, pods that a pool of that name left are never those of this template
+    and so are not taken over by its Deployment either.
+    """
     return {
         "app.kubernetes.io/name": "stock-pool",
         MANAGED_BY_LABEL: MANAGER,
-        POOL_LABEL: pool_name,
+        POOL_LABEL: pool["metadata"]["name"],
+        POOL_UID_LABEL: pool["metadata"]["uid"],
     }
 
 

@@ -11,6 +11,7 @@ from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
 from gpuplatform.reconciliation.comparison import contains
 from gpuplatform.reconciliation.ownership import (
     POOL_LABEL,
+    POOL_UID_LABEL,
     adoption,
     held_up_by,
     is_controlled_by,
@@ -146,8 +147,14 @@ def _foreign(
 
 
 def _adopted(pool: Manifest, kind: ResourceKind, found: Manifest) -> Plan | None:
-    """Return the plan that takes back what lost its owner reference, if it is the pool's."""
-    if not is_orphan(found, POOL_LABEL, pool["metadata"]["name"]):
+    """Return the plan that takes back what lost its owner reference, if it is the pool's.
+
+    What a pool of that name before it left is not: its pods may be another tenant's.
+    """
+    uid, name = pool["metadata"]["uid"], pool["metadata"]["name"]
+    if field(found, "metadata", "labels", POOL_UID_LABEL) != uid or not is_orphan(
+        found, POOL_LABEL, name
+    ):
         return None
     message = f"The {kind.kind} lost its owner reference and gets it again."
     return Plan(

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gpuplatform.kube.client import PAGE_SIZE
-from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
+from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest, ResourceKind
 from gpuplatform.reconciliation.ownership import POOL_LABEL, is_controlled_by
 from inventory.reconcile import compare_all
 from tests.cluster.pools import Pools
@@ -61,6 +61,13 @@ def found(pools: Pools, name: str = "a") -> Manifest:
     return deployment
 
 
+def orphan(pools: Pools, kind: ResourceKind, name: str) -> None:
+    """Delete an object and leave what it owns."""
+    place = {"namespace": pools.namespace}
+    pools.cluster.delete(kind, name, propagation="Orphan", **place)
+    pools.wait(lambda: pools.cluster.get(kind, name, **place) is None, lambda: f"{name} stays")
+
+
 def pods(pools: Pools, name: str = "a") -> list[Manifest]:
     """Return the pool's pods."""
     selector = f"{POOL_LABEL}={name}"
@@ -88,6 +95,25 @@ def test_what_a_person_with_kubectl_changed_is_put_right(pools: Pools, what: str
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
     assert deployment["metadata"]["labels"][MANAGED_BY] == "gpu-platform"
     assert pools.cluster.get(SERVICE, "pool-a", namespace=pools.namespace) is not None
+
+
+@pytest.mark.parametrize("left", ["the Deployment", "the ReplicaSet"])
+def test_what_a_pool_of_that_name_left_is_never_the_next_ones(pools: Pools, left: str) -> None:
+    pools.create("a", template=HTTP)
+    pools.settle("a", "Ready")
+    before = {pod["metadata"]["uid"] for pod in pods(pools)}
+    for kind, name in ((DEPLOYMENT, "pool-a"), (STOCK_POOL, "a")):
+        if kind == STOCK_POOL or left == "the ReplicaSet":
+            orphan(pools, kind, name)
+    pools.wait(lambda: pools.reconcile("a").deleted_at is not None, lambda: "it has its row")
+
+    pools.create("a", operationID="of-another", template=HTTP)
+
+    pools.settle("a", "Failed", "NameConflict")
+    for kind in (DEPLOYMENT, SERVICE):
+        pools.cluster.delete(kind, "pool-a", namespace=pools.namespace)
+    pools.settle("a", "Ready")
+    assert not before & {pod["metadata"]["uid"] for pod in pods(pools)}
 
 
 def test_a_pool_that_a_foreign_finalizer_holds_up_names_it(pools: Pools) -> None:

@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
-from gpuplatform.reconciliation.ownership import (
-    MANAGED_BY_LABEL,
-    POOL_LABEL,
-    controller_reference,
-)
+from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest
 from gpuplatform.reconciliation.plan import (
     Absent,
     Apply,
@@ -22,7 +17,7 @@ from gpuplatform.reconciliation.plan import (
     Unknown,
 )
 from inventory.core.observed import ObservedPool
-from inventory.core.plan import ADOPTED_SECONDS, plan_pool
+from inventory.core.plan import plan_pool
 from inventory.core.releases import (
     SPEC_HASH_ANNOTATION,
     TEMPLATE_VERSION,
@@ -163,79 +158,6 @@ def test_a_deployment_of_somebody_else_is_a_name_conflict_and_is_left_alone(owne
     assert (phase, reason) == (PoolPhase.FAILED, PoolReason.NAME_CONFLICT)
     assert "Deployment 'pool-h100'" in message
     assert plan.requeue_after, "it clears by itself once the object is gone"
-
-
-@pytest.mark.parametrize("owners", [[], None, [{"uid": "friend", "kind": "ConfigMap"}]])
-@pytest.mark.parametrize("kind", [DEPLOYMENT, SERVICE], ids=["Deployment", "Service"])
-def test_what_only_lost_its_owner_reference_is_taken_back(kind: ResourceKind, owners: Any) -> None:
-    pool = pool_resource(template=PORTS)
-    parts = {DEPLOYMENT: live_deployment(pool, status=running(2)), SERVICE: live_service(pool)}
-    orphan = parts[kind]
-    orphan["metadata"]["ownerReferences"] = owners
-
-    plan = plan_pool(pool, observed(parts[DEPLOYMENT], parts[SERVICE]))
-
-    [action] = plan.actions
-    assert isinstance(action, Patch)
-    assert (action.kind, list(action.patch)) == (kind, ["metadata"])
-    assert action.patch["metadata"] == {
-        "uid": orphan["metadata"]["uid"],
-        "resourceVersion": "41",
-        "ownerReferences": [*(owners or []), controller_reference(pool)],
-    }
-    assert said(plan)[0] == PoolPhase.PROGRESSING
-    assert plan.requeue_after == ADOPTED_SECONDS
-
-
-def _unmanaged(found: Manifest) -> None:
-    found["metadata"]["labels"][MANAGED_BY_LABEL] = "Helm"
-
-
-def _of_another_pool(found: Manifest) -> None:
-    found["metadata"]["labels"][POOL_LABEL] = "other"
-
-
-def _selects_others(found: Manifest) -> None:
-    found["spec"]["selector"]["matchLabels"] = {"app": "theirs"}
-
-
-def _is_going(found: Manifest) -> None:
-    found["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-
-
-@pytest.mark.parametrize("differ", [_unmanaged, _of_another_pool, _selects_others, _is_going])
-def test_an_orphan_without_every_mark_is_left_alone(differ: Any) -> None:
-    pool = pool_resource()
-    found = live_deployment(pool, status=running(2))
-    found["metadata"]["ownerReferences"] = []
-    differ(found)
-
-    plan = plan_pool(pool, observed(found))
-
-    assert not plan.actions
-    assert said(plan)[1] == PoolReason.NAME_CONFLICT
-
-
-GOING = {"deletionTimestamp": "2026-01-31T12:00:00Z"}
-
-
-def test_a_deletion_that_a_foreign_finalizer_holds_up_names_it() -> None:
-    held = {**GOING, "finalizers": ["foregroundDeletion", "example.com/held"]}
-
-    plan = plan_pool(pool_resource(metadata=held), observed())
-
-    phase, reason, message = said(plan)
-    assert not plan.actions
-    assert (phase, reason) == (PoolPhase.TERMINATING, PoolReason.FINALIZERS_REMAIN)
-    assert "'example.com/held'" in message
-    assert "foregroundDeletion" not in message
-
-
-@pytest.mark.parametrize("finalizers", [[], None, ["foregroundDeletion"], ["orphan"]])
-def test_a_deletion_that_only_awaits_its_garbage_says_nothing(finalizers: Any) -> None:
-    pool = pool_resource(metadata={**GOING, "finalizers": finalizers})
-
-    assert plan_pool(pool, observed()) == Plan()
 
 
 def test_a_service_of_somebody_else_is_in_the_way_of_a_pool_with_ports() -> None:
