@@ -24,7 +24,12 @@ from gpuplatform.operations.api.replies import accepted_reply
 from gpuplatform.operations.api.serializers import OperationReply
 from gpuplatform.operations.interventions import operation_cancel, operation_retry
 from gpuplatform.operations.phases import OperationPhase
-from gpuplatform.operations.selectors import operation_get, operations_of
+from gpuplatform.operations.selectors import (
+    MOST_SEARCHED,
+    operation_get,
+    operations_of,
+    operations_with,
+)
 from gpuplatform.tenancy.callers import caller_of
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
@@ -68,7 +73,8 @@ class JobsQuery(JobQuery, PageQuery):
     search: str | None = Field(
         default=None,
         max_length=128,
-        description="Only jobs whose operationID or object's name has this in it.",
+        description="Only jobs whose operationID or object's name has this in it. The newest"
+        f" {MOST_SEARCHED:,} are looked through; an older one is read by its operationID.",
     )
 
 
@@ -93,9 +99,7 @@ class Jobs(ApiView):
         if query.max_age_seconds:
             rows = rows.filter(created_at__gt=Now() - timedelta(seconds=query.max_age_seconds))
         if query.search:
-            rows = rows.filter(operation_id__contains=query.search) | rows.filter(
-                object_name__contains=query.search
-            )
+            rows = operations_with(rows, query.search)
         page = paginate(rows, query)
         return Response(mapped(page, [OperationReply.of(row) for row in page.rows]))
 

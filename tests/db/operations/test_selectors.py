@@ -1,0 +1,21 @@
+"""What is read of operations."""
+
+import pytest
+
+from gpuplatform.operations.selectors import operations_of, operations_with
+from tests.factories.inventory import accept_create
+from tests.fakes.cluster import FakeCluster
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize(("among", "found"), [(1, 0), (2, 1), (3, 2), (4, 2)])
+def test_a_text_is_looked_for_among_the_newest(
+    cluster: FakeCluster, among: int, found: int
+) -> None:
+    for operation_id in ("has-it-1", "has-it-2", "other"):
+        tenant = accept_create(operationID=operation_id).operation.tenant
+
+    rows = operations_with(operations_of(tenant), "has-it", among=among)
+
+    assert [row.operation_id for row in rows] == ["has-it-2", "has-it-1"][:found]
