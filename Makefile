@@ -52,6 +52,7 @@ check: lint types contracts  ## everything that needs no test: format, lint, typ
 	@$(PYTHON) -W "ignore:Got an error checking" manage.py makemigrations --check --dry-run
 	@$(PYTHON) manage.py export_crds --check
 	@$(PYTHON) manage.py export_settings --check
+	@$(PYTHON) manage.py export_reasons --check
 	@$(PYTHON) manage.py export_rbac --check
 	@mkdir -p .data && $(PYTHON) manage.py spectacular --validate --fail-on-warn --file .data/openapi.yaml
 	@diff -u docs/openapi.yaml .data/openapi.yaml || { echo "The API changed: run 'make swagger'." >&2; exit 1; }
@@ -74,8 +75,9 @@ manifests: setup  ## write the CRDs, accounts and rights into deploy/
 	@$(PYTHON) manage.py export_crds
 	@$(PYTHON) manage.py export_rbac
 
-docs: setup  ## write docs/configuration.md
+docs: setup  ## write docs/configuration.md and docs/reasons.md
 	@$(PYTHON) manage.py export_settings
+	@$(PYTHON) manage.py export_reasons
 
 swagger: setup  ## write docs/openapi.yaml
 	@mkdir -p docs && $(PYTHON) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml

@@ -37,6 +37,8 @@ class PlatformError(Exception):
     code: ClassVar[str] = "internal_error"
     http_status: ClassVar[int] = 500
     retry: ClassVar[Retry] = Retry.NEVER
+    next_step: ClassVar[str] = "Tell the operator the requestID; the log has the cause under it."
+    """What a caller does about the code, whatever the message says."""
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class RequestError(PlatformError):
 
     code = "invalid_request"
     http_status = 400
+    next_step = "Correct what `details` names, and send it again; unchanged it is refused again."
 
     @classmethod
     @override
@@ -83,6 +86,7 @@ class NotFound(RequestError):
 
     code = "not_found"
     http_status = 404
+    next_step = "Check name, namespace and token; after a deletion it is the answer to wait for."
 
     @classmethod
     @override
@@ -95,6 +99,7 @@ class MethodNotAllowed(RequestError):
 
     code = "method_not_allowed"
     http_status = 405
+    next_step = "Use a method that the message names."
 
     @classmethod
     @override
@@ -107,6 +112,7 @@ class UnsupportedMediaType(RequestError):
 
     code = "unsupported_media_type"
     http_status = 415
+    next_step = "Send `Content-Type: application/json`."
 
     @classmethod
     @override
@@ -119,6 +125,7 @@ class TooLarge(RequestError):
 
     code = "too_large"
     http_status = 413
+    next_step = "Send less in one request."
 
     @classmethod
     @override
@@ -131,6 +138,7 @@ class OperationConflict(RequestError):
 
     code = "operation_conflict"
     http_status = 409
+    next_step = "Take a new operationID for a new request; for a replay send the same body."
 
     @classmethod
     @override
@@ -145,6 +153,7 @@ class NameConflict(RequestError):
 
     code = "name_conflict"
     http_status = 409
+    next_step = "Choose another name, or wait until the object that has it is gone."
 
     @classmethod
     @override
@@ -160,6 +169,7 @@ class PhaseConflict(RequestError):
 
     code = "phase_conflict"
     http_status = 409
+    next_step = "Wait for the phase that the message names, then send it again."
 
     @classmethod
     @override
@@ -172,6 +182,7 @@ class InsufficientCapacity(RequestError):
 
     code = "insufficient_capacity"
     http_status = 409
+    next_step = "Send it again later, with the same operationID; operators seed stock."
 
     @classmethod
     @override
@@ -184,6 +195,7 @@ class StaleEtag(RequestError):
 
     code = "stale_etag"
     http_status = 412
+    next_step = "Read the object again, and send the change with its new `ETag`."
 
     @classmethod
     @override
@@ -196,6 +208,7 @@ class Unauthenticated(RequestError):
 
     code = "unauthenticated"
     http_status = 401
+    next_step = "Send `Authorization: Bearer` with a token that is valid."
 
     @classmethod
     @override
@@ -208,6 +221,7 @@ class NotAllowed(RequestError):
 
     code = "forbidden"
     http_status = 403
+    next_step = "Ask an operator for a token with the scope that the address takes."
 
     @classmethod
     @override
@@ -220,6 +234,7 @@ class Throttled(RequestError):
 
     code = "throttled"
     http_status = 429
+    next_step = "Send it again after the seconds in `Retry-After`."
 
     @classmethod
     @override
@@ -232,6 +247,7 @@ class OperatorUnavailable(PlatformError):
 
     code = "operator_unavailable"
     http_status = 503
+    next_step = "Start the platform with a cluster; nothing can be changed without one."
 
     @classmethod
     @override
@@ -247,6 +263,7 @@ class RecoveryNeeded(PlatformError):
 
     code = "recovery_needed"
     http_status = 503
+    next_step = "The operator stops every process and runs `manage.py recover`."
 
     @classmethod
     @override
@@ -263,6 +280,7 @@ class DatabaseUnavailable(PlatformError):
 
     code = "database_unavailable"
     http_status = 503
+    next_step = "Send it again after the seconds in `Retry-After`, with the same operationID."
     retry = Retry.LATER
 
     @classmethod

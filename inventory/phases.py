@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from django.db.models import TextChoices
 
+from gpuplatform.lifecycle.explanations import Explanation, next_steps
 from gpuplatform.lifecycle.transition import PhaseTable
 
 
@@ -29,6 +30,18 @@ class PoolPhase(TextChoices):
     FAILED = "Failed", "Failed"
     TERMINATING = "Terminating", "Terminating"
 
+
+POOL_PHASES: MappingProxyType[PoolPhase, str] = MappingProxyType(
+    {
+        PoolPhase.PENDING: "It was asked for and is not yet seen in the cluster.",
+        PoolPhase.PROGRESSING: "Its pods are starting, or a change is under way.",
+        PoolPhase.READY: "As many pods as wanted are available.",
+        PoolPhase.EMPTY: "It is scaled to zero.",
+        PoolPhase.FAILED: "Something is in its way, and the reason says what.",
+        PoolPhase.TERMINATING: "It is being deleted.",
+    }
+)
+"""What each of them means."""
 
 _OBSERVED = frozenset({PoolPhase.PROGRESSING, PoolPhase.READY, PoolPhase.EMPTY, PoolPhase.FAILED})
 
@@ -59,18 +72,51 @@ class PoolReason(StrEnum):
     FINALIZERS_REMAIN = "FinalizersRemain"
 
 
-NEXT_STEPS: MappingProxyType[PoolReason, str] = MappingProxyType(
+POOL_REASONS: MappingProxyType[PoolReason, Explanation] = MappingProxyType(
     {
-        PoolReason.DEPLOYMENT_READY: "Nothing to do.",
-        PoolReason.DEPLOYMENT_PROGRESSING: "Wait; the pods are starting.",
-        PoolReason.SCALED_TO_ZERO: "Scale the pool up when its capacity is wanted.",
-        PoolReason.INVALID_SPEC: "Correct the named field of the stock pool.",
-        PoolReason.NAME_CONFLICT: "Remove or rename the object that is in the way.",
-        PoolReason.POD_STARTUP_FAILED: "Correct the image, the command or the requested size.",
-        PoolReason.POD_STATUS_SYNC_FAILED: "Check the platform's rights on pods.",
-        PoolReason.SERVICE_SYNC_FAILED: "Check the platform's rights on services.",
-        PoolReason.DEPLOYMENT_SYNC_FAILED: "Check the platform's rights on deployments.",
-        PoolReason.FINALIZERS_REMAIN: "Have the named finalizer taken off.",
+        PoolReason.DEPLOYMENT_READY: Explanation(
+            "As many pods as wanted are available, of the present generation.",
+            "Nothing to do.",
+        ),
+        PoolReason.DEPLOYMENT_PROGRESSING: Explanation(
+            "A change is under way, or pods are starting.",
+            "Wait; the pods are starting.",
+        ),
+        PoolReason.SCALED_TO_ZERO: Explanation(
+            "No pods are wanted.",
+            "Scale the pool up when its capacity is wanted.",
+        ),
+        PoolReason.INVALID_SPEC: Explanation(
+            "A resource that was written by hand breaks a rule; the message has field and rule.",
+            "Correct the named field of the stock pool.",
+        ),
+        PoolReason.NAME_CONFLICT: Explanation(
+            "An object of the pool's name exists and is not the pool's; it is left as it is.",
+            "Remove or rename the object that is in the way.",
+        ),
+        PoolReason.POD_STARTUP_FAILED: Explanation(
+            "Too few pods are available, and the message says why in the cluster's words.",
+            "Correct the image, the command or the requested size.",
+        ),
+        PoolReason.POD_STATUS_SYNC_FAILED: Explanation(
+            "The cluster does not let the platform read the pool's pods.",
+            "Check the platform's rights on pods.",
+        ),
+        PoolReason.SERVICE_SYNC_FAILED: Explanation(
+            "The cluster refuses to let the platform read or write the pool's Service.",
+            "Check the platform's rights on services.",
+        ),
+        PoolReason.DEPLOYMENT_SYNC_FAILED: Explanation(
+            "The cluster refuses to let the platform read or write the pool's Deployment.",
+            "Check the platform's rights on deployments.",
+        ),
+        PoolReason.FINALIZERS_REMAIN: Explanation(
+            "A finalizer of somebody else holds the deletion up; the message names it.",
+            "Have the named finalizer taken off.",
+        ),
     }
 )
+"""What each of them means, and what a person does."""
+
+NEXT_STEPS = next_steps(POOL_REASONS)
 """What a person does next, by reason."""

@@ -25,7 +25,7 @@ from gpuplatform.reconciliation.backoff import backoff_seconds
 from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER
 from serverless.again import create_again, delete_again, update_again
 from serverless.models import Function, Invocation
-from serverless.phases import InvocationState
+from serverless.phases import FunctionWait, InvocationState
 from serverless.queue.credentials import worker_credentials
 from serverless.queue.errors import QueueError
 from serverless.queue.gateway import Queue, get_queue, queue_account
@@ -64,7 +64,9 @@ def _in_queue(operation: Operation, call: Callable[[Queue], Outcome]) -> Outcome
     try:
         return call(get_queue())
     except QueueError as error:
-        return Waiting("QueueUnavailable", str(error), backoff_seconds(operation.failures + 1))
+        return Waiting(
+            FunctionWait.QUEUE_UNAVAILABLE, str(error), backoff_seconds(operation.failures + 1)
+        )
 
 
 def _create(cluster: Cluster, operation: Operation) -> Outcome:
@@ -99,7 +101,9 @@ def _delete(cluster: Cluster, operation: Operation) -> Outcome:
     """Remove it once its workers are gone: the activator stops those of a function that ends."""
     function = _function(operation)
     if workers_of(function).exists():
-        return Waiting("WorkersStopping", "Its workers are being stopped.", WORKERS_SECONDS)
+        return Waiting(
+            FunctionWait.WORKERS_STOPPING, "Its workers are being stopped.", WORKERS_SECONDS
+        )
 
     def remove(queue: Queue) -> Outcome:
         queue.remove_function(function.tenant.name, function.pk)

@@ -6,6 +6,7 @@ from typing import Final
 
 from django.db.models import TextChoices
 
+from gpuplatform.lifecycle.explanations import Explanation, next_steps
 from gpuplatform.lifecycle.transition import PhaseTable
 
 STOCK_NAMESPACE: Final = "runtime-stock"
@@ -46,6 +47,18 @@ class UnitPhase(TextChoices):
     TERMINATING = "Terminating", "Terminating"
 
 
+UNIT_PHASES: MappingProxyType[UnitPhase, str] = MappingProxyType(
+    {
+        UnitPhase.PENDING: "It was asked for and is not yet seen in the cluster.",
+        UnitPhase.PROGRESSING: "Its pod is starting, changing or ending, or it waits for its GPU.",
+        UnitPhase.READY: "Its pod is ready.",
+        UnitPhase.STOPPED: "It is kept, and holds no GPU.",
+        UnitPhase.FAILED: "Something is in its way, and the reason says what.",
+        UnitPhase.TERMINATING: "It is being deleted.",
+    }
+)
+"""What each of them means."""
+
 _OBSERVED = frozenset(
     {UnitPhase.PROGRESSING, UnitPhase.READY, UnitPhase.STOPPED, UnitPhase.FAILED}
 )
@@ -83,24 +96,102 @@ class UnitReason(StrEnum):
     FINALIZERS_REMAIN = "FinalizersRemain"
 
 
-NEXT_STEPS: MappingProxyType[UnitReason, str] = MappingProxyType(
+UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
     {
-        UnitReason.STOCK_READY: "Nothing to do.",
-        UnitReason.UNIT_READY: "Nothing to do.",
-        UnitReason.STOCK_NOT_READY: "Wait; the reservation is starting.",
-        UnitReason.UNIT_PROGRESSING: "Wait; the pod is starting.",
-        UnitReason.WAITING_FOR_STOCK: "Wait; the stock unit is giving up its GPU.",
-        UnitReason.STOPPED: "Start the unit when it is wanted again.",
-        UnitReason.STOPPING: "Wait; the pod is ending.",
-        UnitReason.CONSUMED: "Nothing to do; a unit takes over its GPU.",
-        UnitReason.INVALID_SPEC: "Correct the named field of the GPU unit.",
-        UnitReason.ACCESS_CONFIG_INVALID: "Correct the named field of the unit's access.",
-        UnitReason.NAME_CONFLICT: "Remove or rename the object that is in the way.",
-        UnitReason.POD_STARTUP_FAILED: "Correct the image, the command or the requested size.",
-        UnitReason.POD_STATUS_SYNC_FAILED: "Check the platform's rights on pods.",
-        UnitReason.UNIT_SERVICE_SYNC_FAILED: "Check the platform's rights on services.",
-        UnitReason.UNIT_DEPLOYMENT_SYNC_FAILED: "Check the platform's rights on deployments.",
-        UnitReason.FINALIZERS_REMAIN: "Have the named finalizer taken off.",
+        UnitReason.STOCK_READY: Explanation(
+            "The reservation of a stock unit runs; it can be handed over.",
+            "Nothing to do.",
+        ),
+        UnitReason.UNIT_READY: Explanation(
+            "The user's pod is ready.",
+            "Nothing to do.",
+        ),
+        UnitReason.STOCK_NOT_READY: Explanation(
+            "The reservation of a stock unit is starting or changing.",
+            "Wait; the reservation is starting.",
+        ),
+        UnitReason.UNIT_PROGRESSING: Explanation(
+            "The user's pod is starting or changing.",
+            "Wait; the pod is starting.",
+        ),
+        UnitReason.WAITING_FOR_STOCK: Explanation(
+            "The stock unit that is taken over has not given up its GPU yet.",
+            "Wait; the stock unit is giving up its GPU.",
+        ),
+        UnitReason.STOPPED: Explanation(
+            "The unit is stopped and holds no GPU.",
+            "Start the unit when it is wanted again.",
+        ),
+        UnitReason.STOPPING: Explanation(
+            "The pod of a stopped unit is ending.",
+            "Wait; the pod is ending.",
+        ),
+        UnitReason.CONSUMED: Explanation(
+            "Reserved: stock that was handed over is removed without a word.",
+            "Nothing to do; a unit takes over its GPU.",
+        ),
+        UnitReason.INVALID_SPEC: Explanation(
+            "A resource that was written by hand breaks a rule; the message has field and rule.",
+            "Correct the named field of the GPU unit.",
+        ),
+        UnitReason.ACCESS_CONFIG_INVALID: Explanation(
+            "The unit's access breaks a rule; the message has field and rule.",
+            "Correct the named field of the unit's access.",
+        ),
+        UnitReason.NAME_CONFLICT: Explanation(
+            "An object of the unit's name exists and is not the unit's; it is left as it is.",
+            "Remove or rename the object that is in the way.",
+        ),
+        UnitReason.POD_STARTUP_FAILED: Explanation(
+            "The pod does not start, and the message says why in the cluster's words.",
+            "Correct the image, the command or the requested size.",
+        ),
+        UnitReason.POD_STATUS_SYNC_FAILED: Explanation(
+            "The cluster does not let the platform read the unit's pods.",
+            "Check the platform's rights on pods.",
+        ),
+        UnitReason.UNIT_SERVICE_SYNC_FAILED: Explanation(
+            "The cluster refuses to let the platform read or write the unit's Service.",
+            "Check the platform's rights on services.",
+        ),
+        UnitReason.UNIT_DEPLOYMENT_SYNC_FAILED: Explanation(
+            "The cluster refuses to let the platform read or write the unit's Deployment.",
+            "Check the platform's rights on deployments.",
+        ),
+        UnitReason.FINALIZERS_REMAIN: Explanation(
+            "A finalizer of somebody else holds the deletion up; the message names it.",
+            "Have the named finalizer taken off.",
+        ),
     }
 )
+"""What each of them means, and what a person does."""
+
+NEXT_STEPS = next_steps(UNIT_REASONS)
 """What a person does next, by reason."""
+
+
+class UnitWait(StrEnum):
+    """Why an operation on units waits, beside what makes every operation wait."""
+
+    STOPPING = "Stopping"
+    WAITING_FOR_STOCK = "WaitingForStock"
+    SEEDING = "Seeding"
+
+
+UNIT_WAITS: MappingProxyType[UnitWait, Explanation] = MappingProxyType(
+    {
+        UnitWait.STOPPING: Explanation(
+            "A start waits until the pods of the last run are gone.",
+            "Wait; if it lasts, see why the pod does not end.",
+        ),
+        UnitWait.WAITING_FOR_STOCK: Explanation(
+            "The stock that was set aside vanished; for ten minutes other stock is waited for.",
+            "Seed stock of that GPU spec, or raise its warm target.",
+        ),
+        UnitWait.SEEDING: Explanation(
+            "A removal waits for stock that is just being made.",
+            "Wait; it goes on by itself.",
+        ),
+    }
+)
+"""What each of them means, and what a person does."""

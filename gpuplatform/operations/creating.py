@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 from gpuplatform.errors import FieldError, NameConflict
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationWait
 from gpuplatform.operations.provenance import bears
 from gpuplatform.operations.registry import Done, Refused, Waiting
 from gpuplatform.operations.selectors import is_leftover, operation_of
@@ -42,7 +43,7 @@ def outcome_of_found(found: Manifest, operation: Operation, noun: str) -> Done |
         return Done(found)
     if is_leftover(found, operation_of(found)):
         return Waiting(
-            "LeftoverInTheWay",
+            OperationWait.LEFTOVER_IN_THE_WAY,
             "A late write of an ended operation left an object of that name; it is being removed.",
             LEFTOVER_SECONDS,
         )

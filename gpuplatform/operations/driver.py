@@ -28,7 +28,7 @@ from gpuplatform.lifecycle.transition import previous_phases, transition
 from gpuplatform.metrics.declared import CLAIM_SECONDS, OPERATIONS_ENDED, SUCCESS_SECONDS
 from gpuplatform.metrics.recorder import count, observe
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase
+from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase, OperationWait
 from gpuplatform.operations.registry import (
     Cancelled,
     Checkpoint,
@@ -140,7 +140,7 @@ def _steps(lease: RowLease[Operation]) -> Outcome | None:
             return Cancelled()
         operation = Operation.objects.select_related("tenant").get(pk=fresh.pk)
         if (remaining() or 0) < LEAST_SECONDS:
-            return Waiting("Progressing", "It is under way and goes on.", 0)
+            return Waiting(OperationWait.PROGRESSING, "It is under way and goes on.", 0)
 
 
 def _after(error: ClusterError, failures: int) -> Outcome:
@@ -153,14 +153,16 @@ def _after(error: ClusterError, failures: int) -> Outcome:
             # What is missing, such as a namespace, may be there when the request is sent anew.
             return Refused("invalid_request", str(error), retryable=error.reason == "NotFound")
         case ClusterConflict():
-            return Waiting("Conflict", str(error), backoff_seconds(failures), is_failure=True)
+            return Waiting(
+                OperationWait.CONFLICT, str(error), backoff_seconds(failures), is_failure=True
+            )
         case ClusterForbidden():
-            return Waiting("ClusterForbidden", str(error), seconds, is_failure=True)
+            return Waiting(OperationWait.CLUSTER_FORBIDDEN, str(error), seconds, is_failure=True)
         case ClusterUnavailable():
-            return Waiting("ClusterUnavailable", str(error), seconds, is_failure=True)
+            return Waiting(OperationWait.CLUSTER_UNAVAILABLE, str(error), seconds, is_failure=True)
         case _:
             wait = seconds if error.retry is Retry.LATER else 1
-            return Waiting("ClusterError", str(error), wait, is_failure=True)
+            return Waiting(OperationWait.CLUSTER_ERROR, str(error), wait, is_failure=True)
 
 
 def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:

@@ -21,6 +21,7 @@ from gpuplatform.operations.phases import (
     OPEN_PHASES,
     OPERATION_TRANSITIONS,
     OperationPhase,
+    OperationWait,
 )
 from gpuplatform.operations.registry import (
     Again,
@@ -195,7 +196,9 @@ def _cancelled(_: Cluster, operation: Operation) -> Outcome:
     """Wait until the job that was to be cancelled has ended."""
     target = Operation.objects.filter(pk=operation.object_row or 0).first()
     if target is not None and target.phase in OPEN_PHASES:
-        return Waiting("Cancelling", "The part that it is at ends first.", ENDING_SECONDS)
+        return Waiting(
+            OperationWait.CANCELLING, "The part that it is at ends first.", ENDING_SECONDS
+        )
     if target is None or target.phase == OperationPhase.CANCELLED:
         return Done()
     return Refused("phase_conflict", f"The job '{target}' ended as {target.phase} before that.")

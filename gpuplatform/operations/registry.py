@@ -23,6 +23,7 @@ class Waiting:
     """It cannot go on yet, for a reason that passes."""
 
     reason: str
+    """A word that is explained beside the phases, such as an `OperationWait`."""
     message: str
     seconds: float
     is_failure: bool = False

@@ -1,8 +1,7 @@
 """The list and the pages of invocations: what became of each, step by step."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Final
 
 from django.contrib import admin
@@ -22,7 +21,7 @@ from gpuplatform.adminkit.text import as_yaml, visible, why, words
 from gpuplatform.operations.admin import jobs_of
 from serverless.admin.lines import PAGE, invocation_line
 from serverless.models import Invocation
-from serverless.phases import FailureClass, InvocationState
+from serverless.phases import FAILURE_NEXT_STEPS, InvocationState
 from serverless.recent import FAILURES
 from serverless.services import FUNCTION_KIND, INVOCATION_KIND
 from units.models import GpuUnit
@@ -30,21 +29,6 @@ from units.phases import UnitRole
 from units.services import UNIT_KIND
 
 SHOWN_BYTES: Final = 4096
-
-NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        FailureClass.MALFORMED_MESSAGE: "Look for what else writes into the queue; then replay.",
-        FailureClass.NO_WORKER_TEMPLATE: "Create the function again.",
-        FailureClass.ACTIVATION_TIMEOUT: "See why the workers of the function do not start.",
-        FailureClass.BACKPRESSURE: "Raise the function's maxWorkers, or send less.",
-        FailureClass.DISPATCH_ERROR: "Send it again with a new invocationID.",
-        FailureClass.FRAMEWORK_ERROR: "Correct the function; its worker's log says more.",
-        FailureClass.FRAMEWORK_TIMEOUT: "Raise timeoutSeconds, or make the function faster.",
-        FailureClass.RESULT_STORE_ERROR: "Send it again with a new invocationID.",
-        FailureClass.RETRY_EXHAUSTED: "See its worker's log; then replay it with the API.",
-    }
-)
-"""What a person does next, by failure class."""
 
 
 class FunctionFilter(RecentValues):
@@ -152,7 +136,7 @@ def _panel(row: Invocation) -> Panel | None:
         title=words(row.failure_class or row.state),
         text=visible(row.error),
         since=age_html(row.completed_at),
-        next_step=NEXT_STEPS.get(row.failure_class, ""),
+        next_step=FAILURE_NEXT_STEPS.get(row.failure_class, ""),
     )
 
 

@@ -12,9 +12,14 @@ from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.clock import now
-from serverless.admin.invocations import NEXT_STEPS
 from serverless.models import Function, Invocation
-from serverless.phases import FUNCTION_NEXT_STEPS, FailureClass, FunctionReason, InvocationState
+from serverless.phases import (
+    FAILURE_NEXT_STEPS,
+    FUNCTION_NEXT_STEPS,
+    FailureClass,
+    FunctionReason,
+    InvocationState,
+)
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import unit_row
 from tests.fakes.installed import cluster
@@ -128,7 +133,7 @@ def test_the_page_of_an_invocation_has_its_steps_in_order(operator_client: Clien
 
 @pytest.mark.parametrize("failure", list(FailureClass))
 def test_every_failure_is_explained(failure: FailureClass) -> None:
-    assert NEXT_STEPS[failure]
+    assert FAILURE_NEXT_STEPS[failure]
 
 
 def test_a_failure_stands_first_with_its_words_and_the_next_step(operator_client: Client) -> None:
@@ -142,7 +147,7 @@ def test_a_failure_stands_first_with_its_words_and_the_next_step(operator_client
     text = detail(operator_client, row)
 
     assert "It was given to a worker 5 times." in text
-    assert escape(NEXT_STEPS["retry_exhausted"]) in text
+    assert escape(FAILURE_NEXT_STEPS["retry_exhausted"]) in text
     assert "Retry exhausted" in text
 
 

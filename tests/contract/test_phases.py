@@ -10,24 +10,44 @@ from django.apps import apps
 from django.db.models import CheckConstraint, Model, TextChoices
 
 from gpuplatform.adminkit import badges
+from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.lifecycle.transition import PhaseTable, terminal_phases
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase
+from gpuplatform.operations.phases import (
+    OPERATION_PHASES,
+    OPERATION_TRANSITIONS,
+    OPERATION_WAITS,
+    OperationPhase,
+    OperationWait,
+)
 from inventory.models import StockPool
-from inventory.phases import NEXT_STEPS as POOL_NEXT_STEPS
-from inventory.phases import POOL_TRANSITIONS, PoolPhase, PoolReason
+from inventory.phases import POOL_PHASES, POOL_REASONS, POOL_TRANSITIONS, PoolPhase, PoolReason
 from serverless.models import Function, Invocation
 from serverless.phases import (
-    FUNCTION_NEXT_STEPS,
+    FAILURE_CLASSES,
+    FUNCTION_PHASES,
+    FUNCTION_REASONS,
     FUNCTION_TRANSITIONS,
+    FUNCTION_WAITS,
+    INVOCATION_STATES,
     INVOCATION_TRANSITIONS,
+    FailureClass,
     FunctionPhase,
     FunctionReason,
+    FunctionWait,
     InvocationState,
 )
+from tests.contract.source_files import ROOT
 from units.models import GpuUnit, UnitHistory
-from units.phases import NEXT_STEPS as UNIT_NEXT_STEPS
-from units.phases import UNIT_TRANSITIONS, UnitPhase, UnitReason
+from units.phases import (
+    UNIT_PHASES,
+    UNIT_REASONS,
+    UNIT_TRANSITIONS,
+    UNIT_WAITS,
+    UnitPhase,
+    UnitReason,
+    UnitWait,
+)
 
 Machine = tuple[type[Model], type[TextChoices], PhaseTable]
 MACHINES: Mapping[str, Machine] = {
@@ -39,11 +59,25 @@ MACHINES: Mapping[str, Machine] = {
 }
 COPIES = {UnitHistory}
 """Rows that note a phase of another row and have no machine of their own."""
-REASONS: Mapping[str, tuple[type[StrEnum], Mapping[Any, str]]] = {
-    "stock pool": (PoolReason, POOL_NEXT_STEPS),
-    "GPU unit": (UnitReason, UNIT_NEXT_STEPS),
-    "function": (FunctionReason, FUNCTION_NEXT_STEPS),
+REASONS: Mapping[str, tuple[type[StrEnum], Mapping[Any, Explanation]]] = {
+    "stock pool": (PoolReason, POOL_REASONS),
+    "GPU unit": (UnitReason, UNIT_REASONS),
+    "function": (FunctionReason, FUNCTION_REASONS),
+    "invocation": (FailureClass, FAILURE_CLASSES),
+    "operation": (OperationWait, OPERATION_WAITS),
+    "operation on units": (UnitWait, UNIT_WAITS),
+    "operation on functions": (FunctionWait, FUNCTION_WAITS),
 }
+MEANINGS: Mapping[str, tuple[type[TextChoices], Mapping[Any, str]]] = {
+    "operation": (OperationPhase, OPERATION_PHASES),
+    "stock pool": (PoolPhase, POOL_PHASES),
+    "GPU unit": (UnitPhase, UNIT_PHASES),
+    "function": (FunctionPhase, FUNCTION_PHASES),
+    "invocation": (InvocationState, INVOCATION_STATES),
+}
+APPS = ("gpuplatform/operations", "inventory", "units", "serverless")
+_WAITING = re.compile(r"\bWaiting\(\s*([^,\s)]+),")
+_SENTENCE = re.compile(r"[A-Z][^|\n]+\.")
 each_machine = pytest.mark.parametrize(
     ("model", "phases", "table"), MACHINES.values(), ids=list(MACHINES)
 )
@@ -101,9 +135,31 @@ def test_every_phase_has_a_badge(
     assert all(phase in text for phase, text in shown.items())
 
 
-@pytest.mark.parametrize(("reasons", "steps"), REASONS.values(), ids=list(REASONS))
-def test_every_reason_says_what_to_do_next(
-    reasons: type[StrEnum], steps: Mapping[Any, str]
+@pytest.mark.parametrize(("reasons", "explained"), REASONS.values(), ids=list(REASONS))
+def test_every_reason_says_what_it_means_and_what_to_do_next(
+    reasons: type[StrEnum], explained: Mapping[Any, Explanation]
 ) -> None:
-    assert set(steps) == set(reasons)
-    assert all(step.endswith(".") for step in steps.values())
+    sentences = [text for one in explained.values() for text in (one.meaning, one.next_step)]
+
+    assert set(explained) == set(reasons)
+    assert [text for text in sentences if not _SENTENCE.fullmatch(text)] == []
+
+
+@pytest.mark.parametrize(("phases", "meanings"), MEANINGS.values(), ids=list(MEANINGS))
+def test_every_phase_says_what_it_means(
+    phases: type[TextChoices], meanings: Mapping[Any, str]
+) -> None:
+    assert set(meanings) == set(phases)
+    assert [text for text in meanings.values() if not _SENTENCE.fullmatch(text)] == []
+
+
+def test_an_operation_waits_for_a_word_that_is_explained() -> None:
+    files = [p for app in APPS for p in (ROOT / app).rglob("*.py")]
+    waits = [_WAITING.findall(path.read_text()) for path in files]
+
+    # A bare text would be explained nowhere.
+    assert {reason for found in waits for reason in found} == {
+        f"{words.__name__}.{word.name}"
+        for words in (OperationWait, UnitWait, FunctionWait)
+        for word in words
+    }

@@ -6,6 +6,7 @@ from gpuplatform.errors import ClusterRejected, InvalidSpec
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationWait
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting
 from units.core.requests import GPUUnitUpdate
@@ -49,7 +50,7 @@ def stop(cluster: Cluster, operation: Operation) -> Outcome:
     try:
         return Done(change(cluster, operation, found, {"suspend": True}))
     except ClusterRejected as error:
-        return Waiting("ClusterRejected", str(error), REFUSED_STOP_SECONDS)
+        return Waiting(OperationWait.CLUSTER_REJECTED, str(error), REFUSED_STOP_SECONDS)
 
 
 def settle_change(operation: Operation, outcome: Done | Refused) -> None:

@@ -34,6 +34,7 @@ from units.core.requests import GPUUnitCreate, WorkerUnitCreate
 from units.core.spec import parse_unit_spec
 from units.models import GpuUnit
 from units.operations.target import change, gone, read_target, read_unit, row_of
+from units.phases import UnitWait
 from units.selectors import is_start_void
 from units.services import (
     UnitOperation,
@@ -46,7 +47,6 @@ from units.services import (
     unit_started,
 )
 
-WAITING_FOR_STOCK: Final = "WaitingForStock"
 STOCK_SECONDS: Final = 2.0
 """After this it is looked again for free stock."""
 
@@ -108,7 +108,9 @@ def start(cluster: Cluster, operation: Operation) -> Step:
     # Rule `startwaits`: the source is read and the unit patched only once the old pods are gone.
     if not _gave_up_its_gpu(cluster, found):
         return _superseded(operation) or Waiting(
-            "Stopping", "The unit is still giving up its GPU; then it starts.", STOPPING_SECONDS
+            UnitWait.STOPPING,
+            "The unit is still giving up its GPU; then it starts.",
+            STOPPING_SECONDS,
         )
     stock, live = _read_stock(cluster, operation)
     if stock is None or live is None:
@@ -183,7 +185,7 @@ def _assign(operation: Operation, vanished: GpuUnit | None) -> Step:
 def _without_stock(operation: Operation, spec_name: str) -> Outcome:
     """Wait for stock, and give up in the end: steps `wait` and `giveup`."""
     waited = Operation.objects.filter(
-        pk=operation.pk, reason=WAITING_FOR_STOCK, reason_since__lt=Now() - PATIENCE
+        pk=operation.pk, reason=UnitWait.WAITING_FOR_STOCK, reason_since__lt=Now() - PATIENCE
     )
     if waited.exists():
         return Refused(
@@ -193,7 +195,7 @@ def _without_stock(operation: Operation, spec_name: str) -> Outcome:
             retryable=True,
         )
     return _superseded(operation) or Waiting(
-        WAITING_FOR_STOCK,
+        UnitWait.WAITING_FOR_STOCK,
         f"No ready stock of the GPU spec '{spec_name}' is left. It is taken as soon as there is"
         " some.",
         STOCK_SECONDS,

@@ -16,6 +16,7 @@ from units.core.manifests import resource
 from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
 from units.core.spec import parse_unit_spec
 from units.models import GpuUnit
+from units.phases import UnitWait
 from units.services import (
     stock_made,
     stock_removal_refused,
@@ -59,7 +60,9 @@ def remove(cluster: Cluster, operation: Operation) -> Step:
     sent = _deleted(cluster, [row for row in rows if not _is_being_made(row)])
     if sent:
         return Checkpoint(lambda fresh: stock_removal_sent(fresh, sent))
-    return Waiting("Seeding", "Some of it is just being made; then it goes.", SEEDING_SECONDS)
+    return Waiting(
+        UnitWait.SEEDING, "Some of it is just being made; then it goes.", SEEDING_SECONDS
+    )
 
 
 def settle_remove(operation: Operation, outcome: Done | Refused) -> None:

@@ -1,0 +1,52 @@
+"""The page about reasons and codes has every word that the platform gives."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from gpuplatform.api.exceptions import envelope
+from gpuplatform.management.reasons_page import http_errors
+from gpuplatform.operations.phases import OperationPhase, OperationWait
+from inventory.phases import PoolPhase, PoolReason
+from serverless.phases import FailureClass, FunctionReason, FunctionWait, InvocationState
+from units.phases import UnitPhase, UnitReason, UnitWait
+
+WORDS = (
+    *(OperationPhase, OperationWait, PoolPhase, PoolReason, UnitPhase, UnitReason, UnitWait),
+    *(FunctionReason, FunctionWait, FailureClass, InvocationState),
+)
+
+
+def run(*arguments: str) -> str:
+    output = StringIO()
+    call_command("export_reasons", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def test_the_checked_in_page_is_as_the_code_says() -> None:
+    assert "as the list of reasons and codes says" in run("--check")
+
+
+def test_the_page_has_every_word_and_every_code(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+
+    run("--file", str(page))
+
+    rows = page.read_text().splitlines()
+    for word in (word for words in WORDS for word in words):
+        assert any(row.startswith(f"| `{word.value}` | ") for row in rows), word
+    for code, kind in http_errors().items():
+        assert f"| `{code}` | {kind.http_status} | " in page.read_text()
+        assert envelope(kind.example())["error"]["code"] == code
+
+
+def test_check_fails_on_a_stale_page_and_leaves_it(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("something else\n")
+
+    with pytest.raises(CommandError, match="make docs"):
+        run("--check", "--file", str(page))
+
+    assert page.read_text() == "something else\n"
