@@ -20,7 +20,7 @@ import pytest
 import redis
 
 from gpuplatform.embedded.children import ChildRecord
-from gpuplatform.embedded.data_directory import DataDirectory
+from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory
 from gpuplatform.embedded.layout import Layout
 from gpuplatform.embedded.options import Options
 from gpuplatform.embedded.ports import LOOPBACK, free_port
@@ -236,14 +236,18 @@ class RunningPlatform:
         )
         return self.pool(name)
 
-    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
-        """Start a command of `manage.py` beside the platform."""
+    def environment(self) -> dict[str, str]:
+        """Return what a program beside the platform has in its environment."""
         command = self._parts["database"].command
         assert command is not None
+        return dict(command.env)
+
+    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start a command of `manage.py` beside the platform."""
         return subprocess.Popen(
             [sys.executable, "manage.py", *arguments],
-            cwd=command.cwd,
-            env=dict(command.env),
+            cwd=PROJECT_ROOT,
+            env=self.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
