@@ -8,8 +8,8 @@ export GPUPLATFORM_DEV := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint \
-	types contracts manifests docs swagger golden requirements bench-pools bench-api bench-units \
-	bench-serverless fuzz chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 ci
+	types contracts manifests docs pictures swagger golden requirements bench-pools bench-api \
+	bench-units bench-serverless fuzz chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 ci
 
 help:  ## list the targets
 	@sed -n -E 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -78,6 +78,10 @@ manifests: setup  ## write the CRDs, accounts and rights into deploy/
 docs: setup  ## write docs/configuration.md and docs/reasons.md
 	@$(PYTHON) manage.py export_settings
 	@$(PYTHON) manage.py export_reasons
+
+pictures:  ## make the pictures of the README (the dashboard needs Chromium)
+	@sh requirements/install.sh test
+	@$(PYTHON) -m tests.pictures
 
 swagger: setup  ## write docs/openapi.yaml
 	@mkdir -p docs && $(PYTHON) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
