@@ -1,0 +1,50 @@
+"""Files and names of the code that a page speaks of exist."""
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, name_of, pages
+
+PAGES = [page for page in pages() if name_of(page) != "docs/coverage.md"]
+"""That one has a test of its own."""
+_SPAN = re.compile(r"`([^`\n]+)`")
+_PATH = re.compile(r"((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|yaml))(?:: (\w+))?")
+_ELSEWHERE = (".data/", ".venv/", "deploy/overlays/", "nvidia.com/", "../../base", "docs/pictures")
+"""What only a running platform, or an operator, has; and what is no path."""
+
+
+@cache
+def _files() -> tuple[str, ...]:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return tuple(f"/{line}" for line in listed.stdout.splitlines())
+
+
+def _missing(path: str, name: str) -> bool:
+    if path.endswith("/"):
+        return not any(f"/{path}" in file for file in _files())
+    found = [file for file in _files() if file.endswith(f"/{path}")]
+    found += [file for file in _files() if f"/{path}/" in file][:1]
+    named = re.compile(rf"\b{name}\b")
+    return not any(not name or named.search((ROOT / file[1:]).read_text()) for file in found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=map(name_of, PAGES))
+def test_files_and_names_of_the_code_exist(page: Path) -> None:
+    spans = (_PATH.fullmatch(span) for span in _SPAN.findall(page.read_text()))
+    spoken = {match.groups("") for match in spans if match}
+
+    assert [
+        path
+        for path, name in sorted(spoken)
+        if not path.startswith(_ELSEWHERE) and _missing(path, name)
+    ] == []
