@@ -3,6 +3,7 @@
 Imported by `gpuplatform.celery`, and so by every process: what reads the settings is loaded later.
 """
 
+import logging
 import os
 import signal
 import threading
@@ -15,9 +16,12 @@ from celery import Celery, Task, signals
 from gpuplatform.configfile import OPTION, use_config_file
 from gpuplatform.metrics.declared import TASK_FAULTS
 from gpuplatform.metrics.recorder import count, render
+from gpuplatform.queueing import SCHEDULE_HEADER
 
 if TYPE_CHECKING:
     from gpuplatform.metrics.server import MetricsPort
+
+logger = logging.getLogger(__name__)
 
 
 def add_config_option(app: Celery) -> None:
@@ -88,6 +92,37 @@ def keep_connections(**_: object) -> None:
     from django.db import close_old_connections  # noqa: PLC0415 - reads the settings
 
     close_old_connections()
+
+
+@signals.task_prerun.connect
+def note_begin(sender: "Task[..., object]", task_id: str, **_: object) -> None:
+    """Write down that a schedule's task began; what is lost of it is lost to the eye only."""
+    from django.db import Error as DatabaseFault  # noqa: PLC0415 - as above
+
+    from gpuplatform.samples.services import run_began  # noqa: PLC0415 - needs the models
+
+    schedule = sender.request.get(SCHEDULE_HEADER)
+    if schedule:
+        try:
+            run_began(task_id, schedule=str(schedule))
+        except DatabaseFault as error:
+            logger.warning("the begin of %s is not written down: %s", sender.name, error)
+
+
+@signals.task_postrun.connect
+def note_end(
+    sender: "Task[..., object]", task_id: str, retval: object = None, **_: object
+) -> None:
+    """Write down how a schedule's task ended."""
+    from django.db import Error as DatabaseFault  # noqa: PLC0415 - as above
+
+    from gpuplatform.samples.services import run_ended  # noqa: PLC0415 - as above
+
+    if sender.request.get(SCHEDULE_HEADER):
+        try:
+            run_ended(task_id, retval if isinstance(retval, BaseException) else None)
+        except DatabaseFault as error:
+            logger.warning("the end of %s is not written down: %s", sender.name, error)
 
 
 @signals.task_failure.connect

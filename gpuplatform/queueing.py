@@ -6,7 +6,7 @@ time, never work. So sending never fails a caller, and never waits long for a br
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import TimeoutError as TooLate
 from enum import IntEnum, StrEnum
 from typing import Any, Final
@@ -31,6 +31,9 @@ the workers busy with messages."""
 
 LONGEST_COUNTDOWN_SECONDS: Final = 60.0
 """Far below the visibility timeout: a message that waits longer would be delivered twice."""
+
+SCHEDULE_HEADER: Final = "periodic_task_name"
+"""Where a message says which schedule sent it; django-celery-beat writes it there."""
 
 
 class Queue(StrEnum):
@@ -86,18 +89,34 @@ def enqueue(
 
     `countdown` and `expires` are seconds: not before, and not after.
     """
-    if time.monotonic() < _Pause.until:
-        return False
-    sending = _SENDER.submit(
-        current_app.send_task,
+    return _send(
         task,
         args=args,
         queue=queue.value,
         priority=urgency.value,
         countdown=countdown,
         expires=expires,
-        retry=False,
-        ignore_result=True,
+    )
+
+
+def enqueue_schedule(
+    task: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, queue: str, schedule: str
+) -> bool:
+    """Send now what a beat schedule sends; return False when the broker does not take it."""
+    return _send(
+        task,
+        args=args,
+        kwargs=kwargs,
+        queue=queue or Queue.PERIODIC.value,
+        headers={SCHEDULE_HEADER: schedule},
+    )
+
+
+def _send(task: str, **options: Any) -> bool:
+    if time.monotonic() < _Pause.until:
+        return False
+    sending = _SENDER.submit(
+        current_app.send_task, task, retry=False, ignore_result=True, **options
     )
     try:
         sending.result(timeout=SEND_SECONDS)

@@ -38,6 +38,7 @@ class PlatformTask(StrEnum):
     """Names of the tasks that belong to no single app."""
 
     REPORT = "platform.report_state"
+    PRUNE_SAMPLES = "platform.prune_samples"
 
 
 @dataclass(frozen=True, slots=True)

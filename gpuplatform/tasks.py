@@ -4,9 +4,16 @@ from celery import shared_task
 
 from gpuplatform import reporter
 from gpuplatform.reporter import PlatformTask
+from gpuplatform.samples.services import runs_prune
 
 
 @shared_task(name=PlatformTask.REPORT)
 def report_state() -> None:
     """Log the steady state of the platform."""
     reporter.report()
+
+
+@shared_task(name=PlatformTask.PRUNE_SAMPLES)
+def prune_samples() -> None:
+    """Forget what was kept of the past for long enough."""
+    runs_prune()

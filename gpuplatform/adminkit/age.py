@@ -36,6 +36,13 @@ def ago_html(moment: datetime) -> SafeString:
     return format_html("{} ago", shown) if moment <= now() else shown
 
 
+def duration(seconds: float) -> str:
+    """Return how long something took, to two figures or so: `80 ms`, `1.4 s`, `3 min`."""
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    return f"{seconds:.1f} s" if seconds < 10 else _span(round(seconds))
+
+
 def age_of_text(text: object) -> SafeString:
     """Return the age of a time that Kubernetes wrote; a dash for anything else."""
     try:

@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "gpuplatform.apps.PlatformConfig",
     "gpuplatform.tenancy.apps.TenancyConfig",
     "gpuplatform.reconciliation.apps.ReconciliationConfig",
+    "gpuplatform.samples.apps.SamplesConfig",
     "gpuplatform.operations.apps.OperationsConfig",
     "inventory.apps.InventoryConfig",
     "units.apps.UnitsConfig",

@@ -1,8 +1,11 @@
 """The schedules of the periodic work can be changed, and only sensibly."""
 
+import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 from django_celery_beat.models import (
@@ -11,6 +14,15 @@ from django_celery_beat.models import (
     PeriodicTask,
     PeriodicTasks,
 )
+
+from gpuplatform import queueing
+from gpuplatform.clock import now
+from gpuplatform.queueing import Queue
+from gpuplatform.samples.models import TaskRun
+from gpuplatform.samples.services import run_began
+from tests.fakes.installed import Broker, broker
+
+__all__ = ["broker"]
 
 pytestmark = pytest.mark.django_db
 
@@ -45,6 +57,18 @@ def _form(schedule: PeriodicTask, **changes: Any) -> dict[str, Any]:
 def _change(client: Client, schedule: PeriodicTask, **changes: Any) -> str:
     url = reverse("admin:django_celery_beat_periodictask_change", args=[schedule.pk])
     return client.post(url, _form(schedule, **changes), follow=True).content.decode()
+
+
+def _run(number: str, seconds: float, message: str) -> None:
+    started_at = now() - timedelta(minutes=10) + timedelta(minutes=TaskRun.objects.count())
+    TaskRun.objects.create(
+        task_id=number,
+        schedule="a schedule",
+        started_at=started_at,
+        ended_at=started_at + timedelta(seconds=seconds),
+        outcome="Failed" if message else "Succeeded",
+        message=message,
+    )
 
 
 def test_list_shows_task_schedule_state_and_runs(
@@ -133,6 +157,69 @@ def test_interval_and_crontab_at_once_are_refused(
     crontab = CrontabSchedule.objects.create(minute="15", hour="3")
 
     assert "Only one of" in _change(operator_client, schedule, crontab=crontab.pk)
+
+
+def test_list_shows_when_the_last_runs_were_how_long_they_took_and_how_they_ended(
+    operator_client: Client, schedule: PeriodicTask
+) -> None:
+    for number, seconds, message in ((1, 0.08, ""), (2, 2.5, "<b>disk full</b>")):
+        _run(f"run-{number}", seconds, message)
+
+    page = operator_client.get(LIST).content.decode()
+
+    assert '<td class="field-took">2.5 s</td>' in page
+    assert "&lt;b&gt;disk full&lt;/b&gt;" in page
+    assert 'aria-label="2 runs, 1 of them failed, 80 ms to 2.5 s"' in page
+    assert page.count("<rect class=") >= 2
+
+
+def test_page_of_a_schedule_lists_its_runs(
+    operator_client: Client, schedule: PeriodicTask
+) -> None:
+    _run("run-1", 0.08, "disk full")
+    run_began("run-2", schedule=schedule.name)
+    url = reverse("admin:django_celery_beat_periodictask_change", args=[schedule.pk])
+
+    page = operator_client.get(url).content.decode()
+
+    for text in ("80 ms", "disk full", "Failed", "Running"):
+        assert text in page
+
+
+def test_run_that_never_ended_does_not_run_for_ever(
+    operator_client: Client, schedule: PeriodicTask
+) -> None:
+    run_began("run-1", schedule=schedule.name)
+    TaskRun.objects.update(started_at=now() - timedelta(minutes=10))
+
+    assert "No end seen" in operator_client.get(LIST).content.decode()
+
+
+def test_run_now_sends_the_schedules_task_and_is_logged(
+    operator_client: Client, schedule: PeriodicTask, broker: Broker
+) -> None:
+    PeriodicTask.objects.filter(pk=schedule.pk).update(enabled=False, args="[1]")
+
+    page = operator_client.post(
+        LIST, {"action": "run_now", "_selected_action": schedule.pk}, follow=True
+    ).content.decode()
+
+    assert "Schedule a schedule: sent to a worker." in page
+    assert broker.hints(Queue.PERIODIC) == 1
+    assert LogEntry.objects.get().change_message == "Sent by hand."
+
+
+def test_run_now_without_a_broker_says_so(
+    operator_client: Client, schedule: PeriodicTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queueing._Pause, "until", math.inf)
+
+    page = operator_client.post(
+        LIST, {"action": "run_now", "_selected_action": schedule.pk}, follow=True
+    ).content.decode()
+
+    assert "Schedule a schedule: the broker takes no messages." in page
+    assert not LogEntry.objects.exists()
 
 
 @pytest.mark.parametrize(("action", "enabled"), [("disable", False), ("enable", True)])

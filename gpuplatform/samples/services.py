@@ -1,0 +1,46 @@
+"""Writing down how things are, and forgetting it again. The only writer of this app's rows."""
+
+from datetime import timedelta
+from typing import Final
+
+from django.db.models import Q, Window
+from django.db.models.functions import Now, RowNumber
+
+from gpuplatform.samples.models import KEPT_RUNS, RunOutcome, TaskRun
+
+KEPT_RUNS_FOR: Final = timedelta(days=30)
+"""A schedule that is gone leaves nothing after this."""
+
+_MESSAGE_LENGTH: Final = 300
+
+
+def run_began(task_id: str, *, schedule: str) -> None:
+    """Write down that a worker took a schedule's task; a task that is taken again begins anew."""
+    TaskRun.objects.bulk_create(
+        [TaskRun(task_id=task_id, schedule=schedule[:200], started_at=Now())],
+        update_conflicts=True,
+        unique_fields=["task_id"],
+        update_fields=["started_at"],
+    )
+
+
+def run_ended(task_id: str, fault: BaseException | None = None) -> None:
+    """Write down that the task ended, and what it raised."""
+    outcome = RunOutcome.SUCCEEDED if fault is None else RunOutcome.FAILED
+    message = "" if fault is None else _words_of(fault)
+    open_run = TaskRun.objects.filter(task_id=task_id, ended_at__isnull=True)
+    open_run.update(ended_at=Now(), outcome=outcome, message=message)
+
+
+def runs_prune() -> int:
+    """Forget all but the newest runs of each schedule; return how many rows."""
+    newest_first = Window(RowNumber(), partition_by="schedule", order_by="-started_at")
+    ranked = TaskRun.objects.annotate(rank=newest_first)
+    old = Q(rank__gt=KEPT_RUNS) | Q(started_at__lt=Now() - KEPT_RUNS_FOR)
+    numbers = list(ranked.filter(old).order_by().values_list("pk", flat=True))
+    return TaskRun.objects.filter(pk__in=numbers).delete()[0]
+
+
+def _words_of(fault: BaseException) -> str:
+    text = str(fault).replace("\x00", "") or type(fault).__name__
+    return " ".join(text.split())[:_MESSAGE_LENGTH]
