@@ -38,6 +38,7 @@ from gpuplatform.adminkit.mirrors import (
 )
 from gpuplatform.adminkit.text import as_yaml, essence, shortened, visible
 from gpuplatform.operations.admin import jobs_of
+from inventory.admin_actions import CREATE, POOL_ACTIONS
 from inventory.models import StockPool
 from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
 
@@ -60,6 +61,8 @@ class PoolReasonFilter(ReasonFilter):
 class StockPoolAdmin(MirrorAdmin):
     """The pools that operators keep, and how they are."""
 
+    row_actions = POOL_ACTIONS
+    creation = CREATE
     well = WELL
     list_display = (
         "phase_column",
@@ -80,6 +83,10 @@ class StockPoolAdmin(MirrorAdmin):
     def replicas(self, row: StockPool) -> str:
         """Return how many of the wanted pods run."""
         return f"{row.available_replicas}/{row.desired_replicas}"
+
+    @override
+    def line(self, row: StockPool) -> RelatedRow:
+        return _line(row)
 
     @override
     def detail(self, row: StockPool) -> Detail:
@@ -128,17 +135,18 @@ def _comparisons(row: StockPool) -> Sequence[Comparison]:
     return lines
 
 
+def _line(row: StockPool) -> RelatedRow:
+    return RelatedRow(
+        badge=mirror_badge(row),
+        name=str(row),
+        url=reverse(PAGE_URL, args=[row.pk]),
+        text=shortened(row.message),
+        since=age_html(row.phase_since),
+    )
+
+
 def _rows(number: int) -> Sequence[RelatedRow]:
-    return [
-        RelatedRow(
-            badge=mirror_badge(row),
-            name=str(row),
-            url=reverse(PAGE_URL, args=[row.pk]),
-            text=shortened(row.message),
-            since=age_html(row.phase_since),
-        )
-        for row in StockPool.objects.filter(pk=number)
-    ]
+    return [_line(row) for row in StockPool.objects.filter(pk=number)]
 
 
 class StockPoolsOnDashboard:

@@ -104,6 +104,19 @@ def stock_live() -> QuerySet[GpuUnit]:
     return held.select_related("operation", "tenant", "claimed_by").order_by("-id")
 
 
+def stock_get(name: str) -> GpuUnit:
+    """Return one stock unit that no unit has taken.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    found = stock_live().filter(name=name).first()
+    if found is None:
+        msg = f"There is no stock unit '{name}'."
+        raise NotFound(msg)
+    return found
+
+
 def stock_in(state: StockState) -> QuerySet[GpuUnit]:
     """Return the stock that counts as `state`, newest first."""
     return stock_live().filter(_STATES[state])

@@ -7,10 +7,10 @@ from django.contrib import admin
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
+from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
 from gpuplatform.adminkit.detail import Comparison, Fact, Panel
-from gpuplatform.adminkit.readonly import ReadOnlyAdmin
 from gpuplatform.adminkit.text import visible, why, words
 from gpuplatform.reconciliation.models import MirrorRow
 
@@ -19,7 +19,7 @@ DELETED = "Deleted"
 """Stands for the phase of a row that is history."""
 
 
-class MirrorAdmin(ReadOnlyAdmin):
+class MirrorAdmin(ActingAdmin):
     """The columns that every list of mirrored resources has.
 
     A subclass says in which phases a row is well, so that its list explains nothing.

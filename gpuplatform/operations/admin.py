@@ -11,6 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
+from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
 from gpuplatform.adminkit.counts import capped, phase_counts
@@ -21,7 +22,7 @@ from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.links import ObjectPage, object_rows, object_url, register_object_page
 from gpuplatform.adminkit.schedules import register_schedules
 from gpuplatform.adminkit.text import as_yaml, shortened, visible, why, words
-from gpuplatform.operations.admin_actions import InterveningAdmin
+from gpuplatform.operations.admin_actions import CANCEL, RETRY
 from gpuplatform.operations.interventions import JOB_KIND
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
@@ -75,9 +76,10 @@ class KindFilter(admin.SimpleListFilter):
 
 
 @admin.register(Operation)
-class OperationAdmin(InterveningAdmin):
+class OperationAdmin(ActingAdmin):
     """Every accepted request and what became of it."""
 
+    row_actions = (CANCEL, RETRY)
     list_display = (
         "phase_column",
         "operation_column",
@@ -121,6 +123,10 @@ class OperationAdmin(InterveningAdmin):
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Operation]:
         return super().get_queryset(request).select_related("tenant")
+
+    @override
+    def line(self, row: Operation) -> RelatedRow:
+        return _related_row(row)
 
     @override
     def detail(self, row: Operation) -> Detail:
@@ -206,7 +212,7 @@ def _related_row(row: Operation) -> RelatedRow:
         badge=phase_badge(row.phase),
         name=visible(row.operation_id),
         url=job_url(row),
-        text=row.kind,
+        text=f"{row.kind} {row.object_namespace}/{row.object_name}",
         since=age_html(row.created_at),
     )
 

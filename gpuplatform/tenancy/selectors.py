@@ -15,3 +15,16 @@ def tenant_by_name(name: str = DEFAULT_TENANT_NAME) -> Tenant:
     except Tenant.DoesNotExist as error:
         msg = f"There is no tenant '{name}'."
         raise NotFound(msg) from error
+
+
+def tenant_of(namespace: str) -> Tenant:
+    """Return the tenant whose units live in the namespace.
+
+    Raises:
+        NotFound: it is nobody's.
+    """
+    found = Tenant.objects.filter(namespace=namespace).first()
+    if found is None:
+        msg = f"The namespace '{namespace}' belongs to no tenant. Use kubectl there."
+        raise NotFound(msg)
+    return found

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from enum import StrEnum
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
@@ -134,6 +135,19 @@ def pool_request_deletion(
         payload={},
     )
     return operation_accept(request, prepare=prepare)
+
+
+def pool_reconcile_soon(pool: StockPool) -> None:
+    """Let a pool be looked at now, whatever pause its failures put before that.
+
+    Raises:
+        PhaseConflict: it has no resource.
+    """
+    if pool.deleted_at or not pool.uid:
+        msg = f"The stock pool '{pool.name}' has no resource in the cluster to look at."
+        raise PhaseConflict(msg)
+    with transaction.atomic():
+        _reconcile_soon(StockPool.objects.filter(pk=pool.pk))
 
 
 def pool_created(operation: Operation, resource: Manifest) -> None:

@@ -32,6 +32,9 @@ document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`CSP ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
 """
 
+MADE = ("inventory_gpuspec", "inventory_stockpool", "units_stockunit")
+"""What forms of ours make."""
+
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.long,
@@ -109,12 +112,13 @@ def _paths(rows: Rows, user: User) -> list[str]:
     unit = ActiveUnit.objects.get(
         pk=unit_row(UnitPhase.FAILED, source_uid=stock.uid, operation=operation).pk
     )
-    shown: tuple[Model, ...] = (pool, operation, operation.tenant, stock, unit)
+    spec = spec_row(warm_target=2, product="NVIDIA-H100-80GB-HBM3")
+    shown: tuple[Model, ...] = (pool, operation, operation.tenant, stock, unit, spec)
     for row in shown:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
         paths += [reverse(f"{name}_changelist"), reverse(f"{name}_change", args=[row.pk])]
-    spec = spec_row(warm_target=2, product="NVIDIA-H100-80GB-HBM3")
-    edited = (task, interval, crontab, user, Group.objects.create(name="g"), spec)
+    paths += [reverse(f"admin:{name}_add") for name in MADE]
+    edited = (task, interval, crontab, user, Group.objects.create(name="g"))
     for row in edited:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
         paths += [reverse(f"{name}_changelist"), reverse(f"{name}_add")]

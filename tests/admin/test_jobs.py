@@ -1,7 +1,6 @@
 """Cancelling and retrying jobs in the admin: said first, done by the services, written down."""
 
 import re
-from html import unescape
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -11,9 +10,10 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from gpuplatform.operations.admin_actions import MOST_AT_ONCE
+from gpuplatform.adminkit.actions import MOST_AT_ONCE
 from gpuplatform.operations.models import Operation
 from tests.factories.admin_rows import Rows
+from tests.factories.admin_steps import address, choose, confirm, told
 from tests.factories.inventory import accept_create
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
@@ -53,18 +53,6 @@ def failed() -> Operation:
     return operation
 
 
-def choose(client: Client, action: str, *rows: Operation) -> str:
-    body = {"action": action, "_selected_action": [row.pk for row in rows]}
-    return client.post(JOBS, body, follow=True).content.decode()
-
-
-def confirm(client: Client, action: str, page: str) -> str:
-    numbers = re.findall(r'name="_selected_action" value="(\d+)"', page)
-    (key,) = re.findall(r'name="key" value="([^"]+)"', page)
-    body = {"action": action, "_selected_action": numbers, "key": key}
-    return unescape(client.post(JOBS, body, follow=True).content.decode())
-
-
 def phase(operation: Operation) -> str:
     return Operation.objects.get(pk=operation.pk).phase
 
@@ -76,7 +64,7 @@ def test_the_consequence_is_said_before_anything_is_done(
 
     page = choose(operator_client, "cancel", operation)
 
-    assert "What was made stays" in page
+    assert "Ends 1 job. What was made stays (0); what was not made (1) is given up" in page
     assert "make-a" in page
     assert phase(operation) == "Pending"
 
@@ -86,15 +74,16 @@ def test_each_job_says_what_became_of_it_and_the_log_has_the_operation_id(
 ) -> None:
     operation, other = waiting(), failed()
     page = choose(operator_client, "cancel", operation, other)
+    assert "Not possible for 1" in page
     assert "nothing is left to cancel" in page
 
-    result = confirm(operator_client, "cancel", page)
+    result = confirm(operator_client, page)
 
     made = Operation.objects.get(kind="job.cancel")
     assert phase(operation) == "Cancelled"
     assert made.asked_by == "admin user 'operator'"
-    assert f"Job make-a: Its end was asked for by the job '{made}'." in result
-    assert "Job make-f: The job 'make-f' has ended as Failed" in result
+    assert f"Job make-a: Its end was asked for by the job '{made}'." in told(result)
+    assert "make-f" not in told(result)
     entry = LogEntry.objects.get()
     assert (entry.object_id, made.operation_id in entry.change_message) == (
         str(operation.pk),
@@ -106,12 +95,12 @@ def test_a_confirmation_that_is_sent_twice_is_one_request(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
     page = choose(operator_client, "retry", failed())
-    confirm(operator_client, "retry", page)
+    confirm(operator_client, page)
 
-    result = confirm(operator_client, "retry", page)
+    result = confirm(operator_client, page)
 
     assert Operation.objects.count() == 2
-    assert "It was asked for again as the job" in result
+    assert "It was asked for again as the job" in told(result)
     assert LogEntry.objects.count() == 1
 
 
@@ -119,7 +108,7 @@ def test_a_retry_leads_from_one_job_to_the_other(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
     first = failed()
-    confirm(operator_client, "retry", choose(operator_client, "retry", first))
+    confirm(operator_client, choose(operator_client, "retry", first))
     second = Operation.objects.get(retry_of=first)
 
     pages = [
@@ -136,7 +125,7 @@ def test_the_page_of_a_job_offers_what_is_possible(
 ) -> None:
     def offers(client: Client, operation: Operation) -> list[str]:
         url = reverse("admin:operations_operation_change", args=[operation.pk])
-        return re.findall(r'name="action" value="(\w+)"', client.get(url).content.decode())
+        return re.findall(r'formaction="[^"]*/do/(\w+)/"', client.get(url).content.decode())
 
     operation, other = waiting(), failed()
 
@@ -146,14 +135,16 @@ def test_the_page_of_a_job_offers_what_is_possible(
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])
-def test_who_may_only_look_does_nothing(
+def test_who_may_only_look_is_refused(
     job_viewer: Client, cluster: FakeCluster, action: str
 ) -> None:
     operation = waiting()
-    body = {"action": action, "_selected_action": operation.pk, "key": f"admin-{'0' * 32}"}
+    body = {"_selected_action": operation.pk, "key": f"admin-{'0' * 32}"}
 
-    job_viewer.post(JOBS, body, follow=True)
+    from_its_page = job_viewer.post(address(operation, "do", action), body)
+    from_the_list = job_viewer.post(JOBS, {"action": action, **body})
 
+    assert (from_its_page.status_code, from_the_list.status_code) == (403, 403)
     assert phase(operation) == "Pending"
     assert Operation.objects.count() == 1
     assert 'name="_selected_action"' not in job_viewer.get(JOBS).content.decode()
@@ -164,7 +155,7 @@ def test_too_many_at_once_are_refused(operator_client: Client, rows: Rows) -> No
 
     page = choose(operator_client, "retry", *many)
 
-    assert f"Choose at most {MOST_AT_ONCE} jobs at once." in page
+    assert f"Choose at most {MOST_AT_ONCE} at once." in page
 
 
 def test_a_forged_key_is_asked_for_again(operator_client: Client, cluster: FakeCluster) -> None:

@@ -24,6 +24,7 @@ from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.mirrors import MirrorAdmin
 from gpuplatform.adminkit.text import TITLE_LENGTH, shortened, visible
 from gpuplatform.operations.admin import job_url
+from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
 from units.admin.detail import PAGES, WELL, unit_detail, unit_line, unit_url
 from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UnitReason, UnitRole
@@ -81,6 +82,10 @@ class UnitAdmin(MirrorAdmin):
         return rows.filter(role=self.role).select_related("tenant", "operation", "claimed_by")
 
     @override
+    def line(self, row: GpuUnit) -> RelatedRow:
+        return unit_line(row)
+
+    @override
     def detail(self, row: GpuUnit) -> Detail:
         return unit_detail(row)
 
@@ -90,6 +95,8 @@ class StockUnitAdmin(UnitAdmin):
     """Capacity held ready: who may have it, and why it is not ready."""
 
     role = UnitRole.STOCK
+    row_actions = STOCK_ACTIONS
+    creation = SEED
     list_display = (
         "phase_column",
         "name",
@@ -123,6 +130,7 @@ class ActiveUnitAdmin(UnitAdmin):
     """What users run."""
 
     role = UnitRole.ACTIVE
+    row_actions = UNIT_ACTIONS
     list_display = (
         "phase_column",
         "name",

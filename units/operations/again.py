@@ -9,9 +9,11 @@ from gpuplatform.errors import PhaseConflict
 from gpuplatform.operations.registry import Again
 from gpuplatform.operations.services import Accepted
 from units.core.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
+from units.selectors import stock_get
 from units.services import (
     IF_MATCH,
     stock_remove,
+    stock_remove_one,
     stock_seed,
     unit_create,
     unit_request_deletion,
@@ -61,7 +63,14 @@ def seed_again(again: Again) -> Accepted:
 
 
 def remove_again(again: Again) -> Accepted:
-    """Ask for the removal of as much as was not removed."""
+    """Ask for the removal of as much as was not removed, or of that very one."""
+    name = again.failed.payload.get("stockName")
+    if name:
+        return stock_remove_one(
+            tenant=again.failed.tenant,
+            operation_id=again.operation_id,
+            stock=stock_get(str(name)),
+        )
     return stock_remove(
         tenant=again.failed.tenant,
         operation_id=again.operation_id,

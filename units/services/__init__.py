@@ -5,7 +5,12 @@ call; API, admin, commands, tasks and workers all come here.
 """
 
 from units.services.capacity import capacity_sample
-from units.services.claims import claimed_stock, free_stock, reassign
+from units.services.claims import (
+    claimed_stock,
+    free_stock,
+    reassign,
+    unit_reconcile_soon,
+)
 from units.services.names import UNIT_KIND, UnitOperation, UnitTask
 from units.services.retention import units_prune
 from units.services.settling import (
@@ -25,6 +30,7 @@ from units.services.settling import (
 from units.services.stock import (
     stock_drain,
     stock_remove,
+    stock_remove_one,
     stock_seed,
     stock_tend,
     top_up,
@@ -55,6 +61,7 @@ __all__ = [
     "stock_removal_refused",
     "stock_removal_sent",
     "stock_remove",
+    "stock_remove_one",
     "stock_seed",
     "stock_seeding_ended",
     "stock_set_aside",
@@ -66,6 +73,7 @@ __all__ = [
     "unit_create",
     "unit_created",
     "unit_deletion_sent",
+    "unit_reconcile_soon",
     "unit_refused",
     "unit_request_deletion",
     "unit_start",

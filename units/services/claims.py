@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
+from gpuplatform.errors import PhaseConflict
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
@@ -112,6 +113,19 @@ def free_claims(operation: Operation) -> None:
     numbers = list(rows.values_list("id", flat=True))
     rows.update(claimed_by=None)
     reconcile_soon(GpuUnit.objects.filter(id__in=numbers))
+
+
+def unit_reconcile_soon(unit: GpuUnit) -> None:
+    """Let a unit be looked at now, whatever pause its failures put before that.
+
+    Raises:
+        PhaseConflict: it has no resource.
+    """
+    if unit.deleted_at or not unit.uid:
+        msg = f"The GPU unit '{unit.name}' has no resource in the cluster to look at."
+        raise PhaseConflict(msg)
+    with transaction.atomic():
+        reconcile_soon(GpuUnit.objects.filter(pk=unit.pk))
 
 
 def reconcile_soon(rows: QuerySet[GpuUnit], urgency: Urgency = Urgency.NEXT) -> None:

@@ -89,6 +89,27 @@ def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: i
     return operation_accept(replace(request, payload=payload), prepare=prepare)
 
 
+def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Accepted:
+    """Accept the removal of this stock unit, ready or not, that no job and no unit has.
+
+    Raises:
+        PhaseConflict: it is set aside, taken or going.
+        OperationConflict: the operationID belongs to another request.
+    """
+    request = _request(tenant, UnitOperation.REMOVE, operation_id, stock.spec_name)
+
+    def prepare(operation: Operation) -> int:
+        rows = _unclaimed(stock.spec_name).filter(pk=stock.pk, deletion_requested_at__isnull=True)
+        found = rows.select_for_update(of=("self",)).first()
+        if found is None:
+            msg = f"The stock unit '{stock.name}' is set aside, taken or being removed."
+            raise PhaseConflict(msg)
+        return _set_aside_for_removal(operation, [found.pk])
+
+    payload = {"specName": stock.spec_name, "stockName": stock.name}
+    return operation_accept(replace(request, payload=payload), prepare=prepare)
+
+
 def stock_drain(spec: GpuSpec) -> Accepted | None:
     """Remove all stock of a spec that is neither claimed nor consumed; None when there is none.
 

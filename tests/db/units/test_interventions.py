@@ -18,11 +18,13 @@ from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.interventions import operation_cancel, operation_retry
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted
+from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.factories import unit_rows
 from tests.fakes.threads import DEADLINE_SECONDS, at_once
 from tests.fakes.unit_world import UnitWorld, state, stock_rows, unit_row
 from units.models import GpuUnit
 from units.operations import stock as steps
+from units.services import stock_remove_one
 
 ONE = pytest.mark.django_db
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -296,6 +298,21 @@ def test_a_removal_that_failed_half_way_is_retried_for_the_rest(world: UnitWorld
     again = retry(operation).operation
 
     assert (again.payload["number"], state(again).progress_total) == (1, 1)
+
+
+@ONE
+def test_a_removal_by_name_that_failed_is_retried_for_that_one(world: UnitWorld) -> None:
+    world.seed(2)
+    row = GpuUnit.objects.order_by("id").first()
+    assert row is not None
+    accepted = stock_remove_one(tenant=tenant_by_name(), operation_id="remove", stock=row)
+    _give_up(accepted.operation)
+    GpuUnit.objects.filter(pk=row.pk).update(claimed_by=None, deletion_requested_at=None)
+
+    again = retry(accepted.operation).operation
+
+    assert again.payload["stockName"] == row.name
+    assert again.claimed_stock.get().pk == row.pk
 
 
 @ONE

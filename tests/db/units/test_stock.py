@@ -17,6 +17,7 @@ from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import operations_prune
+from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from tests.factories.unit_rows import spec_row, stock_row
 from tests.fakes.cluster import Killed
@@ -25,7 +26,14 @@ from tests.fakes.unit_world import UnitWorld, state, stock_rows
 from units.models import GpuUnit
 from units.operations import stock as steps
 from units.phases import STOCK_NAMESPACE, UnitPhase
-from units.services import stock_drain, stock_tend, top_up, top_up_obstacle, units_prune
+from units.services import (
+    stock_drain,
+    stock_remove_one,
+    stock_tend,
+    top_up,
+    top_up_obstacle,
+    units_prune,
+)
 from units.services.stock import MOST_A_TOP_UP, MOST_FAILED
 
 ONE = pytest.mark.django_db
@@ -275,6 +283,26 @@ def test_a_removal_takes_exactly_so_many_or_none(world: UnitWorld) -> None:
     assert (state(operation).phase, state(operation).progress_done) == ("Succeeded", 2)
     assert len(live()) == 1
     assert len(world.cluster.names(GPU_UNIT)) == 2
+
+
+@ONE
+def test_one_that_failed_is_removed_by_name_and_what_a_job_has_is_not(world: UnitWorld) -> None:
+    world.seed(3)
+    failed, claimed, kept = live()
+    GpuUnit.objects.filter(pk=failed.pk).update(phase="Failed", reason="PodStartupFailed")
+    GpuUnit.objects.filter(pk=claimed.pk).update(claimed_by=kept.operation)
+
+    def remove(row: GpuUnit) -> Operation:
+        tenant, number = tenant_by_name(), f"remove-{row.pk}"
+        return stock_remove_one(tenant=tenant, operation_id=number, stock=row).operation
+
+    ended = world.finish(remove(failed))
+    with pytest.raises(PhaseConflict, match="set aside, taken or being removed"):
+        remove(claimed)
+
+    assert (ended.phase, ended.payload["stockName"]) == ("Succeeded", failed.name)
+    deletions = [write for write in world.cluster.writes if write.startswith("delete")]
+    assert deletions == [f"delete GPUUnit {failed.name}"]
 
 
 @ONE

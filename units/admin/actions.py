@@ -1,0 +1,226 @@
+"""What operators do about GPU units and stock in the admin, by the services of the API."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
+from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm
+from gpuplatform.operations.admin_actions import said_of
+from gpuplatform.operations.services import Accepted
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.selectors import tenant_by_name, tenant_of
+from inventory.models import GpuSpec
+from units.core.requests import StockSeed
+from units.models import GpuUnit, StockUnit
+from units.phases import UnitPhase
+from units.selectors import claimable
+from units.services import (
+    stock_remove_one,
+    stock_seed,
+    unit_reconcile_soon,
+    unit_request_deletion,
+    unit_start,
+    unit_stop,
+)
+
+SEED_LABELS: Final = {
+    "specName": "GPU spec",
+    "replicas": "Stock units",
+    "cpu": "CPU",
+    "gpu": "GPUs",
+}
+
+
+class SeedForm(DeclaredForm):
+    """Asks for stock of any GPU spec; the first of a spec enters it into the catalogue."""
+
+    declaration = StockSeed
+    shown = ("specName", "replicas", "gpu", "cpu", "memory")
+    labels = SEED_LABELS
+
+
+def _seeded(operation_id: str, values: Values) -> tuple[Said, GpuUnit]:
+    asked = StockSeed.parse({**values, OPERATION_ID: operation_id})
+    accepted = stock_seed(tenant=tenant_by_name(), asked=asked)
+    return said_of(accepted), StockUnit.objects.get(pk=accepted.operation.object_row or 0)
+
+
+def _by(service: Callable[..., Accepted]) -> Callable[[Asked], Said]:
+    """Return what asks a service for a unit, on behalf of the tenant whose it is."""
+
+    def ask(asked: Asked) -> Said:
+        unit: GpuUnit = asked.row
+        tenant: Tenant = unit.tenant or tenant_of(unit.namespace)
+        return said_of(service(tenant=tenant, name=unit.name, operation_id=asked.operation_id))
+
+    return ask
+
+
+def _removed(asked: Asked) -> Said:
+    tenant = tenant_by_name()
+    return said_of(
+        stock_remove_one(tenant=tenant, operation_id=asked.operation_id, stock=asked.row)
+    )
+
+
+def _reconciled(asked: Asked) -> Said:
+    unit_reconcile_soon(asked.row)
+    return Said("It is looked at now.")
+
+
+def is_going(unit: GpuUnit) -> str:
+    """Return why nothing can be asked of a unit any more; empty where something can."""
+    if unit.deleted_at:
+        return "It is deleted."
+    return "It is being deleted." if unit.deletion_requested_at else ""
+
+
+def _not_stopping(unit: GpuUnit) -> str:
+    return is_going(unit) or ("It is stopped already." if unit.is_suspended else "")
+
+
+def _not_starting(unit: GpuUnit) -> str:
+    return is_going(unit) or ("" if unit.is_suspended else "It is not stopped.")
+
+
+def _not_removable(stock: GpuUnit) -> str:
+    if stock.consumed_by:
+        return "A unit has taken it; delete that unit."
+    if stock.claimed_by_id and not stock.deletion_requested_at:
+        return "It is set aside for a job; cancel that job, or let it end."
+    return is_going(stock)
+
+
+def _unseen(unit: GpuUnit) -> str:
+    if unit.deleted_at:
+        return "It is deleted."
+    return "" if unit.uid else "It has no resource in the cluster yet."
+
+
+def _delete_consequence(units: Sequence[GpuUnit], _: Values) -> str:
+    running = [unit for unit in units if unit.phase != UnitPhase.STOPPED]
+    restocked = _restocked(running)
+    again = (
+        f" {counted(restocked, 'stock unit', 'is', 'are')} made in their place."
+        if restocked
+        else ""
+    )
+    return (
+        f"Deletes {_of_tenants(units)}; {_freed(running)}.{again}"
+        " What they ran and kept inside is lost. It cannot be undone."
+    )
+
+
+def _stop_consequence(units: Sequence[GpuUnit], _: Values) -> str:
+    return (
+        f"Stops {_of_tenants(units)}; {_freed(units)}. What runs in"
+        " them ends; names and settings stay, and they can be started again on ready stock."
+    )
+
+
+def _start_consequence(units: Sequence[GpuUnit], _: Values) -> str:
+    names = sorted({unit.spec_name for unit in units})
+    stands = [
+        f"{sum(1 for unit in units if unit.spec_name == name)} of '{name}',"
+        f" {claimable(name).count()} ready"
+        for name in names
+    ]
+    return (
+        f"Starts {_of_tenants(units)}; {counted(_gpus(units), 'GPU', 'is', 'are')} taken from"
+        f" stock ({'; '.join(stands)}). What finds none waits for it, up to 10 minutes."
+    )
+
+
+def _remove_consequence(stock: Sequence[GpuUnit], _: Values) -> str:
+    ready = sum(1 for unit in stock if unit.phase == UnitPhase.READY)
+    kept = GpuSpec.objects.filter(
+        name__in={unit.spec_name for unit in stock},
+        warm_target__gt=0,
+        is_top_up_paused=False,
+        is_enabled=True,
+    )
+    names = sorted(kept.values_list("name", flat=True))
+    again = sum(1 for unit in stock if unit.spec_name in names)
+    warm = f" {again} of them are of GPU specs with a warm target ({', '.join(names)}): the top-up"
+    return (
+        f"Removes {counted(len(stock), 'stock unit')}, {ready} of them ready;"
+        f" {_freed(stock)}." + (f"{warm} makes what is missing to it again." if names else "")
+    )
+
+
+def _reconcile_consequence(units: Sequence[GpuUnit], _: Values) -> str:
+    paused = sum(1 for unit in units if unit.failures)
+    return (
+        f"Looks at {counted(len(units), 'unit')} now and brings the cluster to what is wanted;"
+        f" {paused} of them waited out a pause after failures. Nothing else changes."
+    )
+
+
+def _gpus(units: Iterable[GpuUnit]) -> int:
+    return sum(unit.gpu for unit in units)
+
+
+def _freed(units: Iterable[GpuUnit]) -> str:
+    return f"{counted(_gpus(units), 'GPU', 'becomes', 'become')} free"
+
+
+def _of_tenants(units: Sequence[GpuUnit]) -> str:
+    tenants = len({unit.namespace for unit in units})
+    return f"{counted(len(units), 'unit')} of {counted(tenants, 'tenant')}"
+
+
+def _restocked(units: Sequence[GpuUnit]) -> int:
+    """Return for how many of these a stock unit is made when they are deleted."""
+    names = set(
+        GpuSpec.objects.filter(
+            name__in={unit.spec_name for unit in units}, restocks_on_delete=True, is_enabled=True
+        ).values_list("name", flat=True)
+    )
+    return sum(1 for unit in units if unit.spec_name in names and unit.source_uid)
+
+
+SEED: Final = Creation(form=SeedForm, title="Seed stock", service=_seeded)
+_RECONCILE: Final[dict[str, Any]] = {
+    "name": "reconcile",
+    "label": "Reconcile now",
+    "consequence": _reconcile_consequence,
+    "obstacle": _unseen,
+    "service": _reconciled,
+}
+UNIT_ACTIONS: Final = (
+    Action(
+        name="stop",
+        label="Stop",
+        consequence=_stop_consequence,
+        obstacle=_not_stopping,
+        service=_by(unit_stop),
+    ),
+    Action(
+        name="start",
+        label="Start",
+        consequence=_start_consequence,
+        obstacle=_not_starting,
+        service=_by(unit_start),
+    ),
+    Action(**_RECONCILE),
+    Action(
+        name="delete",
+        label="Delete",
+        consequence=_delete_consequence,
+        obstacle=is_going,
+        service=_by(unit_request_deletion),
+        is_final=True,
+    ),
+)
+STOCK_ACTIONS: Final = (
+    Action(**_RECONCILE),
+    Action(
+        name="remove",
+        label="Remove",
+        consequence=_remove_consequence,
+        obstacle=_not_removable,
+        service=_removed,
+        right="delete",
+        is_final=True,
+    ),
+)

@@ -1,0 +1,260 @@
+"""What operators do about the catalogue in the admin, by the services that the API calls too."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
+from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm
+from gpuplatform.operations.admin_actions import said_of
+from gpuplatform.tenancy.selectors import tenant_by_name
+from inventory.core.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
+from inventory.models import GpuSpec
+from inventory.services import gpu_spec_create, gpu_spec_delete, gpu_spec_update
+from units.core.requests import StockSeed
+from units.selectors import SpecCapacity, capacity_by_spec
+from units.services import stock_seed
+
+LABELS: Final = {
+    "cpu": "CPU",
+    "gpu": "GPUs",
+    "product": "GPU product",
+    "topUpPaused": "Top-up is paused",
+    "restockOnDelete": "Restock on delete",
+    "mayPreempt": "May preempt",
+    "replicas": "Stock units",
+}
+_FIELDS: Final = (
+    "description",
+    "gpu",
+    "cpu",
+    "memory",
+    "product",
+    "placement",
+    "warmTarget",
+    "topUpPaused",
+    "restockOnDelete",
+    "mayPreempt",
+    "enabled",
+)
+
+
+class SpecForm(DeclaredForm):
+    """Asks for a new entry of the catalogue."""
+
+    declaration = GpuSpecCreate
+    shown = ("name", *_FIELDS)
+    labels = LABELS
+    presets: ClassVar[Mapping[str, Any]] = {"mayPreempt": True, "enabled": True}
+
+
+class EditForm(DeclaredForm):
+    """Asks for what changes of an entry."""
+
+    declaration = GpuSpecPatch
+    shown = _FIELDS
+    labels = LABELS
+    is_change = True
+
+
+class TargetForm(DeclaredForm):
+    """Asks how much ready stock is kept."""
+
+    declaration = GpuSpecPatch
+    shown = ("warmTarget",)
+    needed = frozenset(shown)
+
+
+class CountForm(DeclaredForm):
+    """Asks how much stock is made."""
+
+    declaration = StockSeed
+    shown = ("replicas",)
+    labels = LABELS
+    beside: ClassVar[Mapping[str, Any]] = {"specName": "any"}
+
+
+def _made(operation_id: str, values: Values) -> tuple[Said, GpuSpec]:
+    asked = GpuSpecCreate.parse({**values, OPERATION_ID: operation_id})
+    accepted = gpu_spec_create(tenant=tenant_by_name(), asked=asked)
+    return said_of(accepted), GpuSpec.objects.get(pk=accepted.operation.object_row or 0)
+
+
+def _changed(asked: Asked) -> Said:
+    return _patched(asked, asked.values)
+
+
+def _paused(asked: Asked) -> Said:
+    return _patched(asked, {"topUpPaused": True})
+
+
+def _resumed(asked: Asked) -> Said:
+    return _patched(asked, {"topUpPaused": False})
+
+
+def _patched(asked: Asked, values: Values) -> Said:
+    wanted = GpuSpecPatch.parse({**values, OPERATION_ID: asked.operation_id})
+    accepted = gpu_spec_update(tenant=tenant_by_name(), name=asked.row.name, asked=wanted)
+    return said_of(accepted, "Changed by the job '{}'.")
+
+
+def _seeded(asked: Asked) -> Said:
+    body = {**asked.values, "specName": asked.row.name, OPERATION_ID: asked.operation_id}
+    return said_of(stock_seed(tenant=tenant_by_name(), asked=StockSeed.parse(body)))
+
+
+def _deleted(asked: Asked) -> Said:
+    accepted = gpu_spec_delete(
+        tenant=tenant_by_name(), name=asked.row.name, operation_id=asked.operation_id
+    )
+    return said_of(accepted, "Removed by the job '{}'.")
+
+
+def present_values(spec: GpuSpec) -> Values:
+    """Return what an entry says, by the API's names."""
+    return {name: getattr(spec, column) for name, column in COLUMNS.items()}
+
+
+def _seed_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
+    each = int(values["replicas"])
+    gpus = sum(each * spec.gpu for spec in specs)
+    ready = sum(one.ready for one in _counts(specs))
+    return (
+        f"Makes {counted(each * len(specs), 'stock unit')} of {counted(len(specs), 'GPU spec')};"
+        f" {counted(gpus, 'GPU', 'is', 'are')} taken for them. {ready} of them are ready now."
+    )
+
+
+def _target_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
+    target = int(values["warmTarget"])
+    before = sum(spec.warm_target for spec in specs)
+    held = {one.spec_name: one.ready + one.starting for one in _counts(specs)}
+    missing = [(max(target - held.get(spec.name, 0), 0), spec.gpu) for spec in specs]
+    made = sum(number for number, _ in missing)
+    gpus = sum(number * gpu for number, gpu in missing)
+    return (
+        f"Keeps {target} ready of each of {counted(len(specs), 'GPU spec')},"
+        f" {target * len(specs)} together in place of {before}. The top-up makes"
+        f" {counted(made, 'stock unit')} for it, with {counted(gpus, 'GPU')}; what is there beyond"
+        " it stays."
+    )
+
+
+def _pause_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
+    ready = sum(one.ready for one in _counts(specs))
+    return (
+        f"No stock is made by itself of {counted(len(specs), 'GPU spec')} until the top-up is"
+        f" resumed; {counted(ready, 'stock unit', 'is', 'are')} ready now, of"
+        f" {sum(spec.warm_target for spec in specs)} wanted."
+    )
+
+
+def _resume_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
+    held = {one.spec_name: one.ready + one.starting for one in _counts(specs)}
+    missing = sum(max(spec.warm_target - held.get(spec.name, 0), 0) for spec in specs)
+    return (
+        f"Keeps the warm targets of {counted(len(specs), 'GPU spec')} again:"
+        f" {counted(missing, 'stock unit', 'is', 'are')} missing now."
+    )
+
+
+def _delete_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
+    counts = _counts(specs)
+    active, stock = sum(one.active for one in counts), sum(one.total for one in counts)
+    return (
+        f"Removes {counted(len(specs), 'GPU spec')} from the catalogue, with the warm targets."
+        f" {counted(active, 'unit')} in use and {counted(stock, 'stock unit')} of that name stay"
+        " as they are."
+    )
+
+
+def _edit_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
+    (spec,) = specs
+    before = present_values(spec)
+    changes = "; ".join(
+        f"{LABELS.get(name, name)}: {before[name]} → {value}" for name, value in values.items()
+    )
+    (stands,) = _counts(specs) or [SpecCapacity(spec.name, *[0] * 9)]
+    is_drained = values.get("enabled") is False
+    stock = counted(stands.total, "stock unit", "is removed", "are removed")
+    if not is_drained:
+        stock = counted(stands.total, "stock unit", "stays as it is", "stay as they are")
+    return (
+        f"Changes {counted(len(values), 'setting')} ({changes}). {stock};"
+        f" {counted(stands.active, 'unit')} in use will not be touched."
+    )
+
+
+def _counts(specs: Sequence[GpuSpec]) -> list[SpecCapacity]:
+    names = {spec.name for spec in specs}
+    return [one for one in capacity_by_spec() if one.spec_name in names]
+
+
+def _not_seedable(spec: GpuSpec) -> str:
+    return "" if spec.is_enabled else "It is disabled. Enable it first."
+
+
+def _not_pausable(spec: GpuSpec) -> str:
+    return "Its top-up is paused already." if spec.is_top_up_paused else ""
+
+
+def _not_resumable(spec: GpuSpec) -> str:
+    return "" if spec.is_top_up_paused else "Its top-up is not paused."
+
+
+def _not_deletable(spec: GpuSpec) -> str:
+    enabled = "It is enabled. Disable it first; its stock is then removed."
+    return enabled if spec.is_enabled else ""
+
+
+CREATE: Final = Creation(form=SpecForm, title="Enter a GPU spec", service=_made)
+SPEC_ACTIONS: Final = (
+    Action(
+        name="seed",
+        label="Seed stock",
+        consequence=_seed_consequence,
+        obstacle=_not_seedable,
+        service=_seeded,
+        form=CountForm,
+    ),
+    Action(
+        name="target",
+        label="Set warm target",
+        consequence=_target_consequence,
+        service=_changed,
+        form=TargetForm,
+        present=present_values,
+    ),
+    Action(
+        name="pause",
+        label="Pause top-up",
+        consequence=_pause_consequence,
+        obstacle=_not_pausable,
+        service=_paused,
+    ),
+    Action(
+        name="resume",
+        label="Resume top-up",
+        consequence=_resume_consequence,
+        obstacle=_not_resumable,
+        service=_resumed,
+        right="pause",
+    ),
+    Action(
+        name="edit",
+        label="Edit",
+        consequence=_edit_consequence,
+        service=_changed,
+        form=EditForm,
+        present=present_values,
+        right="change",
+        is_of_one=True,
+    ),
+    Action(
+        name="delete",
+        label="Delete",
+        consequence=_delete_consequence,
+        obstacle=_not_deletable,
+        service=_deleted,
+        is_final=True,
+    ),
+)
