@@ -1,14 +1,19 @@
 """The admin site: Django's own, with our navigation and notices on every page and our overview."""
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.http import HttpRequest
+from django.contrib.admin.options import BaseModelAdmin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from typing_extensions import override
 
 from gpuplatform.adminkit.dashboard import dashboard_context
+from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.navigation import navigation
 
 DEVELOPMENT_NOTICE = "Development mode: the API is open on this machine only."
@@ -33,7 +38,26 @@ class PlatformAdminSite(AdminSite):
         return context
 
     @override
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        page: Any = getattr(view, "__self__", None)
+        is_list = isinstance(page, BaseModelAdmin) and view.__name__ == "changelist_view"
+        return super().admin_view(_refusing(page, view) if is_list else view, cacheable)
+
+    @override
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
         return super().index(request, {**dashboard_context(request), **(extra_context or {})})
+
+
+def _refusing(page: ModelAdmin, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Refuse an action that somebody may not do, where Django would show the list once more."""
+
+    @wraps(view)
+    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        asked = request.POST.get("action", "")
+        if asked and asked not in page.get_actions(request):
+            raise PermissionDenied
+        return view(request, *args, **kwargs)
+
+    return checked

@@ -1,0 +1,205 @@
+"""Who may do what: every page and every action of the admin, as viewer, operator and admin."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.admin.sites import site
+from django.contrib.auth.models import Group, User
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+
+from gpuplatform.adminkit.actions import ActingAdmin
+from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.operations.models import Operation
+from gpuplatform.tenancy.models import ApiToken, Scope
+from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.tenancy.services import token_create
+from tests.factories.admin_rows import Rows
+from tests.factories.admin_steps import address
+from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import cluster
+from units.models import ActiveUnit, StockUnit
+
+__all__ = ["cluster"]
+
+PAGES = {model._meta.label_lower: page for model, page in site._registry.items()}
+ACTING = {label: page for label, page in PAGES.items() if isinstance(page, ActingAdmin)}
+ACTIONS = [
+    (label, action.name) for label, page in sorted(ACTING.items()) for action in page.row_actions
+]
+OF_ADMINS = {"auth.user", "auth.group"}
+KEY = f"admin-{'0' * 32}"
+
+pytestmark = pytest.mark.django_db
+
+
+def member(group: str) -> Client:
+    person = User.objects.create_user(group, is_staff=True)
+    person.groups.add(Group.objects.get(name=group))
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+@pytest.fixture
+def viewer(db: None) -> Client:
+    return member("viewer")
+
+
+@pytest.fixture
+def in_operators(db: None) -> Client:
+    return member("operator")
+
+
+@pytest.fixture
+def in_admins(db: None) -> Client:
+    return member("admin")
+
+
+def shown(label: str) -> Model:
+    """Make a row of a model, of which each of its actions may be asked for."""
+    rows = Rows()
+    makers: dict[str, Any] = {
+        "inventory.stockpool": rows.pool,
+        "inventory.gpuspec": spec_row,
+        "operations.operation": lambda: rows.operation("Pending"),
+        "units.activeunit": lambda: ActiveUnit.objects.get(pk=unit_row().pk),
+        "units.stockunit": lambda: StockUnit.objects.get(pk=stock_row().pk),
+    }
+    row: Model = makers[label]()
+    return row
+
+
+def path_of(page: ModelAdmin, view: str) -> str:
+    return reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_{view}")
+
+
+def test_each_acting_page_has_rows_here() -> None:
+    for label, page in ACTING.items():
+        if page.row_actions:
+            assert shown(label).pk
+
+
+@pytest.mark.parametrize("label", sorted(PAGES))
+def test_a_viewer_sees_every_list_but_people_and_makes_nothing(viewer: Client, label: str) -> None:
+    page = PAGES[label]
+
+    seen = viewer.get(path_of(page, "changelist"))
+    made = viewer.get(path_of(page, "add"))
+
+    assert seen.status_code == (403 if label in OF_ADMINS else 200)
+    assert made.status_code == 403
+    assert 'class="addlink"' not in seen.content.decode()
+    assert 'name="_selected_action"' not in seen.content.decode()
+
+
+@pytest.mark.parametrize(("label", "action"), ACTIONS)
+def test_a_viewer_who_posts_an_action_is_refused(
+    viewer: Client, cluster: FakeCluster, label: str, action: str
+) -> None:
+    row = shown(label)
+    before = Operation.objects.count()
+    body = {"_selected_action": row.pk, "key": KEY, "asked": "1"}
+
+    answers = [
+        viewer.post(address(row, "do", action), body),
+        viewer.post(address(row, "changelist"), {**body, "action": action}),
+    ]
+
+    assert [answer.status_code for answer in answers] == [403, 403]
+    assert Operation.objects.count() == before
+    page = viewer.get(address(row, "change", row.pk)).content.decode()
+    assert "formaction" not in page
+
+
+@pytest.mark.parametrize(
+    "label", sorted(label for label, page in PAGES.items() if page.actions or label in ACTING)
+)
+def test_actions_of_django_itself_are_refused_as_well(viewer: Client, label: str) -> None:
+    names = ["delete_selected", *(PAGES[label].actions or ())]
+    for name in names:
+        body = {"action": name, "_selected_action": "1", "post": "yes"}
+
+        answer = viewer.post(path_of(PAGES[label], "changelist"), body)
+
+        assert answer.status_code == 403, name
+
+
+@pytest.mark.parametrize(("label", "action"), ACTIONS)
+def test_an_operator_may_do_every_action(
+    in_operators: Client, cluster: FakeCluster, label: str, action: str
+) -> None:
+    row = shown(label)
+
+    answer = in_operators.post(address(row, "do", action), {"_selected_action": row.pk})
+    from_the_list = in_operators.post(
+        address(row, "changelist"), {"action": action, "_selected_action": row.pk}
+    )
+
+    assert (answer.status_code, from_the_list.status_code) == (200, 200)
+
+
+@pytest.mark.parametrize("label", sorted(PAGES))
+def test_an_operator_makes_what_can_be_made_but_tokens_and_people(
+    in_operators: Client, label: str
+) -> None:
+    page = PAGES[label]
+    can_be_made = not isinstance(page, ReadOnlyAdmin) or (
+        isinstance(page, ActingAdmin) and page.creation is not None
+    )
+
+    answer = in_operators.get(path_of(page, "add"))
+
+    is_open = can_be_made and label not in {*OF_ADMINS, "tenancy.apitoken"}
+    assert answer.status_code == (200 if is_open else 403)
+
+
+def test_an_operator_changes_schedules_and_takes_no_token_back(in_operators: Client) -> None:
+    token, _ = token_create(tenant=tenant_by_name(), name="ci", scopes=(Scope.USER,))
+
+    body = {"action": "revoke", "_selected_action": token.pk}
+    answer = in_operators.post(path_of(PAGES["tenancy.apitoken"], "changelist"), body)
+    schedules = in_operators.get(path_of(PAGES["django_celery_beat.periodictask"], "changelist"))
+
+    assert answer.status_code == 403
+    assert ApiToken.objects.get().revoked_at is None
+    assert "Disable" in schedules.content.decode()
+
+
+def test_an_admin_has_people_groups_and_tokens_as_well(in_admins: Client) -> None:
+    for label in (*OF_ADMINS, "tenancy.apitoken", "inventory.stockpool"):
+        assert in_admins.get(path_of(PAGES[label], "add")).status_code == 200
+
+
+@pytest.mark.parametrize("row", ["viewer", "operator", "admin"])
+def test_no_token_is_shown_again(row: str) -> None:
+    client = member(row)
+    token, secret = token_create(tenant=tenant_by_name(), name="ci", scopes=(Scope.USER,))
+
+    page = client.get(address(token, "change", token.pk)).content.decode()
+
+    assert token.name in page
+    assert secret not in page
+    assert token.digest not in page
+
+
+def test_higher_groups_may_all_that_lower_ones_may() -> None:
+    def rights(name: str) -> set[str]:
+        found = Group.objects.get(name=name).permissions
+        return set(found.values_list("codename", flat=True))
+
+    assert rights("viewer") < rights("operator") < rights("admin")
+    assert all(right.startswith("view_") for right in rights("viewer"))
+
+
+def test_the_dashboard_and_the_navigation_are_there_for_a_viewer(viewer: Client) -> None:
+    page = viewer.get(reverse("admin:index")).content.decode()
+
+    links = set(re.findall(r'<a href="(/admin/[a-z_]+/[a-z]+/)"', page))
+    assert {path_of(page, "changelist") for page in PAGES.values()} - links == {
+        path_of(PAGES[label], "changelist") for label in OF_ADMINS
+    }
