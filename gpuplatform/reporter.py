@@ -38,6 +38,7 @@ class PlatformTask(StrEnum):
     """Names of the tasks that belong to no single app."""
 
     REPORT = "platform.report_state"
+    SAMPLE = "platform.take_sample"
     PRUNE_SAMPLES = "platform.prune_samples"
 
 

@@ -2,9 +2,9 @@
 
 from celery import shared_task
 
-from gpuplatform import reporter
+from gpuplatform import reporter, sampler
 from gpuplatform.reporter import PlatformTask
-from gpuplatform.samples.services import runs_prune
+from gpuplatform.samples.services import runs_prune, samples_prune
 
 
 @shared_task(name=PlatformTask.REPORT)
@@ -13,7 +13,14 @@ def report_state() -> None:
     reporter.report()
 
 
+@shared_task(name=PlatformTask.SAMPLE)
+def take_sample() -> None:
+    """Keep how the platform stands."""
+    sampler.take_sample()
+
+
 @shared_task(name=PlatformTask.PRUNE_SAMPLES)
 def prune_samples() -> None:
     """Forget what was kept of the past for long enough."""
     runs_prune()
+    samples_prune()

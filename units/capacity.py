@@ -53,6 +53,8 @@ class ProductStanding:
     name: str
     """Empty: nodes or specs that name none."""
     nodes: int
+    total: int
+    """GPUs that are built in; some may not be allocatable."""
     allocatable: int
     gpus: Mapping[str, int]
 
@@ -106,19 +108,23 @@ def _products(specs: Sequence[SpecStanding], nodes: Sequence[Manifest]) -> list[
     held: dict[str, Counter[str]] = {}
     for spec in specs:
         held.setdefault(spec.product, Counter()).update(spec.gpus)
-    of_product = Counter(_product_of(node) for node in nodes if _gpus_of(node))
-    allocatable = Counter[str]()
+    of_product, total, allocatable = Counter[str](), Counter[str](), Counter[str]()
     for node in nodes:
-        allocatable[_product_of(node)] += _gpus_of(node)
+        name, offered = _product_of(node), _gpus_of(node, "allocatable")
+        built_in = max(_gpus_of(node, "capacity"), offered)
+        of_product[name] += 1 if built_in else 0
+        total[name] += built_in
+        allocatable[name] += offered
     in_use = {name for name, uses in held.items() if any(uses.values())}
     return [
         ProductStanding(
             name=name,
             nodes=of_product[name],
+            total=total[name],
             allocatable=allocatable[name],
             gpus={use: held.get(name, Counter())[use] for use in USES},
         )
-        for name in sorted(of_product.keys() | in_use)
+        for name in sorted({name for name in of_product if of_product[name]} | in_use)
     ]
 
 
@@ -132,9 +138,9 @@ def _product_of(node: Manifest) -> str:
     return str(field(node, "metadata", "labels", PRODUCT_LABEL) or "")
 
 
-def _gpus_of(node: Manifest) -> int:
+def _gpus_of(node: Manifest, what: str) -> int:
     with suppress(ValueError):
-        return int(Quantity.parse(str(field(node, "status", "allocatable", GPU_RESOURCE) or "0")))
+        return int(Quantity.parse(str(field(node, "status", what, GPU_RESOURCE) or "0")))
     return 0
 
 

@@ -1,7 +1,7 @@
 """Reading operations."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.db.models import (
@@ -20,7 +20,7 @@ from django.db.models.functions import Coalesce, Now
 from gpuplatform.errors import NotFound
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES
+from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import (
     OPERATION_ID_ANNOTATION,
     TENANT_ANNOTATION,
@@ -104,6 +104,16 @@ def pending_operations() -> tuple[int, float | None]:
     totals = Operation.objects.filter(phase__in=OPEN_PHASES).aggregate(count=Count("id"), age=age)
     oldest: timedelta | None = totals["age"]
     return int(totals["count"]), None if oldest is None else oldest.total_seconds()
+
+
+def operations_between(since: datetime, until: datetime) -> tuple[int, int, int]:
+    """Return how many operations were accepted, succeeded and failed after `since`, to `until`."""
+    accepted = Operation.objects.filter(created_at__gt=since, created_at__lte=until).count()
+    ended = Operation.objects.filter(ended_at__gt=since, ended_at__lte=until).aggregate(
+        succeeded=Count("id", filter=Q(phase=OperationPhase.SUCCEEDED)),
+        failed=Count("id", filter=Q(phase=OperationPhase.FAILED)),
+    )
+    return accepted, int(ended["succeeded"]), int(ended["failed"])
 
 
 def operation_of(resource: Manifest) -> Operation | None:

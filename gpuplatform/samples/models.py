@@ -4,6 +4,7 @@ from typing import ClassVar, Final
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from typing_extensions import override
 
 KEPT_RUNS: Final = 20
@@ -47,3 +48,56 @@ class TaskRun(models.Model):
     @override
     def __str__(self) -> str:
         return f"{self.schedule} {self.started_at:%Y-%m-%d %H:%M:%S}"
+
+
+class PlatformSample(models.Model):
+    """What happened on the platform since the sample before; taken by beat. Kept for two days.
+
+    *Claim to ready* is the time from the acceptance of a unit, which claims its stock, until the
+    unit was ready first: of those that became ready within the last hour, and the last day.
+    """
+
+    at = models.DateTimeField(help_text="Up to when jobs are counted.")
+    seconds = models.FloatField(help_text="What it covers; more than that is not known.")
+    accepted = models.PositiveIntegerField(help_text="Jobs that were accepted.")
+    succeeded = models.PositiveIntegerField(help_text="Jobs that succeeded.")
+    failed = models.PositiveIntegerField(help_text="Jobs that failed.")
+    open_jobs = models.PositiveIntegerField(help_text="Jobs that have not ended.")
+    oldest_due_seconds = models.FloatField(
+        null=True, help_text="For how long the oldest row is due; empty: none is."
+    )
+    hour_claims = models.PositiveIntegerField(help_text="Units ready within an hour.")
+    hour_p50 = models.FloatField(null=True, help_text="Half of them took at most these seconds.")
+    hour_p95 = models.FloatField(null=True, help_text="19 of 20 took at most these seconds.")
+    day_claims = models.PositiveIntegerField(help_text="Units ready within a day.")
+    day_p50 = models.FloatField(null=True, help_text="Half of them took at most these seconds.")
+    day_p95 = models.FloatField(null=True, help_text="19 of 20 took at most these seconds.")
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["-id"]
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["at"], name="platform_sample_at"),
+        ]
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M:%S}"
+
+
+class CapacitySnapshot(models.Model):
+    """The one row with the capacity as it was last seen, counted by beat and not by pages."""
+
+    SINGLETON: ClassVar[int] = 1
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    at = models.DateTimeField(db_default=Now(), help_text="When it was seen.")
+    document = models.JSONField(help_text="What was seen, as `samples.capacity` has it.")
+
+    class Meta:
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.CheckConstraint(condition=Q(id=1), name="capacity_snapshot_is_one_row"),
+        ]
+
+    @override
+    def __str__(self) -> str:
+        return "capacity"

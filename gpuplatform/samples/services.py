@@ -6,10 +6,20 @@ from typing import Final
 from django.db.models import Q, Window
 from django.db.models.functions import Now, RowNumber
 
-from gpuplatform.samples.models import KEPT_RUNS, RunOutcome, TaskRun
+from gpuplatform.samples.capacity import CapacitySeen
+from gpuplatform.samples.models import (
+    KEPT_RUNS,
+    CapacitySnapshot,
+    PlatformSample,
+    RunOutcome,
+    TaskRun,
+)
 
 KEPT_RUNS_FOR: Final = timedelta(days=30)
 """A schedule that is gone leaves nothing after this."""
+
+KEPT_SAMPLES_FOR: Final = timedelta(days=2)
+"""Twice what is shown."""
 
 _MESSAGE_LENGTH: Final = 300
 
@@ -39,6 +49,25 @@ def runs_prune() -> int:
     old = Q(rank__gt=KEPT_RUNS) | Q(started_at__lt=Now() - KEPT_RUNS_FOR)
     numbers = list(ranked.filter(old).order_by().values_list("pk", flat=True))
     return TaskRun.objects.filter(pk__in=numbers).delete()[0]
+
+
+def capacity_keep(seen: CapacitySeen) -> None:
+    """Replace the capacity that pages show."""
+    CapacitySnapshot.objects.bulk_create(
+        [
+            CapacitySnapshot(
+                id=CapacitySnapshot.SINGLETON, at=Now(), document=seen.model_dump(mode="json")
+            )
+        ],
+        update_conflicts=True,
+        unique_fields=["id"],
+        update_fields=["at", "document"],
+    )
+
+
+def samples_prune() -> int:
+    """Forget old samples; return how many."""
+    return PlatformSample.objects.filter(at__lt=Now() - KEPT_SAMPLES_FOR).delete()[0]
 
 
 def _words_of(fault: BaseException) -> str:

@@ -1,0 +1,160 @@
+"""What beat keeps of the platform: counted once, by the database's clock, and forgotten again."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models.functions import Now
+
+from gpuplatform.clock import now
+from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.kinds import NODE
+from gpuplatform.operations.phases import OperationPhase
+from gpuplatform.sampler import LONGEST, SETTLE, take_sample
+from gpuplatform.samples.models import PlatformSample
+from gpuplatform.samples.selectors import capacity_seen
+from gpuplatform.samples.services import samples_prune
+from inventory.phases import PoolPhase
+from tests.factories.admin_rows import Rows
+from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import broker, cluster
+from units.models import CapacitySample, UnitHistory
+from units.pace import claim_pace, idle_gpu_seconds
+from units.phases import UnitPhase
+from units.services import capacity_sample
+
+__all__ = ["broker", "cluster"]
+
+pytestmark = pytest.mark.django_db
+
+H100 = "NVIDIA-H100-80GB-HBM3"
+
+
+def _node(name: str, *, built_in: str, offered: str) -> dict[str, Any]:
+    gpus = {"capacity": {"nvidia.com/gpu": built_in}, "allocatable": {"nvidia.com/gpu": offered}}
+    return {
+        "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": H100}},
+        "status": gpus,
+    }
+
+
+def _sampled_before(**ago: float) -> None:
+    take_sample()
+    PlatformSample.objects.update(at=Now() - timedelta(**ago))
+
+
+def test_jobs_are_counted_once_between_two_samples(cluster: FakeCluster) -> None:
+    rows = Rows()
+    _sampled_before(minutes=6)
+    rows.operation()
+    rows.operation(OperationPhase.FAILED)
+    rows.operation(OperationPhase.RUNNING)
+    rows.operation(created_at=now() - timedelta(hours=1), ended_at=now() - timedelta(hours=1))
+    take_sample()
+
+    sample = PlatformSample.objects.order_by("at").last()
+
+    assert sample is not None
+    assert (sample.accepted, sample.succeeded, sample.failed) == (3, 1, 1)
+    assert sample.open_jobs == 1
+    assert sample.seconds == pytest.approx(360 - SETTLE.total_seconds(), abs=3)
+
+
+def test_a_long_time_without_samples_is_not_said_to_be_known(cluster: FakeCluster) -> None:
+    _sampled_before(hours=3)
+    take_sample()
+
+    sample = PlatformSample.objects.order_by("at").last()
+
+    assert sample is not None
+    assert sample.seconds == LONGEST.total_seconds()
+
+
+def test_the_oldest_due_row_is_told(cluster: FakeCluster) -> None:
+    Rows().pool(PoolPhase.PROGRESSING, due_at=Now() - timedelta(seconds=90))
+
+    take_sample()
+
+    assert PlatformSample.objects.get().oldest_due_seconds == pytest.approx(90, abs=3)
+
+
+def test_the_capacity_is_kept_with_what_the_nodes_have(cluster: FakeCluster) -> None:
+    cluster.put(NODE, _node("a", built_in="8", offered="6"))
+    cluster.put(NODE, _node("b", built_in="8", offered="8"))
+    spec_row(warm_target=3)
+    stock_row()
+    stock_row(UnitPhase.FAILED)
+    unit_row()
+
+    take_sample()
+
+    _, seen = capacity_seen()
+    assert seen is not None
+    (spec,), (product,) = seen.specs, seen.products or ()
+    assert (spec.name, spec.warm_target, spec.ready, spec.failed) == ("g1.1", 3, 1, 1)
+    assert spec.gpus["active"] == 1
+    assert (product.nodes, product.total, product.allocatable, product.free) == (2, 16, 14, 12)
+
+
+def test_a_cluster_that_says_nothing_leaves_the_products_unknown(cluster: FakeCluster) -> None:
+    cluster.fail("list", NODE, ClusterUnavailable.example())
+    spec_row()
+
+    take_sample()
+
+    _, seen = capacity_seen()
+    assert seen is not None
+    assert seen.products is None
+    assert [spec.name for spec in seen.specs] == ["g1.1"]
+
+
+def test_without_the_database_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuplatform.sampler.read_state", lambda: None)
+
+    take_sample()
+
+    assert not PlatformSample.objects.exists()
+
+
+def test_claim_to_ready_is_the_first_readiness_of_units_that_took_stock() -> None:
+    for seconds in (1.0, 2.0, 9.0):
+        _ready_unit(seconds)
+    _ready_unit(100.0, source_name="")
+    _ready_unit(50.0, ago=timedelta(hours=5))
+
+    hour, day = claim_pace()
+
+    assert (hour.claims, hour.p50) == (3, 2.0)
+    assert hour.p95 == pytest.approx(8.3)
+    assert (day.claims, day.p50) == (4, 5.5)
+
+
+def test_idle_gpu_seconds_are_summed_over_the_samples_of_capacity() -> None:
+    stock_row()
+    capacity_sample()
+    CapacitySample.objects.update(at=Now() - timedelta(minutes=10))
+    capacity_sample()
+
+    hour, day = idle_gpu_seconds()["g1.1"]
+
+    assert hour == day == pytest.approx(600, abs=3)
+
+
+def test_old_samples_are_forgotten(cluster: FakeCluster) -> None:
+    _sampled_before(days=3)
+    take_sample()
+
+    assert samples_prune() == 1
+    assert PlatformSample.objects.count() == 1
+
+
+def _ready_unit(
+    seconds: float, *, source_name: str = "stock-1", ago: timedelta = timedelta(minutes=5)
+) -> None:
+    asked_at = now() - ago
+    unit = unit_row(source_name=source_name, created_at=asked_at)
+    for later in (0.0, 60.0):  # Ready again later does not count.
+        UnitHistory.objects.create(
+            unit=unit, phase=UnitPhase.READY, at=asked_at + timedelta(seconds=seconds + later)
+        )

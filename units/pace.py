@@ -1,0 +1,93 @@
+"""How long units take from claim to ready, and for how long GPUs were idle in stock."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db.models import (
+    Aggregate,
+    Count,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Min,
+    Q,
+    Sum,
+)
+from django.db.models.functions import Now
+
+from units.models import CapacitySample, UnitHistory
+from units.phases import UnitPhase, UnitRole
+
+HOUR: Final = timedelta(hours=1)
+DAY: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPace:
+    """Seconds from the acceptance of a unit until it was ready first; None: there was none."""
+
+    claims: int
+    p50: float | None
+    p95: float | None
+
+
+class Percentile(Aggregate):
+    """The value that so large a part of the rows does not exceed."""
+
+    function = "percentile_cont"
+    name = "Percentile"
+    template = "%(function)s(%(part)s) WITHIN GROUP (ORDER BY %(expressions)s)"
+    output_field = DurationField()
+
+    def __init__(self, expression: str, *, part: float, **extra: Any) -> None:
+        """`part` is 0.5 for the median."""
+        super().__init__(expression, part=float(part), **extra)
+
+
+def claim_pace() -> tuple[ClaimPace, ClaimPace]:
+    """Return the pace of the units that became ready within an hour, and within a day."""
+    since = Now() - DAY
+    took = ExpressionWrapper(F("ready_at") - F("unit__created_at"), output_field=DurationField())
+    first = (
+        UnitHistory.objects.filter(phase=UnitPhase.READY, at__gt=since, unit__role=UnitRole.ACTIVE)
+        .filter(unit__created_at__gt=since)
+        .exclude(unit__source_name="")
+        .order_by()
+        .values("unit_id", "unit__created_at")
+        .annotate(ready_at=Min("at"), took=took)
+    )
+    in_hour = Q(ready_at__gt=Now() - HOUR)
+    found = first.aggregate(
+        hour_claims=Count("unit_id", filter=in_hour),
+        hour_p50=Percentile("took", part=0.5, filter=in_hour),
+        hour_p95=Percentile("took", part=0.95, filter=in_hour),
+        day_claims=Count("unit_id"),
+        day_p50=Percentile("took", part=0.5),
+        day_p95=Percentile("took", part=0.95),
+    )
+    return _pace(found, "hour"), _pace(found, "day")
+
+
+def idle_gpu_seconds() -> dict[str, tuple[int, int]]:
+    """Return the GPU-seconds that each spec's ready stock held within an hour, and a day."""
+    rows = (
+        CapacitySample.objects.filter(at__gt=Now() - DAY)
+        .order_by()
+        .values("spec_name")
+        .annotate(
+            hour=Sum("idle_gpu_seconds", filter=Q(at__gt=Now() - HOUR)),
+            day=Sum("idle_gpu_seconds"),
+        )
+    )
+    return {row["spec_name"]: (row["hour"] or 0, row["day"] or 0) for row in rows}
+
+
+def _pace(found: dict[str, Any], name: str) -> ClaimPace:
+    return ClaimPace(
+        found[f"{name}_claims"], _seconds(found[f"{name}_p50"]), _seconds(found[f"{name}_p95"])
+    )
+
+
+def _seconds(value: timedelta | None) -> float | None:
+    return None if value is None else max(value.total_seconds(), 0.0)
