@@ -22,7 +22,14 @@ from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.operations.selectors import pending_operations
 from gpuplatform.reconciliation.gate import cluster_state
-from gpuplatform.reconciliation.heartbeats import Part, PartState, part_states
+from gpuplatform.reconciliation.heartbeats import (
+    NO_CLUSTER,
+    NO_QUEUE,
+    Part,
+    PartState,
+    part_states,
+    parts_off,
+)
 from gpuplatform.threads import ProcessThreads
 from inventory.selectors import pool_count
 from units.selectors import active_count, stock_ready_count
@@ -45,13 +52,6 @@ class Facts:
     recovery_reason: str = ""
 
 
-_OFF: Final = PartState(ok=True, detail="off by choice (KUBE_MODE=off)")
-
-
-_NO_QUEUE: Final = PartState(ok=True, detail="off: there is no queue (NATS_URL is not set)")
-_SERVERLESS: Final = frozenset({Part.ACTIVATOR, Part.RESULTS})
-"""The parts that only functions need; without a cluster there are none."""
-
 _ASKERS = ProcessThreads(8, "health")
 
 
@@ -65,7 +65,7 @@ def health() -> dict[str, Any]:
     if facts.recovery_reason:
         cluster = PartState(ok=False, detail=facts.recovery_reason)
     states = {"database": facts.database, "broker": broker, "cluster": cluster, "queue": queue}
-    off = _parts_off()
+    off = parts_off()
     for part in Part:
         unknown = PartState(ok=False, detail="unknown: the database does not answer")
         states[part.value] = off.get(part) or facts.parts.get(part, unknown)
@@ -90,14 +90,6 @@ _COUNTS: Final = (
     "pendingOperations",
     "oldestPendingSeconds",
 )
-
-
-def _parts_off() -> Mapping[Part, PartState]:
-    """Return the parts that do not run by choice, with the choice."""
-    off: dict[Part, PartState] = {} if settings.NATS_URL else dict.fromkeys(_SERVERLESS, _NO_QUEUE)
-    if settings.KUBE_MODE == "off":
-        off |= dict.fromkeys((Part.CONTROLLER, *_SERVERLESS), _OFF)
-    return off
 
 
 def _in_time(question: "Future[Any]", otherwise: Any) -> Any:
@@ -149,7 +141,7 @@ def _broker() -> PartState:
 def _queue() -> PartState:
     """Read the greeting of the queue's server."""
     if not settings.NATS_URL:
-        return _NO_QUEUE
+        return NO_QUEUE
     address = urlsplit(settings.NATS_URL)
     try:
         where = (address.hostname or "", address.port or _QUEUE_PORT)
@@ -165,7 +157,7 @@ def _queue() -> PartState:
 def _cluster() -> PartState:
     """Ask the cluster for its version."""
     if settings.KUBE_MODE == "off":
-        return _OFF
+        return NO_CLUSTER
     try:
         with deadline(1):
             return PartState(ok=True, detail=f"Kubernetes {get_cluster().version()}")

@@ -8,9 +8,7 @@ from django.urls import reverse
 from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import phase_badge
-from gpuplatform.adminkit.counts import capped, phase_counts
-from gpuplatform.adminkit.dashboard import Count, Failure, Tile, register_dashboard_part
+from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.detail import (
     Comparison,
     Detail,
@@ -19,6 +17,7 @@ from gpuplatform.adminkit.detail import (
     RelatedRow,
     condition_lines,
 )
+from gpuplatform.adminkit.failing import FailingRows
 from gpuplatform.adminkit.filters import (
     HistoryFilter,
     NamespaceFilter,
@@ -36,7 +35,7 @@ from gpuplatform.adminkit.mirrors import (
     mirror_panel,
     mirror_since,
 )
-from gpuplatform.adminkit.text import as_yaml, essence, shortened, visible
+from gpuplatform.adminkit.text import as_yaml, shortened, visible
 from gpuplatform.operations.admin import jobs_of
 from inventory.admin_actions import CREATE, POOL_ACTIONS
 from inventory.models import StockPool
@@ -48,7 +47,6 @@ WELL = frozenset({PoolPhase.READY})
 KIND = "StockPool"
 LIST_URL = "admin:inventory_stockpool_changelist"
 PAGE_URL = "admin:inventory_stockpool_change"
-DASHBOARD_FAILURES = 8
 
 
 class PoolReasonFilter(ReasonFilter):
@@ -149,47 +147,17 @@ def _rows(number: int) -> Sequence[RelatedRow]:
     return [_line(row) for row in StockPool.objects.filter(pk=number)]
 
 
-class StockPoolsOnDashboard:
-    """The number of ready pools, and the pools that have failed."""
-
-    def tiles(self, request: HttpRequest) -> Sequence[Tile]:
-        """Return the tile of all existing pools."""
-        if not request.user.has_perm("inventory.view_stockpool"):
-            return ()
-        counts = phase_counts(StockPool.objects.filter(deleted_at__isnull=True), PoolPhase.values)
-        url = reverse(LIST_URL)
-        return (
-            Tile(
-                title="Stock pools",
-                number=capped(counts[PoolPhase.READY]),
-                of=f"of {capped(sum(counts.values()))} ready",
-                url=url,
-                counts=[
-                    Count(phase_badge(phase), capped(counts[phase]), f"{url}?phase={phase}")
-                    for phase in PoolPhase.values
-                    if counts[phase]
-                ],
-            ),
-        )
-
-    def failures(self, request: HttpRequest) -> Sequence[Failure]:
-        """Return the pools that failed last."""
-        if not request.user.has_perm("inventory.view_stockpool"):
-            return ()
-        rows = StockPool.objects.filter(deleted_at__isnull=True, phase=PoolPhase.FAILED)
-        return [_failure(row) for row in rows.order_by("-phase_since")[:DASHBOARD_FAILURES]]
-
-
-def _failure(row: StockPool) -> Failure:
-    return Failure(
-        badge=phase_badge(row.phase, "Pool"),
-        name=str(row),
-        url=reverse(PAGE_URL, args=[row.pk]),
-        why=shortened(f"{row.reason}: {essence(row.message)}"),
-        since=age_html(row.phase_since),
-        order=row.phase_since.timestamp(),
+def _on_dashboard(request: HttpRequest) -> Shown:
+    """Return the pools by phase, and those that have failed."""
+    if not request.user.has_perm("inventory.view_stockpool"):
+        return Shown()
+    rows, url = StockPool.objects.filter(deleted_at__isnull=True), reverse(LIST_URL)
+    failed = rows.filter(phase=PoolPhase.FAILED)
+    return Shown(
+        counted=(CountedRows("Stock pools", rows, PoolPhase.values, WELL, "ready", url),),
+        failing=(FailingRows("pool", failed, url, PAGE_URL),),
     )
 
 
 register_object_page(KIND, ObjectPage(PAGE_URL, _rows))
-register_dashboard_part(StockPoolsOnDashboard())
+register_dashboard_part(_on_dashboard)

@@ -1,24 +1,43 @@
-"""What the first page of the admin says: is all well, how much is there, what has failed.
+"""What the first page of the admin says: is all well, what fails, how much is there, what happens.
 
-Knows no app: each app's `admin.py` registers a `DashboardPart` that reads its own tables.
+Knows no app: each app's `admin.py` registers a `DashboardPart` that names its own rows. However
+much there is, the page costs the same few queries: large tables are counted up to a cap, and what
+needs more than that is read from the samples that beat takes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Protocol
+from datetime import datetime
+from typing import Any
 
-from django.db.models.functions import Now
+from django.conf import settings
+from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.text import shortened, words
-from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part
-from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
+from gpuplatform.adminkit.badges import phase_badge
+from gpuplatform.adminkit.capacity import USES, capacity_view
+from gpuplatform.adminkit.counts import capped, capped_counts
+from gpuplatform.adminkit.failing import FailingRows, failing_now
+from gpuplatform.adminkit.health import health_summary, platform_health
+from gpuplatform.adminkit.pace import pace, seconds_text
+from gpuplatform.clock import now
+from gpuplatform.samples.selectors import buckets_of_a_day, capacity_seen, latest_sample
 
-NEWEST_FAILURES = 8
+
+@dataclass(frozen=True, slots=True)
+class CountedRows:
+    """An app's rows, counted by phase; the sum of the phases in `main` stands first."""
+
+    title: str
+    rows: QuerySet[Any]
+    phases: Sequence[str]
+    main: Collection[str]
+    main_word: str
+    url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,50 +50,43 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """A big number, what it is out of, and the phases behind it."""
+class Tally:
+    """Rows by phase."""
 
     title: str
     number: str
-    of: str
+    word: str
     url: str
-    counts: Sequence[Count] = ()
-    alarms: bool = False
+    counts: Sequence[Count]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """An object that needs a person; `order` is its age for sorting, newest first."""
+class Line:
+    """Something that happened lately."""
 
     badge: SafeString
     name: str
     url: str
-    why: str
-    since: SafeString
-    order: float
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """A part of the platform and how it is."""
-
-    badge: SafeString
-    shape: Shape
     text: str
     since: SafeString
 
 
-class DashboardPart(Protocol):
-    """What an app adds to the dashboard; it shows nothing that the user may not see."""
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What an app adds to the dashboard; nothing that the user may not see."""
 
-    def tiles(self, request: HttpRequest) -> Sequence[Tile]:
-        """Return the app's numbers."""
+    counted: Sequence[CountedRows] = ()
+    failing: Sequence[FailingRows] = ()
+    latest: Sequence[Line] = ()
 
-    def failures(self, request: HttpRequest) -> Sequence[Failure]:
-        """Return the app's newest failures."""
 
+DashboardPart = Callable[[HttpRequest], Shown]
 
 _PARTS: list[DashboardPart] = []
+
+_SPEC_RIGHT = "inventory.view_gpuspec"
+_JOB_RIGHT = "operations.view_operation"
+_UNIT_RIGHT = "units.view_activeunit"
 
 
 def register_dashboard_part(part: DashboardPart) -> None:
@@ -84,52 +96,69 @@ def register_dashboard_part(part: DashboardPart) -> None:
 
 def dashboard_context(request: HttpRequest) -> dict[str, Any]:
     """Return what `admin/index.html` draws."""
-    failures = [failure for part in _PARTS for failure in part.failures(request)]
-    failures.sort(key=lambda failure: failure.order, reverse=True)
-    health = [cluster_health(), *process_health()]
+    moment, sample = now(), latest_sample()
+    health = platform_health(sample, moment)
+    parts = [part(request) for part in _PARTS]
     return {
-        "tiles": [tile for part in _PARTS for tile in part.tiles(request)],
-        "failures": failures[:NEWEST_FAILURES],
         "health": health,
-        "health_badge": _summary(health),
+        "health_badge": health_summary(health),
+        "failing": failing_now([rows for part in parts for rows in part.failing]),
+        "tallies": _tallies([rows for part in parts for rows in part.counted]),
+        "latest": [line for part in parts for line in part.latest],
+        **_capacity(request),
+        **_pace(request, sample, moment),
     }
 
 
-def cluster_health() -> Health:
-    """Return whether the cluster answers and belongs to this database."""
-    state = ClusterState.objects.filter(pk=ClusterState.SINGLETON).first()
-    if state is None or (state.seen_at is None and not state.error):
-        return _health(Shape.OFF, "cluster", "Not seen", None)
-    if state.recovery_reason:
-        return _health(Shape.FAILED, "cluster", shortened(state.recovery_reason), state.seen_at)
-    if state.closed_until is not None:
-        return _health(Shape.FAILED, "cluster", shortened(state.error), state.seen_at)
-    nodes = f"{state.ready_node_count or 0} of {state.node_count or 0} nodes ready"
-    return _health(Shape.READY, "cluster", nodes, state.seen_at)
+def _tallies(counted: Sequence[CountedRows]) -> list[Tally]:
+    sets = [one.rows.filter(phase=phase) for one in counted for phase in one.phases]
+    numbers = iter(capped_counts(sets))
+    return [_tally(one, {phase: next(numbers) for phase in one.phases}) for one in counted]
 
 
-def process_health() -> list[Health]:
-    """Return each part that shows signs of life, and when it showed one last."""
-    beats = {beat.part: beat for beat in ProcessHeartbeat.objects.annotate(asked_at=Now())}
-    return [_process(part, beats.get(part)) for part in Part]
+def _tally(one: CountedRows, numbers: dict[str, int]) -> Tally:
+    return Tally(
+        title=one.title,
+        number=capped(sum(numbers[phase] for phase in one.main)),
+        word=one.main_word,
+        url=one.url,
+        counts=[
+            Count(phase_badge(phase), capped(number), f"{one.url}?phase={phase}")
+            for phase, number in numbers.items()
+            if number
+        ],
+    )
 
 
-def _process(part: Part, beat: Any) -> Health:
-    if beat is None:
-        return _health(Shape.OFF, part, "Not running", None)
-    if beat.asked_at - beat.seen_at > timedelta(seconds=FRESH_SECONDS):
-        return _health(Shape.FAILED, part, "No sign of life", beat.seen_at)
-    return _health(Shape.READY, part, shortened(beat.detail), beat.seen_at)
+def _capacity(request: HttpRequest) -> dict[str, Any]:
+    if not request.user.has_perm(_SPEC_RIGHT):
+        return {}
+    at, seen = capacity_seen()
+    url = reverse("admin:inventory_gpuspec_changelist")
+    return {
+        "shows_capacity": True,
+        "capacity": None if seen is None else capacity_view(seen, lambda name: f"{url}?q={name}"),
+        "capacity_at": age_html(at) if at else "",
+        "specs_url": url,
+        "legend": USES.items(),
+        "knows_cluster": settings.KUBE_MODE != "off",
+    }
 
 
-def _health(shape: Shape, part: str, text: str, seen_at: datetime | None) -> Health:
-    return Health(shape_badge(shape, words(part)), shape, text, age_html(seen_at))
-
-
-def _summary(health: Sequence[Health]) -> SafeString:
-    bad = sum(part.shape is Shape.FAILED for part in health)
-    if bad:
-        return shape_badge(Shape.FAILED, f"{bad} {'part' if bad == 1 else 'parts'} not well")
-    if any(part.shape is Shape.OFF for part in health):
-        return shape_badge(Shape.WAITING, "Not everything runs")
-    return shape_badge(Shape.READY, "Healthy")
+def _pace(request: HttpRequest, sample: Any, moment: datetime) -> dict[str, Any]:
+    shows_jobs, shows_claims = (request.user.has_perm(r) for r in (_JOB_RIGHT, _UNIT_RIGHT))
+    if not shows_jobs and not shows_claims:
+        return {}
+    found = pace(buckets_of_a_day(), sample, moment)
+    within_hour = sample is not None and sample.hour_claims > 0
+    span = "hour" if within_hour else "day"
+    return {
+        "pace": found,
+        "shows_jobs": shows_jobs,
+        "shows_claims": shows_claims,
+        "claim_p50": seconds_text(getattr(sample, f"{span}_p50", None)),
+        "claim_p95": seconds_text(getattr(sample, f"{span}_p95", None)),
+        "claim_words": format_html(
+            "{} in the last {}", getattr(sample, f"{span}_claims", 0), span
+        ),
+    }

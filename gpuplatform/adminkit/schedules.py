@@ -147,12 +147,12 @@ class ScheduleAdmin(RunsAdmin):
     list_display = (
         "state",
         "name",
-        "task",
         "schedule_text",
         "last_run",
         "took",
         "result",
         "recent",
+        "task",
     )
     list_display_links = ("name",)
     list_filter = ("enabled",)
@@ -184,7 +184,10 @@ class ScheduleAdmin(RunsAdmin):
     @admin.display(description="Schedule")
     def schedule_text(self, row: PeriodicTask) -> str:
         """Return when it is sent."""
-        return str(row.interval or row.crontab or row.solar or row.clocked or "—")
+        interval = row.interval
+        if interval is not None:
+            return _every(timedelta(**{interval.period: interval.every})) or str(interval)
+        return str(row.crontab or row.solar or row.clocked or "—")
 
     @admin.display(description="Last sent")
     def last_sent(self, row: PeriodicTask) -> SafeString:
@@ -245,6 +248,19 @@ class ScheduleAdmin(RunsAdmin):
         PeriodicTasks.update_changed()
         word = "enabled" if enabled else "disabled"
         self.message_user(request, f"Schedules {word}: {count}.", messages.SUCCESS)
+
+
+def _every(time: timedelta) -> str:
+    """Return an interval in its largest whole unit; empty for one of seconds."""
+    for words, unit in (
+        ("days", timedelta(days=1)),
+        ("hours", timedelta(hours=1)),
+        ("minutes", timedelta(minutes=1)),
+    ):
+        number = time // unit
+        if time == number * unit:
+            return f"every {words[:-1]}" if number == 1 else f"every {number} {words}"
+    return ""
 
 
 class TimingAdmin(ModelAdmin):

@@ -1,10 +1,12 @@
 """Jobs (operations) in the admin, and the schedules of the periodic work."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -14,9 +16,14 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
-from gpuplatform.adminkit.counts import capped, phase_counts
-from gpuplatform.adminkit.dashboard import Count, Failure, Tile, register_dashboard_part
+from gpuplatform.adminkit.dashboard import (
+    CountedRows,
+    Line,
+    Shown,
+    register_dashboard_part,
+)
 from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
+from gpuplatform.adminkit.failing import FailingRows
 from gpuplatform.adminkit.filters import PhaseTabs, RecentValues
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.links import ObjectPage, object_rows, object_url, register_object_page
@@ -30,9 +37,11 @@ from gpuplatform.operations.registry import kind_names
 
 LIST_URL = "admin:operations_operation_changelist"
 PAGE_URL = "admin:operations_operation_change"
-DASHBOARD_FAILURES = 8
-RELATED_JOBS = 10
+LATEST_JOBS = 8
+FAILED_WITHIN = timedelta(hours=1)
+"""A failed job is history; so long it counts among what fails now."""
 
+RELATED_JOBS = 10
 AGAIN = "Retry it, or send the request again with a new operationID; it can succeed."
 BY_ITSELF = "the platform itself"
 WAITS = "The platform tries again by itself."
@@ -217,47 +226,36 @@ def _related_row(row: Operation) -> RelatedRow:
     )
 
 
-class OperationsOnDashboard:
-    """The numbers of open and failed operations, and the newest failures."""
-
-    def tiles(self, request: HttpRequest) -> Sequence[Tile]:
-        """Return the tile of all operations."""
-        if not request.user.has_perm("operations.view_operation"):
-            return ()
-        counts = phase_counts(Operation.objects.all(), OperationPhase.values)
-        url = reverse(LIST_URL)
-        open_count = sum(counts[phase] for phase in OPEN_PHASES)
-        return (
-            Tile(
-                title="Jobs",
-                number=capped(open_count),
-                of="open",
-                url=url,
-                counts=[
-                    Count(phase_badge(phase), capped(counts[phase]), f"{url}?phase={phase}")
-                    for phase in OperationPhase.values
-                    if counts[phase]
-                ],
-            ),
-        )
-
-    def failures(self, request: HttpRequest) -> Sequence[Failure]:
-        """Return the newest failed operations."""
-        if not request.user.has_perm("operations.view_operation"):
-            return ()
-        rows = Operation.objects.filter(phase=OperationPhase.FAILED).order_by("-id")
-        return [_failure(row) for row in rows[:DASHBOARD_FAILURES]]
+def _on_dashboard(request: HttpRequest) -> Shown:
+    """Return the jobs by phase, those that failed lately, and the newest ones."""
+    if not request.user.has_perm("operations.view_operation"):
+        return Shown()
+    rows, url = Operation.objects.all(), reverse(LIST_URL)
+    failed = FailingRows(
+        "job",
+        rows.filter(phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN),
+        url,
+        PAGE_URL,
+        reason="error_code",
+        message="error_message",
+        since="ended_at",
+        name="operation_id",
+    )
+    return Shown(
+        counted=(CountedRows("Jobs", rows, OperationPhase.values, OPEN_PHASES, "open", url),),
+        failing=(failed,),
+        latest=[_line(row) for row in rows.order_by("-id")[:LATEST_JOBS]],
+    )
 
 
-def _failure(row: Operation) -> Failure:
-    moment = row.ended_at or row.updated_at
-    return Failure(
-        badge=phase_badge(row.phase, "Job"),
-        name=row.operation_id,
-        url=reverse(PAGE_URL, args=[row.pk]),
-        why=shortened(f"{row.error_code}: {row.error_message}"),
-        since=age_html(moment),
-        order=moment.timestamp(),
+def _line(row: Operation) -> Line:
+    done = f"{row.progress_done} of {row.progress_total}" if row.progress_total > 1 else ""
+    return Line(
+        badge=phase_badge(row.phase, row.kind),
+        name=shortened(row.object_name, 80),
+        url=job_url(row),
+        text=shortened(row.error_message or row.message or done),
+        since=age_html(_since(row)),
     )
 
 
@@ -266,5 +264,5 @@ def _rows(number: int) -> Sequence[RelatedRow]:
 
 
 register_object_page(JOB_KIND, ObjectPage(PAGE_URL, _rows))
-register_dashboard_part(OperationsOnDashboard())
+register_dashboard_part(_on_dashboard)
 register_schedules()

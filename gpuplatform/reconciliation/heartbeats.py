@@ -43,6 +43,21 @@ class PartState:
     detail: str
 
 
+NO_CLUSTER: Final = PartState(ok=True, detail="off by choice (KUBE_MODE=off)")
+NO_QUEUE: Final = PartState(ok=True, detail="off: there is no queue (NATS_URL is not set)")
+
+_SERVERLESS: Final = frozenset({Part.ACTIVATOR, Part.RESULTS})
+"""The parts that only functions need; without a cluster there are none."""
+
+
+def parts_off() -> Mapping[Part, PartState]:
+    """Return the parts that do not run by choice, with the choice."""
+    off: dict[Part, PartState] = {} if settings.NATS_URL else dict.fromkeys(_SERVERLESS, NO_QUEUE)
+    if settings.KUBE_MODE == "off":
+        off |= dict.fromkeys((Part.CONTROLLER, *_SERVERLESS), NO_CLUSTER)
+    return off
+
+
 def show_life(part: Part, detail: str = "") -> None:
     """Record that `part` lives now."""
     ProcessHeartbeat.objects.bulk_create(

@@ -1,14 +1,51 @@
 """Reading what was kept."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-from django.db.models import Window
-from django.db.models.functions import RowNumber
+from django.db.models import Avg, Case, DateTimeField, F, Func, Sum, Value, When, Window
+from django.db.models.functions import Now, RowNumber
 from pydantic import ValidationError
 
 from gpuplatform.samples.capacity import CapacitySeen
-from gpuplatform.samples.models import KEPT_RUNS, CapacitySnapshot, TaskRun
+from gpuplatform.samples.models import KEPT_RUNS, CapacitySnapshot, PlatformSample, TaskRun
+
+HOUR: Final = timedelta(hours=1)
+DAY: Final = timedelta(days=1)
+HOUR_STEP: Final = timedelta(minutes=1)
+DAY_STEP: Final = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """What the samples of a minute, or of a quarter of an hour, say together."""
+
+    at: datetime
+    """When it begins."""
+    seconds: float = 0.0
+    """What the samples cover; 0: nothing is known."""
+    accepted: int = 0
+    failed: int = 0
+    p50: float | None = None
+    p95: float | None = None
+
+    @property
+    def rate(self) -> float | None:
+        """Jobs a minute that were accepted; None where nothing is known."""
+        return self.accepted / self.seconds * 60 if self.seconds else None
+
+    def plus(self, other: "Bucket") -> "Bucket":
+        """Return both as one that begins where this one does; the later times hold."""
+        return Bucket(
+            self.at,
+            self.seconds + other.seconds,
+            self.accepted + other.accepted,
+            self.failed + other.failed,
+            self.p50 if other.p50 is None else other.p50,
+            self.p95 if other.p95 is None else other.p95,
+        )
 
 
 def runs_of(schedules: Sequence[str]) -> Mapping[str, Sequence[TaskRun]]:
@@ -19,6 +56,43 @@ def runs_of(schedules: Sequence[str]) -> Mapping[str, Sequence[TaskRun]]:
     for run in ranked.filter(rank__lte=KEPT_RUNS).order_by("schedule", "rank"):
         runs.setdefault(run.schedule, []).append(run)
     return runs
+
+
+def latest_sample() -> PlatformSample | None:
+    """Return the newest sample."""
+    return PlatformSample.objects.order_by("-at").first()
+
+
+def buckets_of_a_day() -> list[Bucket]:
+    """Return the last day, oldest first: by quarters of an hour, and the last hour by minutes."""
+    recent = When(at__gt=Now() - HOUR, then=_begin_of(HOUR_STEP))
+    rows = (
+        PlatformSample.objects.filter(at__gt=Now() - DAY)
+        .order_by()
+        .annotate(begin=Case(recent, default=_begin_of(DAY_STEP)))
+        .values("begin")
+        .annotate(
+            covered=Sum("seconds"),
+            jobs=Sum("accepted"),
+            faults=Sum("failed"),
+            p50=Avg("hour_p50"),
+            p95=Avg("hour_p95"),
+        )
+        .order_by("begin")
+        .values_list("begin", "covered", "jobs", "faults", "p50", "p95")
+    )
+    return [Bucket(*row) for row in rows]
+
+
+def _begin_of(step: timedelta) -> Any:
+    zero = Value(datetime(2001, 1, 1, tzinfo=UTC))
+    return Func(
+        Value(step),
+        F("at"),
+        zero,
+        function="date_bin",
+        output_field=DateTimeField(),
+    )
 
 
 def capacity_seen() -> tuple[datetime | None, CapacitySeen | None]:

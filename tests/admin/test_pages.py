@@ -8,7 +8,7 @@ import pytest
 from django.contrib.admin.sites import site
 from django.test import Client
 from django.urls import reverse
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform.adminkit.readonly import ReadOnlyAdmin
 from gpuplatform.clock import now
@@ -63,7 +63,8 @@ class TestDashboard:
         assert page.index(f"/operation/{newer.pk}/") < page.index(f"/stockpool/{older.pk}/")
         assert "manifest unknown" in page
 
-    def test_all_parts_alive_is_healthy(self, operator_client: Client) -> None:
+    def test_all_parts_alive_is_healthy(self, operator_client: Client, settings: Settings) -> None:
+        settings.KUBE_MODE = "required"
         ClusterState.objects.update_or_create(
             id=1, defaults={"node_count": 3, "ready_node_count": 2, "seen_at": now()}
         )
@@ -83,7 +84,10 @@ class TestDashboard:
         assert "1 part not well" in page
         assert "No sign of life" in page
 
-    def test_cluster_that_does_not_answer_says_why(self, operator_client: Client) -> None:
+    def test_cluster_that_does_not_answer_says_why(
+        self, operator_client: Client, settings: Settings
+    ) -> None:
+        settings.KUBE_MODE = "required"
         state = {"closed_until": now(), "error": "connection refused", "failures": 3}
         ClusterState.objects.update_or_create(id=1, defaults=state)
 

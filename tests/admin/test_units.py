@@ -219,8 +219,8 @@ class TestDashboard:
 
         assert f"/stockunit/{stock.pk}/change/" in text
         assert f"/activeunit/{unit.pk}/change/" in text
-        assert "1 <small>of 2 ready</small>" in text
-        assert "0 <small>of 1 ready</small>" in text
+        assert '<b>1</b> <span class="off">ready</span>' in text
+        assert '<b>0</b> <span class="off">ready</span>' in text
 
     def test_nothing_is_shown_that_the_user_may_not_see(self) -> None:
         unit = unit_row(UnitPhase.FAILED)

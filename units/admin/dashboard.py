@@ -1,70 +1,41 @@
 """Units and stock on the first page of the admin."""
 
-from collections.abc import Sequence
+from typing import Final
 
 from django.http import HttpRequest
 from django.urls import reverse
 
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import phase_badge
-from gpuplatform.adminkit.counts import capped, phase_counts
-from gpuplatform.adminkit.dashboard import Count, Failure, Tile, register_dashboard_part
-from gpuplatform.adminkit.text import essence, shortened
-from units.admin.detail import LISTS, unit_url
+from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
+from gpuplatform.adminkit.failing import FailingRows
+from units.admin.detail import LISTS, PAGES
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole
 
-SHOWN_FAILURES = 8
-_TITLES = {UnitRole.ACTIVE: "GPU units", UnitRole.STOCK: "Stock"}
-_RIGHTS = {UnitRole.ACTIVE: "units.view_activeunit", UnitRole.STOCK: "units.view_stockunit"}
-_WORDS = {UnitRole.ACTIVE: "Unit", UnitRole.STOCK: "Stock"}
+_TITLES: Final = {UnitRole.ACTIVE: "GPU units", UnitRole.STOCK: "Stock"}
+_NOUNS: Final = {UnitRole.ACTIVE: "unit", UnitRole.STOCK: "stock unit"}
+_RIGHTS: Final = {
+    UnitRole.ACTIVE: "units.view_activeunit",
+    UnitRole.STOCK: "units.view_stockunit",
+}
 
 
-class UnitsOnDashboard:
-    """The numbers of ready units and stock, and those that have failed."""
-
-    def tiles(self, request: HttpRequest) -> Sequence[Tile]:
-        """Return a tile for each role that the user may see."""
-        return [_tile(role) for role in _seen(request)]
-
-    def failures(self, request: HttpRequest) -> Sequence[Failure]:
-        """Return the units that failed last."""
-        rows = GpuUnit.objects.filter(
-            deleted_at__isnull=True, phase=UnitPhase.FAILED, role__in=_seen(request)
-        )
-        return [_failure(row) for row in rows.order_by("-phase_since")[:SHOWN_FAILURES]]
+def on_dashboard(request: HttpRequest) -> Shown:
+    """Return units and stock by phase, and those that have failed."""
+    seen = [role for role, right in _RIGHTS.items() if request.user.has_perm(right)]
+    return Shown(
+        counted=[_counted(role) for role in seen], failing=[_failing(role) for role in seen]
+    )
 
 
-def _seen(request: HttpRequest) -> list[UnitRole]:
-    return [role for role, right in _RIGHTS.items() if request.user.has_perm(right)]
-
-
-def _tile(role: UnitRole) -> Tile:
+def _counted(role: UnitRole) -> CountedRows:
     live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
-    counts = phase_counts(live, UnitPhase.values)
-    url = reverse(LISTS[role])
-    return Tile(
-        title=_TITLES[role],
-        number=capped(counts[UnitPhase.READY]),
-        of=f"of {capped(sum(counts.values()))} ready",
-        url=url,
-        counts=[
-            Count(phase_badge(phase), capped(counts[phase]), f"{url}?phase={phase}")
-            for phase in UnitPhase.values
-            if counts[phase]
-        ],
-    )
+    ready, url = (UnitPhase.READY,), reverse(LISTS[role])
+    return CountedRows(_TITLES[role], live, UnitPhase.values, ready, "ready", url)
 
 
-def _failure(row: GpuUnit) -> Failure:
-    return Failure(
-        badge=phase_badge(row.phase, _WORDS[UnitRole(row.role)]),
-        name=str(row),
-        url=unit_url(row),
-        why=shortened(f"{row.reason}: {essence(row.message)}"),
-        since=age_html(row.phase_since),
-        order=row.phase_since.timestamp(),
-    )
+def _failing(role: UnitRole) -> FailingRows:
+    failed = GpuUnit.objects.filter(deleted_at__isnull=True, role=role, phase=UnitPhase.FAILED)
+    return FailingRows(_NOUNS[role], failed, reverse(LISTS[role]), PAGES[role])
 
 
-register_dashboard_part(UnitsOnDashboard())
+register_dashboard_part(on_dashboard)

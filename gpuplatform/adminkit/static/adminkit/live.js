@@ -1,9 +1,10 @@
 /* Keeps the regions marked data-live fresh: asks for the same page again and puts in what has changed.
    Rests while the tab is hidden, while text is selected, and while the focus or an open menu is inside
-   the region. Stops when the page is no longer there (logged out, deleted). */
+   the region. Says so when no answer comes, and when the page is no longer there (logged out, deleted). */
 "use strict";
 (() => {
   const PERIOD = 5000;
+  const PATIENCE = 10000;
   const regions = () => document.querySelectorAll("[data-live]");
   if (!regions().length) return;
 
@@ -25,18 +26,54 @@
     }
   };
 
-  const refresh = async () => {
-    if (!document.hidden) {
-      try {
-        const answer = await fetch(location.href, { redirect: "manual", credentials: "same-origin" });
-        if (answer.type === "opaqueredirect" || answer.status === 403 || answer.status === 404) return;
-        if (answer.ok) put(new DOMParser().parseFromString(await answer.text(), "text/html"));
-      } catch {
-        // The server is away; the next round asks again.
-      }
-    }
-    setTimeout(refresh, PERIOD);
+  const banner = document.createElement("p");
+  banner.className = "stale";
+  banner.setAttribute("role", "status");
+  let answeredAt = new Date();
+
+  const warn = (text) => {
+    if (banner.textContent !== text) banner.textContent = text;
+    if (!banner.isConnected) document.querySelector("main").prepend(banner);
   };
+
+  const gone = {
+    0: "You are no longer logged in.",
+    403: "You may no longer see this page.",
+    404: "What this page showed is gone.",
+  };
+
+  // Returns whether there is a point in asking again.
+  const ask = async () => {
+    const shown = `This page shows how things were at ${answeredAt.toLocaleTimeString()}`;
+    try {
+      const options = { redirect: "manual", credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE) };
+      const answer = await fetch(location.href, options);
+      if (answer.status in gone) {
+        warn(`${gone[answer.status]} ${shown}.`);
+        return false;
+      }
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
+      put(new DOMParser().parseFromString(await answer.text(), "text/html"));
+      answeredAt = new Date();
+      banner.remove();
+    } catch {
+      warn(`The server does not answer. ${shown}, and asks again by itself.`);
+    }
+    return true;
+  };
+
+  let timer = 0;
+  let isAsking = false;
+  const refresh = async () => {
+    clearTimeout(timer);
+    if (document.hidden || isAsking) return;
+    isAsking = true;
+    const goesOn = await ask();
+    isAsking = !goesOn;
+    if (goesOn) timer = setTimeout(refresh, PERIOD);
+  };
+
+  document.addEventListener("visibilitychange", refresh);
 
   // Django's own script knows the boxes of the page as it was loaded only.
   document.addEventListener("change", (event) => {
@@ -49,5 +86,5 @@
   });
 
   for (const region of regions()) region.dataset.shown = region.innerHTML;
-  setTimeout(refresh, PERIOD);
+  timer = setTimeout(refresh, PERIOD);
 })();

@@ -1,0 +1,135 @@
+"""Small drawings of numbers as SVG: bars that stack, columns over time, lines over time.
+
+Each says its content in words to those who do not see it. Colours are classes of the stylesheet,
+so that light, dark and the content policy are its concern; widths stretch with the page.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+WIDTH: Final = 1000
+_LEAST: Final = 8
+"""A part that is there is to be seen, however small."""
+_HIGH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a bar; `kind` is its class in the stylesheet."""
+
+    kind: str
+    number: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column over time; None where nothing is known. `bad` is the part of it that failed."""
+
+    number: float | None
+    words: str = ""
+    bad: float = 0.0
+
+
+def stacked_bar(segments: Sequence[Segment], label: str, *, mark: int | None = None) -> SafeString:
+    """Return a bar of the segments that are not empty, with a mark at so many from its left."""
+    shown = [segment for segment in segments if segment.number > 0]
+    total = max(sum(segment.number for segment in shown), mark or 0)
+    widths = [max(segment.number / total * WIDTH, _LEAST) for segment in shown] if total else []
+    shrink = min(WIDTH / sum(widths), 1.0) if widths else 1.0
+    parts, x = [], 0.0
+    for segment, width in zip(shown, widths, strict=True):
+        parts.append((f"seg-{segment.kind}", x, width * shrink, segment.words))
+        x += width * shrink
+    rects = format_html_join(
+        "",
+        '<rect class="{}" x="{}" y="4" width="{}" height="12"><title>{}</title></rect>',
+        ((kind, round(left, 1), round(width, 1), words) for kind, left, width, words in parts),
+    )
+    line = SafeString("")
+    if mark is not None and total:
+        at = round(min(max(mark / total * WIDTH, 1), WIDTH - 1), 1)
+        line = format_html('<path class="mark" d="M{} 0V20"/>', at)
+    return format_html(
+        '<svg class="bar" viewBox="0 0 {} 20" preserveAspectRatio="none" role="img"'
+        ' aria-label="{}"><rect class="seg-none" y="4" width="{}" height="12"/>{}{}</svg>',
+        WIDTH,
+        label,
+        WIDTH,
+        rects,
+        line,
+    )
+
+
+def columns(values: Sequence[Column], label: str) -> SafeString:
+    """Return columns over time, the highest of them as high as the drawing."""
+    top = max((value.number or 0.0 for value in values), default=0.0)
+    step = WIDTH / max(len(values), 1)
+    rects = format_html_join(
+        "", "{}", ((_column(place, value, step, top),) for place, value in enumerate(values))
+    )
+    return _over_time("columns", label, rects)
+
+
+def lines(series: Sequence[tuple[str, Sequence[float | None]]], label: str) -> SafeString:
+    """Return one line for each series; it breaks where nothing is known."""
+    known = [value for _, values in series for value in values if value is not None]
+    top = max(known, default=0.0)
+    drawn = format_html_join(
+        "",
+        '<path class="line-{}" d="{}"/>',
+        ((name, _path(values, top)) for name, values in series),
+    )
+    return _over_time("lines", label, drawn)
+
+
+def _over_time(kind: str, label: str, content: SafeString) -> SafeString:
+    grid = SafeString('<path class="grid" d="M0 0H1000M0 50H1000M0 100H1000"/>')
+    return format_html(
+        '<svg class="chart {}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img"'
+        ' aria-label="{}">{}{}</svg>',
+        kind,
+        WIDTH,
+        _HIGH,
+        label,
+        grid,
+        content,
+    )
+
+
+def _column(place: int, value: Column, step: float, top: float) -> SafeString:
+    left, width = round(place * step + step * 0.1, 1), round(step * 0.8, 1)
+    if value.number is None:
+        kind, good, bad = "unknown", 4.0, 0.0
+    else:
+        kind = "good"
+        good = _part(max(value.number - value.bad, 0.0), top)
+        bad = _part(min(value.bad, value.number), top)
+    return format_html(
+        '<g><title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/>'
+        '<rect class="bad" x="{}" y="{}" width="{}" height="{}"/></g>',
+        *(value.words, kind, left, round(_HIGH - good, 1), width, round(good, 1)),
+        *(left, round(_HIGH - good - bad, 1), width, round(bad, 1)),
+    )
+
+
+def _part(number: float, top: float) -> float:
+    return number / top * _HIGH if top else 0.0
+
+
+def _path(values: Iterable[float | None], top: float) -> str:
+    found = list(values)
+    step = WIDTH / max(len(found) - 1, 1)
+    points, is_drawn = [], False
+    for place, value in enumerate(found):
+        if value is not None:
+            height = round(_HIGH - _part(value, top), 1)
+            points.append(f"{'L' if is_drawn else 'M'}{round(place * step, 1)} {height}")
+            if not is_drawn:
+                points.append("h3")  # One value alone is to be seen.
+        is_drawn = value is not None
+    return "".join(points)

@@ -1,0 +1,27 @@
+"""Functions on the first page of the admin."""
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
+from gpuplatform.adminkit.failing import FailingRows
+from serverless.admin.functions import PAGE, WELL
+from serverless.models import Function
+from serverless.phases import FunctionPhase
+
+_LIST = "admin:serverless_function_changelist"
+
+
+def on_dashboard(request: HttpRequest) -> Shown:
+    """Return the functions by phase, and those that have failed."""
+    if not request.user.has_perm("serverless.view_function"):
+        return Shown()
+    rows, url = Function.objects.filter(deleted_at__isnull=True), reverse(_LIST)
+    failed = rows.filter(phase=FunctionPhase.FAILED)
+    return Shown(
+        counted=(CountedRows("Functions", rows, FunctionPhase.values, WELL, "ready", url),),
+        failing=(FailingRows("function", failed, url, PAGE, name="request_id"),),
+    )
+
+
+register_dashboard_part(on_dashboard)

@@ -1,0 +1,262 @@
+"""What the overview says beyond the phases: what fails and why, capacity, and what happens."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from gpuplatform.adminkit import counts, failing
+from gpuplatform.clock import now
+from gpuplatform.operations.phases import OperationPhase
+from gpuplatform.samples.capacity import CapacitySeen, ProductSeen, SpecSeen
+from gpuplatform.samples.models import CapacitySnapshot, PlatformSample
+from gpuplatform.samples.services import capacity_keep
+from inventory.phases import PoolPhase
+from tests.factories.admin_rows import Rows
+from tests.factories.unit_rows import stock_row, unit_row
+from units.phases import UnitPhase
+
+INDEX = reverse("admin:index")
+MOST_QUERIES = 12
+
+pytestmark = pytest.mark.django_db
+
+
+def _page(client: Client) -> str:
+    answer = client.get(INDEX)
+    assert answer.status_code == 200, answer
+    return answer.content.decode()
+
+
+def _sample(**changes: Any) -> PlatformSample:
+    columns: dict[str, Any] = {
+        "at": now() - timedelta(seconds=10),
+        "seconds": 30.0,
+        "accepted": 0,
+        "succeeded": 0,
+        "failed": 0,
+        "open_jobs": 0,
+        "hour_claims": 0,
+        "day_claims": 0,
+    }
+    return PlatformSample.objects.create(**{**columns, **changes})
+
+
+class TestFailing:
+    def test_the_same_reason_is_one_line_with_count_newest_message_and_list(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
+        for age, message in ((9, "older"), (2, "the newest <b>words</b>"), (5, "old")):
+            since = now() - timedelta(minutes=age)
+            rows.pool(PoolPhase.FAILED, message=message, phase_since=since)
+        rows.pool(PoolPhase.FAILED, reason="NameConflict", message="in the way")
+
+        page = _page(operator_client)
+
+        assert "3 pools" in page
+        assert "1 pool" in page
+        assert "the newest &lt;b&gt;words&lt;/b&gt;" in page
+        assert "older" not in page
+        assert "/stockpool/?phase=Failed&amp;why=PodStartupFailed" in page
+
+    def test_what_fails_is_summed_by_kind(self, operator_client: Client, rows: Rows) -> None:
+        rows.pool(PoolPhase.FAILED)
+        unit_row(UnitPhase.FAILED)
+        unit_row(UnitPhase.FAILED)
+        stock_row(UnitPhase.FAILED)
+        rows.operation(OperationPhase.FAILED)
+
+        page = _page(operator_client)
+
+        assert "5 <small>failing</small>" in page
+        assert "1 pool" in page
+        assert "2 units" in page
+        assert "1 stock unit" in page
+        assert "1 job" in page
+
+    def test_what_is_healed_gone_or_long_ago_fails_no_more(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
+        rows.pool(PoolPhase.READY)
+        rows.pool(PoolPhase.FAILED, deleted_at=now())
+        rows.operation(OperationPhase.FAILED, ended_at=now() - timedelta(hours=2))
+
+        page = _page(operator_client)
+
+        assert "0 <small>failing</small>" in page
+        assert "Nothing has failed." in page
+
+    def test_very_many_are_counted_up_to_a_cap(
+        self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(counts, "COUNT_CAP", 3)
+        monkeypatch.setattr(failing, "COUNT_CAP", 3)
+        for _ in range(5):
+            rows.pool(PoolPhase.FAILED)
+
+        assert "3+ pools" in _page(operator_client)
+
+    def test_very_many_reasons_are_cut_with_a_word(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
+        for number in range(failing.SHOWN_GROUPS + 2):
+            rows.pool(PoolPhase.FAILED, reason=f"Reason{number}")
+
+        page = _page(operator_client)
+
+        assert page.count("why=Reason") == failing.SHOWN_GROUPS
+        assert "2 further reasons." in page
+
+
+class TestHealth:
+    def test_a_broker_that_is_away_is_told(
+        self, operator_client: Client, settings: Settings
+    ) -> None:
+        settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
+
+        page = _page(operator_client)
+
+        assert "1 part not well" in page
+
+    @pytest.mark.parametrize(
+        ("columns", "text"),
+        [
+            ({"oldest_due_seconds": None}, "nothing waits"),
+            ({"oldest_due_seconds": 12.0}, "oldest row due for 12 s"),
+            ({"oldest_due_seconds": 700.0}, "oldest row due for 11 min"),
+            ({"at": now() - timedelta(minutes=9)}, "No fresh sample; see beat"),
+        ],
+        ids=["none", "some", "late", "old sample"],
+    )
+    def test_due_work_is_told(
+        self, operator_client: Client, columns: dict[str, Any], text: str
+    ) -> None:
+        _sample(**columns)
+
+        page = _page(operator_client)
+
+        assert text in page
+        assert ("part not well" in page) is (columns.get("oldest_due_seconds") == 700.0)
+
+    def test_parts_that_are_off_by_choice_are_no_fault(
+        self, operator_client: Client, settings: Settings
+    ) -> None:
+        settings.NATS_URL = ""
+        settings.KUBE_MODE = "off"
+
+        assert _page(operator_client).count("off by choice") == 4
+
+
+class TestCapacity:
+    def test_a_spec_is_a_bar_with_its_target_in_words_too(self, operator_client: Client) -> None:
+        gpus = {"active": 6, "ready": 2, "starting": 2, "failed": 1}
+        spec = SpecSeen(name="h100", product="H100", gpu=2, warm_target=3, ready=1, gpus=gpus)
+        product = ProductSeen(name="H100", nodes=2, total=16, allocatable=14, free=3, gpus=gpus)
+        capacity_keep(CapacitySeen(specs=[spec], products=[product]))
+
+        page = _page(operator_client)
+
+        assert "1 ready of 3" in page
+        assert (
+            'aria-label="h100: 6 GPUs in units, 2 GPUs stock ready, 2 GPUs starting,'
+            ' 1 GPUs failed, 3 GPUs free; warm target 3 units."' in page
+        )
+        (at,) = re.findall(r'<path class="mark" d="M([\d.]+) 0V20"/>', page)
+        assert float(at) == pytest.approx((6 + 3 * 2) / 14 * 1000, abs=1)
+        assert "3 free of 14" in page
+        assert "2 not allocatable" in page
+
+    def test_specs_that_lack_stock_come_first_and_very_many_are_cut(
+        self, operator_client: Client
+    ) -> None:
+        specs = [SpecSeen(name=f"a{number:03d}") for number in range(40)]
+        capacity_keep(CapacitySeen(specs=[*specs, SpecSeen(name="z", warm_target=1)]))
+
+        page = _page(operator_client)
+
+        assert page.index("<b>z</b>") < page.index("<b>a000</b>")
+        assert "29 further specs" in page
+
+    def test_without_nodes_specs_or_sample_it_says_so(self, operator_client: Client) -> None:
+        assert "No sample yet" in _page(operator_client)
+
+        capacity_keep(CapacitySeen(products=[]))
+        page = _page(operator_client)
+
+        assert "The catalogue has no GPU spec yet." in page
+        assert "No node has a GPU." in page
+
+    def test_a_document_of_another_release_is_no_fault(self, operator_client: Client) -> None:
+        CapacitySnapshot.objects.create(document={"specs": 7})
+
+        assert "No sample yet" in _page(operator_client)
+
+    def test_hostile_names_do_nothing(self, operator_client: Client) -> None:
+        name = '"><script>alert(1)</script>'
+        capacity_keep(CapacitySeen(specs=[SpecSeen(name=name, product=name, gpu=1)]))
+
+        assert "<script>alert" not in _page(operator_client)
+
+
+class TestPace:
+    def test_jobs_a_minute_and_claims_are_told_for_hour_and_day(
+        self, operator_client: Client
+    ) -> None:
+        _sample(at=now() - timedelta(hours=5), seconds=60.0, accepted=60, failed=6)
+        for ago in (20, 10):
+            _sample(at=now() - timedelta(minutes=ago), accepted=4)
+        _sample(hour_claims=7, hour_p50=0.28, hour_p95=1.61, day_claims=90, day_p50=0.3)
+
+        page = _page(operator_client)
+
+        assert "<b>5.3</b> a minute, last hour" in page
+        assert "8 accepted, 0 failed" in page
+        assert "68 accepted, 6 failed" in page
+        assert "280 ms <small>p50</small>" in page
+        assert "p95 1.6 s · 7 in the last hour" in page
+        assert 'aria-label="Seconds from claim to ready over the last day, at most 1.6 s."' in page
+
+    def test_a_quiet_hour_shows_the_day(self, operator_client: Client) -> None:
+        _sample(day_claims=90, day_p50=0.3, day_p95=0.9)
+
+        assert "90 in the last day" in _page(operator_client)
+
+
+class TestCost:
+    def test_a_full_page_costs_few_queries(
+        self,
+        rows: Rows,
+        django_assert_max_num_queries: DjangoAssertNumQueries,
+    ) -> None:
+        viewer = User.objects.create_user("viewer", is_staff=True)
+        viewer.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
+        client = Client()
+        client.force_login(viewer)
+        _sample(accepted=3)
+        capacity_keep(CapacitySeen(specs=[SpecSeen(name="a")], products=[]))
+        for phase in (PoolPhase.READY, PoolPhase.FAILED):
+            rows.pool(phase)
+        unit_row(UnitPhase.FAILED)
+        rows.operation(OperationPhase.FAILED)
+
+        with django_assert_max_num_queries(MOST_QUERIES):
+            page = _page(client)
+
+        assert "3 <small>failing</small>" in page
+
+    def test_who_sees_one_kind_is_asked_for_no_more(
+        self, viewer_client: Client, rows: Rows
+    ) -> None:
+        rows.pool(PoolPhase.FAILED)
+        unit_row(UnitPhase.FAILED)
+
+        page = _page(viewer_client)
+
+        assert "1 <small>failing</small>" in page
+        for absent in ("Capacity by spec", "Jobs a minute", "Claim to ready", "Latest jobs"):
+            assert absent not in page
