@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -10,14 +10,26 @@ from tests.acceptance.platform import START_SECONDS, RunningPlatform
 
 
 class Killer:
-    """Kills groups after so many seconds of their work and starts them again."""
+    """Kills groups after so many seconds of their work and starts them again.
+
+    With `done`, which counts what they did, a life lasts until that is `a_life` more as well: a
+    busy machine may get nothing done in the seconds.
+    """
 
     def __init__(
-        self, platform: RunningPlatform, victims: Sequence[str], *, every: float = 2.0
+        self,
+        platform: RunningPlatform,
+        victims: Sequence[str],
+        *,
+        every: float = 2.0,
+        done: Callable[[], int] = lambda: 0,
+        a_life: int = 0,
     ) -> None:
         self._platform = platform
         self._victims = victims
         self._every = every
+        self._done = done
+        self._a_life = a_life
         self._over = threading.Event()
         self.kills = 0
 
@@ -33,11 +45,15 @@ class Killer:
             thread.join()
 
     def _run(self) -> None:
+        before = self._done()
         while not self._over.wait(self._every):
+            while self._done() < before + self._a_life and not self._over.wait(0.1):
+                pass
             for name in self._victims:
                 self._platform.kill(name)
                 self.kills += 1
             [(now,)] = self._platform.sql("SELECT now()")
+            before = self._done()
             for name in self._victims:
                 self._platform.start(name)
             self._wait_for_life(now)

@@ -13,9 +13,10 @@ pytestmark = pytest.mark.django_db
 def test_a_text_is_looked_for_among_the_newest(
     cluster: FakeCluster, among: int, found: int
 ) -> None:
-    for operation_id in ("has-it-1", "has-it-2", "other"):
-        tenant = accept_create(operationID=operation_id).operation.tenant
+    made = [
+        accept_create(operationID=name).operation for name in ("has-it-1", "has-it-2", "other")
+    ]
 
-    rows = operations_with(operations_of(tenant), "has-it", among=among)
+    rows = operations_with(operations_of(made[0].tenant), "has-it", among=among)
 
     assert [row.operation_id for row in rows] == ["has-it-2", "has-it-1"][:found]
