@@ -1,23 +1,48 @@
 """The web process's worker: gunicorn's threads, and a limit to how long a request may arrive.
 
-Without one a few clients that begin a request and never end it keep every thread for ever.
+What is no request is answered here, in the envelope. Without the limit a few clients that begin a
+request and never end it keep every thread for ever.
 """
 
 import contextlib
+import json
 import socket
 import threading
 import time
+from http import HTTPStatus
 from typing import Any, Final
 
+from gunicorn import util  # type: ignore[import-untyped]  # there are no stubs
+from gunicorn.http import errors as http  # type: ignore[import-untyped]  # there are no stubs
 from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # there are no stubs
     ThreadWorker,
 )
 from typing_extensions import override
 
+from gpuplatform.api.exceptions import envelope
+from gpuplatform.api.request_id import answering, sound_or_new
+from gpuplatform.errors import RequestError
+
 HEAD_SECONDS: Final = 10.0
 """Gunicorn waits up to five of them for the first byte, and hands the connection back then."""
 BODY_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 1.0
+
+NOT_UNDERSTOOD: Final = (
+    (http.LimitRequestLine, HTTPStatus.REQUEST_URI_TOO_LONG, "The address is too long."),
+    (
+        http.LimitRequestHeaders,
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        "There are too many headers, or one is too long.",
+    ),
+    (http.ExpectationFailed, HTTPStatus.EXPECTATION_FAILED, "The header Expect cannot be met."),
+    (http.ConfigurationProblem, None, ""),
+    (http.InvalidResponseHeader, None, ""),
+    (http.InvalidResponseHeaderName, None, ""),
+    (http.ParseException, HTTPStatus.BAD_REQUEST, "The request is not HTTP/1.1 as it has to be."),
+)
+"""What of a request cannot be read: status and sentence, the most special first; none: a fault of
+ours."""
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -47,6 +72,21 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         self._limit(conn, BODY_SECONDS)
         return super().handle_request(req, conn)
 
+    @override
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: Any) -> None:
+        """Answer what no view ever sees in the envelope, too."""
+        found = (
+            (status, words) for kind, status, words in NOT_UNDERSTOOD if isinstance(exc, kind)
+        )
+        status, words = next(found, (None, ""))
+        if status is None:
+            super().handle_error(req, client, addr, exc)
+            return
+        request_id = sound_or_new("")
+        self.log.warning("no request (%s), answered %s as %s", exc, status.value, request_id)
+        with contextlib.suppress(OSError):  # It hung up meanwhile.
+            util.write_nonblock(client, _answer(status, words, request_id))
+
     def _limit(self, conn: Any, seconds: float) -> None:
         with self._changing:
             self._until[id(conn)] = (time.monotonic() + seconds, conn)
@@ -59,3 +99,16 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 for conn in late:
                     with contextlib.suppress(OSError):  # It hung up meanwhile.
                         conn.sock.shutdown(socket.SHUT_RD)
+
+
+def _answer(status: HTTPStatus, words: str, request_id: str) -> bytes:
+    with answering(request_id):
+        body = json.dumps(envelope(RequestError(words))).encode()
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        "Connection: close",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        f"X-Request-ID: {request_id}",
+    )
+    return "\r\n".join((*head, "", "")).encode() + body

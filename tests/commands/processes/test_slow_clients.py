@@ -1,7 +1,8 @@
-"""Clients that begin a request and never end it hold up nobody else."""
+"""Clients that never end a request hold up nobody else; what is no request is told in JSON."""
 
 import contextlib
 import http.client
+import json
 import os
 import socket
 import subprocess
@@ -33,10 +34,10 @@ def status(port: int) -> int | None:
         connection.close()
 
 
-@pytest.fixture
-def web(tmp_path: Path) -> Iterator[int]:
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a web process with few threads."""
-    port = free_port()
+    port, tmp_path = free_port(), tmp_path_factory.mktemp("web")
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
             [
@@ -61,3 +62,33 @@ def test_half_sent_heads_hold_up_nobody_for_long(web: int) -> None:
             client.sendall(HALF_A_HEAD)
 
         assert wait_until(lambda: status(web) == 200, HEAD_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "words"),
+    [
+        ("get /api/v1/health HTTP/1.1", 400, "is not HTTP/1.1 as it has to be"),
+        ("GET /api/v1/health HTTP/9.9", 400, "is not HTTP/1.1 as it has to be"),
+        ("\x16\x03\x01", 400, "is not HTTP/1.1 as it has to be"),
+        ("POST / HTTP/1.1\r\nContent-Length: -5", 400, "is not HTTP/1.1 as it has to be"),
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: br", 400, "is not HTTP/1.1 as it has to be"),
+        (f"GET /{'a' * 5000} HTTP/1.1", 414, "The address is too long."),
+        (f"GET / HTTP/1.1\r\nX: {'a' * 9000}", 431, "one is too long"),
+        ("POST / HTTP/1.1\r\nExpect: a-miracle", 417, "Expect cannot be met"),
+    ],
+    ids=["method", "version", "tls", "length", "coding", "address", "header", "expectation"],
+)
+def test_what_is_no_request_is_told_in_the_envelope(
+    web: int, sent: str, status: int, words: str
+) -> None:
+    with socket.create_connection((LOOPBACK, web), timeout=30) as client:
+        client.sendall(f"{sent}\r\n\r\n".encode("latin-1"))
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        error = json.loads(answer.read())["error"]
+
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "application/json"
+    assert error["code"] == "invalid_request"
+    assert words in error["message"]
+    assert error["requestID"] == answer.headers["X-Request-ID"]
