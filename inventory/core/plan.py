@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gpuplatform.errors import InvalidSpec
+from gpuplatform.formats.resource import sound_spec
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
@@ -70,7 +71,7 @@ def plan_pool(pool: Manifest, observed: ObservedPool) -> Plan:
     if field(pool, "metadata", "deletionTimestamp"):
         return _ending(pool)  # The garbage collector takes what the pool owns.
     try:
-        spec = parse_spec(pool.get("spec") or {})
+        spec = sound_spec(pool, parse_spec)
     except InvalidSpec as error:
         return _invalid(pool, error)
     unread = _unread(observed)
@@ -105,7 +106,7 @@ def _scaling(observation: Observation[Manifest], spec: StockPoolSpec) -> list[Ev
 
 
 def _invalid(pool: Manifest, error: InvalidSpec) -> Plan:
-    faults = "; ".join(f"spec.{fault.field}: {fault.message}" for fault in error.details)
+    faults = "; ".join(f"{fault.field}: {fault.message}" for fault in error.details)
     return Plan(
         status=_status(pool, PoolPhase.FAILED, PoolReason.INVALID_SPEC, faults or str(error))
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from gpuplatform.errors import FieldError, InvalidSpec
 from gpuplatform.formats.model import invalid_spec
-from gpuplatform.formats.names import OWN_NAME_MAX, dns_label
+from gpuplatform.formats.resource import sound_spec
 from gpuplatform.kube.fields import condition, field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest, ResourceKind
 from gpuplatform.reconciliation.ownership import adoption, held_up_by, is_controlled_by
@@ -46,7 +46,7 @@ def plan_unit(unit: Manifest, observed: ObservedUnit) -> Plan:
     if _is_consumed(unit, observed):
         return _delete_itself(unit)
     try:
-        spec = _sound_spec(unit)
+        spec = sound_spec(unit, parse_unit_spec)
     except InvalidSpec as error:
         return _invalid(unit, UnitReason.INVALID_SPEC, error)
     if spec.suspend or observed.is_start_void:  # `voidstart`
@@ -78,23 +78,6 @@ def _delete_itself(unit: Manifest) -> Plan:
     metadata = unit["metadata"]
     gone = Delete(GPU_UNIT, metadata["namespace"], metadata["name"], metadata["uid"])
     return Plan(actions=[gone], requeue_after=WAIT_SECONDS)
-
-
-def _sound_spec(unit: Manifest) -> GPUUnitSpec:
-    """Return the spec.
-
-    Raises:
-        InvalidSpec: it breaks a rule, or no object can be named after this unit.
-    """
-    try:
-        dns_label(unit["metadata"]["name"], max_length=OWN_NAME_MAX)
-    except ValueError as error:
-        raise invalid_spec([FieldError("metadata.name", str(error))]) from error
-    try:
-        return parse_unit_spec(unit.get("spec") or {})
-    except InvalidSpec as error:
-        faults = [FieldError(f"spec.{f.field}".rstrip("."), f.message) for f in error.details]
-        raise invalid_spec(faults) from error
 
 
 def _check_access(unit: Manifest, spec: GPUUnitSpec) -> None:

@@ -100,6 +100,15 @@ def test_an_invalid_spec_fails_with_field_and_value(
     assert not plan.actions
 
 
+@pytest.mark.parametrize("name", ["a.b", "a" * 59])
+def test_a_pool_whose_name_nothing_can_be_called_after_says_so(name: str) -> None:
+    plan = plan_pool(pool_resource(name), observed())
+
+    assert said(plan)[:2] == (PoolPhase.FAILED, PoolReason.INVALID_SPEC)
+    assert said(plan)[2].startswith("metadata.name: ")
+    assert not plan.actions
+
+
 def test_an_invalid_spec_changes_nothing_of_what_runs() -> None:
     pool = pool_resource(memory="lots")
 
