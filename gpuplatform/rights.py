@@ -111,12 +111,15 @@ _EPOCH: Final = (
 
 WEB: Final = Account(
     "web",
-    (  # Logs and Events of a unit, when a person asks; everything else comes from the database.
-        Right(Place.TENANTS, POD, ("list",)),
-        Right(Place.TENANTS, POD, ("get",), subresource="log"),
-        Right(Place.TENANTS, EVENT, ("list",)),
-        Right(Place.TENANTS, DEPLOYMENT, ("get",)),
-        Right(Place.TENANTS, REPLICA_SET, ("list",)),
+    (  # What a person asks of one pool or unit; everything else comes from the database.
+        Right(Place.WORKLOADS, STOCK_POOL, ("get",)),
+        Right(Place.WORKLOADS, GPU_UNIT, ("get",)),
+        Right(Place.WORKLOADS, POD, ("list",)),
+        Right(Place.WORKLOADS, POD, ("get",), subresource="log"),
+        Right(Place.WORKLOADS, EVENT, ("list",)),
+        Right(Place.WORKLOADS, DEPLOYMENT, ("get",)),
+        Right(Place.WORKLOADS, REPLICA_SET, ("list",)),
+        Right(Place.WORKLOADS, SERVICE, ("get",)),
     ),
 )
 

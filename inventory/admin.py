@@ -1,6 +1,6 @@
 """Stock pools in the admin."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -8,14 +8,17 @@ from django.urls import reverse
 from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
+from gpuplatform.adminkit.badges import Shape, phase_shape
 from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.detail import (
     Comparison,
+    Copy,
     Detail,
     Document,
     Fact,
     RelatedRow,
     condition_lines,
+    kubectl_copies,
 )
 from gpuplatform.adminkit.failing import FailingRows
 from gpuplatform.adminkit.filters import (
@@ -25,9 +28,9 @@ from gpuplatform.adminkit.filters import (
     ReasonFilter,
     SpecFilter,
 )
+from gpuplatform.adminkit.inspected import InspectedAdmin
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.mirrors import (
-    MirrorAdmin,
     comparison_note,
     generation_line,
     mirror_badge,
@@ -36,8 +39,15 @@ from gpuplatform.adminkit.mirrors import (
     mirror_since,
 )
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.timeline import Step, timeline
+from gpuplatform.kube.fields import items, number
+from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.admin import jobs_of
+from gpuplatform.operations.admin_timeline import operation_steps
+from gpuplatform.reconciliation.inspection import Subject
+from gpuplatform.reconciliation.ownership import POOL_LABEL
 from inventory.admin_actions import CREATE, POOL_ACTIONS
+from inventory.core.names import deployment_name
 from inventory.models import StockPool
 from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
 
@@ -56,7 +66,7 @@ class PoolReasonFilter(ReasonFilter):
 
 
 @admin.register(StockPool)
-class StockPoolAdmin(MirrorAdmin):
+class StockPoolAdmin(InspectedAdmin):
     """The pools that operators keep, and how they are."""
 
     row_actions = POOL_ACTIONS
@@ -96,11 +106,49 @@ class StockPoolAdmin(MirrorAdmin):
             facts=_facts(row),
             comparisons=_comparisons(row),
             comparison_note=comparison_note(row),
+            timeline=timeline((*operation_steps(row.operation), *_steps(row))),
+            copies=_copies(row),
             conditions=condition_lines(row.conditions, failed=row.phase == PoolPhase.FAILED),
             has_conditions=True,
             related=[jobs_of(KIND, row.pk)],
             documents=(Document("Spec", visible(as_yaml(row.spec))),),
         )
+
+    @override
+    def subject(self, row: StockPool) -> Subject | None:
+        if row.deleted_at or not row.uid:
+            return None
+        return Subject(
+            kind=STOCK_POOL,
+            namespace=row.namespace,
+            name=row.name,
+            uid=row.uid,
+            label=POOL_LABEL,
+            dependents=deployment_name(row.name),
+        )
+
+
+def _copies(row: StockPool) -> Sequence[Copy]:
+    ports = items(row.spec, "template", "ports")
+    port = number(ports[0], "port") if ports else None
+    copies = kubectl_copies(
+        row.namespace, row.name, kind="stockpool", service=row.service_name, port=port
+    )
+    if row.operation:
+        copies.insert(1, Copy("operationID", visible(row.operation.operation_id)))
+    return copies
+
+
+def _steps(row: StockPool) -> Iterator[Step]:
+    """Yield what a pool's row knows of its way: since when it is what it is."""
+    if row.deleted_at:
+        yield Step("Deleted", row.deleted_at, Shape.OFF)
+        return
+    words = shortened(row.message or row.reason)
+    yield Step(row.phase, row.phase_since, phase_shape(row.phase), words)
+    if row.phase not in WELL | {PoolPhase.EMPTY, PoolPhase.TERMINATING}:
+        wanted = f"{row.available_replicas} of {row.desired_replicas} pods"
+        yield Step("Ready", None, Shape.OFF, f"not yet: {wanted}")
 
 
 def _facts(row: StockPool) -> Sequence[Fact]:
@@ -159,5 +207,10 @@ def _on_dashboard(request: HttpRequest) -> Shown:
     )
 
 
-register_object_page(KIND, ObjectPage(PAGE_URL, _rows))
+def _steps_of(number: int) -> Sequence[Step]:
+    row = StockPool.objects.filter(pk=number).first()
+    return list(_steps(row)) if row else ()
+
+
+register_object_page(KIND, ObjectPage(PAGE_URL, _rows, _steps_of))
 register_dashboard_part(_on_dashboard)

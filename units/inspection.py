@@ -4,7 +4,6 @@ Read when somebody asks, within one deadline; nothing is kept.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from gpuplatform.errors import (
@@ -18,9 +17,10 @@ from gpuplatform.errors import (
 )
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
-from gpuplatform.kube.fields import field, items, number
-from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, POD, REPLICA_SET, Manifest, ResourceKind
+from gpuplatform.kube.fields import field, items
+from gpuplatform.kube.kinds import DEPLOYMENT, POD, REPLICA_SET, Manifest, ResourceKind
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.reconciliation.inspection import ObjectEvent, events_about
 from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from units.core.names import UNIT_UID_LABEL, deployment_name
 from units.models import GpuUnit
@@ -29,21 +29,6 @@ READ_SECONDS: Final = 5.0
 MAX_LOG_BYTES: Final = 1024 * 1024
 MOST_OBJECTS: Final = 12
 """A unit has one pod; more objects than this are the remains of a long row of failures."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnitEvent:
-    """An Event, flattened."""
-
-    type: str
-    reason: str
-    message: str
-    count: int
-    object_kind: str
-    object_name: str
-    source: str
-    first_seen: str
-    last_seen: str
 
 
 def unit_log(unit: GpuUnit, *, tail: int, previous: bool, container: str | None) -> str:
@@ -79,7 +64,7 @@ def unit_log(unit: GpuUnit, *, tail: int, previous: bool, container: str | None)
     return text
 
 
-def unit_events(unit: GpuUnit) -> list[UnitEvent]:
+def unit_events(unit: GpuUnit) -> list[ObjectEvent]:
     """Return what was said about the unit and what it owns, newest first.
 
     Raises:
@@ -89,16 +74,9 @@ def unit_events(unit: GpuUnit) -> list[UnitEvent]:
         with deadline(READ_SECONDS):
             cluster = get_cluster()
             uids = list(_uids(cluster, unit))[:MOST_OBJECTS]
-            found = [
-                _event(event)
-                for uid in uids
-                for event in cluster.list(
-                    EVENT, namespace=unit.namespace, field_selector=f"involvedObject.uid={uid}"
-                ).items
-            ]
+            return events_about(cluster, unit.namespace, uids)
     except ClusterError as error:
         raise _unavailable(error) from error
-    return sorted(found, key=lambda event: event.last_seen, reverse=True)
 
 
 def _uids(cluster: Cluster, unit: GpuUnit) -> Iterator[str]:
@@ -149,27 +127,6 @@ def _container(pod: Manifest, wanted: str | None) -> str:
         message = f"The pod has no such container; it has {', '.join(names)}."
         raise InvalidSpec(f"container: {message}", details=[FieldError("container", message)])
     return wanted
-
-
-def _event(event: Manifest) -> UnitEvent:
-    last = field(event, "lastTimestamp") or field(event, "eventTime") or _made(event)
-    first = field(event, "firstTimestamp") or field(event, "eventTime") or _made(event)
-    source = field(event, "source", "component") or field(event, "reportingComponent")
-    return UnitEvent(
-        type=_text(field(event, "type")),
-        reason=_text(field(event, "reason")),
-        message=_text(field(event, "message")),
-        count=max(number(event, "count"), number(event, "series", "count"), 1),
-        object_kind=_text(field(event, "involvedObject", "kind")),
-        object_name=_text(field(event, "involvedObject", "name")),
-        source=_text(source),
-        first_seen=_text(first),
-        last_seen=_text(last),
-    )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _words(error: ClusterError) -> str:

@@ -1,5 +1,6 @@
 """The parts of a detail page. An app's admin fills them; `admin/detail.html` draws them."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,7 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.age import age_of_text, ago_html
 from gpuplatform.adminkit.badges import CONDITION_SHAPES, Shape, shape_badge
 from gpuplatform.adminkit.text import visible
+from gpuplatform.adminkit.timeline import TimelineLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,14 @@ class Related:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A text that people take elsewhere: a name or a command."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Detail:
     """Everything on the page of one object."""
 
@@ -100,10 +110,27 @@ class Detail:
     facts: Sequence[Fact] = ()
     comparisons: Sequence[Comparison] = ()
     comparison_note: str = ""
+    timeline: Sequence[TimelineLine] = ()
+    copies: Sequence[Copy] = ()
     conditions: Sequence[ConditionLine] = ()
     has_conditions: bool = False
     related: Sequence[Related] = ()
     documents: Sequence[Document] = ()
+
+
+def kubectl_copies(
+    namespace: str, name: str, *, kind: str, service: str = "", port: int | None = None
+) -> list[Copy]:
+    """Return a resource's name and the commands that show it and lead to its port."""
+    place = f"kubectl -n {shlex.quote(namespace)}"
+    copies = [
+        Copy("Name", visible(name)),
+        Copy("Describe", visible(f"{place} describe {kind} {shlex.quote(name)}")),
+    ]
+    if service and port:
+        command = f"{place} port-forward service/{shlex.quote(service)} {port}:{port}"
+        copies.append(Copy("Port-forward", visible(command)))
+    return copies
 
 
 def condition_lines(conditions: Any, *, failed: bool) -> list[ConditionLine]:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from django.urls import reverse
 
 from gpuplatform.adminkit.detail import RelatedRow
+from gpuplatform.adminkit.timeline import Step
 
 ReadRows = Callable[[int], Sequence[RelatedRow]]
+ReadSteps = Callable[[int], Sequence[Step]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +18,8 @@ class ObjectPage:
 
     url_name: str
     rows: ReadRows
+    steps: ReadSteps | None = None
+    """How an object came to be, for the page of the job that made it."""
 
 
 _PAGES: dict[str, ObjectPage] = {}
@@ -38,3 +42,11 @@ def object_rows(kind: str, row: int | None) -> Sequence[RelatedRow]:
     if row is None or kind not in _PAGES:
         return ()
     return _PAGES[kind].rows(row)
+
+
+def object_steps(kind: str, row: int | None) -> Sequence[Step]:
+    """Return how an object came to be; nothing if its kind does not say."""
+    page = _PAGES.get(kind)
+    if row is None or page is None or page.steps is None:
+        return ()
+    return page.steps(row)

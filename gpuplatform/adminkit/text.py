@@ -11,6 +11,8 @@ import yaml
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from gpuplatform.adminkit.masking import masked
+
 LIST_LENGTH = 160
 """Characters of a message in a list."""
 
@@ -61,5 +63,5 @@ def why(reason: str, message: str) -> SafeString:
 
 
 def as_yaml(document: Any) -> str:
-    """Return a JSON document as YAML, sorted: the database keeps no order."""
-    return str(yaml.safe_dump(document, sort_keys=True, allow_unicode=True, width=100))
+    """Return a JSON document as YAML, sorted: the database keeps no order; secrets are hidden."""
+    return str(yaml.safe_dump(masked(document), sort_keys=True, allow_unicode=True, width=100))

@@ -22,14 +22,22 @@ from gpuplatform.adminkit.dashboard import (
     Shown,
     register_dashboard_part,
 )
-from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
+from gpuplatform.adminkit.detail import Copy, Detail, Document, Fact, Panel, Related, RelatedRow
 from gpuplatform.adminkit.failing import FailingRows
 from gpuplatform.adminkit.filters import PhaseTabs, RecentValues
 from gpuplatform.adminkit.generics import ModelAdmin
-from gpuplatform.adminkit.links import ObjectPage, object_rows, object_url, register_object_page
+from gpuplatform.adminkit.links import (
+    ObjectPage,
+    object_rows,
+    object_steps,
+    object_url,
+    register_object_page,
+)
 from gpuplatform.adminkit.schedules import register_schedules
 from gpuplatform.adminkit.text import as_yaml, shortened, visible, why, words
+from gpuplatform.adminkit.timeline import timeline
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
+from gpuplatform.operations.admin_timeline import operation_steps
 from gpuplatform.operations.interventions import JOB_KIND
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
@@ -140,12 +148,16 @@ class OperationAdmin(ActingAdmin):
     @override
     def detail(self, row: Operation) -> Detail:
         related = object_rows(row.object_kind, row.object_row)
+        is_making = row.kind.endswith(".create")
+        made = object_steps(row.object_kind, row.object_row) if is_making else ()
         return Detail(
             title=row.operation_id,
             badge=phase_badge(row.phase),
             since=age_html(_since(row)),
             panel=_panel(row),
             facts=_facts(row),
+            timeline=timeline((*operation_steps(row), *made)),
+            copies=(Copy("operationID", visible(row.operation_id)),),
             related=[Related("What it acts on", related)],
             documents=(Document("Request", visible(as_yaml(row.payload))),),
         )

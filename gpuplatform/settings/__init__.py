@@ -44,6 +44,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_celery_beat",
+    "django_htmx",
     "csp",
     "gpuplatform.apps.PlatformConfig",
     "gpuplatform.tenancy.apps.TenancyConfig",

@@ -1,6 +1,6 @@
 """The list and the pages of functions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
@@ -13,12 +13,23 @@ from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.detail import Comparison, Detail, Document, Fact, Related, RelatedRow
+from gpuplatform.adminkit.badges import Shape, phase_shape
+from gpuplatform.adminkit.detail import (
+    Comparison,
+    Copy,
+    Detail,
+    Document,
+    Fact,
+    Related,
+    RelatedRow,
+)
 from gpuplatform.adminkit.filters import HistoryFilter, PhaseTabs, ReasonFilter, SpecFilter
 from gpuplatform.adminkit.links import ObjectPage, object_rows, register_object_page
 from gpuplatform.adminkit.mirrors import MirrorAdmin, mirror_badge, mirror_panel
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.operations.admin import job_url, jobs_of
+from gpuplatform.operations.admin_timeline import operation_steps
 from serverless.admin.lines import invocation_line, invocation_url
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function, Invocation
@@ -132,6 +143,11 @@ class FunctionAdmin(MirrorAdmin):
             panel=mirror_panel(row, FUNCTION_NEXT_STEPS, well=WELL),
             facts=[fact for fact in _facts(row) if fact.value],
             comparisons=() if row.deleted_at else _comparisons(row),
+            timeline=timeline(_steps(row)),
+            copies=(
+                Copy("Name", row.request_id),
+                Copy("operationID", visible(row.operation.operation_id)),
+            ),
             related=[_workers(row), _newest(row), jobs_of(FUNCTION_KIND, row.pk)],
             documents=(Document("Spec", visible(as_yaml(row.spec))),),
         )
@@ -157,6 +173,16 @@ def _facts(row: Function) -> Iterable[Fact]:
     yield Fact.time("Changed", row.updated_at)
     yield Fact.time("Deletion asked", row.deletion_requested_at)
     yield Fact.time("Deleted", row.deleted_at)
+
+
+def _steps(row: Function) -> Iterator[Step]:
+    """Yield that it was asked for, and since when it is what it is."""
+    yield from operation_steps(row.operation)
+    phase = "Deleted" if row.deleted_at else row.phase
+    words = shortened(row.message or row.reason)
+    yield Step(phase, row.deleted_at or row.phase_since, phase_shape(phase), words)
+    if row.phase not in WELL and not row.deleted_at:
+        yield Step("Ready", None, Shape.OFF, f"not yet: {row.workers_ready} workers serve")
 
 
 def _comparisons(row: Function) -> Sequence[Comparison]:

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, build_opener
 
 from typing_extensions import override
 
+from gpuplatform.embedded.ports import LOOPBACK
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import (
     EVENT,
@@ -38,6 +42,15 @@ class DeployedPlatform(RunningPlatform):
                 continue
             env = {**part.command.env, "KUBECONFIG": str(kubeconfig)}
             self._parts[process] = replace(part, command=replace(part.command, env=env))
+
+    @property
+    def address(self) -> str:
+        """Where its pages are."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def admin_password(self) -> str:
+        """Return what its administrator logs in with."""
+        return self._layout.options.data.admin_password.read_text().strip()
 
     @override
     def _sweep_often(self) -> None:
@@ -71,6 +84,23 @@ class DeployedPlatform(RunningPlatform):
         )
 
 
+def look_at(platform: DeployedPlatform, table: str, pages: str) -> None:
+    """Look at what the cluster says of the newest object of a table, as an administrator does."""
+    browser = build_opener(HTTPCookieProcessor(jar := CookieJar()))
+    login = f"{platform.address}/admin/login/"
+    browser.open(login).close()
+    token = next(str(cookie.value) for cookie in jar if cookie.name == "csrftoken")
+    entered = {"username": "admin", "password": platform.admin_password()}
+    form = urlencode({**entered, "csrfmiddlewaretoken": token}).encode()
+    browser.open(login, form).close()
+    [(number,)] = platform.sql(f"SELECT max(id) FROM {table}")
+    with browser.open(f"{platform.address}{pages}/{number}/cluster/") as answer:
+        page = str(answer.read().decode())
+    assert "1 of 1 available" in page, page
+    # Nothing runs in a played pod, so there is no log of it.
+    assert "The resource as YAML" in page, page
+
+
 def walk_pool(platform: DeployedPlatform) -> None:
     """Make a pool, change it, delete it, and leave a late write behind."""
     cluster = platform.cluster()
@@ -88,6 +118,7 @@ def walk_pool(platform: DeployedPlatform) -> None:
         lambda: "1 of 1 pods are available." in told_again(cluster),
         "the Event that the pool is ready to be counted up",
     )
+    look_at(platform, "inventory_stockpool", "/admin/inventory/stockpool")
     original = cluster.get(STOCK_POOL, "walk", namespace="default")
     platform.ask("DELETE", f"{POOLS}/walk?operationID=p-4")
     platform.wait(lambda: platform.pool("walk") is None, "the pool to be gone")
@@ -119,6 +150,7 @@ def walk_unit(platform: DeployedPlatform) -> None:
     assert platform.request("GET", f"{UNITS}/walk/events").status == 200
     # Nothing runs in a simulated pod: that the log was asked for is what counts.
     platform.request("GET", f"{UNITS}/walk/logs")
+    look_at(platform, "units_gpuunit", "/admin/units/activeunit")
     platform.ask("POST", f"{UNITS}/walk/stop", {"operationID": "u-2"})
     platform.wait_for_unit("walk", "Stopped")
     platform.ask("POST", f"{UNITS}/walk/start", {"operationID": "u-3"})

@@ -1,20 +1,22 @@
 """What the page of a GPU unit shows: one shape for stock and for units in use."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from django.urls import reverse
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import phase_badge
+from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape
 from gpuplatform.adminkit.detail import (
     Comparison,
+    Copy,
     Detail,
     Document,
     Fact,
     Related,
     RelatedRow,
     condition_lines,
+    kubectl_copies,
 )
 from gpuplatform.adminkit.mirrors import (
     FAILED,
@@ -26,9 +28,15 @@ from gpuplatform.adminkit.mirrors import (
     mirror_since,
 )
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
-from gpuplatform.kube.fields import field, items
+from gpuplatform.adminkit.timeline import Step, timeline
+from gpuplatform.kube.fields import field, items, number
+from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.admin import job_url, jobs_of
+from gpuplatform.operations.admin_timeline import operation_steps
+from gpuplatform.reconciliation.inspection import Subject
+from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from inventory.models import GpuSpec
+from units.core.names import deployment_name
 from units.models import GpuUnit, UnitHistory
 from units.phases import NEXT_STEPS, STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.selectors import history_of, stock_state
@@ -47,11 +55,15 @@ LISTS: Final = {
     UnitRole.ACTIVE: "admin:units_activeunit_changelist",
 }
 SHOWN_HISTORY: Final = 20
+SHOWN_STEPS: Final = 8
 NO_IMAGE: Final = "the reservation image"
 
 
 def unit_detail(unit: GpuUnit) -> Detail:
     """Return the whole page."""
+    others = _other_side(unit)
+    side = "Taken by" if unit.role == UnitRole.STOCK else "Came from"
+    steps = (*operation_steps(unit.operation), *_taking(unit, others), *unit_steps(unit))
     return Detail(
         title=unit.name,
         badge=mirror_badge(unit),
@@ -60,14 +72,30 @@ def unit_detail(unit: GpuUnit) -> Detail:
         facts=[fact for fact in _facts(unit) if fact.value],
         comparisons=() if unit.deleted_at else _comparisons(unit),
         comparison_note=comparison_note(unit),
+        timeline=timeline(steps),
+        copies=_copies(unit),
         conditions=condition_lines(unit.conditions, failed=unit.phase == FAILED),
         has_conditions=True,
         related=[
-            _other_side(unit),
+            Related(side, [unit_line(row) for row in others]),
             jobs_of(UNIT_KIND, unit.pk, unit.operation_id, unit.claimed_by_id),
             Related("History", [_change(row) for row in history_of(unit)[:SHOWN_HISTORY]]),
         ],
         documents=(Document("Spec", visible(as_yaml(unit.spec))),),
+    )
+
+
+def unit_subject(unit: GpuUnit) -> Subject | None:
+    """Return what the cluster is asked about a unit; None where it has nothing of it."""
+    if unit.deleted_at or not unit.uid:
+        return None
+    return Subject(
+        kind=GPU_UNIT,
+        namespace=unit.namespace,
+        name=unit.name,
+        uid=unit.uid,
+        label=UNIT_LABEL,
+        dependents=deployment_name(unit.name),
     )
 
 
@@ -110,6 +138,36 @@ def _facts(unit: GpuUnit) -> Iterable[Fact]:
     yield from mirror_facts(unit)
 
 
+def _copies(unit: GpuUnit) -> Sequence[Copy]:
+    ports = items(unit.spec, "template", "ports")
+    port = number(ports[0], "port") if ports else None
+    copies = kubectl_copies(
+        unit.namespace, unit.name, kind="gpuunit", service=unit.service_name, port=port
+    )
+    if unit.operation:
+        copies.insert(1, Copy("operationID", visible(unit.operation.operation_id)))
+    return copies
+
+
+def unit_steps(unit: GpuUnit) -> Iterator[Step]:
+    """Yield its phases until it was ready for the first time."""
+    for row in history_of(unit).order_by("id")[:SHOWN_STEPS]:
+        text = shortened(row.message or row.reason)
+        yield Step(row.phase, row.at, phase_shape(row.phase), text)
+        if row.phase == UnitPhase.READY:
+            return
+    if unit.phase not in WELL and not unit.deleted_at:
+        yield Step("Ready", None, Shape.OFF, "not yet")
+
+
+def _taking(unit: GpuUnit, others: Sequence[GpuUnit]) -> Iterator[Step]:
+    """Yield when a GPU was handed over, from either side."""
+    taken = [unit] if unit.role == UnitRole.STOCK else others
+    for stock, other in zip(taken, others, strict=False):
+        if stock.consumed_at:
+            yield Step("GPU taken over", stock.consumed_at, text=str(other), url=unit_url(other))
+
+
 def _comparisons(unit: GpuUnit) -> Sequence[Comparison]:
     pods = "0" if unit.is_suspended else "1"
     lines = [Comparison("Ready pods", pods, str(unit.ready_replicas)), generation_line(unit)]
@@ -123,17 +181,17 @@ def _comparisons(unit: GpuUnit) -> Sequence[Comparison]:
     return lines
 
 
-def _other_side(unit: GpuUnit) -> Related:
+def _other_side(unit: GpuUnit) -> list[GpuUnit]:
     """Return the stock that a unit took, or the unit that took this stock."""
     if unit.role == UnitRole.STOCK:
-        taken_by = GpuUnit.objects.filter(uid=unit.consumed_by).exclude(uid="")
-        return Related("Taken by", [unit_line(row) for row in taken_by])
-    known = GpuUnit.objects.filter(uid=unit.source_uid).exclude(uid="")
+        return list(GpuUnit.objects.filter(uid=unit.consumed_by).exclude(uid=""))
+    known = list(GpuUnit.objects.filter(uid=unit.source_uid).exclude(uid=""))
+    if known or not unit.source_name:
+        return known
     named = GpuUnit.objects.filter(
         namespace=STOCK_NAMESPACE, name=unit.source_name, deleted_at__isnull=True
     )
-    sources = list(known) or (list(named) if unit.source_name else [])
-    return Related("Came from", [unit_line(row) for row in sources])
+    return list(named)
 
 
 def _change(row: UnitHistory) -> RelatedRow:

@@ -20,12 +20,22 @@ from gpuplatform.adminkit.filters import (
     SpecFilter,
 )
 from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.inspected import InspectedAdmin
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
-from gpuplatform.adminkit.mirrors import MirrorAdmin
 from gpuplatform.adminkit.text import TITLE_LENGTH, shortened, visible
+from gpuplatform.adminkit.timeline import Step
 from gpuplatform.operations.admin import job_url
+from gpuplatform.reconciliation.inspection import Subject
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
-from units.admin.detail import PAGES, WELL, unit_detail, unit_line, unit_url
+from units.admin.detail import (
+    PAGES,
+    WELL,
+    unit_detail,
+    unit_line,
+    unit_steps,
+    unit_subject,
+    unit_url,
+)
 from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UnitReason, UnitRole
 from units.selectors import StockState, stock_in, stock_state
@@ -67,7 +77,7 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(pk__in=of_state.values("pk"))
 
 
-class UnitAdmin(MirrorAdmin):
+class UnitAdmin(InspectedAdmin):
     """The shape of both lists and their pages."""
 
     role: ClassVar[UnitRole]
@@ -88,6 +98,10 @@ class UnitAdmin(MirrorAdmin):
     @override
     def detail(self, row: GpuUnit) -> Detail:
         return unit_detail(row)
+
+    @override
+    def subject(self, row: GpuUnit) -> Subject | None:
+        return unit_subject(row)
 
 
 @admin.register(StockUnit)
@@ -178,4 +192,10 @@ def _rows(number: int) -> Sequence[RelatedRow]:
     return [unit_line(row) for row in rows]
 
 
-register_object_page(UNIT_KIND, ObjectPage(PAGES[UnitRole.ACTIVE], _rows))
+def _steps(number: int) -> Sequence[Step]:
+    """Return how an active unit came to be; a seeding's page has its own progress."""
+    unit = GpuUnit.objects.filter(pk=number, role=UnitRole.ACTIVE).first()
+    return list(unit_steps(unit)) if unit else ()
+
+
+register_object_page(UNIT_KIND, ObjectPage(PAGES[UnitRole.ACTIVE], _rows, _steps))

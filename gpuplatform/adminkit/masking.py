@@ -1,0 +1,43 @@
+"""Documents without what may be secret: values of variables, and Kubernetes' own notes.
+
+Whoever may look at a page need not be whoever wrote the template; names of variables stay, since
+they help to find a fault. Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+MASK: Final = "(hidden)"
+_VARIABLES: Final = frozenset({"env", "envs"})
+_NOTES: Final = frozenset(
+    # The last one repeats the whole spec.
+    {"managedFields", "kubectl.kubernetes.io/last-applied-configuration"}
+)
+
+
+def masked(document: Any) -> Any:
+    """Return a copy of a JSON document with the values of all environment variables hidden."""
+    if isinstance(document, list):
+        return [masked(one) for one in document]
+    if not isinstance(document, Mapping):
+        return document
+    return {
+        key: _variables(value) if key in _VARIABLES else masked(value)
+        for key, value in document.items()
+        if key not in _NOTES
+    }
+
+
+def _variables(value: Any) -> Any:
+    """Return variables without their values, whichever of the two usual forms they have."""
+    if isinstance(value, list):
+        return [_variable(one) for one in value]
+    if isinstance(value, Mapping):
+        return dict.fromkeys(value, MASK)
+    return MASK
+
+
+def _variable(one: Any) -> Any:
+    if not isinstance(one, Mapping):
+        return MASK
+    return {key: MASK if key == "value" else masked(held) for key, held in one.items()}

@@ -1,0 +1,255 @@
+"""What the cluster says of an object: a part of its page that never holds the page up."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gpuplatform.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
+from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, GPU_UNIT, POD, SERVICE, STOCK_POOL
+from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
+from inventory.models import StockPool
+from tests.factories.admin_rows import Rows
+from tests.factories.unit_rows import stock_row, unit_row
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import cluster
+from units.models import GpuUnit
+from units.phases import UnitPhase
+
+__all__ = ["cluster"]
+pytestmark = pytest.mark.django_db
+
+SECRET = "hunter2-of-the-template"
+AWAY = "The cluster does not answer at 10.0.0.1. The platform tries again by itself."
+
+
+def part_url(row: GpuUnit | StockPool) -> str:
+    if isinstance(row, StockPool):
+        return reverse("admin:inventory_stockpool_cluster", args=[row.pk])
+    kind = "stockunit" if row.role == "stock" else "activeunit"
+    return reverse(f"admin:units_{kind}_cluster", args=[row.pk])
+
+
+def part(client: Client, row: GpuUnit | StockPool, **headers: str) -> str:
+    answer = client.get(part_url(row), headers=headers)
+    assert answer.status_code == 200, answer
+    return answer.content.decode()
+
+
+def owned(name: str, owner: str, label: dict[str, str], **more: Any) -> dict[str, Any]:
+    owners = [{"uid": owner, "controller": True}]
+    metadata = {"name": name, "namespace": "default", "labels": label, "ownerReferences": owners}
+    return {"metadata": {**metadata, "uid": f"uid-of-{name}"}, **more}
+
+
+def a_failing_pool(cluster: FakeCluster, rows: Rows) -> StockPool:
+    """Make a pool with a Deployment, a pod that cannot pull, and an Event about it."""
+    pool = rows.pool("Failed", name="h100", service_name="pool-h100")
+    label = {POOL_LABEL: "h100"}
+    env = [{"name": "TOKEN", "value": SECRET}]
+    spec = {"specName": "g1.1", "template": {"envs": env}}
+    notes = {"kubectl.kubernetes.io/last-applied-configuration": SECRET}
+    metadata = {"name": "h100", "namespace": "default", "uid": pool.uid, "annotations": notes}
+    cluster.put(STOCK_POOL, {"metadata": metadata, "spec": spec})
+    uid = cluster.get(STOCK_POOL, "h100", namespace="default")["metadata"]["uid"]  # type: ignore[index]
+    StockPool.objects.filter(pk=pool.pk).update(uid=uid)
+    deployment = owned("pool-h100", uid, label, spec={"replicas": 2})
+    made = cluster.put(DEPLOYMENT, {**deployment, "status": {"availableReplicas": 0}})
+    cluster.put(SERVICE, owned("pool-h100", uid, label, spec={"clusterIP": "10.96.0.7"}))
+    waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
+    status = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": waiting}}]}
+    containers = [{"name": "worker", "env": env}]
+    pod = owned("pod-1", made["metadata"]["uid"], label, spec={"containers": containers})
+    pod_uid = cluster.put(POD, {**pod, "status": status})["metadata"]["uid"]
+    about = {"kind": "Pod", "name": "pod-1", "uid": pod_uid}
+    event = {"type": "Warning", "reason": "FailedPull", "message": "manifest unknown", "count": 9}
+    place = {"metadata": {"name": "e-1", "namespace": "default"}, "involvedObject": about}
+    cluster.put(EVENT, {**place, **event, "lastTimestamp": "2026-01-31T12:00:00Z"})
+    cluster.logs = {"pod-1": "line of the log\n"}
+    return StockPool.objects.get(pk=pool.pk)
+
+
+def test_objects_events_log_and_resource_are_shown(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    pool = a_failing_pool(cluster, rows)
+
+    text = part(operator_client, pool)
+
+    for words in (
+        "pool-h100",
+        "0 of 2 available",
+        "10.96.0.7",
+        "ImagePullBackOff: Back-off pulling image",
+        "manifest unknown",
+        "9 times",
+        "line of the log",
+        "specName: g1.1",
+    ):
+        assert words in text, words
+    assert '<span class="phase failed"><svg' in text
+
+
+def test_values_of_variables_are_hidden_everywhere(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    pool = a_failing_pool(cluster, rows)
+    template = {"envs": [{"name": "TOKEN", "value": SECRET}]}
+    unit = unit_row(spec={"specName": "g1.1", "template": template})
+    job = rows.operation(payload={"template": template})
+    paths = [
+        reverse("admin:units_activeunit_change", args=[unit.pk]),
+        reverse("admin:operations_operation_change", args=[job.pk]),
+        part_url(pool),
+    ]
+
+    for path in paths:
+        text = operator_client.get(path).content.decode()
+
+        assert SECRET not in text
+        assert "name: TOKEN" in text
+
+
+@pytest.mark.parametrize("make", [stock_row, unit_row])
+def test_units_are_asked_for_in_their_own_namespace(
+    operator_client: Client, cluster: FakeCluster, make: Any
+) -> None:
+    unit: GpuUnit = make(UnitPhase.FAILED)
+    label = {UNIT_LABEL: unit.name}
+    deployment = owned(f"unit-{unit.name}", unit.uid, label, spec={"replicas": 1})
+    deployment["metadata"]["namespace"] = unit.namespace
+    cluster.put(DEPLOYMENT, deployment)
+
+    assert f"unit-{unit.name}</b>" in part(operator_client, unit)
+
+
+def test_what_belongs_to_another_of_that_name_is_not_shown(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    pool = rows.pool(name="h100")
+    label = {POOL_LABEL: "h100"}
+    cluster.put(DEPLOYMENT, owned("pool-h100", "uid-of-another", label, spec={"replicas": 1}))
+    cluster.put(GPU_UNIT, {"metadata": {"name": "h100", "namespace": "default"}})
+
+    text = part(operator_client, pool)
+
+    assert "the cluster has nothing that belongs to it" in text
+    assert "The cluster has no such resource now." in text
+
+
+class TestAway:
+    def test_a_cluster_that_does_not_answer_is_said_in_one_sentence_and_asked_once(
+        self, operator_client: Client, cluster: FakeCluster, rows: Rows
+    ) -> None:
+        asked: list[str] = []
+        cluster.on_call = lambda verb, _: asked.append(verb)
+        cluster.fail("get", None, ClusterUnavailable(AWAY), times=99)
+
+        text = part(operator_client, rows.pool())
+
+        assert AWAY in text
+        assert "What the cluster says is not known" in text
+        assert asked == ["get"]
+
+    def test_one_that_is_known_to_be_away_is_not_asked(
+        self, operator_client: Client, cluster: FakeCluster, rows: Rows
+    ) -> None:
+        ClusterState.objects.update_or_create(id=1, defaults={"failures": 3, "error": AWAY})
+        asked: list[str] = []
+        cluster.on_call = lambda verb, _: asked.append(verb)
+
+        text = part(operator_client, rows.pool())
+
+        assert AWAY in text
+        assert asked == []
+
+    def test_a_platform_without_a_cluster_says_so(
+        self, operator_client: Client, rows: Rows, settings: Any
+    ) -> None:
+        settings.KUBE_MODE = "off"
+
+        assert "What the cluster says is not known" in part(operator_client, rows.pool())
+
+    def test_one_question_that_is_refused_spoils_no_other(
+        self, operator_client: Client, cluster: FakeCluster, rows: Rows
+    ) -> None:
+        pool = a_failing_pool(cluster, rows)
+        cluster.fail("list", EVENT, ClusterForbidden("No right to read events.", status=403))
+        cluster.fail("log", POD, ClusterRejected("It has not started.", status=400))
+
+        text = part(operator_client, pool)
+
+        assert "A part is not known" in text
+        assert "No right to read events." in text
+        assert "0 of 2 available" in text
+        assert "has written nothing yet" in text
+
+
+def test_the_page_itself_asks_the_cluster_nothing(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    asked: list[str] = []
+    cluster.on_call = lambda verb, _: asked.append(verb)
+
+    page = operator_client.get(reverse("admin:inventory_stockpool_change", args=[rows.pool().pk]))
+
+    text = page.content.decode()
+    assert 'hx-get="../cluster/"' in text
+    assert '<a href="../cluster/">' in text
+    assert asked == []
+
+
+def test_without_a_script_it_is_a_page_of_its_own(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    pool = rows.pool()
+
+    assert "<html" in part(operator_client, pool)
+    assert "<html" not in part(operator_client, pool, **{"HX-Request": "true"})
+
+
+def test_only_who_may_see_the_row_may_ask(
+    viewer_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    pool, unit = rows.pool(), unit_row()
+
+    assert viewer_client.get(part_url(pool)).status_code == 200
+    assert viewer_client.get(part_url(unit)).status_code == 403
+    assert Client().get(part_url(pool)).status_code == 302
+    assert viewer_client.post(part_url(pool)).status_code == 403
+
+
+def test_stock_is_not_shown_to_who_may_see_units_only(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    stock = stock_row()
+
+    answer = operator_client.get(reverse("admin:units_activeunit_cluster", args=[stock.pk]))
+
+    assert answer.status_code == 404
+
+
+def test_hostile_text_of_the_cluster_does_nothing(
+    operator_client: Client, cluster: FakeCluster, rows: Rows, hostile_text: str
+) -> None:
+    pool = a_failing_pool(cluster, rows)
+    cluster.logs = {"pod-1": hostile_text}
+    cluster.put(
+        EVENT,
+        {
+            "metadata": {"name": "e-2", "namespace": "default"},
+            "involvedObject": {"kind": hostile_text, "name": hostile_text, "uid": pool.uid},
+            "reason": hostile_text,
+            "message": hostile_text,
+            "lastTimestamp": hostile_text,
+        },
+    )
+
+    text = part(operator_client, pool)
+
+    assert "&lt;script&gt;alert(1)" in text
+    assert "<script>alert" not in text
+    assert "\u202e" not in text
+    assert "\x07" not in text

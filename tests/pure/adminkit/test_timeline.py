@@ -1,0 +1,67 @@
+"""Timelines are in order, with durations that a person reads at a glance."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gpuplatform.adminkit.masking import MASK, masked
+from gpuplatform.adminkit.timeline import Step, span, timeline
+
+BEGIN = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def test_steps_are_in_the_order_of_their_times_and_what_is_awaited_is_last() -> None:
+    steps = [
+        Step("Ready", None),
+        Step("Progressing", BEGIN + timedelta(seconds=2)),
+        Step("Accepted", BEGIN),
+    ]
+
+    lines = timeline(steps)
+
+    assert ["Accepted" in lines[0].badge, "Progressing" in lines[1].badge] == [True, True]
+    assert "Ready" in lines[2].badge
+    assert "12:00:00<" in lines[0].when
+    assert "+ 2.00 s<" in lines[1].when
+    assert 'title="2026-01-31 12:00:02.000 UTC"' in lines[1].when
+    assert lines[2].when == ""
+
+
+def test_a_timeline_of_nothing_is_empty() -> None:
+    assert timeline([]) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.04, "0.04 s"),
+        (12.4, "12 s"),
+        (60, "1 min"),
+        (185, "3 min 5 s"),
+        (3 * 3600 + 120, "3 h 2 min"),
+        (2 * 86400 + 3600, "2 d 1 h"),
+    ],
+)
+def test_durations_have_two_units_at_most(seconds: float, shown: str) -> None:
+    assert span(seconds) == shown
+
+
+def test_values_of_variables_are_hidden_at_any_depth_and_their_names_stay() -> None:
+    document = {
+        "metadata": {"managedFields": [{"a": 1}], "name": "x"},
+        "spec": {"template": {"envs": [{"name": "A", "value": "s1"}, "s2"]}},
+        "containers": [{"env": {"B": "s3"}, "args": ["kept"]}, {"env": "s4"}],
+    }
+
+    assert masked(document) == {
+        "metadata": {"name": "x"},
+        "spec": {"template": {"envs": [{"name": "A", "value": MASK}, MASK]}},
+        "containers": [{"env": {"B": MASK}, "args": ["kept"]}, {"env": MASK}],
+    }
+
+
+def test_where_a_value_comes_from_is_shown() -> None:
+    reference = {"secretKeyRef": {"name": "s", "key": "k"}}
+    variable = {"name": "A", "valueFrom": reference}
+
+    assert masked({"env": [variable]}) == {"env": [variable]}
