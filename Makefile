@@ -9,7 +9,7 @@ export GPUPLATFORM_DEV := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint \
 	types contracts manifests docs pictures swagger golden requirements bench-pools bench-api \
-	bench-units bench-serverless fuzz chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 ci
+	bench-units bench-serverless bench-admin demo-load fuzz chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 ci
 
 help:  ## list the targets
 	@sed -n -E 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -110,6 +110,14 @@ bench-units:  ## how fast GPU units are handed over, and their cost at rest (PAR
 	@sh requirements/install.sh test
 	@$(PYTHON) $(KUBERNETES) --build-only
 	@$(PYTHON) -m tests.benchmarks.units $(PARTS)
+
+bench-admin:  ## queries and times of the admin's pages, on a running platform (ARGS)
+	@sh requirements/install.sh test
+	@$(PYTHON) -m tests.benchmarks.admin $(ARGS)
+
+demo-load:  ## fill the rows of a running development platform (N=100000; N=0 removes them)
+	@sh requirements/install.sh run
+	@$(PYTHON) manage.py demo_load $(or $(N),100000)
 
 bench-serverless:  ## how fast invocations reach a function, warm and from zero (PARTS)
 	@sh requirements/install.sh test

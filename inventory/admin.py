@@ -83,8 +83,8 @@ class StockPoolAdmin(InspectedAdmin):
     )
     list_display_links = ("name",)
     list_filter = (SpecFilter, PoolReasonFilter, NamespaceFilter, HistoryFilter, PhaseTabs)
-    search_fields = ("name", "operation__operation_id")
-    search_help_text = "name or operationID"
+    search_fields = ("name", "spec__image")
+    search_help_text = "name, operationID or image"
     sortable_by = ("name", "namespace", "spec_column", "since")
 
     @admin.display(description="Ready")

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.generics import RowPaginator
 
-CAP = 10_000
+CAP = 5_000
 
 
 class CappedPaginator(RowPaginator):
@@ -18,7 +18,7 @@ class CappedPaginator(RowPaginator):
 
     @cached_property
     def _counted(self) -> int:
-        return self.object_list[: CAP + 1].count()
+        return self.object_list.order_by()[: CAP + 1].count()
 
     @cached_property
     @override

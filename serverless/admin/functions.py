@@ -82,7 +82,7 @@ class FunctionAdmin(MirrorAdmin):
     )
     list_display_links = ("name_column",)
     list_filter = (SpecFilter, FunctionReasonFilter, HistoryFilter, PhaseTabs)
-    search_fields = ("request_id", "operation__operation_id")
+    search_fields = ("request_id",)
     search_help_text = "name or operationID"
     sortable_by: ClassVar[tuple[str, ...]] = ("name_column", "backlog", "since")
 

@@ -83,7 +83,7 @@ class UnitAdmin(InspectedAdmin):
     role: ClassVar[UnitRole]
     well = WELL
     list_display_links = ("name",)
-    search_fields = ("name", "operation__operation_id", "image", "uid")
+    search_fields = ("name", "image", "uid")
     sortable_by: ClassVar[tuple[str, ...]] = ("name", "spec_column", "since")
 
     @override

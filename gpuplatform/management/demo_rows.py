@@ -1,0 +1,250 @@
+"""Rows of a large installation without anything behind them, for looking at the admin at its size.
+
+Only `manage.py demo_load` writes them, on a development data directory. Everything bears `PREFIX`,
+by which it is found and removed again. No row is due, and each is newer than any list of the
+cluster, so that no process works on it or takes it for gone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db import connection, transaction
+
+from gpuplatform.clock import now, rfc3339
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationPhase
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.selectors import tenant_by_name
+from inventory.models import GpuSpec, StockPool
+from inventory.phases import PoolPhase, PoolReason
+from units.models import GpuUnit, UnitHistory
+from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason, UnitRole
+
+PREFIX: Final = "demo-load-"
+BATCH: Final = 2_000
+SPECS: Final = 12
+NEWER_THAN_ANY_LIST: Final = 2**62
+
+_PULL = (
+    'Pod {name}-0: container runtime-worker: ErrImagePull: manifest for "registry.example.invalid/'
+    'team/{name}:1" unknown'
+)
+_NO_ROOM = "0/40 nodes are available: 40 Insufficient nvidia.com/gpu."
+_SEEDED: Final = 8
+_TABLES: Final = (
+    ("units_unithistory", "unit_id IN (SELECT id FROM units_gpuunit WHERE name LIKE %s)"),
+    ("units_gpuunit", "name LIKE %s"),
+    ("inventory_stockpool", "name LIKE %s"),
+    ("inventory_gpuspec", "name LIKE %s"),
+    ("operations_operation", "operation_id LIKE %s"),
+)
+"""What is written, those that refer to others first, and how it is found again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a row is, in words of both kinds of resources."""
+
+    phase: str
+    pool_reason: str
+    unit_reason: str
+    message: str = ""
+
+
+_READY = _State(UnitPhase.READY, PoolReason.DEPLOYMENT_READY, UnitReason.UNIT_READY)
+_STATES: Final = (
+    *((_READY,) * 15),
+    _State(UnitPhase.FAILED, PoolReason.POD_STARTUP_FAILED, UnitReason.POD_STARTUP_FAILED, _PULL),
+    _State(
+        UnitPhase.FAILED, PoolReason.POD_STARTUP_FAILED, UnitReason.POD_STARTUP_FAILED, _NO_ROOM
+    ),
+    _State(UnitPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING, UnitReason.UNIT_PROGRESSING),
+    _State(UnitPhase.PENDING, "", ""),
+    _State(UnitPhase.TERMINATING, "", ""),
+)
+"""In which part of the rows each is."""
+
+
+def is_loaded() -> bool:
+    """Say whether there are such rows."""
+    return Operation.objects.filter(operation_id__startswith=PREFIX).exists()
+
+
+def load(number: int) -> Iterator[int]:
+    """Add so many rows of each: jobs, pools, stock, units, changes; yield how many there are."""
+    tenant, begun = tenant_by_name(), now()
+    GpuSpec.objects.bulk_create(_spec(n) for n in range(SPECS))
+    for first in range(0, number, BATCH):
+        numbers = range(first, min(first + BATCH, number))
+        with transaction.atomic():
+            _add(tenant, begun, numbers)
+        yield numbers.stop
+    _analyze()
+
+
+def remove() -> int:
+    """Take all of them away; return how many rows there were."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        found = 0
+        for table, which in _TABLES:
+            # Names of tables of our own; the driver quotes values only.
+            cursor.execute(f"DELETE FROM {table} WHERE {which}", [f"{PREFIX}%"])  # noqa: S608
+            found += cursor.rowcount
+    return found
+
+
+def _analyze() -> None:
+    """Do what autovacuum does in the long run, so that plans are as they will be."""
+    with connection.cursor() as cursor:
+        for table, _ in _TABLES:
+            cursor.execute(f"VACUUM ANALYZE {table}")
+
+
+def _add(tenant: Tenant, begun: datetime, numbers: range) -> None:
+    jobs = Operation.objects.bulk_create(_job(tenant, begun, n) for n in numbers)
+    pairs = list(zip(numbers, jobs, strict=True))
+    StockPool.objects.bulk_create(_pool(tenant, begun, n, job) for n, job in pairs)
+    stock = GpuUnit.objects.bulk_create(_stock(begun, n, job) for n, job in pairs)
+    units = GpuUnit.objects.bulk_create(
+        _unit(tenant, begun, n, job, source) for (n, job), source in zip(pairs, stock, strict=True)
+    )
+    UnitHistory.objects.bulk_create(
+        UnitHistory(
+            unit=unit,
+            at=unit.phase_since,
+            phase=unit.phase,
+            reason=unit.reason,
+            message=unit.message,
+            operation=unit.operation,
+        )
+        for unit in units
+    )
+
+
+def _spec(n: int) -> GpuSpec:
+    return GpuSpec(name=_spec_name(n), cpu="8", memory="64Gi", gpu=1, description="demo load")
+
+
+def _spec_name(n: int) -> str:
+    return f"{PREFIX}g{n % SPECS}"
+
+
+def _at(begun: datetime, n: int) -> datetime:
+    return begun - timedelta(seconds=n % 400_000, milliseconds=n % 997)
+
+
+def _job(tenant: Tenant, begun: datetime, n: int) -> Operation:
+    is_failed, is_seeding = n % 20 == 15, n % 50 == 7
+    moment = _at(begun, n)
+    return Operation(
+        tenant=tenant,
+        operation_id=f"{PREFIX}{n}",
+        asked_by="make demo-load",
+        kind="stock.seed" if is_seeding else "unit.create",
+        payload={"specName": _spec_name(n)},
+        request_hash="0" * 64,
+        hash_version=1,
+        phase=OperationPhase.FAILED if is_failed else OperationPhase.SUCCEEDED,
+        error_code="name_conflict" if is_failed else "",
+        error_message="The name is in use." if is_failed else "",
+        object_kind="GPUUnit",
+        object_namespace=tenant.namespace,
+        object_name=f"{PREFIX}unit-{n}",
+        progress_done=n % _SEEDED if is_failed else _SEEDED if is_seeding else 1,
+        progress_total=_SEEDED if is_seeding or is_failed else 1,
+        created_at=moment,
+        updated_at=moment,
+        ended_at=moment + timedelta(milliseconds=120),
+    )
+
+
+def _pool(tenant: Tenant, begun: datetime, n: int, job: Operation) -> StockPool:
+    state = _STATES[n % len(_STATES)]
+    shared = _shared(begun, n, state, f"{PREFIX}pool-{n}")
+    image = f"registry.example.com/team/image-{n % 300}:1"
+    return StockPool(
+        **{
+            **shared,
+            "phase": PoolPhase(state.phase),
+            "reason": state.pool_reason,
+            "tenant": tenant,
+            "operation": job,
+            "namespace": tenant.namespace,
+            "spec": {"specName": _spec_name(n), "replicas": 2, "gpu": 1, "image": image},
+            "desired_replicas": 2,
+            "available_replicas": 2 if state is _READY else 0,
+        }
+    )
+
+
+def _stock(begun: datetime, n: int, job: Operation) -> GpuUnit:
+    state = _STATES[(n + 3) % len(_STATES)]
+    is_over = n % 2 == 0
+    shared = _shared(begun, n, state, f"{PREFIX}stock-{n}")
+    moment = _at(begun, n)
+    return GpuUnit(
+        **{
+            **shared,
+            "role": UnitRole.STOCK,
+            "namespace": STOCK_NAMESPACE,
+            "operation": job,
+            "ordinal": 1,
+            "spec": {"specName": _spec_name(n), "gpu": 1, "memory": "64Gi"},
+            "consumed_by": _uid("unit", n) if is_over else "",
+            "consumed_at": moment if is_over else None,
+            "deletion_requested_at": moment if is_over else None,
+            "deleted_at": moment if is_over else None,
+        }
+    )
+
+
+def _unit(tenant: Tenant, begun: datetime, n: int, job: Operation, source: GpuUnit) -> GpuUnit:
+    image = f"registry.example.com/team/image-{n % 300}:1"
+    name = f"{PREFIX}unit-{n}"
+    template = {"ports": [{"name": "web", "port": 8080}]}
+    return GpuUnit(
+        **_shared(begun, n, _STATES[n % len(_STATES)], name),
+        role=UnitRole.ACTIVE,
+        tenant=tenant,
+        namespace=tenant.namespace,
+        operation=job,
+        image=image,
+        spec={"specName": _spec_name(n), "image": image, "gpu": 1, "template": template},
+        service_name=f"unit-{name}",
+        source_name=source.name if source.consumed_by else "",
+        source_uid=source.uid if source.consumed_by else "",
+        ready_replicas=1 if n % len(_STATES) < _STATES.count(_READY) else 0,
+    )
+
+
+def _uid(kind: str, n: int) -> str:
+    return f"{PREFIX}{kind}-{n}"
+
+
+def _shared(begun: datetime, n: int, state: _State, name: str) -> dict[str, Any]:
+    moment = _at(begun, n)
+    message = state.message.format(name=name)
+    condition = {
+        "type": "Ready",
+        "status": "True" if state is _READY else "False",
+        "reason": state.unit_reason,
+        "message": message,
+        "lastTransitionTime": rfc3339(moment),
+    }
+    return {
+        "name": name,
+        "uid": name,
+        "spec_name": _spec_name(n),
+        "phase": state.phase,
+        "reason": state.unit_reason,
+        "message": message,
+        "conditions": [condition],
+        "generation": 1,
+        "observed_generation": 1,
+        "resource_version": NEWER_THAN_ANY_LIST,
+        "phase_since": moment,
+        "created_at": moment,
+        "last_sync_at": moment,
+    }

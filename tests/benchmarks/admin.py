@@ -1,0 +1,135 @@
+"""`make bench-admin`: queries and times of every list and page of the admin, at its present size.
+
+Asks the pages in this process, on the database of a running development platform (`make run`);
+`make demo-load N=100000` fills it first. Figures of a machine that is busy otherwise are not
+comparable. Ends with 1 if a page passes a limit.
+"""
+
+import argparse
+import logging
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+MOST_MS: Final = 300.0
+MOST_QUERIES: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is asked for, and under which name its figures are printed."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a page cost."""
+
+    page: Page
+    queries: int
+    milliseconds: tuple[float, ...]
+
+    @property
+    def p95(self) -> float:
+        """The time that all but a twentieth of the requests took at most."""
+        return sorted(self.milliseconds)[round(len(self.milliseconds) * 0.95) - 1]
+
+    @property
+    def is_within(self) -> bool:
+        """Whether both limits are kept."""
+        return self.p95 <= MOST_MS and self.queries <= MOST_QUERIES
+
+    def __str__(self) -> str:
+        median = statistics.median(self.milliseconds)
+        verdict = "" if self.is_within else "  NOT within"
+        return (
+            f"{self.page.name:44} {self.queries:3} queries  p50 {median:6.1f}  p95 {self.p95:6.1f}"
+            f"  most {max(self.milliseconds):6.1f} ms{verdict}"
+        )
+
+
+def pages() -> Iterator[Page]:
+    """Yield every list, plain, filtered, searched and deep, and the page of a row of each."""
+    from django.urls import reverse  # noqa: PLC0415 - after Django is set up
+
+    yield Page("overview", reverse("admin:index"))
+    for label, filters in LISTS.items():
+        listed = reverse(f"admin:{label}_changelist")
+        for words in ("", "p=90", "q=demo-load-77", "q=nothing-has-this", *filters):
+            yield Page(f"{label} {words}".strip(), f"{listed}?{words}")
+        row = _newest(label)
+        if row is not None:
+            yield Page(f"{label} page", reverse(f"admin:{label}_change", args=[row]))
+
+
+LISTS: Final = {
+    "inventory_stockpool": ("phase=Failed", "why=PodStartupFailed", "spec=demo-load-g3"),
+    "units_stockunit": ("phase=Failed", "state=ready", "spec=demo-load-g3", "history=deleted"),
+    "units_activeunit": ("phase=Failed", "why=PodStartupFailed", "q=image-77"),
+    "inventory_gpuspec": (),
+    "operations_operation": ("phase=Failed", "kind=stock.seed", "why=name_conflict"),
+}
+
+
+def _newest(label: str) -> int | None:
+    from django.apps import apps  # noqa: PLC0415
+
+    app, _, model = label.partition("_")
+    rows = apps.get_model(app, model).objects.order_by("-pk")
+    roles = {"stockunit": "stock", "activeunit": "active"}
+    newest = (rows.filter(role=roles[model]) if model in roles else rows).first()
+    return None if newest is None else int(newest.pk)
+
+
+def measure(client: Any, page: Page, requests: int) -> Figures:
+    """Ask for a page so often, after one request that is not counted."""
+    from django.db import connection  # noqa: PLC0415
+    from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
+
+    with CaptureQueriesContext(connection) as captured:
+        answer = client.get(page.path)
+    if answer.status_code != 200:
+        raise SystemExit(f"{page.path} was answered with {answer.status_code}")
+    queries = len(captured.captured_queries)  # The next request empties the list.
+    took = []
+    for _ in range(requests):
+        begun = time.perf_counter()
+        client.get(page.path)
+        took.append((time.perf_counter() - begun) * 1000)
+    return Figures(page, queries, tuple(took))
+
+
+def main() -> None:
+    """Measure all pages and print their figures."""
+    parser = argparse.ArgumentParser(prog="make bench-admin", description=__doc__)
+    parser.add_argument("--requests", type=int, default=20, help="requests a page")
+    asked = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
+    import django  # noqa: PLC0415
+
+    django.setup()
+    from django.contrib.auth.models import User  # noqa: PLC0415
+    from django.test import Client  # noqa: PLC0415
+
+    from tests.benchmarks.bench import describe_machine, say  # noqa: PLC0415
+
+    describe_machine()
+    client = Client(headers={"host": "127.0.0.1"})
+    logging.getLogger("gpuplatform.requests").setLevel(logging.WARNING)
+    client.force_login(User.objects.filter(is_superuser=True, is_active=True)[0])
+    found = []
+    for page in pages():
+        found.append(measure(client, page, asked.requests))
+        say(str(found[-1]))
+    bad = [figures for figures in found if not figures.is_within]
+    say(f"{len(found)} pages, {len(bad)} not within {MOST_MS:.0f} ms and {MOST_QUERIES} queries")
+    raise SystemExit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
