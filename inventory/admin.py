@@ -22,11 +22,13 @@ from gpuplatform.adminkit.detail import (
 )
 from gpuplatform.adminkit.failing import FailingRows
 from gpuplatform.adminkit.filters import (
+    AgeFilter,
     HistoryFilter,
     NamespaceFilter,
     PhaseTabs,
     ReasonFilter,
     SpecFilter,
+    TenantFilter,
 )
 from gpuplatform.adminkit.inspected import InspectedAdmin
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
@@ -82,7 +84,15 @@ class StockPoolAdmin(InspectedAdmin):
         "since",
     )
     list_display_links = ("name",)
-    list_filter = (SpecFilter, PoolReasonFilter, NamespaceFilter, HistoryFilter, PhaseTabs)
+    list_filter = (
+        SpecFilter,
+        PoolReasonFilter,
+        TenantFilter,
+        NamespaceFilter,
+        AgeFilter,
+        HistoryFilter,
+        PhaseTabs,
+    )
     search_fields = ("name", "spec__image")
     search_help_text = "name, operationID or image"
     sortable_by = ("name", "namespace", "spec_column", "since")

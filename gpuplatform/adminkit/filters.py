@@ -4,8 +4,9 @@ No filter counts or reads a whole table.
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
@@ -17,9 +18,20 @@ from gpuplatform.adminkit.badges import phase_badge
 from gpuplatform.adminkit.counts import capped, phase_counts
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.text import words
+from gpuplatform.clock import now
 
 RECENT_ROWS = 2_000
 """How many of the newest rows offer their values as choices."""
+
+_AGES: Final = {
+    "15min": ("Last 15 min", 900),
+    "1h": ("Last hour", 3_600),
+    "1d": ("Last day", 86_400),
+    "over15min": ("Over 15 min", -900),
+    "over1h": ("Over an hour", -3_600),
+    "over1d": ("Over a day", -86_400),
+}
+"""What is offered, with the seconds; negative: longer ago than that."""
 
 Rows = QuerySet[Any]
 Choice = dict[str, Any]
@@ -125,6 +137,42 @@ class NamespaceFilter(RecentValues):
     title = "namespace"
     parameter_name = "namespace"
     fields = ("namespace",)
+
+
+class TenantFilter(RecentValues):
+    """The tenant."""
+
+    title = "tenant"
+    parameter_name = "tenant"
+    fields = ("tenant__name",)
+
+
+class AgeFilter(admin.SimpleListFilter):
+    """How long ago the `field` was: within a time, or longer ago than it."""
+
+    title = "age"
+    parameter_name = "age"
+    template = "admin/choice_filter.html"
+    field: ClassVar[str] = "phase_since"
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [(name, words) for name, (words, _) in _AGES.items()]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        chosen = _AGES.get(self.value() or "")
+        if chosen is None:
+            return queryset
+        seconds = chosen[1]
+        border = now() - timedelta(seconds=abs(seconds))
+        return queryset.filter(**{f"{self.field}__{'gte' if seconds > 0 else 'lt'}": border})
+
+
+class CreatedFilter(AgeFilter):
+    """How long ago it was asked for."""
+
+    field = "created_at"
 
 
 class ReasonFilter(admin.SimpleListFilter):

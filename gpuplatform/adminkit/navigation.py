@@ -9,7 +9,7 @@ from django.urls import reverse
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Platform", ("operations.operation",)),
     ("Inventory", ("inventory.gpuspec", "inventory.stockpool", "units.stockunit")),
-    ("Units", ("units.activeunit",)),
+    ("Units", ("units.activeunit", "units.unithistory")),
     ("Serverless", ("serverless.function", "serverless.invocation")),
     (
         "Schedules",

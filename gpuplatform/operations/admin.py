@@ -24,7 +24,7 @@ from gpuplatform.adminkit.dashboard import (
 )
 from gpuplatform.adminkit.detail import Copy, Detail, Document, Fact, Panel, Related, RelatedRow
 from gpuplatform.adminkit.failing import FailingRows
-from gpuplatform.adminkit.filters import PhaseTabs, RecentValues
+from gpuplatform.adminkit.filters import CreatedFilter, PhaseTabs, RecentValues, TenantFilter
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.links import (
     ObjectPage,
@@ -33,6 +33,7 @@ from gpuplatform.adminkit.links import (
     object_url,
     register_object_page,
 )
+from gpuplatform.adminkit.progress import progress_bar
 from gpuplatform.adminkit.schedules import register_schedules
 from gpuplatform.adminkit.text import as_yaml, shortened, visible, why, words
 from gpuplatform.adminkit.timeline import timeline
@@ -102,11 +103,19 @@ class OperationAdmin(ActingAdmin):
         "operation_column",
         "kind",
         "object_column",
+        "progress_column",
         "why_column",
         "since",
     )
     list_display_links = ("operation_column",)
-    list_filter = (KindFilter, ReasonFilter, NamespaceFilter, PhaseTabs)
+    list_filter = (
+        KindFilter,
+        ReasonFilter,
+        TenantFilter,
+        NamespaceFilter,
+        CreatedFilter,
+        PhaseTabs,
+    )
     search_fields = ("operation_id", "object_name")
     search_help_text = "operationID or object"
 
@@ -126,6 +135,11 @@ class OperationAdmin(ActingAdmin):
         url = object_url(row.object_kind, row.object_row)
         name = f"{row.object_namespace}/{row.object_name}"
         return format_html('<a href="{}">{}</a>', url, name) if url else name
+
+    @admin.display(description="Progress", empty_value="")
+    def progress_column(self, row: Operation) -> SafeString:
+        """Return how far one that makes several things has come."""
+        return progress_bar(row.progress_done, row.progress_total)
 
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: Operation) -> SafeString:

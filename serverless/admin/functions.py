@@ -23,7 +23,14 @@ from gpuplatform.adminkit.detail import (
     Related,
     RelatedRow,
 )
-from gpuplatform.adminkit.filters import HistoryFilter, PhaseTabs, ReasonFilter, SpecFilter
+from gpuplatform.adminkit.filters import (
+    AgeFilter,
+    HistoryFilter,
+    PhaseTabs,
+    ReasonFilter,
+    SpecFilter,
+    TenantFilter,
+)
 from gpuplatform.adminkit.links import ObjectPage, object_rows, register_object_page
 from gpuplatform.adminkit.mirrors import MirrorAdmin, mirror_badge, mirror_panel
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
@@ -81,7 +88,14 @@ class FunctionAdmin(MirrorAdmin):
         "since",
     )
     list_display_links = ("name_column",)
-    list_filter = (SpecFilter, FunctionReasonFilter, HistoryFilter, PhaseTabs)
+    list_filter = (
+        SpecFilter,
+        FunctionReasonFilter,
+        TenantFilter,
+        AgeFilter,
+        HistoryFilter,
+        PhaseTabs,
+    )
     search_fields = ("request_id",)
     search_help_text = "name or operationID"
     sortable_by: ClassVar[tuple[str, ...]] = ("name_column", "backlog", "since")

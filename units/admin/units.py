@@ -13,11 +13,13 @@ from typing_extensions import override
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.detail import Detail, RelatedRow
 from gpuplatform.adminkit.filters import (
+    AgeFilter,
     HistoryFilter,
     NamespaceFilter,
     PhaseTabs,
     ReasonFilter,
     SpecFilter,
+    TenantFilter,
 )
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.inspected import InspectedAdmin
@@ -119,7 +121,14 @@ class StockUnitAdmin(UnitAdmin):
         "why_column",
         "since",
     )
-    list_filter = (StateFilter, SpecFilter, UnitReasonFilter, HistoryFilter, PhaseTabs)
+    list_filter = (
+        StateFilter,
+        SpecFilter,
+        UnitReasonFilter,
+        AgeFilter,
+        HistoryFilter,
+        PhaseTabs,
+    )
     search_help_text = "name, operationID or UID"
 
     @admin.display(description="Counts as")
@@ -154,7 +163,15 @@ class ActiveUnitAdmin(UnitAdmin):
         "why_column",
         "since",
     )
-    list_filter = (SpecFilter, UnitReasonFilter, NamespaceFilter, HistoryFilter, PhaseTabs)
+    list_filter = (
+        SpecFilter,
+        UnitReasonFilter,
+        TenantFilter,
+        NamespaceFilter,
+        AgeFilter,
+        HistoryFilter,
+        PhaseTabs,
+    )
     search_help_text = "name, operationID, image or UID"
     sortable_by = ("name", "namespace", "spec_column", "since")
 
