@@ -30,7 +30,7 @@ def take_sample() -> None:
     state = read_state()
     if state is None:
         return
-    capacity_keep(_seen(capacity(), idle_gpu_seconds()))
+    capacity_keep(_seen(state, capacity(), idle_gpu_seconds()))
     _keep_sample(state)
 
 
@@ -68,9 +68,15 @@ def _database_time() -> datetime:
         return moment
 
 
-def _seen(found: Capacity, idle: Mapping[str, tuple[int, int]]) -> CapacitySeen:
+def _seen(
+    state: SteadyState, found: Capacity, idle: Mapping[str, tuple[int, int]]
+) -> CapacitySeen:
     products = found.products
+    counts: dict[str, dict[str, int]] = {"pools": dict(state.pools)}
+    for (role, phase), number in state.units.items():
+        counts.setdefault(role, {})[phase] = number
     return CapacitySeen(
+        counts=counts,
         specs=[_spec(spec, *idle.get(spec.name, (0, 0))) for spec in found.specs],
         products=None
         if products is None

@@ -212,7 +212,7 @@ def _on_dashboard(request: HttpRequest) -> Shown:
     rows, url = StockPool.objects.filter(deleted_at__isnull=True), reverse(LIST_URL)
     failed = rows.filter(phase=PoolPhase.FAILED)
     return Shown(
-        counted=(CountedRows("Stock pools", rows, PoolPhase.values, WELL, "ready", url),),
+        counted=(CountedRows("Stock pools", rows, PoolPhase.values, WELL, "ready", url, "pools"),),
         failing=(FailingRows("pool", failed, url, PAGE_URL),),
     )
 

@@ -124,6 +124,12 @@ class GpuUnit(MirrorRow):
                 fields=["role", "-id"], name="gpu_unit_live", condition=Q(deleted_at__isnull=True)
             ),
             models.Index(fields=["phase", "-id"], name="gpu_unit_phase"),
+            # For counts by phase and the newest failures, whatever there is of the other role.
+            models.Index(
+                fields=["role", "phase", "-id"],
+                name="gpu_unit_live_phase",
+                condition=Q(deleted_at__isnull=True),
+            ),
             models.Index(fields=["deleted_at"], name="gpu_unit_deleted"),
             models.Index(
                 fields=["consumed_by"], name="gpu_unit_consumed", condition=~Q(consumed_by="")

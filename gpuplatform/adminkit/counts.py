@@ -19,12 +19,12 @@ def phase_counts(rows: QuerySet[Any], phases: Iterable[str]) -> Counter[str]:
     return Counter(dict(zip(names, counts, strict=True)))
 
 
-def capped_counts(sets: Sequence[QuerySet[Any]]) -> list[int]:
+def capped_counts(sets: Sequence[QuerySet[Any]], *, cap: int = COUNT_CAP) -> list[int]:
     """Return the number of rows of each set, at most the cap: one query for numbers alone."""
     parts: list[str] = []
     values: list[Any] = []
     for place, rows in enumerate(sets):
-        limited = rows.order_by().values_list("pk")[:COUNT_CAP]
+        limited = rows.order_by().values_list("pk")[:cap]
         try:
             sql, params = limited.query.sql_with_params()
         except EmptyResultSet:
@@ -39,6 +39,6 @@ def capped_counts(sets: Sequence[QuerySet[Any]]) -> list[int]:
     return [found.get(place, 0) for place in range(len(sets))]
 
 
-def capped(count: int) -> str:
+def capped(count: int, cap: int = COUNT_CAP) -> str:
     """Return the count for a reader: `5000+` if it was cut."""
-    return f"{COUNT_CAP}+" if count >= COUNT_CAP else str(count)
+    return f"{cap}+" if count >= cap else str(count)

@@ -5,7 +5,7 @@ much there is, the page costs the same few queries: large tables are counted up 
 needs more than that is read from the samples that beat takes.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,17 +20,24 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import phase_badge
 from gpuplatform.adminkit.capacity import USES, capacity_view
-from gpuplatform.adminkit.counts import capped, capped_counts
+from gpuplatform.adminkit.counts import capped_counts
 from gpuplatform.adminkit.failing import FailingRows, failing_now
 from gpuplatform.adminkit.health import health_summary, platform_health
 from gpuplatform.adminkit.pace import pace, seconds_text
 from gpuplatform.clock import now
+from gpuplatform.samples.capacity import CapacitySeen
 from gpuplatform.samples.selectors import buckets_of_a_day, capacity_seen, latest_sample
+
+LIVE_CAP = 1_000
+"""Up to here rows are counted while the page is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedRows:
-    """An app's rows, counted by phase; the sum of the phases in `main` stands first."""
+    """An app's rows, counted by phase; the sum of the phases in `main` stands first.
+
+    `sampled` is what the samples call them, if they count them.
+    """
 
     title: str
     rows: QuerySet[Any]
@@ -38,6 +45,7 @@ class CountedRows:
     main: Collection[str]
     main_word: str
     url: str
+    sampled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,43 +105,56 @@ def register_dashboard_part(part: DashboardPart) -> None:
 def dashboard_context(request: HttpRequest) -> dict[str, Any]:
     """Return what `admin/index.html` draws."""
     moment, sample = now(), latest_sample()
+    at, seen = capacity_seen()
     health = platform_health(sample, moment)
     parts = [part(request) for part in _PARTS]
     return {
         "health": health,
         "health_badge": health_summary(health),
         "failing": failing_now([rows for part in parts for rows in part.failing]),
-        "tallies": _tallies([rows for part in parts for rows in part.counted]),
+        "tallies": _tallies([rows for part in parts for rows in part.counted], seen),
         "latest": [line for part in parts for line in part.latest],
-        **_capacity(request),
+        **_capacity(request, at, seen),
         **_pace(request, sample, moment),
     }
 
 
-def _tallies(counted: Sequence[CountedRows]) -> list[Tally]:
+def _tallies(counted: Sequence[CountedRows], seen: CapacitySeen | None) -> list[Tally]:
     sets = [one.rows.filter(phase=phase) for one in counted for phase in one.phases]
-    numbers = iter(capped_counts(sets))
-    return [_tally(one, {phase: next(numbers) for phase in one.phases}) for one in counted]
+    numbers = iter(capped_counts(sets, cap=LIVE_CAP))
+    known = {} if seen is None else seen.counts
+    return [
+        _tally(one, {phase: next(numbers) for phase in one.phases}, known.get(one.sampled, {}))
+        for one in counted
+    ]
 
 
-def _tally(one: CountedRows, numbers: dict[str, int]) -> Tally:
+def _tally(one: CountedRows, numbers: dict[str, int], sampled: Mapping[str, int]) -> Tally:
+    def text(phases: Collection[str]) -> str:
+        """Return what was counted just now; of very many, what the samples say."""
+        if all(numbers[phase] < LIVE_CAP for phase in phases):
+            return str(sum(numbers[phase] for phase in phases))
+        known = sum(sampled.get(phase, 0) for phase in phases)
+        return f"{known:,}" if known >= LIVE_CAP else f"{LIVE_CAP:,}+"
+
     return Tally(
         title=one.title,
-        number=capped(sum(numbers[phase] for phase in one.main)),
+        number=text(one.main),
         word=one.main_word,
         url=one.url,
         counts=[
-            Count(phase_badge(phase), capped(number), f"{one.url}?phase={phase}")
+            Count(phase_badge(phase), text((phase,)), f"{one.url}?phase={phase}")
             for phase, number in numbers.items()
             if number
         ],
     )
 
 
-def _capacity(request: HttpRequest) -> dict[str, Any]:
+def _capacity(
+    request: HttpRequest, at: datetime | None, seen: CapacitySeen | None
+) -> dict[str, Any]:
     if not request.user.has_perm(_SPEC_RIGHT):
         return {}
-    at, seen = capacity_seen()
     url = reverse("admin:inventory_gpuspec_changelist")
     return {
         "shows_capacity": True,

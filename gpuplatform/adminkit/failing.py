@@ -4,7 +4,7 @@ At most so many of the newest failed rows of each kind are looked at, so that a 
 more than a good one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,10 +17,13 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import phase_badge
-from gpuplatform.adminkit.counts import COUNT_CAP, capped
+from gpuplatform.adminkit.counts import capped
 from gpuplatform.adminkit.text import essence, shortened, words
 
 SHOWN_GROUPS = 10
+MOST_ROWS = 1_000
+"""So many of the newest failed rows of a kind are grouped."""
+
 _MESSAGE_LENGTH = 400
 
 
@@ -46,8 +49,6 @@ class FailingGroup:
 
     badge: SafeString
     title: str
-    number: int
-    shown_number: str
     url: str
     name: str
     page_url: str
@@ -63,12 +64,8 @@ class Failing:
     groups: Sequence[FailingGroup] = ()
     further: int = 0
     sums: Sequence[str] = ()
-    total: int = 0
-
-    @property
-    def shown_total(self) -> str:
-        """Return the sum for a reader."""
-        return capped(self.total)
+    total: str = "0"
+    """Those that were looked at; `1000+` if there are more."""
 
 
 def failing_now(kinds: Sequence[FailingRows]) -> Failing:
@@ -86,12 +83,12 @@ def failing_now(kinds: Sequence[FailingRows]) -> Failing:
         groups=groups[:SHOWN_GROUPS],
         further=max(len(groups) - SHOWN_GROUPS, 0),
         sums=[_number_of(noun, sums[noun]) for noun in sums],
-        total=sum(sums.values()),
+        total=_total(sums),
     )
 
 
 def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
-    newest = kind.rows.order_by("-pk").values("pk")[:COUNT_CAP]
+    newest = kind.rows.order_by("-pk").values("pk")[:MOST_ROWS]
     rows: QuerySet[Any] = QuerySet(kind.rows.model).filter(pk__in=newest)
     rows = rows.annotate(
         failing_place=Value(place),
@@ -118,8 +115,6 @@ def _group(kind: FailingRows, *line: Any) -> FailingGroup:
     return FailingGroup(
         badge=phase_badge("Failed", words(reason) or "No reason told"),
         title=_number_of(kind.noun, count),
-        number=count,
-        shown_number=capped(count),
         url=f"{kind.list_url}?{urlencode(query)}",
         name=shortened(name, 80),
         page_url=reverse(kind.page, args=[number]),
@@ -129,5 +124,10 @@ def _group(kind: FailingRows, *line: Any) -> FailingGroup:
     )
 
 
+def _total(sums: Mapping[str, int]) -> str:
+    is_cut = any(number >= MOST_ROWS for number in sums.values())
+    return f"{sum(sums.values())}{'+' if is_cut else ''}"
+
+
 def _number_of(noun: str, count: int) -> str:
-    return f"{capped(count)} {noun}" if count == 1 else f"{capped(count)} {noun}s"
+    return f"{capped(count, MOST_ROWS)} {noun}{'' if count == 1 else 's'}"

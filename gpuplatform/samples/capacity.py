@@ -50,7 +50,10 @@ class ProductSeen(_Kept):
 
 
 class CapacitySeen(_Kept):
-    """Both views; `products` is None when the cluster did not say which nodes it has."""
+    """Both views, and how many rows are in each phase."""
 
     specs: Sequence[SpecSeen] = ()
     products: Sequence[ProductSeen] | None = None
+    """None when the cluster did not say which nodes it has."""
+    counts: Mapping[str, Mapping[str, int]] = {}
+    """Rows by phase, by a name of the rows such as `stock`."""

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from gpuplatform.adminkit import counts, failing
+from gpuplatform.adminkit import dashboard, failing
 from gpuplatform.clock import now
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.samples.capacity import CapacitySeen, ProductSeen, SpecSeen
@@ -94,12 +94,30 @@ class TestFailing:
     def test_very_many_are_counted_up_to_a_cap(
         self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(counts, "COUNT_CAP", 3)
-        monkeypatch.setattr(failing, "COUNT_CAP", 3)
+        monkeypatch.setattr(failing, "MOST_ROWS", 3)
         for _ in range(5):
             rows.pool(PoolPhase.FAILED)
 
-        assert "3+ pools" in _page(operator_client)
+        page = _page(operator_client)
+
+        assert "3+ pools" in page
+        assert "3+ <small>failing</small>" in page
+
+    def test_of_very_many_rows_the_samples_say_how_many(
+        self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(dashboard, "LIVE_CAP", 3)
+        for _ in range(4):
+            rows.pool()
+            unit_row()
+        unit_row(UnitPhase.STOPPED)
+        capacity_keep(CapacitySeen(counts={"pools": {"Ready": 95_000}}))
+
+        page = _page(operator_client)
+
+        assert '<b>95,000</b> <span class="off">ready</span>' in page
+        assert '<b>3+</b> <span class="off">ready</span>' in page
+        assert "Stopped</span><b>1</b>" in page
 
     def test_very_many_reasons_are_cut_with_a_word(
         self, operator_client: Client, rows: Rows

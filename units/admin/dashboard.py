@@ -30,7 +30,7 @@ def on_dashboard(request: HttpRequest) -> Shown:
 def _counted(role: UnitRole) -> CountedRows:
     live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
     ready, url = (UnitPhase.READY,), reverse(LISTS[role])
-    return CountedRows(_TITLES[role], live, UnitPhase.values, ready, "ready", url)
+    return CountedRows(_TITLES[role], live, UnitPhase.values, ready, "ready", url, role)
 
 
 def _failing(role: UnitRole) -> FailingRows:
