@@ -133,7 +133,7 @@ class OperationAdmin(ActingAdmin):
     def object_column(self, row: Operation) -> str:
         """Return where the object is, with a link to its page."""
         url = object_url(row.object_kind, row.object_row)
-        name = f"{row.object_namespace}/{row.object_name}"
+        name = _place(row)
         return format_html('<a href="{}">{}</a>', url, name) if url else name
 
     @admin.display(description="Progress", empty_value="")
@@ -177,6 +177,11 @@ class OperationAdmin(ActingAdmin):
         )
 
 
+def _place(row: Operation) -> str:
+    """Return where the object is; the catalogue has no namespaces."""
+    return "/".join(part for part in (row.object_namespace, row.object_name) if part)
+
+
 def _since(row: Operation) -> Any:
     return row.ended_at or (
         row.updated_at if row.phase != OperationPhase.PENDING else row.created_at
@@ -206,7 +211,7 @@ def _panel(row: Operation) -> Panel | None:
 
 def _facts(row: Operation) -> Sequence[Fact]:
     url = object_url(row.object_kind, row.object_row)
-    place = f"{row.object_kind} {row.object_namespace}/{row.object_name}"
+    place = f"{row.object_kind} {_place(row)}"
     facts = [
         Fact("Kind", row.kind),
         Fact("Object", place, url),
@@ -247,7 +252,7 @@ def _related_row(row: Operation) -> RelatedRow:
         badge=phase_badge(row.phase),
         name=visible(row.operation_id),
         url=job_url(row),
-        text=f"{row.kind} {row.object_namespace}/{row.object_name}",
+        text=f"{row.kind} {_place(row)}",
         since=age_html(row.created_at),
     )
 

@@ -353,7 +353,7 @@ def test_rows_that_are_gone_or_none_are_said(
 def test_only_one_is_edited_at_a_time(operator_client: Client, cluster: FakeCluster) -> None:
     page = choose(operator_client, "edit", spec_row("a"), spec_row("b"))
 
-    assert "Edit: choose one at a time." in page
+    assert "Change settings: choose one at a time." in page
 
 
 def test_more_than_a_hundred_at_once_are_refused(operator_client: Client, rows: Rows) -> None:

@@ -16,14 +16,24 @@ from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
+from gpuplatform.clock import now
+from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.operations.driver import run as run_operation
+from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
-from units.models import ActiveUnit, StockUnit
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.installed import cluster
+from tests.fakes.unit_world import release
+from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UnitPhase
+
+__all__ = ["cluster"]
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -234,3 +244,98 @@ def test_authorize_in_swagger_sends_the_token(visit: Visit, settings: Settings) 
 
     expect(answered.locator("tr.response td.response-col_status")).to_contain_text("200")
     expect(answered).to_contain_text('"data": []')
+
+
+def test_stock_is_seeded_from_a_specs_page_and_its_progress_is_seen(
+    visit: Visit, cluster: FakeCluster, operator: User, password: str
+) -> None:
+    spec = spec_row(gpu=2)
+    page = visit.page
+    visit.log_in("operator", password)
+    visit.open(reverse("admin:inventory_gpuspec_change", args=[spec.pk]))
+
+    page.click("text=Seed stock")
+    page.fill("[name=replicas]", "0")
+    page.click("text=Continue")
+    expect(page.locator(".errorlist")).to_have_text("Must be 1 or more.")
+    page.fill("[name=replicas]", "3")
+    page.click("text=Continue")
+    expect(page.locator(".consequence")).to_contain_text("6 GPUs are taken for them.")
+    page.click("button[name=key]")
+    page.click(".messagelist a")
+    facts = page.locator(".facts")
+    expect(facts).to_contain_text("0 of 3")
+
+    job = Operation.objects.get()
+    away = ClusterUnavailable("connection refused")
+    _fail_at(cluster, 3, away)
+    run_operation(job.pk)
+    expect(facts).to_contain_text("2 of 3", timeout=15_000)
+    release(job)
+    run_operation(job.pk)
+    expect(facts).to_contain_text("3 of 3", timeout=15_000)
+    expect(page.locator("h1 + span")).to_contain_text("Succeeded")
+    assert visit.complaints == []
+
+
+def _fail_at(cluster: FakeCluster, post: int, error: ClusterUnavailable) -> None:
+    """Let the cluster fail at a POST, and when it is repeated at once."""
+    posts = 0
+
+    def count(verb: str, kind: object) -> None:
+        nonlocal posts
+        posts += verb == "create" and kind == GPU_UNIT
+        if posts == post:
+            cluster.on_call = None
+            cluster.fail("create", GPU_UNIT, error, times=2)
+
+    cluster.on_call = count
+
+
+def test_units_are_deleted_after_the_consequence_was_confirmed(
+    visit: Visit, cluster: FakeCluster, operator: User, password: str
+) -> None:
+    units = [unit_row(gpu=2), unit_row(gpu=2), unit_row(deletion_requested_at=now())]
+    page = visit.page
+    visit.log_in("operator", password)
+    visit.open(reverse("admin:units_activeunit_changelist"))
+
+    page.check("#action-toggle")
+    page.select_option("[name=action]", "delete")
+    page.click("button[name=index]")
+    expect(page.locator(".consequence")).to_contain_text(
+        "Deletes 2 units of 1 tenant; 4 GPUs become free."
+    )
+    expect(page.locator("text=Not possible for 1")).to_be_visible()
+    assert not Operation.objects.exists()
+    page.click("button[name=key]")
+
+    expect(page.locator(".results tr")).to_have_count(2)
+    expect(page.locator(".results")).to_contain_text("Accepted")
+    page.reload()  # Sends it once more.
+    expect(page.locator(".results tr")).to_have_count(2)
+    assert Operation.objects.count() == 2
+    going = GpuUnit.objects.filter(phase=UnitPhase.TERMINATING)
+    assert set(going.values_list("pk", flat=True)) == {row.pk for row in units[:2]}
+    assert visit.complaints == []
+
+
+def test_a_viewer_sees_no_button_and_is_refused(
+    visit: Visit, cluster: FakeCluster, rows: Rows, operator: User, password: str
+) -> None:
+    pool = rows.pool()
+    page = visit.page
+    visit.log_in("operator", password)
+    visit.open(reverse("admin:inventory_stockpool_change", args=[pool.pk]))
+    page.click("button:has-text('Delete')")
+
+    operator.is_superuser = False
+    operator.save()
+    operator.groups.add(Group.objects.get(name="viewer"))
+    page.click("button[name=key]")
+
+    expect(page.locator("h1")).to_have_text("You may not see this")
+    visit.open(reverse("admin:inventory_stockpool_change", args=[pool.pk]))
+    expect(page.locator("h1")).to_have_text(pool.name)
+    expect(page.locator("[formaction]")).to_have_count(0)
+    assert not Operation.objects.exists()

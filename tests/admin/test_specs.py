@@ -107,7 +107,7 @@ def test_a_change_says_what_changes_and_is_an_operation_with_that(
     before = Operation.objects.count()
     confirm(operator_client, page)
 
-    assert "Changes 2 settings (warmTarget: 0 → 5; Top-up is paused: False → True)" in told(page)
+    assert "Changes 2 settings (Warm target: 0 → 5; Top-up is paused: False → True)" in told(page)
     assert "1 stock unit stays as it is; 0 units in use will not be touched." in told(page)
     assert before == 0
     row.refresh_from_db()

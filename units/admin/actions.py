@@ -107,7 +107,7 @@ def _delete_consequence(units: Sequence[GpuUnit], _: Values) -> str:
     )
     return (
         f"Deletes {_of_tenants(units)}; {_freed(running)}.{again}"
-        " What they ran and kept inside is lost. It cannot be undone."
+        " What runs in them ends, and what is kept inside is lost. It cannot be undone."
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final
 
 from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
 from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm
+from gpuplatform.adminkit.text import words
 from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.core.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
@@ -171,7 +172,8 @@ def _edit_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     (spec,) = specs
     before = present_values(spec)
     changes = "; ".join(
-        f"{LABELS.get(name, name)}: {before[name]} → {value}" for name, value in values.items()
+        f"{LABELS.get(name) or words(name)}: {before[name]} → {value}"
+        for name, value in values.items()
     )
     (stands,) = _counts(specs) or [SpecCapacity(spec.name, *[0] * 9)]
     is_drained = values.get("enabled") is False
@@ -241,7 +243,7 @@ SPEC_ACTIONS: Final = (
     ),
     Action(
         name="edit",
-        label="Edit",
+        label="Change settings",
         consequence=_edit_consequence,
         service=_changed,
         form=EditForm,
