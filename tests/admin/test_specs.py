@@ -262,6 +262,13 @@ def test_a_warm_target_says_how_much_is_made_for_it(
     assert operations() == [("gpuspec.update", {"warmTarget": 4})]
 
 
+def test_a_warm_target_under_a_pause_says_that_nothing_is_made(operator_client: Client) -> None:
+    page = press(operator_client, "target", spec_row(is_top_up_paused=True), warmTarget="4")
+
+    assert "makes 0 stock units for it, with 0 GPUs" in told(page)
+    assert "For 1 of them nothing is made: disabled, or the top-up is paused." in told(page)
+
+
 @pytest.mark.parametrize("action", ["seed", "target"])
 def test_an_empty_number_is_asked_for(
     operator_client: Client, cluster: FakeCluster, action: str

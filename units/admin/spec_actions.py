@@ -128,15 +128,16 @@ def _seed_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
 def _target_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     target = int(values["warmTarget"])
     before = sum(spec.warm_target for spec in specs)
-    held = {one.spec_name: one.ready + one.starting for one in _counts(specs)}
-    missing = [(max(target - held.get(spec.name, 0), 0), spec.gpu) for spec in specs]
-    made = sum(number for number, _ in missing)
-    gpus = sum(number * gpu for number, gpu in missing)
+    tended = [spec for spec in specs if spec.is_enabled and not spec.is_top_up_paused]
+    missing = _missing(tended, {spec.name: target for spec in tended})
+    gpus = sum(missing[spec.name] * spec.gpu for spec in tended)
+    idle = len(specs) - len(tended)
+    paused = f" For {idle} of them nothing is made: disabled, or the top-up is paused."
     return (
         f"Keeps {target} ready of each of {counted(len(specs), 'GPU spec')},"
         f" {target * len(specs)} together in place of {before}. The top-up makes"
-        f" {counted(made, 'stock unit')} for it, with {counted(gpus, 'GPU')}; what is there beyond"
-        " it stays."
+        f" {counted(sum(missing.values()), 'stock unit')} for it, with {counted(gpus, 'GPU')};"
+        " what is there beyond it stays." + (paused if idle else "")
     )
 
 
@@ -150,8 +151,7 @@ def _pause_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
 
 
 def _resume_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
-    held = {one.spec_name: one.ready + one.starting for one in _counts(specs)}
-    missing = sum(max(spec.warm_target - held.get(spec.name, 0), 0) for spec in specs)
+    missing = sum(_missing(specs, {spec.name: spec.warm_target for spec in specs}).values())
     return (
         f"Keeps the warm targets of {counted(len(specs), 'GPU spec')} again:"
         f" {counted(missing, 'stock unit', 'is', 'are')} missing now."
@@ -184,6 +184,12 @@ def _edit_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
         f"Changes {counted(len(values), 'setting')} ({changes}). {stock};"
         f" {counted(stands.active, 'unit')} in use will not be touched."
     )
+
+
+def _missing(specs: Sequence[GpuSpec], targets: Mapping[str, int]) -> dict[str, int]:
+    """Return how much stock of each spec is missing to its target."""
+    held = {one.spec_name: one.ready + one.starting for one in _counts(specs)}
+    return {name: max(target - held.get(name, 0), 0) for name, target in targets.items()}
 
 
 def _counts(specs: Sequence[GpuSpec]) -> list[SpecCapacity]:

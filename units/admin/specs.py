@@ -84,7 +84,7 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
             since=age_html(row.updated_at),
             facts=[fact for fact in self._facts(row) if fact.value],
             related=[jobs_of(SPEC_KIND, row.pk)],
-            documents=(Document("Placement", visible(as_yaml(row.placement))),),
+            documents=_documents(row),
         )
 
     def _facts(self, row: GpuSpec) -> Iterable[Fact]:
@@ -100,6 +100,10 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
         yield Fact("Preemption", "may evict others" if row.may_preempt else "evicts nobody")
         yield Fact.time("Entered", row.created_at)
         yield Fact.time("Changed", row.updated_at)
+
+
+def _documents(row: GpuSpec) -> Sequence[Document]:
+    return (Document("Placement", visible(as_yaml(row.placement))),) if row.placement else ()
 
 
 def _line(row: GpuSpec) -> RelatedRow:
