@@ -259,12 +259,11 @@ class RunningPlatform:
             words, complaints = command.communicate()
         return subprocess.CompletedProcess(arguments, command.returncode, words, complaints)
 
-    def token(self, tenant: str) -> str:
-        """Return a new token of a tenant that may do everything."""
+    def token(self, tenant: str, *scopes: str) -> str:
+        """Return a new token of a tenant, with these scopes or with all."""
         name = f"token-{uuid.uuid4().hex[:8]}"
-        done = self.manage(
-            *("token_create", name, "--tenant", tenant, "--scope", "operator", "--scope", "user")
-        )
+        given = [word for scope in scopes or ("operator", "user") for word in ("--scope", scope)]
+        done = self.manage("token_create", name, "--tenant", tenant, *given)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 

@@ -1,14 +1,17 @@
 """`make fuzz`: every route of the API with thousands of odd requests, by its own document.
 
 A `web` as in production, so that a token is asked for, with the workers beside it; schemathesis
-sends what the document allows and what it does not. Any answer that it does not have is a failure.
+sends what the document allows and what it does not, as operator, as user and as nobody. Any answer
+that the document does not have is a failure, and any but a refusal where the token does not lead.
 """
 
-import argparse
+import os
 import subprocess
 import sys
 import tempfile
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +19,31 @@ from gpuplatform.embedded.ports import LOOPBACK
 from tests.acceptance.platform import RunningPlatform
 
 SCHEMA: Final = "/api/v1/schema"
-CONFIG: Final = Path(__file__).with_name("schemathesis.toml")
+HERE: Final = Path(__file__).parent
+FOR_OPERATORS: Final = "^/api/v1/(operator/|serverless/invocations/[^/]+/replay$)"
+FOR_USERS: Final = "^/api/v1/(?!operator/|serverless/invocations/[^/]+/replay$)"
+GUARDED: Final = "^/api/v1/(?!health$|serverless/invocations/[^/]+/result$)"
+"""Not health, which asks for no token, nor the result, whose address bears its signature."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Who asks for which addresses, and whether that may be answered."""
+
+    scopes: Sequence[str]
+    addresses: str
+    is_refused: bool = False
+
+
+RUNS: Final = (
+    Run(["operator"], FOR_OPERATORS),
+    Run(["user"], FOR_USERS),
+    Run(["user"], FOR_OPERATORS, is_refused=True),
+    Run(["operator"], f"{FOR_USERS}(?!health$|.+/result$)", is_refused=True),
+    Run([], GUARDED, is_refused=True),
+)
+REFUSED_SHARE: Final = 10
+"""A refusal is the same whatever is asked: one of so many examples is enough."""
 PRODUCTION: Final = {
     "GPUPLATFORM_DEV": "0",
     "GPUPLATFORM_SECRET_KEY": "only-for-a-platform-that-ends-with-this-run-" + "k" * 20,
@@ -32,27 +59,38 @@ def start(platform: RunningPlatform) -> None:
     platform.start("web", further={**PRODUCTION, **cluster})
 
 
-def fuzz(platform: RunningPlatform, folder: Path, arguments: Sequence[str]) -> int:
+def fuzz(platform: RunningPlatform, folder: Path, run: Run, options: Namespace) -> int:
     """Return the exit code of schemathesis; what it keeps goes into the folder."""
-    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(CONFIG), "run"]
+    config = HERE / ("refused.toml" if run.is_refused else "schemathesis.toml")
+    examples = options.max_examples // REFUSED_SHARE if run.is_refused else options.max_examples
+    command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"]
     command += [f"http://{LOOPBACK}:{platform.port}{SCHEMA}", "--no-color"]
-    command += ["-H", f"Authorization: Bearer {platform.token('default')}"]
-    return subprocess.run([*command, *arguments], cwd=folder, check=False).returncode
+    command += ["--include-path-regex", run.addresses]
+    command += ["--max-examples", str(max(examples, 1)), "--seed", options.seed]
+    if run.scopes:
+        command += ["-H", f"Authorization: Bearer {platform.token('default', *run.scopes)}"]
+    if run.is_refused:
+        command += ["--phases", "fuzzing"]
+    environment = {**os.environ, "SCHEMATHESIS_HOOKS": str(HERE / "oddities.py")}
+    words = f"with {' and '.join(run.scopes)} token" if run.scopes else "without a token"
+    print(f"\n== {words}: {run.addresses}", flush=True)  # noqa: T201 - it is a command
+    return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
 
 
 def main() -> int:
     """Run it on a platform of its own."""
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
-    parser.add_argument("--max-examples", default="200", help="of each operation and phase")
+    parser = ArgumentParser(prog="make fuzz", description=__doc__)
+    parser.add_argument(
+        "--max-examples", type=int, default=200, help="of each operation and phase"
+    )
     parser.add_argument("--seed", default="1")
     options = parser.parse_args()
-    arguments = ["--max-examples", options.max_examples, "--seed", options.seed]
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         Path(folder).chmod(0o755)
         platform = RunningPlatform(Path(folder))
         try:
             start(platform)
-            return fuzz(platform, Path(folder), arguments)
+            return max([fuzz(platform, Path(folder), run, options) for run in RUNS])
         finally:
             platform.stop_all()
 
