@@ -31,8 +31,8 @@ from gpuplatform.operations.provenance import (
 from gpuplatform.tenancy.models import Tenant
 
 MOST_SEARCHED: Final = 50_000
-"""So many jobs are looked through for a text, each of them. With an index of trigrams a job costs
-twice as much to write, and among random names nothing is found faster."""
+"""So many jobs are looked through for a text: the names that are made up are random, and among
+those an index of trigrams finds nothing faster."""
 
 
 def operations_of(tenant: Tenant) -> QuerySet[Operation]:
