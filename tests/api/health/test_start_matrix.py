@@ -2,18 +2,16 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 from pytest_django import Settings
 
 from gpuplatform.kube.modes import close_clusters
 from tests.fakes.api import Api
 from tests.fakes.installed import Broker
-from tests.fakes.scripted_server import Exchange, scripted, unused_address
+from tests.fakes.odd_clusters import cluster_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.long]
 
@@ -52,30 +50,6 @@ CASES = {
 }
 
 
-def _version(exchange: Exchange) -> None:
-    exchange.json({"gitVersion": "v1.36.3"})
-
-
-def _silent(exchange: Exchange) -> None:
-    exchange.hold()
-
-
-def _refused(code: int, reason: str) -> object:
-    def answer(exchange: Exchange) -> None:
-        exchange.json({"kind": "Status", "reason": reason, "message": f"{reason}."}, code)
-
-    return answer
-
-
-SERVERS = {
-    "there": _version,
-    "slow": _silent,
-    "refusing with 401": _refused(401, "Unauthorized"),
-    "refusing with 403": _refused(403, "Forbidden"),
-    "with a wrong TLS": _version,
-}
-
-
 @pytest.fixture
 def kubeconfig(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -84,33 +58,10 @@ def kubeconfig(
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    state, file = request.param, tmp_path / "kubeconfig"
-    with ExitStack() as stack:
-        url = unused_address()
-        if state in SERVERS:
-            url = stack.enter_context(scripted(SERVERS[state])).url  # type: ignore[arg-type]  # the table holds handlers as objects
-        if state == "with a wrong TLS":
-            url = url.replace("http://", "https://")
-        if state == "with a broken kubeconfig":
-            file.write_text("clusters: 5")
-        elif state != "nowhere":
-            file.write_text(_config(url))
+    with cluster_in(request.param, tmp_path) as path:
         close_clusters()
-        yield "" if state == "nowhere" else str(file)
+        yield path
         close_clusters()
-
-
-def _config(url: str) -> str:
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": url}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-    )
 
 
 @pytest.mark.parametrize("mode", MODES)

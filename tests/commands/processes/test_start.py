@@ -12,7 +12,7 @@ from gpuplatform.embedded.ports import LOOPBACK, free_port
 from gpuplatform.embedded.processes import wait_until
 from gpuplatform.nats.keys import KeyKind, KeyPair
 from tests.commands.processes.alone import Process
-from tests.fakes.scripted_server import unused_address
+from tests.fakes.odd_clusters import cluster_in
 
 pytestmark = [
     pytest.mark.processes,
@@ -21,6 +21,8 @@ pytestmark = [
 ]
 
 START_SECONDS = 20
+ALL_SECONDS = 120
+"""Six at once, on a machine that runs other tests."""
 CELERY = ("-m", "celery", "--app", "gpuplatform.celery")
 QUIET = ("--concurrency", "1", "--without-gossip", "--without-mingle")
 WEB = ("-m", "gunicorn", "--config", "python:gpuplatform.webserver", "--workers", "1")
@@ -55,6 +57,16 @@ WORKS = {
     "results": "Connect call failed",
 }
 """What a process that goes on says."""
+
+ASKS = ("controller", "activator")
+"""What asks the cluster at once; the others do at the first work."""
+REFUSALS = {
+    "slow": "no answer in time",
+    "refusing with 401": "Unauthorized",
+    "refusing with 403": "Forbidden",
+    "with a wrong TLS": "its certificate cannot be checked",
+}
+"""What of such a cluster is said by whoever asks it."""
 
 
 @pytest.fixture
@@ -91,23 +103,36 @@ def test_a_process_ends_with_a_sentence_or_goes_on(
     cluster: str,
     command: str,
 ) -> None:
-    if cluster == "away":
-        environment["KUBECONFIG"] = str(tmp_path / "kubeconfig")
-        Path(environment["KUBECONFIG"]).write_text(_config(unused_address()))
+    with cluster_in(cluster, tmp_path) as environment["KUBECONFIG"]:
+        process = Process(tmp_path / "log", *COMMANDS[command], **environment, KUBE_MODE=mode)
+        started.append(process)
 
-    process = Process(tmp_path / "log", *COMMANDS[command], **environment, KUBE_MODE=mode)
-    started.append(process)
-
-    sentence = ENDS[mode, cluster][command]
-    if sentence:
-        assert process.wait_for_its_end(START_SECONDS) == 1
-        assert sentence in process.log.read_text()
-    else:
-        assert wait_until(lambda: _said(process, WORKS[command]), START_SECONDS), _log(process)[
-            -900:
-        ]
-        assert process.is_running
+        sentence = ENDS[mode, cluster][command]
+        if sentence:
+            assert process.wait_for_its_end(START_SECONDS) == 1
+            assert sentence in process.log.read_text()
+        else:
+            _goes_on(process, WORKS[command])
     assert "Traceback" not in _log(process)
+
+
+@pytest.mark.parametrize("cluster", REFUSALS)
+def test_each_process_goes_on_beside_a_cluster_that_does_not_serve_it(
+    environment: dict[str, str], started: list[Process], tmp_path: Path, cluster: str
+) -> None:
+    with cluster_in(cluster, tmp_path) as environment["KUBECONFIG"]:
+        for command, arguments in COMMANDS.items():
+            log = tmp_path / command
+            started.append(Process(log, *arguments, **environment, KUBE_MODE="required"))
+
+        for command, process in zip(COMMANDS, started, strict=True):
+            _goes_on(process, REFUSALS[cluster] if command in ASKS else WORKS[command])
+            assert "Traceback" not in _log(process)
+
+
+def _goes_on(process: Process, words: str) -> None:
+    assert wait_until(lambda: _said(process, words), ALL_SECONDS), _log(process)[-900:]
+    assert process.is_running, _log(process)[-900:]
 
 
 def _said(process: Process, words: str) -> bool:
@@ -116,15 +141,6 @@ def _said(process: Process, words: str) -> bool:
 
 def _log(process: Process) -> str:
     return process.log.read_text()
-
-
-def _config(url: str) -> str:
-    return (
-        '{"apiVersion": "v1", "kind": "Config", "current-context": "x",'
-        f' "clusters": [{{"name": "c", "cluster": {{"server": "{url}"}}}}],'
-        ' "users": [{"name": "u", "user": {"token": "t"}}],'
-        ' "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}'
-    )
 
 
 def test_web_on_a_taken_port_ends_with_a_sentence(
