@@ -111,3 +111,15 @@ def test_other_blocks_parse(block: Block) -> None:
     }
 
     assert parse[block.language](block.text)
+
+
+def test_no_two_pages_use_the_same_operation_id() -> None:
+    """A reader goes from one to the next on the same platform, and so does the test of them."""
+    pages: dict[str, set[str]] = {}
+    for block in all_blocks("sh", "python"):
+        if block.mark != "not run":
+            for used in re.findall(r'(?:operationID|invocationID)"?[:=] ?"?([\w-]+)', block.text):
+                pages.setdefault(used, set()).add(block.page)
+
+    assert pages
+    assert {used: found for used, found in pages.items() if len(found) > 1} == {}
