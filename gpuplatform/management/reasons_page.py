@@ -35,8 +35,8 @@ given another number of pods) and `Removed` (the object is gone).
 """
 
 _JOBS: Final = """
-A job (operation) that waits says why in `reason`. It goes on by itself once the cause is gone;
-nothing has to be sent again.
+A job (operation) that waits says why on its page in the admin. It goes on by itself once the cause
+is gone; nothing has to be sent again.
 """
 
 _CODES: Final = """
