@@ -18,7 +18,7 @@ from tests.pictures.parts import drawing
 
 FOLDER: Final = Path(__file__).parents[2] / "docs/pictures"
 MOST_BYTES: Final = 200_000
-SIZE: Final = {"width": 1280, "height": 860}
+SIZE: Final = {"width": 1280, "height": 754}
 STOCK: Final = "/api/v1/operator/stock-units"
 UNITS: Final = "/api/v1/gpu-units"
 SPECS: Final = "/api/v1/operator/gpu-specs"
