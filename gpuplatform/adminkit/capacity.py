@@ -59,21 +59,24 @@ class CapacityView:
     further_specs: int = 0
     products: Sequence[ProductBar] | None = ()
     further_products: int = 0
-    total: int = 0
-    allocatable: int = 0
+    total: str = "0"
+    allocatable: str = ""
+    """Empty: all are."""
     gpu_sums: str = ""
-    ready: int = 0
+    ready: str = "0"
     warm_target: int = 0
     stock_sums: str = ""
     idle: str = ""
 
 
 def capacity_view(seen: CapacitySeen, spec_url: Callable[[str], str]) -> CapacityView:
-    """Return what is drawn; specs that lack something come first."""
-    specs = sorted(seen.specs, key=lambda spec: (not _is_short(spec), spec.name))
+    """Return what is drawn; specs that lack most come first."""
+    specs = sorted(seen.specs, key=lambda spec: (-_lack(spec), spec.name))
     products = seen.products or ()
     free = {product.name: product.free for product in products}
     largest = sorted(products, key=lambda product: -product.total)
+    total = sum(product.total for product in products)
+    allocatable = sum(product.allocatable for product in products)
     return CapacityView(
         specs=[_spec_bar(spec, free, spec_url) for spec in specs[:SHOWN_SPECS]],
         further_specs=max(len(specs) - SHOWN_SPECS, 0),
@@ -81,10 +84,10 @@ def capacity_view(seen: CapacitySeen, spec_url: Callable[[str], str]) -> Capacit
         if seen.products is None
         else [_product_bar(product) for product in largest[:SHOWN_PRODUCTS]],
         further_products=max(len(largest) - SHOWN_PRODUCTS, 0),
-        total=sum(product.total for product in products),
-        allocatable=sum(product.allocatable for product in products),
+        total=f"{total:,}",
+        allocatable="" if allocatable == total else f"{allocatable:,}",
         gpu_sums=_gpu_sums(seen),
-        ready=sum(spec.ready for spec in specs),
+        ready=f"{sum(spec.ready for spec in specs):,}",
         warm_target=sum(spec.warm_target for spec in specs if spec.is_enabled),
         stock_sums=_stock_sums(specs),
         idle=_hours(sum(spec.idle_gpu_seconds_day for spec in specs)),
@@ -112,7 +115,7 @@ def _spec_bar(spec: SpecSeen, free: Mapping[str, int], spec_url: Callable[[str],
         drawing=stacked_bar(segments, label, mark=held + target * per_unit if target else None),
         stands=f"{spec.ready} ready of {target}" if target else f"{spec.ready} ready",
         notes=_notes(spec),
-        is_short=_is_short(spec),
+        is_short=_lack(spec) > 0,
     )
 
 
@@ -148,10 +151,10 @@ def _by_units(spec: SpecSeen) -> dict[str, int]:
     }
 
 
-def _is_short(spec: SpecSeen) -> bool:
-    if spec.failed:
-        return True
-    return spec.is_enabled and not spec.is_top_up_paused and spec.ready < spec.warm_target
+def _lack(spec: SpecSeen) -> int:
+    """Return how many units of stock a spec lacks, those that failed included."""
+    is_kept = spec.is_enabled and not spec.is_top_up_paused
+    return spec.failed + (max(spec.warm_target - spec.ready, 0) if is_kept else 0)
 
 
 def _about(spec: SpecSeen) -> str:
@@ -166,7 +169,7 @@ def _notes(spec: SpecSeen) -> str:
         f"{spec.starting} starting" if spec.starting else "",
         "disabled" if not spec.is_enabled else "",
         "top-up paused" if spec.is_top_up_paused else "",
-        f"idle {_hours(spec.idle_gpu_seconds_day)} today" if spec.idle_gpu_seconds_day else "",
+        f"{_hours(spec.idle_gpu_seconds_day)} idle" if spec.idle_gpu_seconds_day else "",
     ]
     return " · ".join(note for note in notes if note)
 
@@ -178,7 +181,7 @@ def _gpu_sums(seen: CapacitySeen) -> str:
             used[use] = used.get(use, 0) + number
     used["free"] = sum(product.free for product in seen.products or ())
     shown = ("active", "ready", "held_by_pools", "free")
-    return " · ".join(f"{used.get(use, 0)} {USES[use]}" for use in shown)
+    return " · ".join(f"{used.get(use, 0):,} {USES[use]}" for use in shown)
 
 
 def _stock_sums(specs: Sequence[SpecSeen]) -> str:
@@ -187,7 +190,7 @@ def _stock_sums(specs: Sequence[SpecSeen]) -> str:
         "starting": sum(spec.starting for spec in specs),
         "failed": sum(spec.failed for spec in specs),
     }
-    return " · ".join(f"{number} {name}" for name, number in sums.items() if number)
+    return " · ".join(f"{number:,} {name}" for name, number in sums.items() if number)
 
 
 def _hours(gpu_seconds: int) -> str:

@@ -116,7 +116,7 @@ def _group(kind: FailingRows, *line: Any) -> FailingGroup:
         badge=phase_badge("Failed", words(reason) or "No reason told"),
         title=_number_of(kind.noun, count),
         url=f"{kind.list_url}?{urlencode(query)}",
-        name=shortened(name, 80),
+        name=shortened(name, 40),
         page_url=reverse(kind.page, args=[number]),
         message=shortened(essence(message), 240),
         since=age_html(since),

@@ -85,12 +85,12 @@ def _jobs_chart(title: str, begin: str, places: Sequence[Bucket]) -> JobsChart:
         title=title,
         begin=begin,
         rate=NOTHING if mean is None else _rate(mean),
-        sums=f"{accepted} accepted, {failed} failed",
+        sums=f"{accepted:,} accepted, {failed:,} failed",
         top=_rate(top) if top else "",
         drawing=columns(
             [_column(one) for one in places],
             f"Jobs a minute, {title.lower()}: {_rate(mean or 0.0)} on average, at most"
-            f" {_rate(top)}; {accepted} accepted, {failed} failed.",
+            f" {_rate(top)}; {accepted:,} accepted, {failed:,} failed.",
         ),
     )
 
@@ -112,7 +112,7 @@ def _claims(sample: PlatformSample | None) -> Sequence[tuple[str, str, str, str]
         ("Last day", sample.day_p50, sample.day_p95, sample.day_claims),
     )
     return [
-        (title, seconds_text(p50), seconds_text(p95), f"{count} units")
+        (title, seconds_text(p50), seconds_text(p95), f"{count:,} units")
         for title, p50, p95, count in spans
     ]
 

@@ -283,7 +283,7 @@ def _line(row: Operation) -> Line:
     done = f"{row.progress_done} of {row.progress_total}" if row.progress_total > 1 else ""
     return Line(
         badge=phase_badge(row.phase, row.kind),
-        name=shortened(row.object_name, 80),
+        name=shortened(row.object_name, 50),
         url=job_url(row),
         text=shortened(row.error_message or row.message or done),
         since=age_html(_since(row)),
