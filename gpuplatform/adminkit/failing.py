@@ -41,6 +41,8 @@ class FailingRows:
     message: str = "message"
     since: str = "phase_since"
     name: str = "name"
+    newest_by: str = "pk"
+    """What an index has them in the order of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def failing_now(kinds: Sequence[FailingRows]) -> Failing:
 
 
 def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
-    newest = kind.rows.order_by("-pk").values("pk")[:MOST_ROWS]
+    newest = kind.rows.order_by(f"-{kind.newest_by}").values("pk")[:MOST_ROWS]
     rows: QuerySet[Any] = QuerySet(kind.rows.model).filter(pk__in=newest)
     rows = rows.annotate(
         failing_place=Value(place),

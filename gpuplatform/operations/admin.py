@@ -271,6 +271,7 @@ def _on_dashboard(request: HttpRequest) -> Shown:
         message="error_message",
         since="ended_at",
         name="operation_id",
+        newest_by="ended_at",
     )
     return Shown(
         counted=(CountedRows("Jobs", rows, OperationPhase.values, OPEN_PHASES, "open", url),),
