@@ -96,3 +96,25 @@ def test_page_of_somebody_who_is_logged_out_says_so(
 
     stale = visit.page.locator(".stale")
     expect(stale).to_contain_text("You are no longer logged in.", timeout=SOON)
+
+
+def test_a_hidden_tab_asks_nothing_and_asks_at_once_when_it_is_seen_again(
+    visit: Visit, rows: Rows, operator: User, password: str
+) -> None:
+    visit.log_in("operator", password)
+    page = visit.page
+    page.clock.install()
+    visit.open(reverse("admin:index"))
+    page.evaluate(
+        "Object.defineProperty(document, 'hidden', {get: () => window.isAway, configurable: true})"
+    )
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    page.evaluate("window.isAway = true")
+    page.clock.run_for(60_000)
+    assert asked == []
+
+    with page.expect_request("**/admin/"):
+        page.evaluate("window.isAway = false")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
