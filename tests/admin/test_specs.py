@@ -244,6 +244,7 @@ def test_what_was_entered_can_be_changed_before_it_is_confirmed(
     fields = confirm(operator_client, page, again="1", key="")
 
     assert re.search(r'name="replicas" value="3"', fields)
+    assert "What happens" not in fields
     assert not Operation.objects.exists()
 
 

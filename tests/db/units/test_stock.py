@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from django.db.models.functions import Now
 
 from gpuplatform.errors import (
     ClusterConflict,
@@ -288,17 +289,19 @@ def test_a_removal_takes_exactly_so_many_or_none(world: UnitWorld) -> None:
 @ONE
 def test_one_that_failed_is_removed_by_name_and_what_a_job_has_is_not(world: UnitWorld) -> None:
     world.seed(3)
-    failed, claimed, kept = live()
+    failed, claimed, going = live()
     GpuUnit.objects.filter(pk=failed.pk).update(phase="Failed", reason="PodStartupFailed")
-    GpuUnit.objects.filter(pk=claimed.pk).update(claimed_by=kept.operation)
+    GpuUnit.objects.filter(pk=claimed.pk).update(claimed_by=going.operation)
 
     def remove(row: GpuUnit) -> Operation:
         tenant, number = tenant_by_name(), f"remove-{row.pk}"
         return stock_remove_one(tenant=tenant, operation_id=number, stock=row).operation
 
     ended = world.finish(remove(failed))
-    with pytest.raises(PhaseConflict, match="set aside, taken or being removed"):
-        remove(claimed)
+    GpuUnit.objects.filter(pk=going.pk).update(deletion_requested_at=Now())
+    for row in (claimed, going):
+        with pytest.raises(PhaseConflict, match="set aside, taken or being removed"):
+            remove(row)
 
     assert (ended.phase, ended.payload["stockName"]) == ("Succeeded", failed.name)
     deletions = [write for write in world.cluster.writes if write.startswith("delete")]
