@@ -29,20 +29,13 @@ BODY_SECONDS: Final = 60.0
 LOOK_SECONDS: Final = 1.0
 
 NOT_UNDERSTOOD: Final = (
-    (http.LimitRequestLine, HTTPStatus.REQUEST_URI_TOO_LONG, "The address is too long."),
-    (
-        http.LimitRequestHeaders,
-        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-        "There are too many headers, or one is too long.",
-    ),
-    (http.ExpectationFailed, HTTPStatus.EXPECTATION_FAILED, "The header Expect cannot be met."),
-    (http.ConfigurationProblem, None, ""),
-    (http.InvalidResponseHeader, None, ""),
-    (http.InvalidResponseHeaderName, None, ""),
-    (http.ParseException, HTTPStatus.BAD_REQUEST, "The request is not HTTP/1.1 as it has to be."),
+    (http.LimitRequestLine, "The address is too long."),
+    (http.LimitRequestHeaders, "There are too many headers, or one is too long."),
+    (http.ExpectationFailed, "The header Expect cannot be met."),
+    ((http.ConfigurationProblem, http.InvalidResponseHeader, http.InvalidResponseHeaderName), ""),
+    (http.ParseException, "The request is not HTTP/1.1 as it has to be."),
 )
-"""What of a request cannot be read: status and sentence, the most special first; none: a fault of
-ours."""
+"""What of a request cannot be read, the most special first; without words: a fault of ours."""
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -75,17 +68,14 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     @override
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Any) -> None:
         """Answer what no view ever sees in the envelope, too."""
-        found = (
-            (status, words) for kind, status, words in NOT_UNDERSTOOD if isinstance(exc, kind)
-        )
-        status, words = next(found, (None, ""))
-        if status is None:
+        words = next((words for kind, words in NOT_UNDERSTOOD if isinstance(exc, kind)), "")
+        if not words:
             super().handle_error(req, client, addr, exc)
             return
         request_id = sound_or_new("")
-        self.log.warning("no request (%s), answered %s as %s", exc, status.value, request_id)
+        self.log.warning("no request (%s), answered as %s", exc, request_id)
         with contextlib.suppress(OSError):  # It hung up meanwhile.
-            util.write_nonblock(client, _answer(status, words, request_id))
+            util.write_nonblock(client, _answer(words, request_id))
 
     def _limit(self, conn: Any, seconds: float) -> None:
         with self._changing:
@@ -101,9 +91,11 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                         conn.sock.shutdown(socket.SHUT_RD)
 
 
-def _answer(status: HTTPStatus, words: str, request_id: str) -> bytes:
+def _answer(words: str, request_id: str) -> bytes:
+    error = RequestError(words)
+    status = HTTPStatus(error.http_status)
     with answering(request_id):
-        body = json.dumps(envelope(RequestError(words))).encode()
+        body = json.dumps(envelope(error)).encode()
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}",
         "Connection: close",

@@ -65,29 +65,27 @@ def test_half_sent_heads_hold_up_nobody_for_long(web: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "status", "words"),
+    ("sent", "words"),
     [
-        ("get /api/v1/health HTTP/1.1", 400, "is not HTTP/1.1 as it has to be"),
-        ("GET /api/v1/health HTTP/9.9", 400, "is not HTTP/1.1 as it has to be"),
-        ("\x16\x03\x01", 400, "is not HTTP/1.1 as it has to be"),
-        ("POST / HTTP/1.1\r\nContent-Length: -5", 400, "is not HTTP/1.1 as it has to be"),
-        ("POST / HTTP/1.1\r\nTransfer-Encoding: br", 400, "is not HTTP/1.1 as it has to be"),
-        (f"GET /{'a' * 5000} HTTP/1.1", 414, "The address is too long."),
-        (f"GET / HTTP/1.1\r\nX: {'a' * 9000}", 431, "one is too long"),
-        ("POST / HTTP/1.1\r\nExpect: a-miracle", 417, "Expect cannot be met"),
+        ("get /api/v1/health HTTP/1.1", "is not HTTP/1.1 as it has to be"),
+        ("GET /api/v1/health HTTP/9.9", "is not HTTP/1.1 as it has to be"),
+        ("\x16\x03\x01", "is not HTTP/1.1 as it has to be"),
+        ("POST / HTTP/1.1\r\nContent-Length: -5", "is not HTTP/1.1 as it has to be"),
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: br", "is not HTTP/1.1 as it has to be"),
+        (f"GET /{'a' * 5000} HTTP/1.1", "The address is too long."),
+        (f"GET / HTTP/1.1\r\nX: {'a' * 9000}", "one is too long"),
+        ("POST / HTTP/1.1\r\nExpect: a-miracle", "Expect cannot be met"),
     ],
     ids=["method", "version", "tls", "length", "coding", "address", "header", "expectation"],
 )
-def test_what_is_no_request_is_told_in_the_envelope(
-    web: int, sent: str, status: int, words: str
-) -> None:
+def test_what_is_no_request_is_told_in_the_envelope(web: int, sent: str, words: str) -> None:
     with socket.create_connection((LOOPBACK, web), timeout=30) as client:
         client.sendall(f"{sent}\r\n\r\n".encode("latin-1"))
         answer = http.client.HTTPResponse(client)
         answer.begin()
         error = json.loads(answer.read())["error"]
 
-    assert answer.status == status
+    assert answer.status == 400
     assert answer.headers["Content-Type"] == "application/json"
     assert error["code"] == "invalid_request"
     assert words in error["message"]
