@@ -220,6 +220,21 @@ def test_every_policy_selects_pods_that_there_are(base: list[dict[str, Any]]) ->
             assert any(wanted.items() <= each.items() for each in labels), one["metadata"]["name"]
 
 
+@pytest.mark.parametrize("folder", ["base", "isolation"])
+def test_of_the_clusters_own_namespace_names_are_asked_for_and_nothing_else(folder: str) -> None:
+    rules = [
+        (peer, rule.get("ports"))
+        for one in yaml.safe_load_all((DEPLOY / folder / "network.yaml").read_text())
+        for rule in one["spec"].get("egress") or ()
+        for peer in rule.get("to") or ()
+        if "kube-system" in str(peer.get("namespaceSelector"))
+    ]
+
+    [(peer, ports)] = rules
+    assert peer["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
+    assert {port["port"] for port in ports} == {53}
+
+
 @pytest.mark.long
 def test_every_rule_of_addresses_speaks_of_both_kinds_of_ip() -> None:
     rules = [
