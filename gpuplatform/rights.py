@@ -171,6 +171,8 @@ PERIODIC: Final = Account(
             Right(Place.CLUSTER, kind, ("list",))
             for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, REPLICA_SET, SERVICE, POD)
         ),
+        # Which GPUs there are, for the samples of the capacity.
+        Right(Place.CLUSTER, NODE, ("list",)),
         # What late writes of ended operations left behind.
         Right(Place.WORKLOADS, STOCK_POOL, ("delete",)),
         Right(Place.WORKLOADS, GPU_UNIT, ("delete",)),
