@@ -11,6 +11,7 @@ from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.core.requests import StockPoolCreate, StockPoolPatch
 from inventory.models import StockPool
+from inventory.phases import PoolPhase
 from inventory.services import (
     pool_create,
     pool_reconcile_soon,
@@ -79,7 +80,7 @@ def _unseen(pool: StockPool) -> str:
 def _scale_consequence(pools: Sequence[StockPool], values: Values) -> str:
     wanted = int(values["replicas"])
     before = sum(pool.desired_replicas for pool in pools)
-    more = sum((wanted - pool.desired_replicas) * _gpus(pool) for pool in pools)
+    more = sum(wanted * _gpus(pool) - _held(pool) for pool in pools)
     change = f"{counted(max(more, 0), 'GPU')} more"
     if more < 0:
         change = f"{counted(-more, 'GPU', 'becomes', 'become')} free"
@@ -91,7 +92,7 @@ def _scale_consequence(pools: Sequence[StockPool], values: Values) -> str:
 
 def _delete_consequence(pools: Sequence[StockPool], _: Values) -> str:
     pods = sum(pool.desired_replicas for pool in pools)
-    gpus = sum(pool.desired_replicas * _gpus(pool) for pool in pools)
+    gpus = sum(map(_held, pools))
     return (
         f"Deletes {counted(len(pools), 'stock pool')}: {counted(pods, 'pod', 'ends', 'end')}"
         f" and {counted(gpus, 'GPU', 'becomes', 'become')} free. It cannot be undone."
@@ -104,6 +105,12 @@ def _reconcile_consequence(pools: Sequence[StockPool], _: Values) -> str:
         f"Looks at {counted(len(pools), 'pool')} now and brings the cluster to what is wanted;"
         f" {paused} of them waited out a pause after failures. Nothing else changes."
     )
+
+
+def _held(pool: StockPool) -> int:
+    """Return the GPUs that a pool holds, as the inventory counts them."""
+    failed = pool.phase == PoolPhase.FAILED
+    return (pool.available_replicas if failed else pool.desired_replicas) * _gpus(pool)
 
 
 def _gpus(pool: StockPool) -> int:

@@ -96,6 +96,17 @@ class TestPools:
         assert entry.object_id == str(pool.pk)
         assert Operation.objects.get().operation_id in entry.change_message
 
+    def test_a_pool_whose_pods_do_not_run_holds_no_gpus(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
+        pool = rows.pool("Failed")
+
+        deletion = told(press(operator_client, "delete", pool))
+        scaling = told(press(operator_client, "scale", pool, replicas="1"))
+
+        assert "2 pods end and 0 GPUs become free." in deletion
+        assert "1 a pool makes 1 pod; 1 GPU more." in scaling
+
     def test_what_is_being_deleted_is_left_out_and_says_so(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:

@@ -121,7 +121,8 @@ def _seed_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     ready = sum(one.ready for one in _counts(specs))
     return (
         f"Makes {counted(each * len(specs), 'stock unit')} of {counted(len(specs), 'GPU spec')};"
-        f" {counted(gpus, 'GPU', 'is', 'are')} taken for them. {ready} of them are ready now."
+        f" {counted(gpus, 'GPU', 'is', 'are')} taken for them."
+        f" {counted(ready, 'stock unit', 'is', 'are')} ready without them."
     )
 
 
