@@ -8,6 +8,7 @@ from django.contrib.admin.models import LogEntry
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.adminkit.actions import MOST_AT_ONCE
 from gpuplatform.clock import now
@@ -359,6 +360,32 @@ def test_rows_that_are_gone_or_none_are_said(
     answer = operator_client.post(address(row, "do", "delete"), body, follow=True)
 
     assert "What was chosen is gone." in answer.content.decode()
+
+
+def test_the_log_of_a_row_says_who_did_what_by_which_job(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    pool = rows.pool()
+    confirm(operator_client, press(operator_client, "delete", pool))
+    page = operator_client.get(address(pool, "change", pool.pk)).content.decode()
+    (log,) = re.findall(r'<a class="log off" href="([^"]+)"', page)
+
+    said = told(operator_client.get(log).content.decode())
+
+    assert f"Delete: Asked for by the job '{Operation.objects.get()}'." in said
+    assert "operator" in said
+
+
+@pytest.mark.parametrize("action", ["delete", "stop", "start"])
+def test_the_consequence_costs_no_query_a_row(
+    operator_client: Client,
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+    action: str,
+) -> None:
+    units = [unit(is_suspended=action == "start") for _ in range(15)]
+
+    with django_assert_max_num_queries(13):
+        choose(operator_client, action, *units)
 
 
 def test_only_one_is_edited_at_a_time(operator_client: Client, cluster: FakeCluster) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Group, User
 from django.db import connections
 from django.db.models import Model
@@ -127,6 +128,8 @@ def _paths(rows: Rows, user: User) -> list[str]:
     for row in shown:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
         paths += [reverse(f"{name}_changelist"), reverse(f"{name}_change", args=[row.pk])]
+        LogEntry.objects.log_actions(user.pk, [row], CHANGE, f"Asked for by '{'a' * 40}'.")
+        paths.append(reverse(f"{name}_history", args=[row.pk]))
     paths += [reverse(f"admin:{name}_add") for name in MADE]
     edited = (task, interval, crontab, user, Group.objects.create(name="g"))
     for row in edited:
