@@ -266,7 +266,7 @@ def test_stock_is_seeded_from_a_specs_page_and_its_progress_is_seen(
     expect(page.locator(".consequence")).to_contain_text("6 GPUs are taken for them.")
     page.click("button[name=key]")
     page.click(".messagelist a")
-    facts = page.locator(".facts")
+    facts = page.locator(".facts").first
     expect(facts).to_contain_text("0 of 3")
 
     job = Operation.objects.get()
