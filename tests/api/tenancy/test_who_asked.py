@@ -45,7 +45,8 @@ def test_a_person_in_the_admin_is_named_and_shown(cluster: FakeCluster) -> None:
     client.force_login(person)
     row = GpuSpec.objects.create(name="g1.1", is_enabled=False)
 
-    client.post(reverse("admin:inventory_gpuspec_delete", args=[row.pk]), {"post": "yes"})
+    confirmed = {"_selected_action": row.pk, "key": f"admin-{'0' * 32}"}
+    client.post(reverse("admin:inventory_gpuspec_do", args=["delete"]), confirmed)
 
     operation = Operation.objects.get()
     assert operation.asked_by == "admin user 'ada'"
