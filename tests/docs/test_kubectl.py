@@ -4,6 +4,8 @@ import re
 import subprocess
 from functools import cache
 
+import pytest
+
 from tests.docs.commands import commands, words_after
 from tests.docs.pages import all_blocks
 
@@ -48,6 +50,7 @@ def _unknown(words: list[str]) -> list[str]:
     return [one for one in options if not _is_known(one, known)]
 
 
+@pytest.mark.long
 def test_kubectl_knows_what_the_pages_ask_of_it() -> None:
     """One test for all, since kubectl is slow to say what it knows."""
     asked = {

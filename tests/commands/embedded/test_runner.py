@@ -133,6 +133,7 @@ def test_a_second_runner_on_the_same_data_is_one_sentence(runner: Runner) -> Non
     assert len(runner.lines) == 2, runner.lines
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3 * START_SECONDS)
 def test_a_whole_life(runner: Runner) -> None:
     """First run, `kill -9` of the runner, next run, SIGTERM: each as a person sees it."""
