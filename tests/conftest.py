@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 from django.db import connection
-from pytest_django.plugin import blocking_manager_key
+from django.db.backends.base.creation import BaseDatabaseCreation
+from django.db.backends.postgresql.operations import DatabaseOperations
+from pytest_django.plugin import DjangoDbBlocker, blocking_manager_key
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -69,21 +70,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """A test that commits ends with empty tables: put back what the migrations put there."""
+    """What a late request to a live server wrote after the end of a test is taken away too."""
     yield
     if nextitem is not None and _commits(item):
         with item.config.stash[blocking_manager_key].unblock():
-            # A late request to a live server may have written into the empty tables.
-            call_command(
-                "flush",
-                interactive=False,
-                verbosity=0,
-                inhibit_post_migrate=True,
-                reset_sequences=False,
-            )
-            ContentType.objects.clear_cache()
-            contents = getattr(connection, "_test_serialized_contents", "[]")
-            connection.creation.deserialize_db_from_string(contents)
+            call_command("flush", interactive=False, verbosity=0, inhibit_post_migrate=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """A flush brings back what the migrations put into the tables.
+
+    Django truncates, which takes long, and reads rows from JSON, which takes longer.
+    """
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        flush = _restoring_flush()
+        patch.setattr(DatabaseOperations, "sql_flush", lambda *_, **__: flush)
+        patch.setattr(BaseDatabaseCreation, "deserialize_db_from_string", lambda *_, **__: None)
+        with django_db_blocker.block():
+            yield
+
+
+def _restoring_flush() -> list[str]:
+    """Keep a copy of what is in the tables; return the statements that make them like it."""
+    with connection.cursor() as cursor:
+        tables = connection.introspection.django_table_names(only_existing=True)
+        names = [connection.ops.quote_name(table) for table in sorted(tables)]
+        cursor.execute("CREATE SCHEMA migrated")
+        for name in names:
+            cursor.execute(f"CREATE TABLE migrated.{name} AS TABLE {name}")
+        steps = (
+            f"IF EXISTS (SELECT FROM {name}) THEN DELETE FROM {name}; END IF;"
+            f" INSERT INTO {name} SELECT * FROM migrated.{name};"
+            for name in names
+        )
+        return [
+            f"LOCK TABLE {', '.join(names)} IN EXCLUSIVE MODE",  # Whoever still writes ends first.
+            "SET LOCAL session_replication_role = replica",  # Foreign keys are not looked at.
+            f"DO $$ BEGIN {' '.join(steps)} END $$",
+        ]
 
 
 def _commits(item: pytest.Item) -> bool:
