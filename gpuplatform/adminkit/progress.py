@@ -9,7 +9,7 @@ def progress_bar(done: int, total: int) -> SafeString:
     if total <= 1:
         return SafeString("")
     return format_html(
-        '<span class="bar"><progress max="{}" value="{}" aria-hidden="true"></progress>'
+        '<span class="so-far"><progress max="{}" value="{}" aria-hidden="true"></progress>'
         "{} of {}</span>",
         total,
         min(done, total),

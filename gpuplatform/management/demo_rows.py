@@ -137,7 +137,7 @@ def _at(begun: datetime, n: int) -> datetime:
 
 def _job(tenant: Tenant, begun: datetime, n: int) -> Operation:
     is_failed, is_seeding = n % 20 == 15, n % 50 == 7
-    moment = _at(begun, n)
+    moment, total = _at(begun, n), _SEEDED if is_seeding else 1
     return Operation(
         tenant=tenant,
         operation_id=f"{PREFIX}{n}",
@@ -152,8 +152,8 @@ def _job(tenant: Tenant, begun: datetime, n: int) -> Operation:
         object_kind="GPUUnit",
         object_namespace=tenant.namespace,
         object_name=f"{PREFIX}unit-{n}",
-        progress_done=n % _SEEDED if is_failed else _SEEDED if is_seeding else 1,
-        progress_total=_SEEDED if is_seeding or is_failed else 1,
+        progress_done=0 if is_failed else total,
+        progress_total=total,
         created_at=moment,
         updated_at=moment,
         ended_at=moment + timedelta(milliseconds=120),
