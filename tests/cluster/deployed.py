@@ -56,9 +56,14 @@ class DeployedPlatform(RunningPlatform):
     def _sweep_often(self) -> None:
         super()._sweep_often()
         self.sql(
-            "UPDATE django_celery_beat_intervalschedule SET every = %s WHERE every = 60",
+            "UPDATE django_celery_beat_intervalschedule SET every = %s WHERE every IN (30, 60)",
             OFTEN_SECONDS,
         )
+
+    def wait_for_sample(self) -> None:
+        """Wait until the nodes were looked at, which beat asks for now and then."""
+        samples = "SELECT count(*) FROM samples_capacitysnapshot"
+        self.wait(lambda: self.sql(samples) != [(0,)], "the nodes to be sampled")
 
     def recover(self) -> None:
         """Stop the platform and take over what the cluster has."""

@@ -243,6 +243,7 @@ def test_the_accounts_have_the_rights_that_are_used_and_no_other(
         platform.start_all()
         walk_pool(platform)
         walk_unit(platform)
+        platform.wait_for_sample()
         platform.recover()
     except AssertionError:
         assert log.refused() == []  # It says why.
