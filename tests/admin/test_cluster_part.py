@@ -53,7 +53,9 @@ def a_failing_pool(cluster: FakeCluster, rows: Rows) -> StockPool:
     notes = {"kubectl.kubernetes.io/last-applied-configuration": SECRET}
     metadata = {"name": "h100", "namespace": "default", "uid": pool.uid, "annotations": notes}
     cluster.put(STOCK_POOL, {"metadata": metadata, "spec": spec})
-    uid = cluster.get(STOCK_POOL, "h100", namespace="default")["metadata"]["uid"]  # type: ignore[index]
+    resource = cluster.get(STOCK_POOL, "h100", namespace="default")
+    assert resource is not None
+    uid = resource["metadata"]["uid"]
     StockPool.objects.filter(pk=pool.pk).update(uid=uid)
     deployment = owned("pool-h100", uid, label, spec={"replicas": 2})
     made = cluster.put(DEPLOYMENT, {**deployment, "status": {"availableReplicas": 0}})

@@ -81,7 +81,7 @@ LISTS: Final = {
 
 
 def _newest(label: str) -> int | None:
-    from django.apps import apps  # noqa: PLC0415
+    from django.apps import apps  # noqa: PLC0415 - after Django is set up
 
     app, _, model = label.partition("_")
     rows = apps.get_model(app, model).objects.order_by("-pk")
@@ -92,8 +92,8 @@ def _newest(label: str) -> int | None:
 
 def measure(client: Any, page: Page, requests: int) -> Figures:
     """Ask for a page so often, after one request that is not counted."""
-    from django.db import connection  # noqa: PLC0415
-    from django.test.utils import CaptureQueriesContext  # noqa: PLC0415
+    from django.db import connection  # noqa: PLC0415 - after Django is set up
+    from django.test.utils import CaptureQueriesContext  # noqa: PLC0415 - after Django is set up
 
     with CaptureQueriesContext(connection) as captured:
         answer = client.get(page.path)
@@ -114,13 +114,13 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20, help="requests a page")
     asked = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
-    import django  # noqa: PLC0415
+    import django  # noqa: PLC0415 - after the environment is set
 
     django.setup()
-    from django.contrib.auth.models import User  # noqa: PLC0415
-    from django.test import Client  # noqa: PLC0415
+    from django.contrib.auth.models import User  # noqa: PLC0415 - after Django is set up
+    from django.test import Client  # noqa: PLC0415 - after Django is set up
 
-    from tests.benchmarks.bench import describe_machine, say  # noqa: PLC0415
+    from tests.benchmarks.bench import describe_machine, say  # noqa: PLC0415 - after Django is set up
 
     describe_machine()
     client = Client(headers={"host": "127.0.0.1"})
