@@ -73,9 +73,11 @@ def test_a_pods_event_marks_its_unit_and_its_pool(
     units.settle("b", "Ready")
     watching.set()
 
+    # Resources that earlier tests left get rows, too: the names alone do not tell them apart.
+    here = {"namespace": pools.namespace}
     for rows, label in (
-        (StockPool.objects.filter(name="a"), POOL_LABEL),
-        (GpuUnit.objects.filter(name="b"), UNIT_LABEL),
+        (StockPool.objects.filter(name="a", **here), POOL_LABEL),
+        (GpuUnit.objects.filter(name="b", **here), UNIT_LABEL),
     ):
         Pools.wait(
             partial(is_marked_by_its_pod, pools, rows, label), lambda: "it was never marked"
