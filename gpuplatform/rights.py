@@ -111,7 +111,7 @@ _EPOCH: Final = (
 
 WEB: Final = Account(
     "web",
-    (  # What a person asks of one pool or unit; everything else comes from the database.
+    (  # What a person asks of one pool or unit; nearly everything else comes from the database.
         Right(Place.WORKLOADS, STOCK_POOL, ("get",)),
         Right(Place.WORKLOADS, GPU_UNIT, ("get",)),
         Right(Place.WORKLOADS, POD, ("list",)),
@@ -120,6 +120,8 @@ WEB: Final = Account(
         Right(Place.WORKLOADS, DEPLOYMENT, ("get",)),
         Right(Place.WORKLOADS, REPLICA_SET, ("list",)),
         Right(Place.WORKLOADS, SERVICE, ("get",)),
+        # Which GPUs there are, for the inventory.
+        Right(Place.CLUSTER, NODE, ("list",)),
     ),
 )
 

@@ -24,6 +24,7 @@ from tests.acceptance.platform import POOLS, PROCESSES, RunningPlatform
 
 UNITS = "/api/v1/gpu-units"
 STOCK = "/api/v1/operator/stock-units"
+INVENTORY = "/api/v1/operator/inventory"
 OFTEN_SECONDS = 2
 PORTS = {"ports": [{"name": "http", "port": 8080}]}
 
@@ -153,6 +154,7 @@ def walk_unit(platform: DeployedPlatform) -> None:
     platform.ask("POST", UNITS, {"operationID": "u-1", **asked, "template": template})
     platform.wait_for_unit("walk", "Ready")
     assert platform.request("GET", f"{UNITS}/walk/events").status == 200
+    assert platform.request("GET", INVENTORY).data["products"], "no GPUs are known"
     # Nothing runs in a simulated pod: that the log was asked for is what counts.
     platform.request("GET", f"{UNITS}/walk/logs")
     look_at(platform, "units_gpuunit", "/admin/units/activeunit")
