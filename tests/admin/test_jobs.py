@@ -173,7 +173,7 @@ def test_the_list_stays_live_beside_its_actions(operator_client: Client, rows: R
 
     page = operator_client.get(JOBS).content.decode()
 
-    assert 'data-live="rows"' in page
+    assert 'id="live-rows"' in page
     assert 'name="_selected_action"' in page
 
 

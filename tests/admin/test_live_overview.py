@@ -50,8 +50,8 @@ def test_overview_goes_from_healthy_to_failing_to_healed_without_a_reload(
     page = visit.page
     visit.open(reverse("admin:index"))
     page.evaluate("window.wasHere = true")
-    summary = page.locator('[data-live="summary"]')
-    failing = page.locator('[data-live="failing"]')
+    summary = page.locator("#live-summary")
+    failing = page.locator("#live-failing")
     expect(summary).to_have_text("Healthy")
     expect(failing).to_have_text("Nothing has failed.")
 
@@ -60,7 +60,7 @@ def test_overview_goes_from_healthy_to_failing_to_healed_without_a_reload(
 
     expect(failing).to_contain_text("no such image", timeout=SOON)
     expect(failing).to_contain_text("1 pool")
-    expect(page.locator('[data-live="tiles"]')).to_contain_text("1 failing")
+    expect(page.locator("#live-tiles")).to_contain_text("1 failing")
 
     _all_is_well()
     StockPool.objects.filter(pk=pool.pk).update(phase=PoolPhase.READY, reason="", message="")
