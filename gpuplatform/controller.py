@@ -33,7 +33,7 @@ from gpuplatform.kube.kinds import (
 from gpuplatform.kube.reflector import Reflector
 from gpuplatform.news import News
 from gpuplatform.operations.services import OperationTask
-from gpuplatform.queueing import Queue, enqueue
+from gpuplatform.queueing import Queue, Urgency, enqueue
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.heartbeats import (
     FRESH_SECONDS,
@@ -46,7 +46,14 @@ from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.mirror import pool_copied, pool_marked, pool_observed, pools_listed
 from inventory.services import InventoryTask
-from units.mirror import unit_copied, unit_freed, unit_marked, unit_observed, units_listed
+from units.mirror import (
+    unit_copied,
+    unit_emptied,
+    unit_freed,
+    unit_observed,
+    unit_touched,
+    units_listed,
+)
 from units.services import UnitTask
 
 logger = logging.getLogger(__name__)
@@ -79,6 +86,8 @@ class Watched:
     """Mark the row of the resource of that namespace and name."""
     freed: Callable[[str, str], list[int]]
     """Mark what waits for the pods of that resource to be gone."""
+    emptied: Callable[[str, str], list[int]]
+    """Mark its own row, where nobody waits for what is still to be done of it."""
     reconcile_task: str
     sweep_task: str
     compare_task: str
@@ -112,13 +121,15 @@ class Watched:
         name = str(field(metadata, "labels", self.child_label) or "")
         if not name:
             return
+        place = metadata["namespace"], name
         if type_ == "DELETED" and child.get("kind") == POD.kind:
-            self._hint(self.freed(metadata["namespace"], name))
-        self._hint(self.marked(metadata["namespace"], name))
+            self._hint(self.freed(*place))
+            self._hint(self.emptied(*place), Urgency.LATER)
+        self._hint(self.marked(*place))
 
-    def _hint(self, rows: Iterable[int]) -> None:
+    def _hint(self, rows: Iterable[int], urgency: Urgency = Urgency.NEXT) -> None:
         for row in rows:
-            enqueue(self.reconcile_task, row, queue=Queue.RECONCILE)
+            enqueue(self.reconcile_task, row, queue=Queue.RECONCILE, urgency=urgency)
 
 
 def one_or_none(row: int | None) -> list[int]:
@@ -135,6 +146,7 @@ WATCHED = (
         copied=pool_copied,
         marked=lambda namespace, name: one_or_none(pool_marked(namespace, name)),
         freed=lambda _namespace, _name: [],
+        emptied=lambda _namespace, _name: [],
         reconcile_task=InventoryTask.RECONCILE_POOL,
         sweep_task=InventoryTask.SWEEP_POOLS,
         compare_task=InventoryTask.RECONCILE_ALL,
@@ -145,8 +157,9 @@ WATCHED = (
         listed=units_listed,
         observed=unit_observed,
         copied=unit_copied,
-        marked=unit_marked,
+        marked=unit_touched,
         freed=unit_freed,
+        emptied=unit_emptied,
         reconcile_task=UnitTask.RECONCILE_UNIT,
         sweep_task=UnitTask.SWEEP_UNITS,
         compare_task=UnitTask.RECONCILE_ALL,

@@ -71,10 +71,19 @@ def keys_of(queue: Queue) -> tuple[str, ...]:
 
 
 def enqueue_after_commit(
-    task: str, row_id: int, *, queue: Queue, urgency: Urgency = Urgency.NEXT
+    task: str,
+    row_id: int,
+    *,
+    queue: Queue,
+    urgency: Urgency = Urgency.NEXT,
+    countdown: float | None = None,
 ) -> None:
     """Send a hint once the present transaction is committed; nothing if it is rolled back."""
-    transaction.on_commit(lambda: enqueue(task, row_id, queue=queue, urgency=urgency), robust=True)
+
+    def send() -> None:
+        enqueue(task, row_id, queue=queue, urgency=urgency, countdown=countdown)
+
+    transaction.on_commit(send, robust=True)
 
 
 def enqueue(

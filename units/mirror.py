@@ -49,12 +49,19 @@ def units_listed(listing: Listing) -> list[int]:
 
 
 def unit_marked(namespace: str, name: str) -> list[int]:
-    """Mark the unit of that name due, since it or something it owns changed.
-
-    Returns its number if somebody has to be told.
-    """
+    """Mark the unit of that name due; return its number if somebody has to be told."""
     marked = _MIRROR.marked(namespace, name)
     return [] if marked is None else [marked]
+
+
+def unit_touched(namespace: str, name: str) -> list[int]:
+    """Mark the unit of that name due, since it or something it owns changed.
+
+    Not stock that was consumed: it goes, and nobody can do anything about it before its pods are
+    gone. Returns the unit's number if somebody has to be told.
+    """
+    named = GpuUnit.objects.filter(namespace=namespace, name=name, deleted_at__isnull=True)
+    return mark_changed(named.filter(consumed_by="").exclude(uid=""))
 
 
 def unit_freed(namespace: str, name: str) -> list[int]:
@@ -62,11 +69,23 @@ def unit_freed(namespace: str, name: str) -> list[int]:
 
     Returns the numbers of those that somebody has to be told of.
     """
-    if role_of(namespace) != UnitRole.STOCK:
-        return []
-    stock = GpuUnit.objects.filter(namespace=namespace, name=name, deleted_at__isnull=True)
-    consumers = stock.exclude(consumed_by="").values("consumed_by")
+    consumers = _consumed(namespace, name).values("consumed_by")
     return unit_waiting_marked(GpuUnit.objects.filter(uid__in=consumers))
+
+
+def unit_emptied(namespace: str, name: str) -> list[int]:
+    """Mark the consumed stock unit of which a pod is gone; return it if somebody has to be told.
+
+    Only its row is left to be closed, which nobody waits for.
+    """
+    return mark_changed(_consumed(namespace, name))
+
+
+def _consumed(namespace: str, name: str) -> QuerySet[GpuUnit]:
+    """Return the row of a consumed stock unit; none for a unit in use."""
+    is_stock = role_of(namespace) == UnitRole.STOCK
+    rows = GpuUnit.objects.filter(namespace=namespace, name=name, deleted_at__isnull=True)
+    return rows.exclude(consumed_by="") if is_stock else rows.none()
 
 
 def unit_waiting_marked(waiting: QuerySet[GpuUnit]) -> list[int]:

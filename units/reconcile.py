@@ -8,7 +8,7 @@ model).
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from gpuplatform import clock
 from gpuplatform.kube.client import Cluster
@@ -57,7 +57,7 @@ from units.mirror import (
     units_listed,
 )
 from units.models import GpuUnit
-from units.phases import STOCK_NAMESPACE, UnitRole, role_of
+from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason, UnitRole, role_of
 from units.selectors import is_unit_leftover, starts_void
 from units.services import UnitTask
 
@@ -137,9 +137,12 @@ def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
     is_stock = role_of(namespace) == UnitRole.STOCK
     if is_stock and (consumer := records.consumed_by.get(uid, "")):
         return replace(_UNREAD, consumed_by=consumer)  # It goes, whatever it owns.
-    deployment = owned.one(DEPLOYMENT, namespace, deployment_name(name))
+    is_on_source = source_of(unit) is not None and not is_stock
+    # A unit of which nothing was ever said is about to start: that it runs is not to be expected.
+    is_new = is_on_source and not field(unit, "status", "phase")
+    deployment = _NOT_READ if is_new else owned.one(DEPLOYMENT, namespace, deployment_name(name))
     source: Source = NoSource()
-    if source_of(unit) is not None and not is_stock:
+    if is_on_source:
         if isinstance(deployment, Present) and is_decided(deployment.value, uid):
             source = SourceUnread()
         else:
@@ -214,10 +217,12 @@ def _remains(cluster: Cluster, row: GpuUnit) -> Observation[str]:
 
 
 def _close(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
-    """Close the row; the unit that waited for this stock need not wait for an event."""
+    """Close the row; the unit that waits for this stock, if it does, need not wait any longer."""
     consumers = list(rows.exclude(consumed_by="").values_list("consumed_by", flat=True))
     unit_gone(rows, successor)
-    for number in unit_waiting_marked(GpuUnit.objects.filter(uid__in=consumers)):
+    runs = Q(phase=UnitPhase.READY) | Q(reason=UnitReason.UNIT_PROGRESSING)
+    waiting = GpuUnit.objects.filter(uid__in=consumers).exclude(runs)
+    for number in unit_waiting_marked(waiting):
         enqueue_after_commit(UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE)
 
 

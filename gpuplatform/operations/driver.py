@@ -54,6 +54,9 @@ MOST_STARTS = 10
 RUN_SECONDS = 25.0
 """What all calls of a run may take together, over all its checkpoints."""
 
+FOLLOWING_SECONDS = 5.0
+"""What the calls after a recorded success may take."""
+
 LEAST_SECONDS = 5.0
 """With less than this left of a run no further step is begun."""
 
@@ -190,9 +193,22 @@ def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:
         count(OPERATIONS_ENDED, kind=lease.row.kind, phase=phase.value)
         if isinstance(outcome, Done):
             observe(SUCCESS_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
+            _follow(lease.row, outcome)
     else:
         logger.info("the outcome of %s came after its lease and is dropped", lease.row)
     return None
+
+
+def _follow(operation: Operation, success: Done) -> None:
+    """Do what a success leads to, while it is at hand; what fails is left to the reconcilers."""
+    afterwards = kind_named(operation.kind).afterwards
+    if afterwards is None:
+        return
+    try:
+        with deadline(FOLLOWING_SECONDS):
+            afterwards(get_cluster(), operation, success)
+    except ClusterError as error:
+        logger.info("what follows %s is left to a reconciler: %s", operation, error)
 
 
 def _end(outcome: Done | Refused | Cancelled) -> tuple[OperationPhase, dict[str, Any]]:

@@ -114,7 +114,8 @@ class OperationKind:
     `settle` writes the rows of the outcome, inside the transaction that ends the operation; a
     cancelled one is settled like a refused one. `retry` asks the app's service for the same again;
     a kind without it cannot fail in a way that passes. A kind whose `execute` asks the cluster
-    nothing is done while that one is away.
+    nothing is done while that one is away. `afterwards` is done at once when a success is written
+    down; a worker that dies before it loses nothing that a reconciler would not do.
     """
 
     name: str
@@ -123,6 +124,7 @@ class OperationKind:
     cancellable: Cancellable = Cancellable.NEVER
     retry: Callable[[Again], Accepted] | None = None
     asks_cluster: bool = True
+    afterwards: Callable[[Cluster, Operation, Done], None] | None = None
 
 
 _kinds: dict[str, OperationKind] = {}

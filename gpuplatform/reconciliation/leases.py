@@ -67,6 +67,15 @@ def mark_due(queryset: QuerySet[RowT]) -> int:
     return queryset.update(due_seq=F("due_seq") + 1, due_at=Now())
 
 
+def mark_for_later(queryset: QuerySet[RowT], seconds: float) -> int:
+    """Mark rows due in so many seconds, where an event is expected before; return how many.
+
+    Only the sweep takes them up then: nobody has to be told.
+    """
+    due_at = Now() + timedelta(seconds=seconds)
+    return queryset.update(due_seq=F("due_seq") + 1, due_at=due_at)
+
+
 def mark_changed(queryset: QuerySet[RowT]) -> list[int]:
     """Mark rows due now; return the numbers of those that nobody is on the way to.
 

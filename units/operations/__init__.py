@@ -16,10 +16,20 @@ def register_operations() -> None:
     # A stop and a deletion never fail and are never taken back: the model rests on it.
     for kind in (
         OperationKind(
-            kinds.CREATE, handover.create, handover.settle_create, may.WAITING, again.create_again
+            kinds.CREATE,
+            handover.create,
+            handover.settle_create,
+            may.WAITING,
+            again.create_again,
+            afterwards=handover.release_stock,
         ),
         OperationKind(
-            kinds.START, handover.start, handover.settle_start, may.WAITING, again.start_again
+            kinds.START,
+            handover.start,
+            handover.settle_start,
+            may.WAITING,
+            again.start_again,
+            afterwards=handover.release_stock,
         ),
         OperationKind(
             kinds.UPDATE, changes.update, changes.settle_change, may.UNSTARTED, again.update_again

@@ -10,7 +10,7 @@ from typing import Final
 
 from django.db.models.functions import Now
 
-from gpuplatform.errors import InvalidSpec
+from gpuplatform.errors import ClusterError, InvalidSpec
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest
@@ -41,7 +41,9 @@ from units.services import (
     claimed_stock,
     free_stock,
     reassign,
+    stock_of,
     unit_created,
+    unit_reconcile_soon,
     unit_refused,
     unit_start_refused,
     unit_started,
@@ -94,6 +96,22 @@ def settle_create(operation: Operation, outcome: Done | Refused) -> None:
         unit_refused(operation, outcome.resource)
     elif outcome.resource is not None:
         unit_created(operation, outcome.resource)
+
+
+def release_stock(cluster: Cluster, _: Operation, success: Done) -> None:
+    """Delete the stock that the unit has consumed, as its planner would; rule `uidstock`.
+
+    Raises:
+        ClusterError: it was not deleted; its planner does it.
+    """
+    row = stock_of(success.resource).first() if success.resource else None
+    if row is None or row.deleted_at:
+        return
+    try:
+        cluster.delete(GPU_UNIT, row.name, namespace=row.namespace, uid=row.uid)
+    except ClusterError:
+        unit_reconcile_soon(row)
+        raise
 
 
 def start(cluster: Cluster, operation: Operation) -> Step:

@@ -9,6 +9,7 @@ from units.services.claims import (
     claimed_stock,
     free_stock,
     reassign,
+    stock_of,
     unit_reconcile_soon,
 )
 from units.services.names import UNIT_KIND, UnitOperation, UnitTask
@@ -58,6 +59,7 @@ __all__ = [
     "reassign",
     "stock_drain",
     "stock_made",
+    "stock_of",
     "stock_removal_refused",
     "stock_removal_sent",
     "stock_remove",

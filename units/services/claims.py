@@ -5,6 +5,8 @@ change between these is here; each function runs inside the transaction of its c
 named in comments are those of the model in `tests/model`.
 """
 
+from typing import Final
+
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
@@ -13,9 +15,9 @@ from gpuplatform.errors import PhaseConflict
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
-from gpuplatform.reconciliation.leases import mark_changed
+from gpuplatform.reconciliation.leases import mark_changed, mark_for_later
 from inventory.models import GpuSpec
-from units.core.observed import source_of
+from units.core.observed import SourceReference, source_of
 from units.mirror import unit_ending
 from units.models import GpuUnit
 from units.phases import UnitRole
@@ -24,6 +26,10 @@ from units.services.names import UnitTask
 
 GONE = Q(deletion_requested_at__isnull=False) | Q(deleted_at__isnull=False)
 """Never to be claimed again, whether its resource is still seen or not."""
+
+GIVING_UP_SECONDS: Final = 3.0
+"""How long a stock unit may take to give up its GPU before anybody looks what it is about: the
+event of its last pod's end comes long before."""
 
 
 def free_stock(spec_name: str, *, stock_name: str = "") -> QuerySet[GpuUnit]:
@@ -88,31 +94,60 @@ def reassign(operation: Operation, vanished: GpuUnit | None, free: QuerySet[GpuU
     return True
 
 
-def consume(operation: Operation, unit: Manifest) -> None:
+def consume(operation: Operation, unit: Manifest) -> bool:
     """Give the stock that `unit` names as its source to it; free what else was set aside.
 
     Rule `named`: the source is taken from the unit as read back, never from the claim. It is
     consumed if this operation claims it, or if it is gone and not consumed.
+
+    Returns whether it was there, as far as is known: its pods are still to go then.
     """
     source = source_of(unit)
-    if source is not None:
-        may_take = Q(claimed_by=operation) | (GONE & Q(claimed_by__isnull=True))
-        rows = GpuUnit.objects.filter(role=UnitRole.STOCK, name=source.name, uid=source.uid)
-        # Rule `final`: a row that is consumed stays with its unit.
-        taken = rows.filter(may_take, consumed_by="").update(
-            claimed_by=None, consumed_by=unit["metadata"]["uid"], consumed_at=Now()
-        )
-        if taken:
-            reconcile_soon(rows)
+    is_there = source is not None and _take(operation, source, unit["metadata"]["uid"])
     free_claims(operation)
+    return is_there
+
+
+def _take(operation: Operation, source: SourceReference, unit_uid: str) -> bool:
+    rows = GpuUnit.objects.filter(role=UnitRole.STOCK, name=source.name, uid=source.uid)
+    free = rows.filter(consumed_by="")  # Rule `final`: what is consumed stays with its unit.
+    taken = {"claimed_by": None, "consumed_by": unit_uid, "consumed_at": Now()}
+    if free.filter(claimed_by=operation).exclude(GONE).update(**taken):
+        # Whoever recorded this deletes it at once; this is for where that does not happen.
+        mark_for_later(rows, GIVING_UP_SECONDS)
+        return True
+    may_take = Q(claimed_by=operation) | (GONE & Q(claimed_by__isnull=True))
+    if free.filter(may_take).update(**taken):
+        reconcile_soon(rows)
+    return False
+
+
+def stock_of(unit: Manifest) -> QuerySet[GpuUnit]:
+    """Return the row of the stock that `unit` names, if it is consumed by exactly this unit."""
+    source = source_of(unit)
+    return GpuUnit.objects.filter(
+        role=UnitRole.STOCK,
+        uid=source.uid if source else "",
+        consumed_by=unit["metadata"]["uid"],
+    )
 
 
 def free_claims(operation: Operation) -> None:
     """Free what is set aside for an operation that ends."""
     rows = GpuUnit.objects.filter(claimed_by=operation)
     numbers = list(rows.values_list("id", flat=True))
-    rows.update(claimed_by=None)
-    reconcile_soon(GpuUnit.objects.filter(id__in=numbers))
+    if numbers:
+        rows.update(claimed_by=None)
+        reconcile_soon(GpuUnit.objects.filter(id__in=numbers))
+
+
+def reconcile_later(rows: QuerySet[GpuUnit], seconds: float) -> None:
+    """Let the rows be looked at after so many seconds, unless an event comes before."""
+    mark_for_later(rows, seconds)
+    for number in rows.values_list("id", flat=True):
+        enqueue_after_commit(
+            UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE, countdown=seconds
+        )
 
 
 def unit_reconcile_soon(unit: GpuUnit) -> None:

@@ -7,22 +7,23 @@ from django.db.models.functions import Now
 
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
-from gpuplatform.queueing import Urgency
 from units.mirror import unit_gone, unit_recorded
 from units.models import GpuUnit
 from units.phases import UnitPhase
-from units.services.claims import consume, free_claims, reconcile_soon
+from units.services.claims import (
+    GIVING_UP_SECONDS,
+    consume,
+    free_claims,
+    reconcile_later,
+    reconcile_soon,
+)
 from units.services.stock import restock
 
 
 def unit_created(operation: Operation, resource: Manifest) -> None:
-    """Give the row its resource, and the unit the stock that it names.
-
-    The stock's turn comes first: the unit finds it gone then, and has less to do.
-    """
+    """Give the row its resource, and the unit the stock that it names."""
     unit_recorded(_row_of(operation).filter(uid=""), resource)
-    consume(operation, resource)
-    reconcile_soon(_row_of(operation), Urgency.LATER)
+    _hand_over(operation, resource)
 
 
 def unit_refused(operation: Operation, in_the_way: Manifest | None) -> None:
@@ -34,8 +35,7 @@ def unit_refused(operation: Operation, in_the_way: Manifest | None) -> None:
 def unit_started(operation: Operation, resource: Manifest) -> None:
     """Copy the unit, and give it the stock that it names."""
     unit_recorded(_row_of(operation), resource)
-    consume(operation, resource)
-    reconcile_soon(_row_of(operation), Urgency.LATER)
+    _hand_over(operation, resource)
 
 
 def unit_start_refused(operation: Operation) -> None:
@@ -107,6 +107,14 @@ def stock_removal_refused(operation: Operation) -> None:
         resource_version=0,
     )
     reconcile_soon(GpuUnit.objects.filter(pk__in=numbers))
+
+
+def _hand_over(operation: Operation, unit: Manifest) -> None:
+    """Consume the stock; the end of its pods is the event that the unit waits for."""
+    if consume(operation, unit):
+        reconcile_later(_row_of(operation), GIVING_UP_SECONDS)
+    else:
+        reconcile_soon(_row_of(operation))
 
 
 def _progressed(operation: Operation, done: int) -> None:

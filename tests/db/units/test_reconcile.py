@@ -89,6 +89,7 @@ def test_what_is_settled_costs_no_write(cluster: FakeCluster) -> None:
 
 def test_a_unit_waits_for_each_thing_of_its_stock_in_turn(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
+    cluster.fail("delete", GPU_UNIT, ClusterUnavailable("cut"))
     unit = created(cluster)
     assert source_of(cluster, unit) == SourceHeld("it is still there")
 
@@ -301,6 +302,20 @@ def test_the_end_of_the_stock_marks_the_unit_that_waits_for_it(cluster: FakeClus
 
     unit.refresh_from_db()
     assert unit.due_at is not None
+
+
+def test_the_end_of_the_stock_is_no_work_for_a_unit_that_runs(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    unit = handed_over(cluster)
+    assert (unit.phase, unit.due_at) == ("Ready", None)
+    GpuUnit.objects.filter(pk=stock.pk).update(due_at=Now(), deleted_at=None)
+
+    driver.run(UNITS, stock.pk)
+
+    stock.refresh_from_db()
+    unit.refresh_from_db()
+    assert stock.deleted_at is not None
+    assert unit.due_at is None
 
 
 def test_a_unit_of_the_same_name_made_by_hand_follows_once_the_pods_are_gone(

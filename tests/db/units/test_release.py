@@ -1,0 +1,93 @@
+"""What becomes of consumed stock at once, and when the unit that took it is looked at."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.kube.kinds import GPU_UNIT, Manifest, ResourceKind
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.registry import Done
+from tests.fakes.cluster import Killed
+from tests.fakes.unit_world import UnitWorld, stock_rows, unit_row
+from units.core.observed import SourceReference
+from units.models import GpuUnit
+from units.operations.handover import release_stock
+from units.services.claims import GIVING_UP_SECONDS
+
+pytestmark = pytest.mark.django_db
+
+
+def due_within(seconds: float) -> set[str]:
+    rows = GpuUnit.objects.filter(due_at__lte=Now() + timedelta(seconds=seconds))
+    return {row.name for row in rows}
+
+
+def test_the_worker_that_records_the_consumption_deletes_the_stock(world: UnitWorld) -> None:
+    world.seed(2)
+
+    world.run(world.create("a"))
+
+    first, second = stock_rows()
+    assert world.cluster.names(GPU_UNIT) == ["a", second.name]
+    assert due_within(1) == set(), "the end of the stock's pods is the event that is waited for"
+    assert due_within(GIVING_UP_SECONDS) == {"a", first.name}
+
+
+def test_stock_that_the_worker_did_not_delete_is_deleted_by_its_planner(world: UnitWorld) -> None:
+    world.seed(1)
+    world.cluster.fail("delete", GPU_UNIT, ClusterUnavailable("cut"))
+
+    operation = world.run(world.create("a"))
+
+    [stock] = stock_rows()
+    assert (operation.phase, stock.deleted_at) == ("Succeeded", None)
+    assert due_within(0) == {stock.name}
+    world.work()
+    assert world.cluster.names(GPU_UNIT) == ["a"]
+    assert unit_row("a").phase == "Ready"
+
+
+def test_stock_that_another_unit_consumed_is_not_deleted(world: UnitWorld) -> None:
+    world.seed(2)
+    operation = world.run(world.create("a"))
+    other = stock_rows()[1]
+    unit = world.resource("a") or {}
+    annotations = SourceReference(other.name, other.uid).annotations()
+    named = {**unit, "metadata": {**unit["metadata"], "annotations": annotations}}
+
+    release_stock(world.cluster, operation, Done(named))
+
+    assert other.name in world.cluster.names(GPU_UNIT)
+
+
+def test_a_unit_whose_stock_is_known_to_be_gone_is_looked_at_now(world: UnitWorld) -> None:
+    world.seed(1)
+    operation = world.create("a")
+    post = late_post(world, operation)
+    [stock] = stock_rows()
+    world.drop_stock(stock)
+    world.reconcile()
+    world.cluster.create(GPU_UNIT, post)
+
+    assert world.run(operation).phase == "Succeeded"
+
+    stock.refresh_from_db()
+    assert stock.consumed_by == unit_row("a").uid != ""
+    assert due_within(0) == {"a"}
+
+
+def late_post(world: UnitWorld, operation: Operation) -> Manifest:
+    """Let a worker stall at its POST; return what it will write."""
+    posts: list[Manifest] = []
+
+    def stall(_: ResourceKind, manifest: Manifest) -> Manifest:
+        posts.append(manifest)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.cluster, "create", stall)
+        with pytest.raises(Killed):
+            world.run(operation)
+    return posts[0]
