@@ -9,7 +9,7 @@ export GPUPLATFORM_DEV := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint \
 	types contracts manifests docs pictures swagger golden requirements bench-pools bench-api \
-	bench-units bench-serverless bench-admin demo-load fuzz chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 ci
+	bench-units bench-serverless bench-admin demo-load fuzz model chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 ci
 
 help:  ## list the targets
 	@sed -n -E 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -126,6 +126,10 @@ bench-serverless:  ## how fast invocations reach a function, warm and from zero 
 fuzz:  ## every route with odd requests, made from the API's document (ARGS="--max-examples 50")
 	@sh requirements/install.sh dev
 	@$(PYTHON) -m tests.fuzz.run $(ARGS)
+
+model:  ## every order of events of the hand-over (ARGS="stop2 --without waitabs")
+	@sh requirements/install.sh test
+	@$(PYTHON) -m tests.model.scenarios $(ARGS)
 
 chaos-x1:  ## 2,000 operationIDs of two tenants, each sent 8 times at once (ARGS)
 	@sh requirements/install.sh test

@@ -68,6 +68,9 @@ SCENARIOS: MappingProxyType[str, tuple[str, int, dict[str, int]]] = MappingProxy
         "late3": (_DELETED, 2, {"late": 2, "refuse": 1}),
         "outsider2": (_DELETED, 2, {"outsider": 1, "planner": 1, "crash": 1}),
         "mirror": (_DELETED, 2, {"mirror": 1, "late": 1}),
+        "stop9": (f"{_START}, stop 0, start 0", 3, {"late": 1, "refuse": 1}),
+        "three": (f"{_TWO}, create 2, delete 0", 3, {"late": 1}),
+        "mix2": (_DELETED, 2, {"late": 1, "refuse": 1, "sweep": 1, "outsider": 1}),
     }
 )
 """Small ones first."""

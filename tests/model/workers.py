@@ -32,9 +32,11 @@ from tests.model.state import (
     without_unit,
 )
 
-REASONS = {"name": -4, "capacity": -1, "refused": -2, "gone": -3}
+REASONS = {"name": -4, "capacity": -1, "refused": -2, "gone": -3, "superseded": -5}
 _WHY = {number: reason for reason, number in REASONS.items()}
 WRITES_OF_ROWS = ("succeed", "fail", "assign", "done")
+SUPERSEDED_BY = {"create": ("delete",), "start": ("delete", "stop")}
+"""What makes an operation that waits pointless, if it was accepted later."""
 
 
 class Move(NamedTuple):
@@ -189,7 +191,7 @@ def _get(turn: Turn) -> Iterator[Move]:
     elif _is_applied(turn) or (kind == "start" and not is_stopped(turn.state, unit, config)):
         yield Move((*label, "done"), turn.succeed() if kind == "start" else turn.go("done"))
     elif kind == "start" and config.has("startwaits") and _is_stopping(turn):
-        yield Move((*label, "still stopping"), turn.leave())
+        yield Move((*label, "still stopping"), turn.go("wait"))
     else:
         following = {"start": "read", "stop": "patch", "delete": "delete"}[kind]
         yield Move((*label, "there"), turn.go(following, uid=uid, fresh=kind != "delete"))
@@ -235,7 +237,7 @@ def _assign(turn: Turn) -> Iterator[Move]:
         state = with_row(state, first, state.rows[first]._replace(op=0, phase=phase))
     got = claim(state, turn.number, but=first)
     if got is None:
-        yield Move(("wait", turn.number), turn.leave())
+        yield from _wait(turn)
         yield Move(("giveup", turn.number), turn.fail("capacity"))
         return
     stock, after = got
@@ -244,6 +246,21 @@ def _assign(turn: Turn) -> Iterator[Move]:
     yield Move(
         ("assign", turn.number, stock), turn.go(again, after, s=stock, suid=suid), writes=True
     )
+
+
+def _wait(turn: Turn) -> Iterator[Move]:
+    later = zip(
+        turn.state.ops[turn.number + 1 :], turn.config.requests[turn.number :], strict=True
+    )
+    if any(
+        op.phase == "P"
+        and one.name == turn.request.name
+        and one.kind in SUPERSEDED_BY[turn.request.kind]
+        for op, one in later
+    ):
+        yield Move(("superseded", turn.number), turn.fail("superseded"))
+    else:
+        yield Move(("wait", turn.number), turn.leave())
 
 
 def _post(turn: Turn) -> Iterator[Move]:
@@ -344,6 +361,7 @@ _STEPS: dict[str, Callable[[Turn], Iterator[Move]]] = {
     "get": _get,
     "read": _read,
     "assign": _assign,
+    "wait": _wait,
     "post": _post,
     "patch": _patch,
     "delete": _delete,

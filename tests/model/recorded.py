@@ -1,0 +1,329 @@
+"""The real services, drivers and planners on the cluster of dicts, told by the model's names.
+
+A call is told when it is made, an outcome when it is written. `Recorded` holds the code to the
+model: a step that the model does not have then, or another picture afterwards, is a failure.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from gpuplatform.errors import ClusterConflict, ClusterRejected, PlatformError
+from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, ResourceKind
+from gpuplatform.operations import driver
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
+from gpuplatform.operations.provenance import OPERATION_ID_ANNOTATION
+from gpuplatform.operations.registry import Refused, Waiting
+from tests.fakes.cluster import Killed
+from tests.fakes.unit_world import NAMESPACE, UnitWorld, stock_rows
+from tests.model.following import Follower, Picture
+from tests.model.state import Request
+from units.core.names import GENERATION_ANNOTATION
+from units.core.observed import source_of
+from units.models import GpuUnit
+from units.phases import STOCK_NAMESPACE, UnitPhase, UnitWait
+from units.reconcile import delete_leftovers
+from units.services import reassign
+
+_STEPS = {
+    ("get", NAMESPACE): "get",
+    ("get", STOCK_NAMESPACE): "read",
+    ("create", NAMESPACE): "post",
+    ("create", STOCK_NAMESPACE): "seed",
+    ("merge_patch", NAMESPACE): "patch",
+    ("delete", NAMESPACE): "delete",
+}
+"""What a worker's calls about units are called in the model."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the cluster, and what came of it."""
+
+    verb: str
+    name: str
+    namespace: str
+    error: BaseException | None
+    is_done: bool
+
+
+@dataclass
+class Run:
+    """A worker's run of an operation, as far as it was told."""
+
+    number: int
+    kind: str
+    is_taken: bool = False
+    is_over: bool = False
+
+
+class Recorded:
+    """A platform whose every step the model follows; its units are `u0`, `u1`, and so on."""
+
+    def __init__(
+        self, world: UnitWorld, patch: pytest.MonkeyPatch, words: str, stock: int
+    ) -> None:
+        self.requests = tuple(
+            Request(kind, int(name)) for kind, name in (word.split() for word in words.split(", "))
+        )
+        self.world, self.cluster = world, world.cluster
+        if stock:
+            world.seed(stock)
+        self.model = Follower(self.requests, stock)
+        self.operations: list[Operation] = []
+        self._runs: list[Run] = []
+        for name in ("get", "create", "merge_patch", "delete"):
+            patch.setattr(self.cluster, name, self._told(name, getattr(self.cluster, name)))
+        patch.setattr(driver, "_record", self._recorded(driver._record))
+        patch.setattr("units.operations.handover.reassign", self._assigned(reassign))
+
+    def ask(self) -> bool:
+        """Ask for what comes next; False where there is nothing or the API refuses it now."""
+        if len(self.operations) == len(self.requests):
+            return False
+        kind, name = self.requests[len(self.operations)]
+        try:
+            if kind == "seed":
+                operation = self.world.ask_seed(1).operation
+            else:
+                operation = getattr(self.world, kind)(f"u{name}")
+        except PlatformError:
+            return False
+        self.operations.append(operation)
+        self.model.tell("accept", len(self.operations), kind, name)
+        self.agree()
+        return True
+
+    def run(self, number: int) -> None:
+        """Let a worker take an operation; inside a run, since the lease of that one ran out."""
+        outer = self._runs[-1] if self._runs else None
+        if outer is not None:
+            self._tell(outer, "late")
+        run = Run(number, self.requests[number - 1].kind)
+        self._runs.append(run)
+        try:
+            self.world.run(self.operations[number - 1])
+        except Killed:
+            run.is_over = True
+            self._tell(run, "crash")
+        finally:
+            self._runs.pop()
+        if run.is_taken and not run.is_over:  # A checkpoint found that its lease was lost.
+            self._tell(run, "refused")
+        if outer is None:
+            self.agree()
+
+    def run_with(self, fault: BaseException, number: int, verb: str, *, acts_first: bool) -> None:
+        """Let a worker take an operation; its next call of that verb fails."""
+        self.cluster.fail(verb, GPU_UNIT, fault, acts_first=acts_first)
+        self.run(number)
+        self.cluster.heal()
+
+    def overtake(self, number: int, verb: str) -> None:
+        """Let a worker stall before its next call of that verb, while another does it all."""
+
+        def other(called: str, kind: ResourceKind | None) -> None:
+            if (called, kind) == (verb, GPU_UNIT):
+                self.cluster.on_call = None
+                self.run(number)
+
+        self.cluster.on_call = other
+        self.run(number)
+        self.cluster.on_call = None
+
+    def look(self) -> None:
+        """Let planners, pods, mirror and sweep do what there is to do."""
+        for step in (self.world.reconcile, self.cluster.settle, self.world.copy, self._sweep):
+            step()
+            self.agree()
+
+    def person_deletes(self, number: int) -> None:
+        """Delete a stock unit as a person does, if it is there."""
+        if number >= len(stock_rows()):
+            return
+        row = stock_rows()[number]
+        if self.world.resource(row.name, STOCK_NAMESPACE) is not None:
+            self.world.drop_stock(row)
+            self.model.tell("a person deletes stock", number)
+            self.agree()
+
+    def open_numbers(self) -> list[int]:
+        """Return the numbers of the operations that have not ended."""
+        return [number for number, phase in enumerate(self._phases(), 1) if phase == "P"]
+
+    def agree(self) -> None:
+        """Compare everything with the model."""
+        self.model.agree(self._picture())
+
+    def _sweep(self) -> None:
+        delete_leftovers(self.cluster)
+
+    def _tell(self, run: Run, step: str, *further: object) -> None:
+        if not run.is_taken:
+            run.is_taken = True
+            self.model.tell("take", run.number)
+        self.model.tell(step, run.number, *further)
+
+    def _told(self, verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Tell a call of the cluster, whatever came of it."""
+
+        @wraps(call)
+        def called(kind: ResourceKind, *args: Any, **further: Any) -> Any:
+            if kind not in {GPU_UNIT, DEPLOYMENT} or further.get("subresource"):
+                return call(kind, *args, **further)
+            manifest = args[0] if verb == "create" else None
+            name = manifest["metadata"]["name"] if manifest else args[0]
+            place = manifest["metadata"]["namespace"] if manifest else further["namespace"]
+            before = self.cluster.version_number, self._deployed(name)
+            error: BaseException | None = None
+            try:
+                return call(kind, *args, **further)
+            except BaseException as raised:
+                error = raised
+                raise
+            finally:
+                is_refused = isinstance(error, ClusterConflict | ClusterRejected)
+                is_done = not is_refused and self.cluster.version_number != before[0]
+                made = Call(verb, name, place, error, is_done)
+                if self._runs and kind == GPU_UNIT:
+                    self._tell_worker(self._runs[-1], made)
+                elif error is None and kind == GPU_UNIT:
+                    self._tell_deleted(made)
+                elif error is None and place == NAMESPACE and self._deployed(name) != before[1]:
+                    self._tell_deployed(name)
+
+        return called
+
+    def _tell_worker(self, run: Run, call: Call) -> None:
+        step = _STEPS.get((call.verb, call.namespace))
+        if step is None or (step == "read" and run.kind == "seed"):
+            return
+        step = run.kind if step == "patch" else step
+        if call.is_done and call.error is not None and not isinstance(call.error, Killed):
+            self.model.tell("answer lost", step, run.number)
+        elif call.error is None or (isinstance(call.error, Killed) and call.is_done):
+            self._tell(run, step)
+        elif not isinstance(call.error, Killed):
+            for refused in _refusal(call, step):
+                self._tell(run, refused)
+
+    def _tell_deleted(self, call: Call) -> None:
+        if call.verb != "delete":
+            return
+        if call.namespace == STOCK_NAMESPACE:
+            number = [row.name for row in stock_rows()].index(call.name)
+            self.model.tell("planner", "del", number)
+        else:
+            self.model.tell("sweep", "dropunit", int(call.name[1:]))
+
+    def _tell_deployed(self, deployment: str) -> None:
+        (replicas, _), name = self._deployed(deployment), int(deployment[len("unit-u") :])
+        self.model.tell("planner", "dep" if replicas else "undep", name)
+
+    def _deployed(self, name: str) -> tuple[int | None, object]:
+        """Return for how many replicas, and for which generation, a Deployment was written."""
+        found = self.world.deployment(name.removeprefix("unit-"))
+        if found is None:
+            return None, None
+        return found["spec"]["replicas"], found["metadata"]["annotations"][GENERATION_ANNOTATION]
+
+    def _recorded(self, record: Callable[..., Any]) -> Callable[..., Any]:
+        """Tell the outcome of a run, where it is written."""
+
+        @wraps(record)
+        def recorded(lease: Any, outcome: Any) -> Any:
+            run, number = self._runs[-1], self._runs[-1].number
+            run.is_over = True
+            was_open = self._phases()[number - 1] == "P"
+            if isinstance(outcome, Refused) and outcome.code == "phase_conflict":
+                self._tell(run, "superseded")
+            answer = record(lease, outcome)
+            phase = self._phases()[number - 1]
+            if isinstance(outcome, Waiting):
+                if outcome.reason in {UnitWait.WAITING_FOR_STOCK, UnitWait.STOPPING}:
+                    self._tell(run, "wait")
+            elif was_open and phase != "P":
+                self._tell(run, "succeed" if phase == "S" else "fail")
+            else:
+                self._tell(run, "refused")
+            return answer
+
+        return recorded
+
+    def _assigned(self, reassign: Callable[..., bool]) -> Callable[..., bool]:
+        @wraps(reassign)
+        def assigned(operation: Operation, *args: Any) -> bool:
+            has_stock = reassign(operation, *args)
+            if has_stock:
+                claims = [row.claimed_by_id == operation.pk for row in stock_rows()]
+                self._tell(self._runs[-1], "assign", claims.index(True))
+            return has_stock
+
+        return assigned
+
+    def _phases(self) -> list[str]:
+        found = Operation.objects.in_bulk([operation.pk for operation in self.operations])
+        phases = [found[operation.pk].phase for operation in self.operations]
+        said = [_ended(phase) for phase in phases]
+        return said + ["-"] * (len(self.requests) - len(said))
+
+    def _picture(self) -> Picture:
+        names = range(1 + max(name for kind, name in self.requests if kind != "seed"))
+        stock = stock_rows()
+        rows = [self._row(row) for row in stock]
+        units = tuple(self._unit(f"u{name}", [row.uid for row in stock]) for name in names)
+        missing = ["-"] * (self.model.stock - len(rows))
+        return tuple(self._phases()), (*rows, *missing), units, tuple(map(_unit_row, names))
+
+    def _row(self, row: GpuUnit) -> object:
+        if row.consumed_by:
+            name = GpuUnit.objects.values_list("name", flat=True).get(uid=row.consumed_by)
+            return "consumed", int(name[1:])
+        if row.claimed_by_id:
+            return "claimed", [one.pk for one in self.operations].index(row.claimed_by_id) + 1
+        if row.deleted_at or row.phase == UnitPhase.TERMINATING:
+            return "gone"
+        return "free" if row.phase == UnitPhase.READY else "made"
+
+    def _unit(self, name: str, stock: list[str]) -> object:
+        unit = self.world.resource(name)
+        if unit is None:
+            return ()
+        made_by = unit["metadata"]["annotations"][OPERATION_ID_ANNOTATION]
+        maker = [operation.operation_id for operation in self.operations].index(made_by) + 1
+        source = source_of(unit)
+        number = stock.index(source.uid) if source else -1
+        is_off = unit["spec"].get("suspend", False)
+        return maker, is_off, number, self._deployed(f"unit-{name}")[0]
+
+
+def _refusal(call: Call, step: str) -> tuple[str, ...]:
+    """Return what the model calls a call that was answered with an error and did nothing."""
+    match call.error:
+        case ClusterConflict():
+            return ("exists",) if call.verb == "create" else ("conflict",)
+        case ClusterRejected(reason="NotFound"):
+            return "conflict", "take"  # It is read again there; here the answer says it all.
+        case ClusterRejected() if step != "stop":
+            return ("deny",)
+        case _:
+            return ("crash",)
+
+
+def _ended(phase: str) -> str:
+    if phase in OPEN_PHASES:
+        return "P"
+    return "S" if phase == OperationPhase.SUCCEEDED else "F"
+
+
+def _unit_row(name: int) -> str:
+    row = GpuUnit.objects.filter(role="active", name=f"u{name}").order_by("-id").first()
+    if row is None:
+        return "-"
+    if row.deleted_at:
+        return "gone"
+    return "made" if row.uid else "asked"

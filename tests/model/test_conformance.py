@@ -1,0 +1,185 @@
+"""The code takes the steps of the model, in an order that the model has, by the same names."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from django.db.models.functions import Now
+
+from gpuplatform.errors import ClusterRejected, ClusterUnavailable
+from gpuplatform.operations.models import Operation
+from tests.db.units.conftest import world as world  # noqa: PLC0414 - the fixture
+from tests.fakes.cluster import Killed
+from tests.fakes.unit_world import UnitWorld
+from tests.model.properties import unsettled
+from tests.model.recorded import Recorded
+from units.operations.handover import PATIENCE
+
+pytestmark = pytest.mark.django_db
+
+Begin = Callable[[str, int], Recorded]
+
+WALKS = (
+    ("create 0, create 1, delete 0", 2),
+    ("create 0, create 1", 1),
+    ("create 0, stop 0, start 0, delete 0", 2),
+    ("create 0, stop 0, start 0, stop 0, start 0", 3),
+    ("create 0, start 0, stop 0, create 1", 2),
+    ("create 0, delete 0, create 0, stop 0", 2),
+    ("seed 0, create 0, delete 0", 0),
+    ("create 0, seed 1, create 1, stop 0", 1),
+)
+VERBS = ("get", "create", "patch", "delete")
+STEPS_OF_A_WALK = 14
+SEEDS = (
+    *range(len(WALKS)),
+    *(pytest.param(seed, marks=pytest.mark.long) for seed in range(len(WALKS), 96)),
+)
+
+
+@pytest.fixture
+def begin(world: UnitWorld, monkeypatch: pytest.MonkeyPatch) -> Begin:
+    """Give a platform that is followed, with what will be asked and so much ready stock."""
+    return lambda words, stock: Recorded(world, monkeypatch, words, stock)
+
+
+def refused() -> ClusterRejected:
+    return ClusterRejected("spec.image: Invalid", reason="Invalid", status=422)
+
+
+def steps(code: Recorded) -> list[object]:
+    """Return the names of the steps that were told, without acceptances."""
+    return [event[0] for event in code.model.told if event[0] != "accept"]
+
+
+def finish(code: Recorded) -> None:
+    """Do all that there is to do without a further fault, and find the model at rest."""
+    for _ in range(10):
+        before = len(code.model.told)
+        code.ask()
+        for number in code.open_numbers():
+            code.run(number)
+        code.look()
+        if len(code.model.told) == before and not code.open_numbers():
+            break
+    at_rest = [state for state in code.model.states if not unsettled(state, code.model.config)]
+    assert at_rest or code.open_numbers(), f"nothing is at rest after {code.model}"
+
+
+def test_a_create_gets_reads_posts_and_succeeds(begin: Begin) -> None:
+    code = begin("create 0", 1)
+    code.ask()
+
+    code.run(1)
+
+    assert steps(code) == ["take", "get", "read", "post", "succeed"]
+    code.look()
+    assert [event[:3] for event in code.model.told[-2:]] == [
+        ("planner", "del", 0),
+        ("planner", "dep", 0),
+    ]
+
+
+def test_stock_that_is_gone_is_assigned_anew_or_waited_for_and_given_up(begin: Begin) -> None:
+    code = begin("create 0, create 1", 3)
+    code.ask()
+    code.person_deletes(0)
+    code.run(1)
+    again = ["take", "get", "read", "assign", "get", "read", "post", "succeed"]
+    assert steps(code)[1:] == again
+    code.ask()
+    code.person_deletes(2)
+
+    code.run(2)
+    assert steps(code)[-4:] == ["take", "get", "read", "wait"]
+    Operation.objects.filter(pk=code.operations[1].pk).update(reason_since=Now() - 2 * PATIENCE)
+    code.run(2)
+
+    assert steps(code)[-4:] == ["take", "get", "read", "fail"]
+    finish(code)
+
+
+def test_a_stop_and_a_start_patch_what_was_read(begin: Begin) -> None:
+    code = begin("create 0, stop 0, start 0, delete 0", 2)
+    for number in (1, 2):
+        code.ask()
+        code.run(number)
+        code.look()
+    assert steps(code)[-5:] == ["take", "get", "stop", "succeed", "planner"]
+    code.ask()
+
+    code.run(3)
+
+    assert steps(code)[-5:] == ["take", "get", "read", "start", "succeed"]
+    finish(code)
+    assert "delete" in steps(code)
+
+
+@pytest.mark.parametrize(
+    ("fault", "acts_first", "told"),
+    [
+        (Killed(), False, ["take", "get", "read", "crash"]),
+        (Killed(), True, ["take", "get", "read", "post", "crash"]),
+        (ClusterUnavailable("cut"), True, ["take", "get", "read", "answer lost"]),
+        (refused(), False, ["take", "get", "read", "deny", "fail"]),
+    ],
+    ids=["dies before", "dies after", "answer lost", "refused"],
+)
+def test_a_fault_at_the_post_is_one_that_the_model_knows(
+    begin: Begin, fault: BaseException, acts_first: bool, told: list[str]
+) -> None:
+    code = begin("create 0, create 1", 2)
+    code.ask()
+
+    code.run_with(fault, 1, "create", acts_first=acts_first)
+
+    assert steps(code) == told
+    finish(code)
+
+
+def test_a_worker_that_was_overtaken_is_refused(begin: Begin) -> None:
+    code = begin("create 0, create 1", 2)
+    code.ask()
+
+    code.overtake(1, "create")
+
+    assert steps(code)[2:] == [
+        *("read", "late", "take", "get", "read", "post", "succeed"),
+        *("exists",),
+    ]
+    finish(code)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_strikes_the_code_stays_within_the_model(begin: Begin, seed: int) -> None:
+    chance = random.Random(seed)
+    code = begin(*WALKS[seed % len(WALKS)])
+
+    for _ in range(STEPS_OF_A_WALK):
+        _stride(code, chance)
+
+    finish(code)
+
+
+def _stride(code: Recorded, chance: random.Random) -> None:
+    """Do one thing, or let one thing happen."""
+    opened = code.open_numbers()
+    what = chance.choice(("ask", "ask", "run", "run", "look", "fault", "overtake", "person"))
+    if what == "ask":
+        code.ask()
+    elif what == "look":
+        code.look()
+    elif what == "person" and chance.random() < 0.3:
+        code.person_deletes(chance.randrange(2))
+    elif what == "run" and opened:
+        code.run(chance.choice(opened))
+    elif what == "overtake" and opened:
+        code.overtake(chance.choice(opened), chance.choice(VERBS))
+    elif what == "fault" and opened:
+        acts_first = chance.random() < 0.5
+        faults: list[BaseException] = [Killed(), ClusterUnavailable("cut")]
+        verb = chance.choice(VERBS)
+        if verb in {"create", "patch"} and not acts_first:
+            faults.append(refused())
+        fault = chance.choice(faults)
+        code.run_with(fault, chance.choice(opened), verb, acts_first=acts_first)
