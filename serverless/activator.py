@@ -43,7 +43,7 @@ from serverless.services import (
     worker_start,
     worker_stop,
 )
-from serverless.sight import Seen, look_at_functions
+from serverless.sight import Seen, look_at_all
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,12 @@ class Activator:
         """
         if gate.is_closed() or not epoch.matches():
             return  # What runs stays: nobody knows how it is doing.
-        for seen in look_at_functions():
+        sight = look_at_all()
+        for unit in sight.orphans:
+            if unit.tenant is not None and self._elector.may_act():
+                logger.warning("the worker '%s' is of no function; it is stopped", unit)
+                worker_stop(unit.tenant, unit.name)
+        for seen in sight.functions:
             if not self._elector.may_act():
                 return
             try:
@@ -124,7 +129,7 @@ class Activator:
         demand = None if view.is_ending else self._demand(seen, view)
         plan = plan_workers(view, demand, seen.workers, clock.now())
         for name in plan.stop:
-            worker_stop(function, name)
+            worker_stop(function.tenant, name)
         plan = self._start(seen, view, plan)
         observed = Observed(
             backlog=None if demand is None else max(demand.waiting, seen.open.total),

@@ -67,10 +67,20 @@ class Seen:
         return _view(self.function)
 
 
-def look_at_functions() -> list[Seen]:
-    """Return every function that is made, and those that are being deleted."""
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Everything at one look."""
+
+    functions: Sequence[Seen]
+    """Those that are made, and those that are being deleted."""
+    orphans: Sequence[GpuUnit]
+    """Workers of functions that there are not: the database was restored without them."""
+
+
+def look_at_all() -> Sight:
+    """Return every function with its workers, and the workers without one."""
     units, opened, refused = _units(), _open_invocations(), _refused()
-    return [
+    functions = [
         _seen(
             function,
             units.get((function.tenant_id, function.pk), ()),
@@ -78,6 +88,22 @@ def look_at_functions() -> list[Seen]:
             refused.get((function.tenant_id, function.pk), ()),
         )
         for function in _functions()
+    ]
+    seen = {(one.function.tenant_id, one.function.pk) for one in functions}
+    return Sight(functions, _orphans({key: units[key] for key in units.keys() - seen}))
+
+
+def _orphans(units: Mapping[tuple[int | None, int], Sequence[GpuUnit]]) -> list[GpuUnit]:
+    """Return those of the units whose function is not even about to be made."""
+    if not units:
+        return []
+    live = set(functions_live().values_list("tenant_id", "pk"))
+    return [
+        unit
+        for (tenant, function), found in units.items()
+        if function and tenant and (tenant, function) not in live
+        for unit in found
+        if unit.deletion_requested_at is None
     ]
 
 

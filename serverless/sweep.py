@@ -115,7 +115,8 @@ class Sweep:
     def _is_there(self, row: Invocation) -> bool:
         message = self._queue.message(row.stream_sequence or 0)
         found = read_message(message) if message else None
-        return found is not None and (found.key, found.publication) == (row.pk, row.publications)
+        wanted = (row.pk, row.publications, row.invocation_id)
+        return found is not None and (found.key, found.publication, found.invocation_id) == wanted
 
     def _is_confirmed(self, key: tuple[int, int]) -> bool:
         """Say whether it was suspected before, and every report from before then is stored."""

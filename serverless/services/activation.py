@@ -15,6 +15,7 @@ from gpuplatform import clock
 from gpuplatform.errors import NotFound, OperationConflict
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.services import check_writable
+from gpuplatform.tenancy.models import Tenant
 from serverless.core.scaling import Plan, WorkerState
 from serverless.core.spec import FunctionSpec
 from serverless.core.workers import worker_name, worker_request
@@ -60,7 +61,10 @@ def worker_start(function: Function, *, seen: int) -> bool:
     with transaction.atomic():
         # Of two activators at the moment of a change one finds what the other did.
         same = Function.objects.select_for_update().filter(
-            pk=function.pk, generation=function.generation, deletion_requested_at__isnull=True
+            pk=function.pk,
+            generation=function.generation,
+            spec=function.spec,  # How many workers there may be is in it.
+            deletion_requested_at__isnull=True,
         )
         if same.first() is None or workers_of(function).count() != seen:
             return False
@@ -68,16 +72,16 @@ def worker_start(function: Function, *, seen: int) -> bool:
     return True
 
 
-def worker_stop(function: Function, name: str) -> None:
+def worker_stop(tenant: Tenant, name: str) -> None:
     """Have a worker drained and removed; again is as good as once."""
     operation_id = f"{name}-stop"
     with suppress(NotFound):
         try:
-            unit_request_deletion(tenant=function.tenant, name=name, operation_id=operation_id)
+            unit_request_deletion(tenant=tenant, name=name, operation_id=operation_id)
         except OperationConflict:
             # The tenant's programs choose operationIDs too, and may have chosen this one.
             own = f"{operation_id}-{secrets.token_hex(8)}"
-            unit_request_deletion(tenant=function.tenant, name=name, operation_id=own)
+            unit_request_deletion(tenant=tenant, name=name, operation_id=own)
 
 
 def function_observed(function: Function, plan: Plan, observed: Observed) -> None:

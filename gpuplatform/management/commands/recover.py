@@ -10,6 +10,7 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, part_states
 from inventory.recovery import recover_pools
+from serverless.recovery import recover_functions
 from units.recovery import recover_units
 
 
@@ -43,7 +44,7 @@ class Command(BaseCommand):
             raise CommandError(msg)
         try:
             cluster = get_cluster()
-            for recover in (recover_pools, recover_units):
+            for recover in (recover_pools, recover_units, recover_functions):
                 for line in recover(cluster, dry_run=options["dry_run"]):
                     self.stdout.write(line)
             if not options["dry_run"]:

@@ -304,6 +304,14 @@ def test_of_two_activators_one_starts_the_worker(queue: Queue, cluster: FakeClus
     assert workers_of(function).count() == 1
 
 
+def test_no_worker_starts_by_limits_that_have_changed(queue: Queue, cluster: FakeCluster) -> None:
+    function = function_row("echo", maxWorkers=2)
+    stock_row()
+    Function.objects.update(spec={**function.spec, "maxWorkers": 1})
+
+    assert not worker_start(function, seen=0)
+
+
 def test_a_function_that_is_not_made_yet_is_left_alone(look: Look, queue: Queue) -> None:
     stock_row()
     function = function_row()
@@ -316,6 +324,22 @@ def test_a_function_that_is_not_made_yet_is_left_alone(look: Look, queue: Queue)
     look()
 
     assert not workers_of(function).exists()
+
+
+def test_a_worker_whose_function_was_lost_is_drained(look: Look, queue: Queue) -> None:
+    lost, pending = function_row(), function_row()
+    orphan, early = worker_row(lost), worker_row(pending)
+    Operation.objects.filter(pk=pending.operation_id).update(
+        phase=OperationPhase.PENDING, ended_at=None, due_at=Now()
+    )
+    lost.delete()
+
+    look()
+
+    orphan.refresh_from_db()
+    early.refresh_from_db()
+    assert orphan.deletion_requested_at is not None
+    assert early.deletion_requested_at is None
 
 
 def test_who_does_not_lead_does_nothing(queue: Queue, cluster: FakeCluster) -> None:
