@@ -2,8 +2,13 @@
 
 from gpuplatform.operations.registry import Again
 from gpuplatform.operations.services import Accepted
-from serverless.core.requests import FunctionCreate, FunctionUpdate
-from serverless.services import function_create, function_request_deletion, function_update
+from serverless.core.requests import FunctionCreate, FunctionScale, FunctionUpdate
+from serverless.services import (
+    function_create,
+    function_request_deletion,
+    function_scale,
+    function_update,
+)
 
 
 def create_again(again: Again) -> Accepted:
@@ -16,6 +21,13 @@ def update_again(again: Again) -> Accepted:
     """Ask for the same change of the same function."""
     failed, asked = again.failed, FunctionUpdate.parse(again.payload())
     accepted = function_update(tenant=failed.tenant, request_id=failed.object_name, asked=asked)
+    return again.of_same_object(accepted)
+
+
+def scale_again(again: Again) -> Accepted:
+    """Ask for the same limits of the same function."""
+    failed, asked = again.failed, FunctionScale.parse(again.payload())
+    accepted = function_scale(tenant=failed.tenant, request_id=failed.object_name, asked=asked)
     return again.of_same_object(accepted)
 
 

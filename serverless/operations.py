@@ -23,7 +23,7 @@ from gpuplatform.operations.registry import (
 )
 from gpuplatform.reconciliation.backoff import backoff_seconds
 from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER
-from serverless.again import create_again, delete_again, update_again
+from serverless.again import create_again, delete_again, scale_again, update_again
 from serverless.models import Function, Invocation
 from serverless.phases import FunctionWait, InvocationState
 from serverless.queue.credentials import worker_credentials
@@ -49,11 +49,10 @@ def register_operations() -> None:
     kinds, may = ServerlessOperation, Cancellable
     # Accepting a change or a deletion has changed the function already.
     register(OperationKind(kinds.CREATE, _create, _settle_create, may.UNSTARTED, create_again))
-    register(
-        OperationKind(
-            kinds.UPDATE, _update, _settle_nothing, may.NEVER, update_again, asks_cluster=False
+    for kind, again in ((kinds.UPDATE, update_again), (kinds.SCALE, scale_again)):
+        register(
+            OperationKind(kind, _update, _settle_nothing, may.NEVER, again, asks_cluster=False)
         )
-    )
     register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, delete_again))
     register(OperationKind(kinds.CANCEL, _take_out, _settle_nothing, asks_cluster=False))
     register(OperationKind(kinds.REPLAY, _replay, _settle_nothing, asks_cluster=False))

@@ -1,9 +1,13 @@
 """Reading functions and invocations."""
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from collections import Counter
+from collections.abc import Collection
+
+from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from gpuplatform.errors import NotFound
 from gpuplatform.tenancy.models import Tenant
+from serverless.core.workers import function_of
 from serverless.models import OPEN, Function, Invocation
 from serverless.queue.names import unit_prefix
 from units.models import GpuUnit
@@ -89,3 +93,17 @@ def workers_of(function: Function) -> QuerySet[GpuUnit]:
 def all_workers() -> QuerySet[GpuUnit]:
     """Return the GPU units that are workers of functions; a name alone makes none."""
     return units_live(UnitRole.ACTIVE).filter(spec__has_key="serverless")
+
+
+def workers_of_all(functions: Collection[Function]) -> list[GpuUnit]:
+    """Return the GPU units that are workers of these functions, in one query."""
+    wanted = {(function.tenant_id, function.pk) for function in functions}
+    units = all_workers().filter(tenant_id__in={tenant for tenant, _ in wanted})
+    return [unit for unit in units if (unit.tenant_id, function_of(unit.name)) in wanted]
+
+
+def open_states(functions: Collection[Function]) -> Counter[str]:
+    """Return how many invocations of these functions wait, and how many run."""
+    rows = Invocation.objects.filter(OPEN, function__in=functions)
+    groups = rows.order_by().values_list("state").annotate(number=Count("pk"))
+    return Counter(dict(groups))

@@ -1,9 +1,10 @@
-"""Documents without what may be secret: values of variables, and Kubernetes' own notes.
+"""Documents without what may be secret: values of variables and headers, and Kubernetes' notes.
 
 Whoever may look at a page need not be whoever wrote the template; names of variables stay, since
 they help to find a fault. Pure.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +14,19 @@ _NOTES: Final = frozenset(
     # The last one repeats the whole spec.
     {"managedFields", "kubectl.kubernetes.io/last-applied-configuration"}
 )
+
+_SECRET_HEADER: Final = re.compile(
+    "auth|bearer|cookie|credential|jwt|key|passw|pwd|secret|session|signature|token|(^|[-_])(otp|pin|sig)($|[-_])",
+    re.IGNORECASE,
+)
+"""In the names of headers by which somebody proves who he is."""
+
+
+def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return headers with the values of those hidden by which somebody proves who he is."""
+    return {
+        name: MASK if _SECRET_HEADER.search(name) else value for name, value in headers.items()
+    }
 
 
 def masked(document: Any) -> Any:

@@ -37,6 +37,7 @@ from gpuplatform.adminkit.text import as_yaml, shortened, visible
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.operations.admin import job_url, jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
+from serverless.admin.actions import FUNCTION_ACTIONS
 from serverless.admin.lines import invocation_line, invocation_url
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function, Invocation
@@ -74,6 +75,7 @@ class FunctionList(ChangeList):
 class FunctionAdmin(MirrorAdmin):
     """What is invoked: what waits for it, who serves it, and how that goes."""
 
+    row_actions = FUNCTION_ACTIONS
     well = WELL
     list_display = (
         "phase_column",
@@ -147,6 +149,10 @@ class FunctionAdmin(MirrorAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Function]:
         rows: QuerySet[Function] = super().get_queryset(request)
         return with_oldest(rows)
+
+    @override
+    def line(self, row: Function) -> RelatedRow:
+        return _line(row)
 
     @override
     def detail(self, row: Function) -> Detail:
@@ -224,16 +230,17 @@ def _rate(recent: Recent) -> str:
 
 
 def _rows(number: int) -> Sequence[RelatedRow]:
-    return [
-        RelatedRow(
-            badge=mirror_badge(row),
-            name=row.request_id,
-            url=reverse(PAGE, args=[row.pk]),
-            text=shortened(row.message),
-            since=age_html(row.deleted_at or row.phase_since),
-        )
-        for row in Function.objects.filter(pk=number)
-    ]
+    return [_line(row) for row in Function.objects.filter(pk=number)]
+
+
+def _line(row: Function) -> RelatedRow:
+    return RelatedRow(
+        badge=mirror_badge(row),
+        name=row.request_id,
+        url=reverse(PAGE, args=[row.pk]),
+        text=shortened(row.message),
+        since=age_html(row.deleted_at or row.phase_since),
+    )
 
 
 register_object_page(FUNCTION_KIND, ObjectPage(PAGE, _rows))

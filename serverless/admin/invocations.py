@@ -10,15 +10,17 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
+from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape, shape_badge
 from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
 from gpuplatform.adminkit.filters import RecentValues
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.links import ObjectPage, object_url, register_object_page
-from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.masking import masked_headers
 from gpuplatform.adminkit.text import as_yaml, visible, why, words
 from gpuplatform.operations.admin import jobs_of
+from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.lines import PAGE, invocation_line
 from serverless.models import Invocation
 from serverless.phases import FAILURE_NEXT_STEPS, InvocationState
@@ -64,9 +66,10 @@ class StateFilter(admin.SimpleListFilter):
 
 
 @admin.register(Invocation)
-class InvocationAdmin(ReadOnlyAdmin):
+class InvocationAdmin(ActingAdmin):
     """Every request to a function and what became of it."""
 
+    row_actions = INVOCATION_ACTIONS
     list_display = (
         "state_column",
         "id_column",
@@ -110,6 +113,10 @@ class InvocationAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Invocation]:
         rows: QuerySet[Invocation] = super().get_queryset(request)
         return rows.select_related("function", "tenant").defer("payload", "result_body")
+
+    @override
+    def line(self, row: Invocation) -> RelatedRow:
+        return invocation_line(row)
 
     @override
     def detail(self, row: Invocation) -> Detail:
@@ -197,7 +204,7 @@ def _step(moment: datetime, shape: Shape, name: str, text: str) -> RelatedRow:
 def _documents(row: Invocation) -> Iterator[Document]:
     yield Document(f"Payload ({row.content_type})", _text(bytes(row.payload)))
     if row.headers:
-        yield Document("Headers", visible(as_yaml(row.headers)))
+        yield Document("Headers", visible(as_yaml(masked_headers(row.headers))))
     if row.result_body is not None:
         title = f"Answer ({visible(row.result_content_type)})"
         yield Document(title, _text(bytes(row.result_body)))

@@ -6,14 +6,20 @@ import hashlib
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from gpuplatform.errors import FieldError, TooLarge
 from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel, invalid_spec
 from gpuplatform.formats.operation_id import OperationID
 from gpuplatform.formats.text import quoted
-from serverless.core.spec import FunctionSpec, RequestID
+from serverless.core.spec import (
+    FunctionSpec,
+    MaxWorkers,
+    MinWorkers,
+    RequestID,
+    check_workers,
+)
 from serverless.queue.messages import MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES
 from units.core.serverless import TimeoutSeconds
 
@@ -123,6 +129,24 @@ class FunctionUpdate(FunctionSpec, FunctionUpdateAddress):
         del payload["operationID"]
         payload.pop("requestID", None)
         return payload
+
+
+class FunctionScale(SpecModel):
+    """Says how many workers a function may have; workers that run stay as they are."""
+
+    operation_id: OperationID = Field(alias="operationID")
+    min_workers: MinWorkers = Field(alias="minWorkers")
+    max_workers: MaxWorkers = Field(alias="maxWorkers")
+
+    @model_validator(mode="after")
+    def fits_together(self) -> "FunctionScale":
+        """Two values may be fine and together none."""
+        check_workers(self.min_workers, self.max_workers)
+        return self
+
+    def limits(self) -> dict[str, int]:
+        """Return what it puts into the spec of a function."""
+        return {"minWorkers": self.min_workers, "maxWorkers": self.max_workers}
 
 
 class InvocationCreate(SpecModel):

@@ -46,6 +46,32 @@ RequestID = Annotated[
 ]
 
 
+MinWorkers = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=MAX_WORKERS,
+        description="So many workers are kept without work.",
+        examples=[0],
+    ),
+]
+
+MaxWorkers = Annotated[
+    int,
+    Field(ge=1, le=MAX_WORKERS, description="There are never more workers.", examples=[2]),
+]
+
+
+def check_workers(fewest: int, most: int) -> None:
+    """Refuse limits that contradict each other.
+
+    Raises:
+        ValidationError: there would have to be more workers than there may be.
+    """
+    if fewest > most:
+        raise _fault("minWorkers", "Must not be more than maxWorkers.")
+
+
 class FunctionSpec(SpecModel):
     """What runs when the function is invoked, on how many workers, and how it is retried."""
 
@@ -53,22 +79,8 @@ class FunctionSpec(SpecModel):
     image: Image = Field(description="The image of its workers.")
     template: Template | None = None
     framework: Annotated[Framework, Field(description="Where it listens.")] = Framework()
-    min_workers: int = Field(
-        default=0,
-        alias="minWorkers",
-        ge=0,
-        le=MAX_WORKERS,
-        description="So many workers are kept without work.",
-        examples=[0],
-    )
-    max_workers: int = Field(
-        default=1,
-        alias="maxWorkers",
-        ge=1,
-        le=MAX_WORKERS,
-        description="There are never more workers.",
-        examples=[2],
-    )
+    min_workers: MinWorkers = Field(default=0, alias="minWorkers")
+    max_workers: MaxWorkers = Field(default=1, alias="maxWorkers")
     concurrency: Concurrency = 1
     idle_timeout_seconds: int = Field(
         default=300,
@@ -87,19 +99,11 @@ class FunctionSpec(SpecModel):
     @model_validator(mode="after")
     def fits_together(self) -> "FunctionSpec":
         """Two values may be fine and together none."""
-        if self.min_workers > self.max_workers:
-            raise self._fault("minWorkers", "Must not be more than maxWorkers.")
+        check_workers(self.min_workers, self.max_workers)
         is_given = "backoff_seconds" in self.model_fields_set
         if is_given and len(self.backoff_seconds) > self.max_deliver:
-            raise self._fault("backoffSeconds", "Has more pauses than maxDeliver has deliveries.")
+            raise _fault("backoffSeconds", "Has more pauses than maxDeliver has deliveries.")
         return self
-
-    @staticmethod
-    def _fault(field: str, why: str) -> ValidationError:
-        fault = PydanticCustomError("fits", "{why}", {"why": why})
-        return ValidationError.from_exception_data(
-            "FunctionSpec", [InitErrorDetails(type=fault, loc=(field,), input=None)]
-        )
 
     @override
     def normalised(self) -> dict[str, Any]:
@@ -124,3 +128,10 @@ def parse_function_spec(raw: object) -> FunctionSpec:
         InvalidSpec: it breaks a rule.
     """
     return FunctionSpec.parse(raw)
+
+
+def _fault(field: str, why: str) -> ValidationError:
+    fault = PydanticCustomError("fits", "{why}", {"why": why})
+    return ValidationError.from_exception_data(
+        "FunctionSpec", [InitErrorDetails(type=fault, loc=(field,), input=None)]
+    )

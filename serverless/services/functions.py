@@ -11,7 +11,7 @@ from gpuplatform.operations.creating import name_in_use
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.tenancy.models import Tenant
-from serverless.core.requests import FunctionCreate, FunctionUpdate
+from serverless.core.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function
 from serverless.phases import FUNCTION_TRANSITIONS, FunctionPhase
@@ -60,9 +60,7 @@ def function_update(*, tenant: Tenant, request_id: str, asked: FunctionUpdate) -
     asked.check_request_id(request_id)
 
     def change(function: Function) -> None:
-        if function.deletion_requested_at:
-            msg = f"The function '{request_id}' is being deleted. Wait until it is gone."
-            raise PhaseConflict(msg)
+        _check_lasting(function)
         spec = asked.spec()
         Function.objects.filter(pk=function.pk).update(
             spec=spec.normalised(),
@@ -73,6 +71,25 @@ def function_update(*, tenant: Tenant, request_id: str, asked: FunctionUpdate) -
 
     kind = ServerlessOperation.UPDATE
     request = function_request(tenant, kind, asked.operation_id, request_id, asked.payload())
+    return operation_accept(request, prepare=_taking(tenant, request_id, change))
+
+
+def function_scale(*, tenant: Tenant, request_id: str, asked: FunctionScale) -> Accepted:
+    """Accept other limits for the workers of a function; those that run are not replaced.
+
+    Raises:
+        NotFound: there is no such function.
+        PhaseConflict: it is being deleted.
+    """
+
+    def change(function: Function) -> None:
+        _check_lasting(function)
+        spec = FunctionSpec.parse({**function.spec, **asked.limits()})
+        # The generation stays: what a worker runs has not changed.
+        Function.objects.filter(pk=function.pk).update(spec=spec.normalised(), updated_at=Now())
+
+    kind = ServerlessOperation.SCALE
+    request = function_request(tenant, kind, asked.operation_id, request_id, asked.limits())
     return operation_accept(request, prepare=_taking(tenant, request_id, change))
 
 
@@ -129,6 +146,12 @@ def function_request(
         name=name,
         payload=payload if isinstance(payload, dict) else {},
     )
+
+
+def _check_lasting(function: Function) -> None:
+    if function.deletion_requested_at:
+        msg = f"The function '{function.request_id}' is being deleted. Wait until it is gone."
+        raise PhaseConflict(msg)
 
 
 def _close(which: Q) -> None:

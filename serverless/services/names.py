@@ -22,6 +22,7 @@ class ServerlessOperation(StrEnum):
 
     CREATE = "function.create"
     UPDATE = "function.update"
+    SCALE = "function.scale"
     DELETE = "function.delete"
     CANCEL = "invocation.cancel"
     REPLAY = "invocation.replay"

@@ -19,6 +19,7 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create
 from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import address
+from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
@@ -34,7 +35,7 @@ ACTIONS = [
 OF_ADMINS = {"auth.user", "auth.group"}
 KEY = f"admin-{'0' * 32}"
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
 
 def member(group: str) -> Client:
@@ -69,6 +70,8 @@ def shown(label: str) -> Model:
         "operations.operation": lambda: rows.operation("Pending"),
         "units.activeunit": lambda: ActiveUnit.objects.get(pk=unit_row().pk),
         "units.stockunit": lambda: StockUnit.objects.get(pk=stock_row().pk),
+        "serverless.function": function_row,
+        "serverless.invocation": lambda: accept(function_row()),
     }
     row: Model = makers[label]()
     return row

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
+from gpuplatform.adminkit.masking import MASK
 from gpuplatform.clock import now
 from serverless.models import Function, Invocation
 from serverless.phases import (
@@ -171,6 +172,17 @@ def test_hostile_words_stay_words(operator_client: Client, hostile_text: str) ->
     ):
         assert "<script>alert" not in text
         assert "\u202e" not in text
+
+
+def test_headers_that_prove_who_somebody_is_are_hidden(operator_client: Client) -> None:
+    headers = {"Authorization": "Bearer abc", "x-api-key": "abc", "X-Trace": "4711"}
+    row = accept(function_row("echo"), headers=headers)
+
+    text = detail(operator_client, row)
+
+    assert "abc" not in text
+    assert text.count(MASK) == 2
+    assert "4711" in text
 
 
 def test_filters_and_search_find_invocations(operator_client: Client) -> None:

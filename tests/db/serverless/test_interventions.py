@@ -8,11 +8,12 @@ from gpuplatform.operations.interventions import operation_cancel, operation_ret
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_by_name
-from serverless.core.requests import FunctionCreate, FunctionUpdate
+from serverless.core.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.models import Function
 from serverless.services import (
     function_create,
     function_request_deletion,
+    function_scale,
     function_unmade,
     function_update,
 )
@@ -89,6 +90,18 @@ def test_a_change_that_failed_is_retried_on_the_same_function(cluster: FakeClust
 
     assert (again.kind, again.object_row) == ("function.update", row.pk)
     assert again.payload["image"].endswith("echo:2")
+
+
+def test_other_limits_that_failed_are_asked_for_again(cluster: FakeCluster) -> None:
+    row = function_row("echo")
+    asked = FunctionScale.parse({"operationID": "scale", "minWorkers": 0, "maxWorkers": 4})
+    first = function_scale(tenant=tenant_by_name(), request_id="echo", asked=asked).operation
+
+    again = retry(fail(first)).operation
+
+    assert (again.kind, again.object_row) == ("function.scale", row.pk)
+    row.refresh_from_db()
+    assert row.spec["maxWorkers"] == 4
 
 
 def test_a_deletion_is_not_retried_on_another_function_of_that_name(cluster: FakeCluster) -> None:

@@ -14,7 +14,7 @@ from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, operations_prune
 from gpuplatform.tenancy.selectors import tenant_by_name
-from serverless.core.requests import FunctionCreate, FunctionUpdate
+from serverless.core.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.models import Function, Invocation
 from serverless.queue.gateway import Queue
 from serverless.queue.names import INVOCATIONS, consumer_name
@@ -22,6 +22,7 @@ from serverless.relay import Relay
 from serverless.services import (
     function_create,
     function_request_deletion,
+    function_scale,
     function_update,
     invocation_cancel,
     invocations_prune,
@@ -75,6 +76,22 @@ def test_function_gets_its_consumer_and_its_credentials(
     assert secret["metadata"]["name"] == f"fn-{function.pk}-queue"
     text = base64.b64decode(secret["data"]["queue.creds"]).decode()
     assert Credentials.from_file(text).token
+
+
+def test_other_limits_reach_the_consumer_and_replace_no_worker(
+    queue: Queue, cluster: FakeCluster
+) -> None:
+    run(create(concurrency=4))
+    asked = FunctionScale.parse({"operationID": "s-1", "minWorkers": 1, "maxWorkers": 3})
+
+    scaled = function_scale(tenant=tenant_by_name(), request_id="echo", asked=asked)
+
+    assert run(scaled).phase == "Succeeded"
+    function = Function.objects.get()
+    assert (function.spec["minWorkers"], function.spec["maxWorkers"]) == (1, 3)
+    assert (function.spec["concurrency"], function.generation) == (4, 1)
+    info = queue._call(lambda js: js.consumer_info(INVOCATIONS, consumer_name(function.pk)))
+    assert info.config.max_ack_pending == 12
 
 
 def test_creation_waits_for_a_queue_that_is_away(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gpuplatform.adminkit.masking import MASK, masked
+from gpuplatform.adminkit.masking import MASK, masked, masked_headers
 from gpuplatform.adminkit.timeline import Step, span, timeline
 
 BEGIN = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -65,3 +65,19 @@ def test_where_a_value_comes_from_is_shown() -> None:
     variable = {"name": "A", "valueFrom": reference}
 
     assert masked({"env": [variable]}) == {"env": [variable]}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Authorization", "proxy-authorization", "Cookie", "set-cookie", "X-API-Key", "X-Auth"),
+        *("X-Access-Token", "X-Hub-Signature-256", "client_secret", "X-Amz-Credential", "x-otp"),
+    ],
+)
+def test_headers_by_which_somebody_proves_who_he_is_are_hidden(name: str) -> None:
+    assert masked_headers({name: "s1"}) == {name: MASK}
+
+
+@pytest.mark.parametrize("name", ["X-Trace", "Accept", "traceparent", "X-Spinner", "X-Design"])
+def test_other_headers_stay(name: str) -> None:
+    assert masked_headers({name: "s1"}) == {name: "s1"}
