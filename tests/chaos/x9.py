@@ -1,16 +1,17 @@
 """`make chaos-x9`: invocations while workers, activator, result store and queue are killed.
 
 Callers invoke functions that all sleep at first, each invocation twice with the same key. Some are
-poison: their function answers 500 each time. Meanwhile sidecars, the activator, the result store
-and the queue server are killed again and again, and of some invocations the platform forgets that
-they are in the queue. In the end each has one result: poison is dead-lettered with its payload,
-all else succeeded, the queue is empty, and a dead letter that is replayed is delivered again.
+poison: their function answers 500 each time. Some have the worker killed that begins with them,
+and some each worker, so that they become dead letters. Meanwhile sidecars, the activator, the
+result store and the queue server are killed again and again; of some invocations the platform
+forgets that they are in the queue, consumers are deleted, and messages come that are none.
+
+In the end each invocation has one result, poison has failed with its payload, dead letters have
+theirs and are answered once they are replayed, no state ever went backwards, nothing changed that
+had ended, and the queue is empty.
 """
 
 import argparse
-import os
-import random
-import signal
 import sys
 import tempfile
 import threading
@@ -23,23 +24,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuplatform.images import ECHO_FUNCTION_IMAGE
-from serverless.queue.gateway import Queue
 from tests.acceptance.platform import RunningPlatform
 from tests.benchmarks.bench import Api, at_once, describe_machine, say
 from tests.chaos.ledger import end
+from tests.chaos.x9_faults import PAUSE_SECONDS, Killer
+from tests.chaos.x9_journal import Journal, left_in_queue
 
 FUNCTIONS: Final = "/api/v1/serverless/functions"
 INVOCATIONS: Final = "/api/v1/serverless/invocations"
 STOCK: Final = "/api/v1/operator/stock-units"
+SPECS: Final = "/api/v1/operator/gpu-specs"
 SPEC: Final = "chaos-serverless"
-VICTIMS: Final = ("sidecar", "activator", "results", "nats")
+DOOMED: Final = "x9-doomed"
+"""The function whose workers are all killed while they work."""
+DOOMED_SECONDS: Final = 10
 POISON_EVERY: Final = 50
+DEADLY_EVERY: Final = 100
+DEADLY_SECONDS: Final = 4
 FORGOTTEN_EVERY: Final = 40
-PAUSE_SECONDS: Final = 3.0
-"""Between two kills: what was killed has to start, and that takes a busy machine a while."""
-ENDED_SECONDS: Final = 1_800.0
-EMPTY_SECONDS: Final = 120.0
-"""A message of a worker that was killed comes again only when its time to answer is over."""
+ENDED_SECONDS: Final = 600.0
 OPEN: Final = (
     "SELECT count(*) FROM serverless_invocation"
     " WHERE invocation_id LIKE 'x9-%%' AND completed_at IS NULL"
@@ -54,6 +57,9 @@ class Shape:
     functions: int
     kills: int
     """Of each victim, at least, unless all is done before."""
+    seconds: float = 0.0
+    """So long the calls are spread over."""
+    doomed: int = 10
     callers: int = 8
 
 
@@ -67,43 +73,74 @@ def is_poison(number: int) -> bool:
     return number % POISON_EVERY == 0
 
 
+def is_deadly(number: int) -> bool:
+    """Say whether the worker is killed that begins with this one first."""
+    return number % DEADLY_EVERY == 7
+
+
+def headers_of(number: int) -> dict[str, str]:
+    """Return what tells the echo function how to behave."""
+    if is_poison(number):
+        return {"X-Echo-Status": "500"}
+    return {"X-Echo-Seconds": str(DEADLY_SECONDS)} if is_deadly(number) else {}
+
+
 class Experiment:
     """One run on a platform that is up."""
 
     def __init__(self, platform: RunningPlatform, shape: Shape) -> None:
         self._platform = platform
         self._shape = shape
-        self._random = random.Random(9)
-        self.kills: Counter[str] = Counter()
+        self._killer = Killer(platform, self._deadly_ids(), DOOMED)
+        self._journal = Journal(platform)
         self._pause = threading.Event()
+        self._begun = time.monotonic()
 
     def run(self) -> list[str]:
         """Return what is wrong at the end."""
-        begun = time.monotonic()
         self._prepare()
+        self._begun = time.monotonic()
         calling = threading.Thread(target=self._invoke_all, daemon=True)
         calling.start()
         # In this thread: a server that a thread starts ends with that thread.
-        while calling.is_alive() or not self._is_enough():
-            self._pause.wait(PAUSE_SECONDS)
-            self._kill()
-        killed = ", ".join(f"{name} {number}" for name, number in sorted(self.kills.items()))
-        say(f"killed: {killed}; {self._platform.sql(OPEN)[0][0]} open then")
-        faults = self._wait_for_end()
-        say(f"all ended after {time.monotonic() - begun:.0f} s")
-        return faults + self._results() + self._queue()
+        with self._killer:
+            while calling.is_alive() or not self._is_enough():
+                self._pause.wait(PAUSE_SECONDS)
+                self._killer.kill()
+            left = self._platform.sql(OPEN)[0][0]
+            say(f"after {self._seconds():.0f} s: killed {self._killer.words()}; {left} open then")
+            faults = self._wait_for_end()
+        say(f"all ended after {self._seconds():.0f} s")
+        faults += self._results() + self._replays()
+        faults += left_in_queue(self._platform) + self._journal.close()
+        say(f"over after {self._seconds():.0f} s")
+        return faults
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._begun
+
+    def _deadly_ids(self) -> list[str]:
+        numbers = range(self._shape.invocations)
+        return [f"x9-{number}" for number in numbers if is_deadly(number)]
 
     def _prepare(self) -> None:
         size = {"cpu": "100m", "memory": "64Mi", "gpu": 1}
-        body = {"operationID": "x9-seed", "specName": SPEC, "replicas": self._shape.functions}
+        number = self._shape.functions + 1
+        body = {"operationID": "x9-seed", "specName": SPEC, "replicas": number}
         self._write("POST", STOCK, {**body, **size})
+        self._platform.wait_for_job("x9-seed")
+        restock = {"operationID": "x9-restock", "restockOnDelete": True}
+        self._write("PATCH", f"{SPECS}/{SPEC}", restock)
         for number in range(self._shape.functions):
-            name = f"x9-fn-{number}"
-            body = {"operationID": name, "requestID": name, "specName": SPEC}
-            shape = {"concurrency": 4, "idleTimeoutSeconds": 5, "maxDeliver": 10}
-            asked = {**body, **shape, "image": ECHO_FUNCTION_IMAGE, "backoffSeconds": [1]}
-            self._write("POST", FUNCTIONS, asked)
-            self._platform.wait_for_job(name)
+            self._make(f"x9-fn-{number}", concurrency=4, maxDeliver=10)
+        self._make(DOOMED, concurrency=self._shape.doomed, maxDeliver=1)
+        self._journal.open()
+
+    def _make(self, name: str, **shape: int) -> None:
+        body = {"operationID": name, "requestID": name, "specName": SPEC, **shape}
+        asked = {**body, "image": ECHO_FUNCTION_IMAGE, "idleTimeoutSeconds": 5}
+        self._write("POST", FUNCTIONS, {**asked, "backoffSeconds": [1]})
+        self._platform.wait_for_job(name)
 
     def _write(self, method: str, path: str, body: Any = None) -> Any:
         answer = self._platform.request(method, path, body)
@@ -111,20 +148,35 @@ class Experiment:
             raise SystemExit(f"{method} {path} was answered with {answer.status}: {answer.body}")
         return answer.data
 
+    def _invoke_all(self) -> None:
+        share = range(self._shape.callers)
+        calls = [partial(self._invoke_share, first) for first in share]
+        at_once([*calls, self._invoke_doomed], len(share) + 1)
+
     def _invoke_share(self, first: int) -> None:
         with closing(Api(self._platform.port)) as api:
             for number in range(first, self._shape.invocations, self._shape.callers):
-                self._invoke(api, number)
+                at = self._shape.seconds * number / self._shape.invocations
+                self._pause.wait(max(0.0, at - self._seconds()))
+                self._invoke(
+                    api,
+                    f"x9-fn-{number % self._shape.functions}",
+                    f"x9-{number}",
+                    payload_of(number),
+                    headers_of(number),
+                )
                 if number % FORGOTTEN_EVERY == 1:
                     self._forget(number)
 
-    def _invoke(self, api: Api, number: int) -> None:
-        body = {
-            "requestID": f"x9-fn-{number % self._shape.functions}",
-            "invocationID": f"x9-{number}",
-            "headers": {"X-Echo-Status": "500"} if is_poison(number) else {},
-            "payload": payload_of(number),
-        }
+    def _invoke_doomed(self) -> None:
+        headers = {"X-Echo-Seconds": str(DOOMED_SECONDS)}
+        with closing(Api(self._platform.port)) as api:
+            for number in range(self._shape.doomed):
+                self._invoke(api, DOOMED, f"{DOOMED}-{number}", payload_of(number), headers)
+
+    @staticmethod
+    def _invoke(api: Api, name: str, key: str, payload: str, headers: dict[str, str]) -> None:
+        body = {"requestID": name, "invocationID": key, "payload": payload, "headers": headers}
         for _ in range(2):  # The second one is a replay.
             answer = api("POST", INVOCATIONS, body)
             if answer.status not in {200, 202}:
@@ -138,31 +190,9 @@ class Experiment:
             f"x9-{number}",
         )
 
-    def _invoke_all(self) -> None:
-        share = range(self._shape.callers)
-        at_once([partial(self._invoke_share, first) for first in share], len(share))
-
     def _is_enough(self) -> bool:
         is_over = self._platform.sql(OPEN)[0][0] == 0
-        return is_over or min(self.kills[name] for name in VICTIMS) >= self._shape.kills
-
-    def _kill(self) -> None:
-        fewest = min(self.kills[name] for name in VICTIMS)
-        name = self._random.choice([one for one in VICTIMS if self.kills[one] == fewest])
-        if name == "sidecar":
-            self.kills[name] += self._kill_a_sidecar()
-        else:
-            self._platform.kill(name)
-            self._platform.start(name)
-            self.kills[name] += 1
-
-    def _kill_a_sidecar(self) -> int:
-        kubelet = self._platform.pid_of("kubelet")
-        found = [pid for pid in _children(kubelet) if "serverless.sidecar" in _command(pid)]
-        if not found:
-            return 0
-        os.kill(self._random.choice(found), signal.SIGKILL)
-        return 1
+        return is_over or self._killer.fewest >= self._shape.kills
 
     def _wait_for_end(self) -> list[str]:
         until = time.monotonic() + ENDED_SECONDS
@@ -174,13 +204,15 @@ class Experiment:
         rows = self._platform.sql(
             "SELECT invocation_id, state, convert_from(payload, 'UTF8'),"
             " convert_from(coalesce(result_body, ''), 'UTF8'), attempts"
-            " FROM serverless_invocation WHERE invocation_id LIKE 'x9-%%'"
+            " FROM serverless_invocation WHERE invocation_id ~ '^x9-[0-9]+$'"
         )
         found: Counter[str] = Counter()
         faults = [] if len(rows) == self._shape.invocations else [f"{len(rows)} rows"]
         for name, state, payload, body, attempts in rows:
             number = int(name.rpartition("-")[2])
-            found[f"{state} {'poison' if is_poison(number) else ''}".strip()] += 1
+            again = "given more than once" if attempts > 1 else ""
+            poison = "poison" if is_poison(number) else ""
+            found[" ".join(filter(None, (state, poison or again)))] += 1
             wanted = "Failed" if is_poison(number) else "Succeeded"
             is_right = state == wanted and payload == payload_of(number)
             if not is_right or (wanted == "Succeeded" and body != payload):
@@ -188,38 +220,25 @@ class Experiment:
         say("  " + ", ".join(f"{state} {number}" for state, number in sorted(found.items())))
         return faults[:10]
 
-    def _queue(self) -> list[str]:
-        """Nothing may stay in the queue of any function; what was sent twice goes last."""
-        rows = self._platform.sql(
-            "SELECT f.id, t.name FROM serverless_function f JOIN tenancy_tenant t"
-            " ON t.id = f.tenant_id WHERE f.request_id LIKE 'x9-fn-%%'"
+    def _replays(self) -> list[str]:
+        """Replay the dead letters; each is delivered again, with the payload that it came with."""
+        doomed = (
+            "SELECT invocation_id, state, convert_from(payload, 'UTF8')"
+            " FROM serverless_invocation WHERE invocation_id LIKE 'x9-doomed-%%'"
         )
-        with closing(self._platform.queue()) as queue:
-            until = time.monotonic() + EMPTY_SECONDS
-            while (faults := _left(queue, rows)) and time.monotonic() < until:
-                self._pause.wait(1)
+        rows = self._platform.sql(doomed)
+        dead = [name for name, state, _ in rows if state == "DeadLettered"]
+        say(f"  {len(dead)} of {len(rows)} doomed are dead letters")
+        for name in dead:
+            self._write("POST", f"{INVOCATIONS}/{name}/replay", {"operationID": f"again-{name}"})
+        faults = self._wait_for_end()
+        if len(rows) != self._shape.doomed or not dead:
+            faults.append(f"{len(dead)} of {len(rows)} doomed were dead letters")
+        for name, state, payload in self._platform.sql(doomed):
+            number = int(name.rpartition("-")[2])
+            if (state, payload) != ("Succeeded", payload_of(number)):
+                faults.append(f"{name} is {state} after its replay with '{payload}'")
         return faults
-
-
-def _left(queue: Queue, functions: list[tuple[Any, ...]]) -> list[str]:
-    found = {number: queue.backlog(tenant, number) for number, tenant in functions}
-    return [
-        f"function {number} has {left} in the queue"
-        for number, left in found.items()
-        if left is not None and left.pending + left.in_work + left.exhausted
-    ]
-
-
-def _children(pid: int) -> list[int]:
-    lists = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for one in lists for child in one.read_text().split()]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
 
 
 def main() -> int:
@@ -228,6 +247,7 @@ def main() -> int:
     parser.add_argument("--invocations", type=int, default=5_000)
     parser.add_argument("--functions", type=int, default=20)
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=420)
     options = parser.parse_args()
     describe_machine()
     with tempfile.TemporaryDirectory(prefix="chaos-x9-") as folder:
@@ -235,8 +255,8 @@ def main() -> int:
         platform = RunningPlatform(Path(folder))
         try:
             platform.start_all()
-            shape = Shape(options.invocations, options.functions, options.kills)
-            return end(Experiment(platform, shape).run())
+            sizes = (options.invocations, options.functions, options.kills, options.seconds)
+            return end(Experiment(platform, Shape(*sizes)).run())
         finally:
             platform.stop_all()
 

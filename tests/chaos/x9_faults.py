@@ -1,0 +1,151 @@
+"""What goes wrong in `x9`: parts that are killed, and what is done to the queue."""
+
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from nats.js.client import JetStreamContext
+
+from serverless.queue.errors import QueueError
+from serverless.queue.names import INVOCATIONS, consumer_name, invocation_subject
+from tests.acceptance.platform import RunningPlatform
+
+VICTIMS: Final = ("sidecar", "activator", "results", "nats")
+PAUSE_SECONDS: Final = 3.0
+"""Between two kills: what was killed has to start, and that takes a busy machine a while."""
+MEDDLE_EVERY: Final = 12
+"""Kills, after which the queue is meddled with."""
+LOOK_SECONDS: Final = 0.3
+_WORKER: Final = b"SERVERLESS_WORKER_NAME="
+
+
+class Killer:
+    """Kills while it is entered: what `kill` is called for, and workers of certain invocations.
+
+    Args:
+        platform: what is killed.
+        deadly: invocations whose first worker is killed while it works.
+        doomed: a function all workers of which are.
+    """
+
+    def __init__(self, platform: RunningPlatform, deadly: Sequence[str], doomed: str) -> None:
+        self._platform = platform
+        self._deadly = list(deadly)
+        self._doomed = doomed
+        self._random = random.Random(9)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._victims: set[str] = set()
+        self.kills: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    @property
+    def fewest(self) -> int:
+        """How often the victim was killed that was killed most seldom."""
+        return min(self.kills[name] for name in VICTIMS)
+
+    def words(self) -> str:
+        """Return what was killed how often."""
+        return ", ".join(f"{name} {number}" for name, number in sorted(self.kills.items()))
+
+    def kill(self) -> None:
+        """Kill one of those that were killed most seldom; now and then meddle with the queue."""
+        name = self._random.choice([one for one in VICTIMS if self.kills[one] == self.fewest])
+        if name == "sidecar":
+            self.kills[name] += self._kill_a_sidecar()
+        else:
+            self._platform.kill(name)
+            self._platform.start(name)
+            self.kills[name] += 1
+        if self.kills.total() % MEDDLE_EVERY == 0:
+            self._meddle()
+
+    def _kill_a_sidecar(self, worker: str = "") -> int:
+        found = [pid for pid, name in self._sidecars() if worker in {"", name}]
+        if not found:
+            return 0
+        try:
+            os.kill(self._random.choice(found), signal.SIGKILL)
+        except ProcessLookupError:
+            return 0
+        return 1
+
+    def _sidecars(self) -> list[tuple[int, str]]:
+        pids = _children(self._platform.pid_of("kubelet"))
+        found = [pid for pid in pids if b"serverless.sidecar" in _read(pid, "cmdline")]
+        return [(pid, _worker_of(pid)) for pid in found]
+
+    def _follow(self) -> None:
+        """Kill the workers of deadly and doomed invocations as soon as these are seen to run."""
+        while not self._over.wait(LOOK_SECONDS):
+            rows = self._platform.sql(
+                "SELECT i.invocation_id, i.worker, f.request_id FROM serverless_invocation i"
+                " JOIN serverless_function f ON f.id = i.function_id"
+                " WHERE i.state = 'Running' AND (i.invocation_id = ANY(%s) OR f.request_id = %s)",
+                self._deadly,
+                self._doomed,
+            )
+            for worker in {worker for name, worker, of in rows if self._is_next(name, of)}:
+                self.kills["worker at work"] += self._kill_a_sidecar(worker)
+
+    def _is_next(self, name: str, function: str) -> bool:
+        """Say whether the worker of that invocation is to be killed; of a deadly one, once."""
+        is_next = function == self._doomed or name not in self._victims
+        self._victims.add(name)
+        return is_next
+
+    def _meddle(self) -> None:
+        """Delete the consumer of a function, and send another one what is no invocation."""
+        rows = self._platform.sql(
+            "SELECT t.name, f.id FROM serverless_function f JOIN tenancy_tenant t"
+            " ON t.id = f.tenant_id WHERE f.request_id LIKE 'x9-fn-%%' ORDER BY f.id"
+        )
+        _, without = self._random.choice(rows)
+        subject = invocation_subject(*self._random.choice(rows))
+
+        async def meddle(js: JetStreamContext) -> None:
+            await js.publish(subject, b"no invocation")
+            await js.delete_consumer(INVOCATIONS, consumer_name(without))
+
+        with closing(self._platform.queue()) as queue:
+            try:
+                queue._call(meddle)
+            except QueueError:
+                return
+        self.kills["consumer"] += 1
+
+
+def _children(pid: int) -> list[int]:
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for one in lists for child in one.read_text().split()]
+
+
+def _worker_of(pid: int) -> str:
+    entries = _read(pid, "environ").split(b"\0")
+    return next((one.removeprefix(_WORKER).decode() for one in entries if _WORKER in one), "")
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,90 @@
+"""The books of `x9`: every change of a state as the database saw it, and what is in the queue."""
+
+import threading
+import time
+from contextlib import closing
+from typing import Final
+
+from serverless.phases import INVOCATION_TRANSITIONS
+from serverless.queue.errors import QueueError
+from serverless.queue.gateway import Queue
+from serverless.queue.names import INVOCATIONS
+from tests.acceptance.platform import RunningPlatform
+from tests.benchmarks.bench import say
+
+EMPTY_SECONDS: Final = 120.0
+"""A message of a worker that was killed comes again only when its time to answer is over."""
+_OPEN: Final = (
+    "CREATE TABLE x9_journal (invocation_id text, was text, becomes text, is_same_answer bool)",
+    """
+    CREATE FUNCTION x9_note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO x9_journal VALUES (
+            NEW.invocation_id, OLD.state, NEW.state,
+            NEW.result_body IS NOT DISTINCT FROM OLD.result_body
+            AND NEW.completed_at IS NOT DISTINCT FROM OLD.completed_at
+        );
+        RETURN NEW;
+    END $$
+    """,
+    """
+    CREATE TRIGGER x9_note AFTER UPDATE ON serverless_invocation FOR EACH ROW
+    WHEN (
+        NEW.invocation_id LIKE 'x9-%%'
+        AND (OLD.state <> NEW.state OR OLD.completed_at IS NOT NULL)
+    )
+    EXECUTE FUNCTION x9_note()
+    """,
+)
+_CLOSE: Final = ("DROP FUNCTION x9_note CASCADE", "DROP TABLE x9_journal")
+
+
+class Journal:
+    """Written by a trigger between `open` and `close`, so that nothing is missed."""
+
+    def __init__(self, platform: RunningPlatform) -> None:
+        self._platform = platform
+
+    def open(self) -> None:
+        """Begin."""
+        for statement in _OPEN:
+            self._platform.sql(statement)
+
+    def close(self) -> list[str]:
+        """End it; return what is wrong with what is in it."""
+        rows = self._platform.sql(
+            "SELECT was, becomes, is_same_answer, count(*), min(invocation_id) FROM x9_journal"
+            " GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+        )
+        for statement in _CLOSE:
+            self._platform.sql(statement)
+        faults = []
+        for was, becomes, is_same, number, example in rows:
+            say(f"  {was:12} → {becomes:12} {number:6}")
+            is_change = was != becomes
+            if is_change and becomes not in INVOCATION_TRANSITIONS[was]:
+                faults.append(f"{number} went from {was} to {becomes}, such as {example}")
+            if not is_change and not is_same:
+                faults.append(f"{number} changed after they were {was}, such as {example}")
+        return faults
+
+
+def left_in_queue(platform: RunningPlatform) -> list[str]:
+    """Wait until nothing is in the queue; return what still is after a while.
+
+    What was sent twice goes last.
+    """
+    until = time.monotonic() + EMPTY_SECONDS
+    pause = threading.Event()
+    with closing(platform.queue()) as queue:
+        while left := _messages(queue):
+            if time.monotonic() > until:
+                return [f"{left} messages are still in the queue"]
+            pause.wait(1)
+    return []
+
+
+def _messages(queue: Queue) -> int:
+    try:
+        return int(queue._call(lambda js: js.stream_info(INVOCATIONS)).state.messages)
+    except QueueError:
+        return -1
