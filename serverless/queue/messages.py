@@ -135,7 +135,16 @@ def _small(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
+def _one_line(text: str) -> str:
+    """What is written into a header must not end it."""
+    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
+        msg = "has a control character"
+        raise ValueError(msg)
+    return _no_nul(text)
+
+
 _Text = Annotated[str, AfterValidator(_no_nul)]
+_Line = Annotated[str, AfterValidator(_one_line)]
 
 
 class _Report(BaseModel):
@@ -182,7 +191,7 @@ class Finished(_Report):
     state: State
     failure_class: _Text = Field(default="", max_length=32)
     status_code: int | None = Field(default=None, ge=100, le=599)
-    content_type: _Text = Field(default="", max_length=127)
+    content_type: _Line = Field(default="", max_length=127)
     headers: Annotated[dict[str, str], AfterValidator(_small)] = Field(default_factory=dict)
     body: bytes = Field(default=b"", max_length=MAX_RESULT_BYTES)
     """What is kept of the answer: its first `MAX_RESULT_BYTES`."""

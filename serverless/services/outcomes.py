@@ -45,10 +45,15 @@ def receipt_of(key: int, publication: int, invocation_id: str) -> str:
 
 
 def outbox_claim(limit: int) -> list[Invocation]:
-    """Take the oldest invocations that are to be put in the queue, for `CLAIM_SECONDS`."""
+    """Take the oldest invocations that are to be put in the queue, for `CLAIM_SECONDS`.
+
+    Those that were never offered come first: however many of one function the queue refuses, they
+    keep nobody else's from it.
+    """
     free = Q(relay_after__isnull=True) | Q(relay_after__lte=Now())
+    tried_last = F("relay_after").asc(nulls_first=True)
     with transaction.atomic():
-        waiting = Invocation.objects.filter(OUTBOX, free).order_by("id")
+        waiting = Invocation.objects.filter(OUTBOX, free).order_by(tried_last, "id")
         taken = list(
             waiting.select_for_update(skip_locked=True, of=("self",)).select_related("tenant")[
                 :limit

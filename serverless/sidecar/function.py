@@ -31,6 +31,7 @@ UNHEALTHY_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 1.0
 
 _MAX_CONTENT_TYPE: Final = 127
+_MAX_WORDS: Final = 200
 _HOP_BY_HOP: Final = frozenset(
     {
         *("connection", "content-length", "content-type", "keep-alive", "proxy-authenticate"),
@@ -195,9 +196,13 @@ def _kept_headers(headers: CIMultiDictProxy[str]) -> dict[str, str]:
 
 
 def _text(text: str) -> str:
-    """Return a header as text that can be stored: no halves of characters, no NUL."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "")
+    """Return a header as text that can be stored: no halves of characters, nothing unseen."""
+    whole = text.encode("utf-8", "replace").decode()
+    return "".join(one if one.isprintable() else " " for one in whole)
 
 
 def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    """Return what went wrong on one line, without the client's details of the request."""
+    said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    line = " ".join(said.partition(": <")[0].split())
+    return line[:_MAX_WORDS].rstrip(".") or type(error).__name__

@@ -131,6 +131,10 @@ class Rig:
         """Start a function."""
         return self._start("tests.fakes.function")
 
+    def raw_function(self) -> subprocess.Popen[bytes]:
+        """Start a function that answers with the bytes that it is sent."""
+        return self._start("tests.fakes.raw_function")
+
     def sidecar(self, **environment: str) -> "Sidecar":
         """Start a sidecar; it need not be ready."""
         port = free_port()

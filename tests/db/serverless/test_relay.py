@@ -13,7 +13,12 @@ from serverless.queue.errors import QueueError, QueueUnavailable
 from serverless.queue.gateway import Outgoing, PublishOutcome, Queue, Unanswered
 from serverless.queue.names import INVOCATIONS
 from serverless.relay import Relay
-from serverless.services import invocation_cancel, outbox_claim, outbox_published
+from serverless.services import (
+    invocation_cancel,
+    outbox_claim,
+    outbox_published,
+    outbox_refused,
+)
 from tests.factories.serverless import Worker, accept, function_row, queued
 from tests.fakes.cluster import Killed
 from tests.fakes.queue_server import QueueServer
@@ -161,6 +166,16 @@ def test_refused_by_a_full_queue_waits_and_holds_nobody_else_up(
     lapse()
     relay.publish()
     assert queued(queue) == 3
+
+
+def test_what_was_never_offered_comes_before_what_was_refused(cluster: object) -> None:
+    full, other = function_row(), function_row()
+    refused = [accept(full) for _ in range(3)]
+    outbox_refused(refused)
+    lapse()
+    fresh = accept(other)
+
+    assert [row.pk for row in outbox_claim(2)] == [fresh.pk, refused[0].pk]
 
 
 def limit_messages(queue: Queue, most: int) -> None:

@@ -117,6 +117,7 @@ def test_what_a_later_sidecar_adds_is_no_fault() -> None:
         {"worker": "w" * 64},
         {"error": "a\0b", "state": "Failed", "failureClass": "x"},
         {"error": "\ud800", "state": "Failed", "failureClass": "x"},
+        {"contentType": "text/plain\r\nSet-Cookie: a=b"},
         {"headers": {"a": "b\0"}},
         {"headers": {"a": "b" * 40000}},
         {"statusCode": 99},
