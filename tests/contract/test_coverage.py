@@ -22,12 +22,12 @@ def demanded() -> set[str]:
     """Return the id of every row that has to be answered."""
     chapters = {4: (1, 31), 5: (1, 30), 6: (1, 33), 7: (1, 34), 18: (2, 24)}
     rows = {f"{c}-{n:02d}" for c, (a, b) in chapters.items() for n in range(a, b + 1)}
-    spans = [(1, 19), (20, 27), (30, 38), (40, 59), (60, 71), (80, 81), (130, 144)]
+    spans = [(1, 19), (20, 27), (30, 38), (40, 59), (60, 71), (80, 81), (100, 123), (130, 144)]
     faults = {number for a, b in spans for number in range(a, b + 1)}
-    cases = [*range(1, 28, 2), *range(37, 50, 2), 69, 71]
+    cases = [*range(1, 28, 2), *range(37, 50, 2), *range(53, 60, 2), 69, 71]
     return (
         rows
-        | {f"W-{number:02d}" for number in faults | {83, 86, 87, 88, 90, 91, 92}}
+        | {f"W-{number:02d}" for number in faults | {83, 84, 85, 86, 87, 88, 89, 90, 91, 92}}
         | {f"U{number:02d}" for number in cases}
     )
 

@@ -175,6 +175,8 @@ def test_a_result_waits_for_a_stream_that_does_not_take_it(rig: Rig) -> None:
         f"$JS.API.CONSUMER.CREATE.{INVOCATIONS}",
         f"$JS.API.CONSUMER.DELETE.{INVOCATIONS}.{consumer_name(FUNCTION)}",
         f"$JS.API.STREAM.PURGE.{INVOCATIONS}",
+        f"$JS.API.STREAM.CREATE.{INVOCATIONS}",
+        f"$JS.API.STREAM.UPDATE.{INVOCATIONS}",
         f"$JS.ACK.{INVOCATIONS}.{consumer_name(8)}.1.1.1.1.1",
         invocation_subject(TENANT, FUNCTION),
         invocation_subject(TENANT, 8),

@@ -98,6 +98,19 @@ def test_a_worker_that_starts_is_enough_for_the_next_look(look: Look, relay: Rel
     assert (function.workers_starting, function.backlog) == (1, 1)
 
 
+def test_workers_that_start_at_once_have_names_of_their_own(look: Look, queue: Queue) -> None:
+    for _ in range(3):
+        stock_row()
+    function = function_row(maxWorkers=3)
+    Worker(queue, function)
+    for _ in range(3):
+        accept(function)
+
+    look()
+
+    assert len(set(workers_of(function).values_list("name", flat=True))) == 3
+
+
 def test_without_stock_it_says_so_and_asks_again_later(look: Look, queue: Queue) -> None:
     function = function_row()
     Worker(queue, function)

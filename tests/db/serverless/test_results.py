@@ -309,6 +309,22 @@ def test_killed_store_stores_each_result_once(
         assert _values(settled(row)) == _values(stored)
 
 
+def test_two_stores_share_the_results(relay: Relay, queue: Queue) -> None:
+    function = function_row()
+    rows = [accept(function) for _ in range(4)]
+    relay.publish()
+    worker = Worker(queue, function)
+    for _ in rows:
+        worker.serve_one()
+    stores = [ResultStore(queue, wait_seconds=0.1) for _ in range(2)]
+
+    while queued(queue, RESULTS):
+        for store in stores:
+            store.step()
+
+    assert {settled(row).state for row in rows} == {"Succeeded"}
+
+
 def give_back(queue: Queue) -> None:
     """Let the time be over in which the dead process had its messages."""
 

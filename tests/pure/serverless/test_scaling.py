@@ -110,6 +110,40 @@ def test_the_last_worker_goes_after_the_idle_time_and_not_before() -> None:
     assert plan(replace(late, min_workers=1), Demand(), crew(READY)).stop == ()
 
 
+def test_a_worker_that_takes_minutes_to_start_is_never_idle() -> None:
+    waited = view(idle_timeout_seconds=60, last_active_at=NOW - timedelta(minutes=5))
+    ended = replace(waited, last_active_at=NOW - timedelta(seconds=59))
+
+    starting = plan(waited, Demand(pending=1, peak=1), crew(STARTING))
+    working = plan(waited, Demand(in_work=1, peak=1), crew(READY, in_work=1))
+    over = plan(ended, Demand(peak=1), crew(READY))
+
+    assert [(one.start, one.stop) for one in (starting, working, over)] == [(0, ())] * 3
+
+
+@pytest.mark.parametrize("fewest", [0, 1])
+def test_a_call_just_before_each_idle_time_is_over_starts_one_worker_and_stops_none(
+    fewest: int,
+) -> None:
+    every, peaks = 59, Peaks()
+    workers: list[Worker] = []
+    function = view(min_workers=fewest, max_workers=2, idle_timeout_seconds=60)
+    moves: list[tuple[int, tuple[str, ...]]] = []
+
+    for second in range(0, 20 * 60, 2):
+        demand = Demand(pending=int(second % every < 2))
+        if demand.pending:
+            function = replace(function, last_active_at=NOW + timedelta(seconds=second))
+        need = max(fewest, demand.pending)
+        peak = peaks.add(1, need, now=second, seconds=60)
+        now = NOW + timedelta(seconds=second)
+        found = plan_workers(function, replace(demand, peak=peak), workers, now)
+        moves += [(found.start, found.stop)] if found.start or found.stop else []
+        workers = workers or crew(*[READY] * found.start)
+
+    assert moves == [(1, ())]
+
+
 def test_a_surplus_goes_once_its_peak_is_over() -> None:
     workers = crew(READY, READY, READY)
 
