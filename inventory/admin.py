@@ -33,6 +33,7 @@ from gpuplatform.adminkit.filters import (
 from gpuplatform.adminkit.inspected import InspectedAdmin
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.mirrors import (
+    MirrorAdmin,
     comparison_note,
     generation_line,
     mirror_badge,
@@ -55,10 +56,13 @@ from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
 
 WELL = frozenset({PoolPhase.READY})
 """Phases that nothing has to explain."""
+ON_THE_WAY = frozenset({PoolPhase.PENDING, PoolPhase.PROGRESSING, PoolPhase.TERMINATING})
+"""Phases that usually pass within a minute or so."""
 
 KIND = "StockPool"
 LIST_URL = "admin:inventory_stockpool_changelist"
 PAGE_URL = "admin:inventory_stockpool_change"
+VIEW_RIGHT = "inventory.view_stockpool"
 
 
 class PoolReasonFilter(ReasonFilter):
@@ -68,10 +72,11 @@ class PoolReasonFilter(ReasonFilter):
 
 
 @admin.register(StockPool)
-class StockPoolAdmin(InspectedAdmin):
+class StockPoolAdmin(InspectedAdmin, MirrorAdmin):
     """The pools that operators keep, and how they are."""
 
     row_actions = POOL_ACTIONS
+    is_found_everywhere = True
     creation = CREATE
     well = WELL
     list_display = (
@@ -125,17 +130,22 @@ class StockPoolAdmin(InspectedAdmin):
         )
 
     @override
-    def subject(self, row: StockPool) -> Subject | None:
-        if row.deleted_at or not row.uid:
-            return None
-        return Subject(
-            kind=STOCK_POOL,
-            namespace=row.namespace,
-            name=row.name,
-            uid=row.uid,
-            label=POOL_LABEL,
-            dependents=deployment_name(row.name),
-        )
+    def subject(self, request: HttpRequest, row: StockPool) -> Subject | None:
+        return _subject(row)
+
+
+def _subject(row: StockPool) -> Subject | None:
+    """Return what the cluster is asked about a pool; None where it has nothing of it."""
+    if row.deleted_at or not row.uid:
+        return None
+    return Subject(
+        kind=STOCK_POOL,
+        namespace=row.namespace,
+        name=row.name,
+        uid=row.uid,
+        label=POOL_LABEL,
+        dependents=deployment_name(row.name),
+    )
 
 
 def _copies(row: StockPool) -> Sequence[Copy]:
@@ -206,14 +216,18 @@ def _rows(number: int) -> Sequence[RelatedRow]:
 
 
 def _on_dashboard(request: HttpRequest) -> Shown:
-    """Return the pools by phase, and those that have failed."""
-    if not request.user.has_perm("inventory.view_stockpool"):
+    """Return the pools by phase, those that have failed, and those on their way."""
+    if not request.user.has_perm(VIEW_RIGHT):
         return Shown()
     rows, url = StockPool.objects.filter(deleted_at__isnull=True), reverse(LIST_URL)
     failed = rows.filter(phase=PoolPhase.FAILED)
+    waiting = rows.filter(phase__in=ON_THE_WAY)
     return Shown(
         counted=(CountedRows("Stock pools", rows, PoolPhase.values, WELL, "ready", url, "pools"),),
-        failing=(FailingRows("pool", failed, url, PAGE_URL),),
+        failing=(
+            FailingRows("pool", failed, url, PAGE_URL),
+            FailingRows("pool", waiting, url, PAGE_URL, order="pk", waits=True),
+        ),
     )
 
 
@@ -222,5 +236,10 @@ def _steps_of(number: int) -> Sequence[Step]:
     return list(_steps(row)) if row else ()
 
 
-register_object_page(KIND, ObjectPage(PAGE_URL, _rows, _steps_of))
+def _subject_of(request: HttpRequest, number: int) -> Subject | None:
+    row = StockPool.objects.filter(pk=number).first()
+    return _subject(row) if row and request.user.has_perm(VIEW_RIGHT) else None
+
+
+register_object_page(KIND, ObjectPage(PAGE_URL, _rows, _steps_of, _subject_of))
 register_dashboard_part(_on_dashboard)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.utils import unquote
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_permission_codename
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -107,16 +107,12 @@ class Result:
 class ActingAdmin(ReadOnlyAdmin):
     """Offers actions on the rows of a read-only list.
 
-    A subclass names them, and says how a row looks as a line.
+    A subclass names them, and says by `line` how a row looks on their pages.
     """
 
     row_actions: ClassVar[tuple[Action, ...]] = ()
     creation: ClassVar[Creation | None] = None
     is_live_with_actions = True
-
-    def line(self, row: Any) -> RelatedRow:
-        """Return a row as a line of a table."""
-        raise NotImplementedError
 
     def may(self, request: HttpRequest, action: Action) -> bool:
         """Say whether somebody may do this."""
@@ -138,18 +134,9 @@ class ActingAdmin(ReadOnlyAdmin):
         return [path("do/<slug:name>/", view, name=self._url_name("do")), *super().get_urls()]
 
     @override
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        row = self.get_object(request, unquote(object_id))
-        context = {"row_number": row.pk, "row_actions": self._of_row(request, row)} if row else {}
-        return super().change_view(
-            request, object_id, form_url, {**context, **(extra_context or {})}
-        )
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        shared = super().page_context(request, row)
+        return {**shared, "row_number": row.pk, "row_actions": self._of_row(request, row)}
 
     @override
     def add_view(
@@ -229,14 +216,24 @@ class ActingAdmin(ReadOnlyAdmin):
     def _do(
         self, request: HttpRequest, action: Action, row: Any, values: Values, key: str
     ) -> Result:
-        line = self.line(row)
+        line, asked = self.line(row), Asked(row, f"{key}-{row.pk}", values)
         try:
-            said = action.service(Asked(row, f"{key}-{row.pk}", values))
+            said = action.service(asked)
         except PlatformError as error:
             return Result(row, line, Said(str(error)), is_done=False)
-        if not said.is_replay:
-            self.log_change(request, row, f"{action.label}: {said.text}")
+        self._log(request, f"{action.label}: {said.text}", asked, said)
         return Result(row, line, said, is_done=True)
+
+    def _log(self, request: HttpRequest, text: str, asked: Asked, said: Said) -> None:
+        """Write down what was done, once; the words have its job, or the operationID itself."""
+        if said.is_replay:
+            return
+        if not said.url:
+            text = f"{text} operationID '{asked.operation_id}'."
+            same = {"object_id": asked.row.pk, "change_message__contains": text}
+            if LogEntry.objects.filter(user=request.user.pk, **same).exists():
+                return
+        self.log_change(request, asked.row, text)
 
     def _results(
         self, request: HttpRequest, title: str, results: Sequence[Result]

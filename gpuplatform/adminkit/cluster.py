@@ -1,7 +1,7 @@
 """What the cluster says of one object, as a part of its page that is asked for after the page.
 
-`MirrorAdmin` serves it; `admin/cluster.html` draws it. Everything in it was written by others: it
-is made visible and cut here, and escaped by the template.
+`InspectedAdmin` serves it; `admin/cluster.html` draws it. Everything in it was written by others:
+it is made visible and cut here, and escaped by the template.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,19 +12,33 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.age import age_of_text
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.detail import RelatedRow
+from gpuplatform.adminkit.pods import pod_steps, waiting_reason
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.timeline import TimelineLine, timeline
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.reconciliation.inspection import Inspection, ObjectEvent, is_ready
 
 LOG_CHARACTERS = 32_768
+MOST_TIMELINES = 3
+"""Pods whose way is shown; those that are not ready come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodTimeline:
+    """How a pod came up."""
+
+    name: str
+    lines: Sequence[TimelineLine]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPart:
-    """The owned objects, the Events, a log and the resource itself, ready to be drawn."""
+    """The owned objects, how their pods came up, Events, a log and the resource, to be drawn."""
 
+    about: str
     objects: Sequence[RelatedRow]
+    pods: Sequence[PodTimeline]
     events: Sequence[RelatedRow]
     log: str
     log_of: str
@@ -37,16 +51,23 @@ class ClusterPart:
         return bool(self.faults) and not (self.resource or self.objects or self.events)
 
 
-def cluster_part(found: Inspection) -> ClusterPart:
-    """Return what was found as the page shows it."""
+def cluster_part(found: Inspection, about: str) -> ClusterPart:
+    """Return what was found about an object as the page shows it."""
     return ClusterPart(
+        about=visible(about),
         objects=list(_objects(found)),
+        pods=[_timeline(pod, found.events) for pod in found.pods[:MOST_TIMELINES]],
         events=[_event(event) for event in found.events],
         log=visible(found.log[-LOG_CHARACTERS:]),
         log_of=visible(found.log_of),
         resource=visible(as_yaml(found.resource)) if found.resource else "",
         faults=[shortened(fault, 300) for fault in found.faults],
     )
+
+
+def _timeline(pod: Manifest, events: Sequence[ObjectEvent]) -> PodTimeline:
+    name = str(field(pod, "metadata", "name") or "")
+    return PodTimeline(visible(name), timeline(pod_steps(pod, events)))
 
 
 def _objects(found: Inspection) -> Iterator[RelatedRow]:
@@ -126,11 +147,7 @@ def _is_stuck(pod: Manifest) -> bool:
         return True
     if condition(pod, "PodScheduled").get("status") == "False":
         return True
-    waiting = [
-        str(field(status, "state", "waiting", "reason") or "")
-        for status in items(pod, "status", "containerStatuses")
-    ]
-    return any(reason not in {"", "ContainerCreating", "PodInitializing"} for reason in waiting)
+    return any(map(waiting_reason, items(pod, "status", "containerStatuses")))
 
 
 def _event(event: ObjectEvent) -> RelatedRow:

@@ -23,6 +23,8 @@ class Panel:
     text: str
     since: SafeString
     next_step: str = ""
+    reason: str = ""
+    """The machine's word, where the title says more than it."""
 
 
 @dataclass(frozen=True, slots=True)

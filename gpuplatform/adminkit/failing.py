@@ -1,35 +1,40 @@
-"""What is failing right now, by reason, from all apps in one query.
+"""What is failing right now and what waits for long, by reason, from all apps in one query.
 
-At most so many of the newest failed rows of each kind are looked at, so that a bad day costs no
-more than a good one.
+At most so many rows of each kind are looked at, so that a bad day costs no more than a good one:
+of what has failed the newest, of what waits the oldest.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.db.models import Count, F, QuerySet, TextField, Value, Window
-from django.db.models.functions import Cast, Left
+from django.db.models.functions import Cast, Left, Now
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import phase_badge
+from gpuplatform.adminkit.badges import Shape, phase_badge, shape_badge
+from gpuplatform.adminkit.causes import reason_title, with_cause
 from gpuplatform.adminkit.counts import capped
-from gpuplatform.adminkit.text import essence, shortened, words
+from gpuplatform.adminkit.text import essence, shortened
 
 SHOWN_GROUPS = 10
 MOST_ROWS = 1_000
-"""So many of the newest failed rows of a kind are grouped."""
+"""So many rows of a kind are grouped."""
+WAITS_LONG: Final = timedelta(minutes=15)
+"""What usually takes seconds, or an image's minutes, waits for long after this."""
+WAITS_LONG_QUERY: Final = {"age": "over15min"}
+"""The same as the filter of a list."""
 
 _MESSAGE_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
 class FailingRows:
-    """An app's failed rows, and where a reader finds them."""
+    """An app's failed rows, or those that wait, and where a reader finds them."""
 
     noun: str
     """What one of them is called: `unit`."""
@@ -41,13 +46,18 @@ class FailingRows:
     message: str = "message"
     since: str = "phase_since"
     name: str = "name"
-    newest_by: str = "pk"
-    """What an index has them in the order of."""
+    order: str = "-pk"
+    """What an index has them in: so many of the first are looked at."""
+    waits: bool = False
+    """Whether they wait: those that have done so for long are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailingGroup:
-    """Objects of one kind that fail for the same reason; name and message are the newest one's."""
+    """Objects of one kind that fail, or wait, for the same reason.
+
+    Name and message are the newest one's; of what waits, those of the one that waits longest.
+    """
 
     badge: SafeString
     title: str
@@ -56,52 +66,67 @@ class FailingGroup:
     page_url: str
     message: str
     since: SafeString
-    order: datetime
+    kind: FailingRows
+    count: int
+    moment: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """Everything that fails: the groups to be shown, newest first, and the sums by noun."""
+    """Everything that fails: the groups to be shown, newest first, and the sums by noun.
+
+    What waits is not counted among it: it may still end well.
+    """
 
     groups: Sequence[FailingGroup] = ()
     further: int = 0
+    waiting: Sequence[FailingGroup] = ()
+    """The longest first."""
+    waiting_total: str = "0"
     sums: Sequence[str] = ()
     total: str = "0"
     """Those that were looked at; `1000+` if there are more."""
 
 
 def failing_now(kinds: Sequence[FailingRows]) -> Failing:
-    """Return what fails, in one query."""
+    """Return what fails and what waits for long, in one query."""
     if not kinds:
         return Failing()
     first, *others = [_groups_of(place, kind) for place, kind in enumerate(kinds)]
     found = list(first.union(*others, all=True)) if others else list(first)
-    groups = [_group(kinds[place], *line) for place, *line in found]
-    groups.sort(key=lambda group: group.order, reverse=True)
-    sums: dict[str, int] = {}
-    for place, *line in found:
-        sums[kinds[place].noun] = sums.get(kinds[place].noun, 0) + line[-1]
+    groups = sorted((_group(kinds[place], *line) for place, *line in found), key=_moment)
+    failed = [group for group in reversed(groups) if not group.kind.waits]
+    waiting = [group for group in groups if group.kind.waits]
+    sums = _sums(failed)
     return Failing(
-        groups=groups[:SHOWN_GROUPS],
-        further=max(len(groups) - SHOWN_GROUPS, 0),
+        groups=failed[:SHOWN_GROUPS],
+        further=max(len(failed) - SHOWN_GROUPS, 0),
+        waiting=waiting[:SHOWN_GROUPS],
+        waiting_total=_total(_sums(waiting)),
         sums=[_number_of(noun, sums[noun]) for noun in sums],
         total=_total(sums),
     )
 
 
 def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
-    newest = kind.rows.order_by(f"-{kind.newest_by}").values("pk")[:MOST_ROWS]
-    rows: QuerySet[Any] = QuerySet(kind.rows.model).filter(pk__in=newest)
+    looked_at = kind.rows.order_by(kind.order).values("pk")[:MOST_ROWS]
+    rows: QuerySet[Any] = QuerySet(kind.rows.model).filter(pk__in=looked_at)
+    if kind.waits:
+        rows = rows.filter(**{f"{kind.since}__lt": Now() - WAITS_LONG})
     rows = rows.annotate(
         failing_place=Value(place),
-        failing_reason=Cast(F(kind.reason), TextField()),
+        failing_phase=Cast(F("phase"), TextField()),
+        failing_reason=with_cause(kind.reason, kind.message),
         failing_message=Left(kind.message, _MESSAGE_LENGTH),
         failing_name=Cast(F(kind.name), TextField()),
-        failing_number=Window(Count("pk"), partition_by=[F(kind.reason)]),
+        failing_number=Window(Count("pk"), partition_by=[F("phase"), F("failing_reason")]),
     )
-    groups = rows.order_by(kind.reason, f"-{kind.since}").distinct(kind.reason)
+    shown_first = kind.since if kind.waits else f"-{kind.since}"
+    keys = ("failing_phase", "failing_reason")
+    groups = rows.order_by(*keys, shown_first).distinct(*keys)
     return groups.values_list(
         "failing_place",
+        "failing_phase",
         "failing_reason",
         "failing_message",
         kind.since,
@@ -112,18 +137,36 @@ def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
 
 
 def _group(kind: FailingRows, *line: Any) -> FailingGroup:
-    reason, message, since, name, number, count = line
-    query = {"phase": "Failed", "why": reason}
+    phase, reason, message, since, name, number, count = line
+    query = {"phase": phase} | ({"why": reason} if reason else {})
+    badge = phase_badge(phase, reason_title(reason) or "No reason told")
+    if kind.waits:
+        query |= WAITS_LONG_QUERY
+        badge = shape_badge(Shape.WAITING, reason_title(reason) or phase)
     return FailingGroup(
-        badge=phase_badge("Failed", words(reason) or "No reason told"),
+        badge=badge,
         title=_number_of(kind.noun, count),
         url=f"{kind.list_url}?{urlencode(query)}",
         name=shortened(name, 40),
         page_url=reverse(kind.page, args=[number]),
         message=shortened(essence(message), 240),
         since=age_html(since),
-        order=since,
+        kind=kind,
+        count=count,
+        moment=since,
     )
+
+
+def _moment(group: FailingGroup) -> datetime:
+    return group.moment
+
+
+def _sums(groups: Sequence[FailingGroup]) -> dict[str, int]:
+    """Return how many there are, by what they are called."""
+    sums: dict[str, int] = {}
+    for group in groups:
+        sums[group.kind.noun] = sums.get(group.kind.noun, 0) + group.count
+    return sums
 
 
 def _total(sums: Mapping[str, int]) -> str:

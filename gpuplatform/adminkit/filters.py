@@ -15,6 +15,7 @@ from django.http import HttpRequest
 from typing_extensions import override
 
 from gpuplatform.adminkit.badges import phase_badge
+from gpuplatform.adminkit.causes import CAUSES, STARTUP_FAILED, of_reason
 from gpuplatform.adminkit.counts import capped, phase_counts
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.text import words
@@ -185,11 +186,18 @@ class ReasonFilter(admin.SimpleListFilter):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [(reason.value, words(reason.value)) for reason in self.reasons]
+        return list(self._offered())
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
-        return queryset.filter(reason=self.value()) if self.value() else queryset
+        return queryset.filter(of_reason(self.value() or "")) if self.value() else queryset
+
+    def _offered(self) -> Iterator[tuple[str, str]]:
+        """Yield the reasons; after the one that has several causes, those."""
+        for reason in self.reasons:
+            yield reason.value, words(reason.value)
+            if reason.value == STARTUP_FAILED:
+                yield from ((cause.key, f"· {cause.title}") for cause in CAUSES)
 
 
 class YesNoFilter(admin.SimpleListFilter):

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from django.http import HttpRequest
 from django.urls import reverse
 
 from gpuplatform.adminkit.detail import RelatedRow
 from gpuplatform.adminkit.timeline import Step
+from gpuplatform.reconciliation.inspection import Subject
 
 ReadRows = Callable[[int], Sequence[RelatedRow]]
 ReadSteps = Callable[[int], Sequence[Step]]
+ReadSubject = Callable[[HttpRequest, int], Subject | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,8 @@ class ObjectPage:
     rows: ReadRows
     steps: ReadSteps | None = None
     """How an object came to be, for the page of the job that made it."""
+    subject: ReadSubject | None = None
+    """What the cluster is asked about an object that is there and that the user may see."""
 
 
 _PAGES: dict[str, ObjectPage] = {}
@@ -50,3 +55,11 @@ def object_steps(kind: str, row: int | None) -> Sequence[Step]:
     if row is None or page is None or page.steps is None:
         return ()
     return page.steps(row)
+
+
+def object_subject(request: HttpRequest, kind: str, row: int | None) -> Subject | None:
+    """Return what the cluster is asked about an object; None where it has nothing to show."""
+    page = _PAGES.get(kind)
+    if row is None or page is None or page.subject is None:
+        return None
+    return page.subject(request, row)

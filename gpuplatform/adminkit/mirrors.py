@@ -11,8 +11,11 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
+from gpuplatform.adminkit.causes import cause_of, why_of
 from gpuplatform.adminkit.detail import Comparison, Fact, Panel
-from gpuplatform.adminkit.text import visible, why, words
+from gpuplatform.adminkit.failing import WAITS_LONG
+from gpuplatform.adminkit.text import visible, words
+from gpuplatform.clock import now
 from gpuplatform.reconciliation.models import MirrorRow
 
 FAILED = "Failed"
@@ -21,6 +24,7 @@ MOST_JOBS = 1_000
 """So many words of a search, and jobs that fit one of them, are looked for."""
 DELETED = "Deleted"
 """Stands for the phase of a row that is history."""
+LONGER_THAN_USUAL = "That is far longer than usual: see its pod, its Events and its log below."
 
 
 class MirrorAdmin(ActingAdmin):
@@ -44,7 +48,7 @@ class MirrorAdmin(ActingAdmin):
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: Any) -> SafeString:
         """Return reason and message on one line; nothing for what is well."""
-        return SafeString("") if row.phase in self.well else why(row.reason, row.message)
+        return SafeString("") if row.phase in self.well else why_of(row)
 
     @admin.display(description="Since", ordering="-phase_since")
     def since(self, row: Any) -> SafeString:
@@ -93,12 +97,18 @@ def mirror_panel(
     """Return why a row is not well; None where there is nothing to explain."""
     if row.deleted_at or row.phase in well or not row.reason:
         return None
+    has_failed = row.phase == FAILED
+    cause = cause_of(row.reason, row.message)
+    next_step = cause.next_step if cause else next_steps.get(row.reason, "")
+    if not has_failed and now() - row.phase_since > WAITS_LONG:
+        next_step = LONGER_THAN_USUAL
     return Panel(
-        shape=Shape.FAILED if row.phase == FAILED else Shape.WAITING,
-        title=words(row.reason),
+        shape=Shape.FAILED if has_failed else Shape.WAITING,
+        title=cause.title if cause else words(row.reason),
         text=visible(row.message),
         since=age_html(row.phase_since),
-        next_step=next_steps.get(row.reason, ""),
+        reason=row.reason if cause else "",
+        next_step=next_step,
     )
 
 

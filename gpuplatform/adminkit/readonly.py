@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from typing_extensions import override
 
-from gpuplatform.adminkit.detail import Detail
+from gpuplatform.adminkit.detail import Detail, RelatedRow
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.paginator import CappedPaginator
 
@@ -18,13 +18,15 @@ NUL = "\x00"
 class ReadOnlyAdmin(ModelAdmin):
     """Lists rows and shows one; adds, changes and deletes nothing.
 
-    A subclass returns what its detail page shows from `detail`. Whatever acts on a row goes
-    through the services of the row's app.
+    A subclass returns what its detail page shows from `detail`, and what else that page is drawn
+    with from `page_context`. Whatever acts on a row goes through the services of the row's app.
     """
 
     actions: Any = None
     is_live_with_actions = False
     """Whether the rows of a list with actions are kept fresh while it is open."""
+    is_found_everywhere = False
+    """Whether the search over everything finds its rows, which are `line`s there."""
     list_per_page = 50
     show_full_result_count = False
     paginator = CappedPaginator
@@ -33,6 +35,25 @@ class ReadOnlyAdmin(ModelAdmin):
     def detail(self, row: Any) -> Detail:
         """Return what the page of `row` shows."""
         raise NotImplementedError
+
+    def line(self, row: Any) -> RelatedRow:
+        """Return a row as a line of a table."""
+        raise NotImplementedError
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return what the page of `row` is drawn with."""
+        detail = self.detail(row)
+        shared = self.admin_site.each_context(request)
+        return {**shared, "title": detail.title, "opts": self.opts, "detail": detail}
+
+    def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Answer with the page of a row."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            raise Http404
+        return TemplateResponse(request, "admin/detail.html", self.page_context(request, row))
 
     @override
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -62,17 +83,6 @@ class ReadOnlyAdmin(ModelAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        if request.method not in {"GET", "HEAD"} or not self.has_view_permission(request):
+        if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
-        row = self.get_object(request, unquote(object_id))
-        if row is None:
-            raise Http404
-        detail = self.detail(row)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": detail.title,
-            "opts": self.opts,
-            "detail": detail,
-            **(extra_context or {}),
-        }
-        return TemplateResponse(request, "admin/detail.html", context)
+        return self.page(request, object_id)

@@ -56,8 +56,13 @@ def _line(step: Step, when: SafeString) -> TimelineLine:
 def _when(at: datetime, begun: datetime | None) -> SafeString:
     exact = at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
     since = 0.0 if begun is None else (at - begun).total_seconds()
-    shown = f"+ {span(since)}" if since else at.strftime("%H:%M:%S")
+    shown = f"+ {_between(since)}" if since else at.strftime("%H:%M:%S")
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), exact, shown)
+
+
+def _between(seconds: float) -> str:
+    """Return a duration; of times that have whole seconds only, as Kubernetes writes, those."""
+    return f"{seconds:.0f} s" if seconds < 10 and seconds.is_integer() else span(seconds)
 
 
 def span(seconds: float) -> str:

@@ -13,7 +13,6 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
 from gpuplatform.adminkit.dashboard import (
@@ -26,10 +25,12 @@ from gpuplatform.adminkit.detail import Copy, Detail, Document, Fact, Panel, Rel
 from gpuplatform.adminkit.failing import FailingRows
 from gpuplatform.adminkit.filters import CreatedFilter, PhaseTabs, RecentValues, TenantFilter
 from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.inspected import InspectedAdmin
 from gpuplatform.adminkit.links import (
     ObjectPage,
     object_rows,
     object_steps,
+    object_subject,
     object_url,
     register_object_page,
 )
@@ -43,6 +44,7 @@ from gpuplatform.operations.interventions import JOB_KIND
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.registry import kind_names
+from gpuplatform.reconciliation.inspection import Subject
 
 LIST_URL = "admin:operations_operation_changelist"
 PAGE_URL = "admin:operations_operation_change"
@@ -94,10 +96,11 @@ class KindFilter(admin.SimpleListFilter):
 
 
 @admin.register(Operation)
-class OperationAdmin(ActingAdmin):
+class OperationAdmin(InspectedAdmin):
     """Every accepted request and what became of it."""
 
     row_actions = (CANCEL, RETRY)
+    is_found_everywhere = True
     list_display = (
         "phase_column",
         "operation_column",
@@ -158,6 +161,16 @@ class OperationAdmin(ActingAdmin):
     @override
     def line(self, row: Operation) -> RelatedRow:
         return _related_row(row)
+
+    @override
+    def subject(self, request: HttpRequest, row: Operation) -> Subject | None:
+        return object_subject(request, row.object_kind, row.object_row)
+
+    @override
+    def page_context(self, request: HttpRequest, row: Operation) -> dict[str, Any]:
+        """Leave the cluster's part out where the job's object is gone or of no interest to it."""
+        context = super().page_context(request, row)
+        return context if self.subject(request, row) else {**context, "cluster_url": ""}
 
     @override
     def detail(self, row: Operation) -> Detail:
@@ -258,7 +271,7 @@ def _related_row(row: Operation) -> RelatedRow:
 
 
 def _on_dashboard(request: HttpRequest) -> Shown:
-    """Return the jobs by phase, those that failed lately, and the newest ones."""
+    """Return the jobs by phase, those that failed lately or wait for long, and the newest ones."""
     if not request.user.has_perm("operations.view_operation"):
         return Shown()
     rows, url = Operation.objects.all(), reverse(LIST_URL)
@@ -271,11 +284,21 @@ def _on_dashboard(request: HttpRequest) -> Shown:
         message="error_message",
         since="ended_at",
         name="operation_id",
-        newest_by="ended_at",
+        order="-ended_at",
+    )
+    waiting = FailingRows(
+        "job",
+        rows.filter(phase__in=OPEN_PHASES),
+        url,
+        PAGE_URL,
+        since="created_at",
+        name="operation_id",
+        order="pk",
+        waits=True,
     )
     return Shown(
         counted=(CountedRows("Jobs", rows, OperationPhase.values, OPEN_PHASES, "open", url),),
-        failing=(failed,),
+        failing=(failed, waiting),
         latest=[_line(row) for row in rows.order_by("-id")[:LATEST_JOBS]],
     )
 

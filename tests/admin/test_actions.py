@@ -376,6 +376,21 @@ def test_the_log_of_a_row_says_who_did_what_by_which_job(
     assert "operator" in said
 
 
+def test_what_makes_no_job_is_in_the_log_once_with_its_operation_id(
+    operator_client: Client, rows: Rows
+) -> None:
+    pool = rows.pool()
+    page = press(operator_client, "reconcile", pool)
+
+    confirm(operator_client, page)
+    confirm(operator_client, page)
+
+    (key,) = re.findall(r'name="key" value="([^"]+)"', page)
+    entry = LogEntry.objects.get()
+    said = f"Reconcile now: It is looked at now. operationID '{key}-{pool.pk}'."
+    assert entry.get_change_message() == said
+
+
 @pytest.mark.parametrize("action", ["delete", "stop", "start"])
 def test_the_consequence_costs_no_query_a_row(
     operator_client: Client,

@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
 from gpuplatform.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, GPU_UNIT, POD, SERVICE, STOCK_POOL
+from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.models import StockPool
@@ -92,6 +94,42 @@ def test_objects_events_log_and_resource_are_shown(
     ):
         assert words in text, words
     assert '<span class="phase failed"><svg' in text
+
+
+def test_the_page_of_a_job_shows_what_it_made_and_who_may_not_see_that_is_not_told(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    pool = a_failing_pool(cluster, rows)
+    job = rows.operation(object_row=pool.pk)
+    gone = rows.operation(object_row=pool.pk + 1)
+    url = reverse("admin:operations_operation_cluster", args=[job.pk])
+
+    text = operator_client.get(url).content.decode()
+
+    assert "StockPool default/h100" in text
+    assert "ImagePullBackOff: Back-off pulling image" in text
+    for one, has_part in ((job, True), (gone, False)):
+        page = operator_client.get(reverse("admin:operations_operation_change", args=[one.pk]))
+        assert ('id="cluster"' in page.content.decode()) is has_part
+    auditor = User.objects.create_user("auditor", is_staff=True)
+    auditor.user_permissions.add(Permission.objects.get(codename="view_operation"))
+    client = Client()
+    client.force_login(auditor)
+    assert "Back-off pulling image" not in client.get(url).content.decode()
+
+
+def test_the_page_of_a_seeding_asks_for_the_stock_that_is_not_ready(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    job = rows.operation(kind="stock.seed", object_kind="GPUUnit")
+    first, failed = stock_row(operation=job), stock_row(UnitPhase.FAILED, operation=job)
+    Operation.objects.filter(pk=job.pk).update(object_row=first.pk)
+
+    text = operator_client.get(
+        reverse("admin:operations_operation_cluster", args=[job.pk])
+    ).content.decode()
+
+    assert f"GPUUnit runtime-stock/{failed.name}" in text
 
 
 def test_values_of_variables_are_hidden_everywhere(

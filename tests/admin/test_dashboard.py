@@ -1,5 +1,6 @@
 """What the overview says beyond the phases: what fails and why, capacity, and what happens."""
 
+import html
 import re
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform.adminkit import dashboard, failing
+from gpuplatform.adminkit.causes import CAUSES
 from gpuplatform.clock import now
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.samples.capacity import CapacitySeen, ProductSeen, SpecSeen
@@ -47,11 +49,22 @@ def _sample(**changes: Any) -> PlatformSample:
     return PlatformSample.objects.create(**{**columns, **changes})
 
 
+MESSAGES = {
+    "node": "No node for the pod: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.",
+    "quota": "No pod can be made: pods is forbidden: exceeded quota: gpus, requested: 1",
+    "refused": "No pod can be made: admission webhook denied the request: no exit code 1",
+    "image": "Pod a-1: container main: ErrImagePull: manifest unknown",
+    "memory": "Pod a-1: container main: OOMKilled (exit code 137)",
+    "container": "Pod a-1: container main: CreateContainerConfigError: no such secret",
+    "ends": "Pod a-1: container main: Error (exit code 3): bad flag",
+}
+
+
 class TestFailing:
     def test_the_same_reason_is_one_line_with_count_newest_message_and_list(
         self, operator_client: Client, rows: Rows
     ) -> None:
-        for age, message in ((9, "older"), (2, "the newest <b>words</b>"), (5, "old")):
+        for age, message in ((9, "the first"), (2, "the newest <b>words</b>"), (5, "old")):
             since = now() - timedelta(minutes=age)
             rows.pool(PoolPhase.FAILED, message=message, phase_since=since)
         rows.pool(PoolPhase.FAILED, reason="NameConflict", message="in the way")
@@ -61,8 +74,35 @@ class TestFailing:
         assert "3 pools" in page
         assert "1 pool" in page
         assert "the newest &lt;b&gt;words&lt;/b&gt;" in page
-        assert "older" not in page
-        assert "/stockpool/?phase=Failed&amp;why=PodStartupFailed" in page
+        assert "the first" not in page
+        assert "/stockpool/?phase=Failed&amp;why=NameConflict" in page
+
+    def test_what_keeps_pods_from_starting_is_told_apart_and_its_list_has_just_those(
+        self, operator_client: Client
+    ) -> None:
+        for name, message in MESSAGES.items():
+            unit_row(UnitPhase.FAILED, name=f"of-{name}", message=message)
+
+        page = _page(operator_client)
+
+        for cause in CAUSES:
+            assert cause.title in page
+            (href,) = re.findall(f'href="([^"]+why=PodStartupFailed%3A{cause.name})"', page)
+            listed = operator_client.get(href.replace("&amp;", "&")).content.decode()
+            assert re.findall(">of-([a-z]+)<", listed) == [cause.name]
+            assert f"{cause.title} · " in listed
+
+    def test_a_unit_says_the_cause_with_the_reason_beside_it_and_what_to_do(
+        self, operator_client: Client
+    ) -> None:
+        for cause in CAUSES:
+            unit = unit_row(UnitPhase.FAILED, message=MESSAGES[cause.name])
+
+            url = reverse("admin:units_activeunit_change", args=[unit.pk])
+            page = html.unescape(operator_client.get(url).content.decode())
+
+            assert f'<h2>{cause.title} <code class="off">PodStartupFailed</code></h2>' in page
+            assert cause.next_step in page
 
     def test_what_fails_is_summed_by_kind(self, operator_client: Client, rows: Rows) -> None:
         rows.pool(PoolPhase.FAILED)
@@ -89,7 +129,29 @@ class TestFailing:
         page = _page(operator_client)
 
         assert "0 <small>failing</small>" in page
-        assert "Nothing has failed." in page
+        assert "Nothing has failed. Nothing waits for longer than 15 minutes." in page
+
+    def test_what_waits_for_long_is_told_apart_the_longest_first(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
+        long, longer = (now() - timedelta(minutes=age) for age in (20, 50))
+        unit_row(UnitPhase.PROGRESSING, reason="UnitProgressing", phase_since=long, name="slow")
+        unit_row(
+            UnitPhase.PROGRESSING, reason="UnitProgressing", phase_since=longer, name="slower"
+        )
+        unit_row(UnitPhase.PROGRESSING, reason="WaitingForStock", name="usual")
+        rows.operation(OperationPhase.PENDING, reason="ClusterForbidden", created_at=long)
+
+        page = _page(operator_client)
+
+        assert "0 <small>failing</small>" in page
+        assert "3 waiting long" in page
+        assert "2 units" in page
+        assert ">slower<" in page
+        assert "usual" not in page
+        listed = "/activeunit/?phase=Progressing&amp;why=UnitProgressing&amp;age=over15min"
+        assert listed in page
+        assert page.index("2 units") < page.index("Cluster forbidden")
 
     def test_very_many_are_counted_up_to_a_cap(
         self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.heartbeats import Part, show_life
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
 from inventory.models import StockPool
-from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
+from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
 
 INDEX = reverse("admin:index")
@@ -112,7 +112,7 @@ class TestLists:
         page = _page(operator_client, POOLS)
 
         assert '<span class="phase failed"><svg' in page
-        assert "PodStartupFailed · Back-off pulling image" in page
+        assert "The image cannot be pulled · Back-off pulling image" in page
         assert f'title="{pool.phase_since:%Y-%m-%d %H:%M:%S} UTC">5 min</time>' in page
 
     def test_deleted_pools_are_history(self, operator_client: Client, rows: Rows) -> None:
@@ -211,10 +211,10 @@ class TestDetail:
     ) -> None:
         page = _detail(operator_client, rows.pool(PoolPhase.FAILED))
 
-        assert "Pod startup failed" in page
+        assert "The image cannot be pulled" in page
         assert "manifest unknown" in page
         assert ">5 min</time>" in page
-        assert NEXT_STEPS[PoolReason.POD_STARTUP_FAILED] in page
+        assert "it starts by itself when the image is there" in page
 
     def test_differences_between_wanted_and_seen_are_marked(
         self, operator_client: Client, rows: Rows

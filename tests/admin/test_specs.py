@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform.operations.models import Operation
 from inventory.models import GpuSpec
+from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import address, choose, confirm, press, told
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
@@ -321,6 +322,24 @@ def test_its_page_says_how_its_units_stand_and_what_keeps_top_up_back(
     assert "1 ready" in page
     assert "1 seeded, 0 taken, 0 removed: 1 in stock" in page
     assert "The top-up is paused." in page
+
+
+def test_its_page_lists_the_jobs_on_it_and_those_on_its_stock(
+    operator_client: Client, rows: Rows
+) -> None:
+    row = spec_row()
+    rows.operation(operation_id="on-itself", object_kind="GPUSpec", object_row=row.pk)
+    for kind, name in (("stock.seed", "seeding"), ("stock.remove", "removal")):
+        for spec in ("g1.1", "g1.10"):
+            payload = {"specName": spec, "replicas": 3}
+            rows.operation(operation_id=f"{name}-of-{spec}", kind=kind, payload=payload)
+
+    url = reverse("admin:inventory_gpuspec_change", args=[row.pk])
+    page = operator_client.get(url).content.decode()
+
+    for text in ("on-itself", "seeding-of-g1.1<", "removal-of-g1.1<"):
+        assert text in page
+    assert "g1.10" not in page
 
 
 def test_the_pages_cost_few_queries(

@@ -14,7 +14,7 @@ from gpuplatform.clock import now
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import PULL_FAILURE, spec_row, stock_row, unit_row
 from units.models import ActiveUnit, GpuUnit, StockUnit, UnitHistory
-from units.phases import NEXT_STEPS, UnitPhase, UnitReason
+from units.phases import UnitPhase
 
 INDEX = reverse("admin:index")
 STOCK = reverse("admin:units_stockunit_changelist")
@@ -55,7 +55,7 @@ class TestLists:
         text = page(operator_client, UNITS)
 
         assert '<span class="phase failed"><svg' in text
-        assert "PodStartupFailed · ErrImagePull: manifest for" in text
+        assert "The image cannot be pulled · ErrImagePull: manifest for" in text
         assert 'title="Pod unit-a-1: ErrImagePull' in text
         assert ">5 min</time>" in text
         assert '<span title="docker.io/library/nginx:1.27">nginx:1.27</span>' in text
@@ -125,9 +125,9 @@ class TestDetail:
     ) -> None:
         text = detail(operator_client, make(UnitPhase.FAILED))
 
-        assert "Pod startup failed" in text
+        assert "The image cannot be pulled" in text
         assert PULL_FAILURE.replace('"', "&quot;") in text
-        assert NEXT_STEPS[UnitReason.POD_STARTUP_FAILED] in text
+        assert "it starts by itself when the image is there" in text
         assert "For <time" in text
 
     def test_differences_are_marked(self, operator_client: Client) -> None:

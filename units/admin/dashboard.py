@@ -1,5 +1,6 @@
 """Units and stock on the first page of the admin."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from django.http import HttpRequest
@@ -7,23 +8,22 @@ from django.urls import reverse
 
 from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.failing import FailingRows
-from units.admin.detail import LISTS, PAGES
+from units.admin.detail import LISTS, PAGES, RIGHTS
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole
 
+ON_THE_WAY: Final = frozenset({UnitPhase.PENDING, UnitPhase.PROGRESSING, UnitPhase.TERMINATING})
+"""Phases that usually pass within a minute or so."""
 _TITLES: Final = {UnitRole.ACTIVE: "GPU units", UnitRole.STOCK: "Stock"}
 _NOUNS: Final = {UnitRole.ACTIVE: "unit", UnitRole.STOCK: "stock unit"}
-_RIGHTS: Final = {
-    UnitRole.ACTIVE: "units.view_activeunit",
-    UnitRole.STOCK: "units.view_stockunit",
-}
 
 
 def on_dashboard(request: HttpRequest) -> Shown:
-    """Return units and stock by phase, and those that have failed."""
-    seen = [role for role, right in _RIGHTS.items() if request.user.has_perm(right)]
+    """Return units and stock by phase, and those that have failed or wait for long."""
+    seen = [role for role, right in RIGHTS.items() if request.user.has_perm(right)]
     return Shown(
-        counted=[_counted(role) for role in seen], failing=[_failing(role) for role in seen]
+        counted=[_counted(role) for role in seen],
+        failing=[rows for role in seen for rows in _failing(role)],
     )
 
 
@@ -33,9 +33,13 @@ def _counted(role: UnitRole) -> CountedRows:
     return CountedRows(_TITLES[role], live, UnitPhase.values, ready, "ready", url, role)
 
 
-def _failing(role: UnitRole) -> FailingRows:
-    failed = GpuUnit.objects.filter(deleted_at__isnull=True, role=role, phase=UnitPhase.FAILED)
-    return FailingRows(_NOUNS[role], failed, reverse(LISTS[role]), PAGES[role])
+def _failing(role: UnitRole) -> Iterator[FailingRows]:
+    """Yield those that have failed, and those that are on their way."""
+    live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
+    noun, url, page = _NOUNS[role], reverse(LISTS[role]), PAGES[role]
+    yield FailingRows(noun, live.filter(phase=UnitPhase.FAILED), url, page)
+    on_the_way = live.filter(phase__in=ON_THE_WAY)
+    yield FailingRows(noun, on_the_way, url, page, order="pk", waits=True)
 
 
 register_dashboard_part(on_dashboard)

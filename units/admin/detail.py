@@ -54,6 +54,11 @@ LISTS: Final = {
     UnitRole.STOCK: "admin:units_stockunit_changelist",
     UnitRole.ACTIVE: "admin:units_activeunit_changelist",
 }
+RIGHTS: Final = {
+    UnitRole.ACTIVE: "units.view_activeunit",
+    UnitRole.STOCK: "units.view_stockunit",
+}
+"""Who may see the units of a role."""
 SHOWN_HISTORY: Final = 20
 SHOWN_STEPS: Final = 8
 NO_IMAGE: Final = "the reservation image"

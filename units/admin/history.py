@@ -11,21 +11,18 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import phase_badge
+from gpuplatform.adminkit.causes import why_of
 from gpuplatform.adminkit.filters import AgeFilter, RecentValues
 from gpuplatform.adminkit.readonly import ReadOnlyAdmin
-from gpuplatform.adminkit.text import visible, why
+from gpuplatform.adminkit.text import visible
 from gpuplatform.operations.admin import job_url
 from gpuplatform.operations.models import Operation
-from units.admin.detail import unit_url
+from units.admin.detail import RIGHTS, unit_url
 from units.models import GpuUnit, UnitHistory
 from units.phases import UnitPhase, UnitRole
 
 MOST_FOUND: Final = 1_000
 """So many units, and jobs, that a search names are looked for."""
-RIGHTS: Final = {
-    UnitRole.ACTIVE: "units.view_activeunit",
-    UnitRole.STOCK: "units.view_stockunit",
-}
 
 
 class PhaseFilter(admin.SimpleListFilter):
@@ -90,7 +87,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: UnitHistory) -> SafeString:
         """Return reason and message on one line."""
-        return why(row.reason, row.message)
+        return why_of(row)
 
     @admin.display(description="Since")
     def since(self, row: UnitHistory) -> SafeString:
@@ -129,13 +126,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
         return queryset.filter(Q(unit__in=of_unit) | Q(operation__in=by_job)), False
 
     @override
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Lead to the unit, whose page has its whole history."""
         row = self.get_object(request, object_id)
         if row is None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.contrib import admin
+from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
 from typing_extensions import override
@@ -15,13 +16,17 @@ from gpuplatform.adminkit.detail import Detail, Document, Fact, RelatedRow
 from gpuplatform.adminkit.filters import YesNoFilter
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
-from gpuplatform.operations.admin import jobs_of
+from gpuplatform.operations.admin import RELATED_JOBS, jobs_of
+from gpuplatform.operations.models import Operation
 from inventory.models import GpuSpec
 from units.admin.detail import SPEC_URL
 from units.admin.spec_actions import CREATE, SPEC_ACTIONS
 from units.admin.spec_columns import SpecColumns, put_counts
+from units.services import UnitOperation
 
 SPEC_KIND = "GPUSpec"
+MOST_BATCHES = 1_000
+"""So many of the newest seedings, and of the newest removals, are looked through."""
 
 
 class EnabledFilter(YesNoFilter):
@@ -47,6 +52,7 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
     """What a GPU spec gives, how much stock is kept of it, and how its units stand."""
 
     row_actions = SPEC_ACTIONS
+    is_found_everywhere = True
     creation = CREATE
     list_display = (
         "state",
@@ -83,7 +89,7 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
             badge=self.state(row),
             since=age_html(row.updated_at),
             facts=[fact for fact in self._facts(row) if fact.value],
-            related=[jobs_of(SPEC_KIND, row.pk)],
+            related=[jobs_of(SPEC_KIND, row.pk, *_batches(row))],
             documents=_documents(row),
         )
 
@@ -104,6 +110,17 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
 
 def _documents(row: GpuSpec) -> Sequence[Document]:
     return (Document("Placement", visible(as_yaml(row.placement))),) if row.placement else ()
+
+
+def _batches(row: GpuSpec) -> Iterable[int]:
+    """Return the newest seedings and removals of its stock, looked for among the newest of all."""
+    newest = [
+        Operation.objects.filter(kind=kind).order_by("-id").values("pk")[:MOST_BATCHES]
+        for kind in (UnitOperation.SEED, UnitOperation.REMOVE)
+    ]
+    among = Q(pk__in=newest[0]) | Q(pk__in=newest[1])
+    found = Operation.objects.filter(among, payload__specName=row.name).order_by("-id")
+    return list(found.values_list("pk", flat=True)[:RELATED_JOBS])
 
 
 def _line(row: GpuSpec) -> RelatedRow:

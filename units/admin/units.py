@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -24,6 +24,7 @@ from gpuplatform.adminkit.filters import (
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.inspected import InspectedAdmin
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.mirrors import MirrorAdmin
 from gpuplatform.adminkit.text import TITLE_LENGTH, shortened, visible
 from gpuplatform.adminkit.timeline import Step
 from gpuplatform.operations.admin import job_url
@@ -31,6 +32,7 @@ from gpuplatform.reconciliation.inspection import Subject
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
 from units.admin.detail import (
     PAGES,
+    RIGHTS,
     WELL,
     unit_detail,
     unit_line,
@@ -79,10 +81,11 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(pk__in=of_state.values("pk"))
 
 
-class UnitAdmin(InspectedAdmin):
+class UnitAdmin(InspectedAdmin, MirrorAdmin):
     """The shape of both lists and their pages."""
 
     role: ClassVar[UnitRole]
+    is_found_everywhere = True
     well = WELL
     list_display_links = ("name",)
     search_fields = ("name", "image", "uid")
@@ -102,7 +105,7 @@ class UnitAdmin(InspectedAdmin):
         return unit_detail(row)
 
     @override
-    def subject(self, row: GpuUnit) -> Subject | None:
+    def subject(self, request: HttpRequest, row: GpuUnit) -> Subject | None:
         return unit_subject(row)
 
 
@@ -183,18 +186,10 @@ class ActiveUnitAdmin(UnitAdmin):
         return format_html('<span title="{}">{}</span>', title, shortened(name, 40))
 
     @override
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show a unit; of stock, which links by kind lead here for, show its own page."""
-        stock = self._stock(object_id) if request.method in {"GET", "HEAD"} else None
-        if stock is not None:
-            return HttpResponseRedirect(unit_url(stock))
-        return super().change_view(request, object_id, form_url, extra_context)
+        stock = self._stock(object_id)
+        return HttpResponseRedirect(unit_url(stock)) if stock else super().page(request, object_id)
 
     def _stock(self, object_id: str) -> GpuUnit | None:
         if not (object_id.isascii() and object_id.isdecimal() and len(object_id) < 19):
@@ -204,9 +199,15 @@ class ActiveUnitAdmin(UnitAdmin):
 
 def _rows(number: int) -> Sequence[RelatedRow]:
     """Return the unit of a row; of a seeding, which names its first, all that it made."""
-    wanted = Q(pk=number) | Q(role=UnitRole.STOCK, operation__object_row=number)
-    rows = GpuUnit.objects.filter(wanted).order_by("id")[:MOST_OF_A_SEEDING]
+    rows = GpuUnit.objects.filter(_of_object(number)).order_by("id")[:MOST_OF_A_SEEDING]
     return [unit_line(row) for row in rows]
+
+
+def _of_object(number: int) -> Q:
+    """Return what finds a job's units: the one it names, or all that its seeding made."""
+    first = GpuUnit.objects.filter(pk=number, role=UnitRole.STOCK, operation__object_row=number)
+    seeding = first.values_list("operation", flat=True).first()
+    return Q(operation=seeding, role=UnitRole.STOCK) if seeding else Q(pk=number)
 
 
 def _steps(number: int) -> Sequence[Step]:
@@ -215,4 +216,14 @@ def _steps(number: int) -> Sequence[Step]:
     return list(unit_steps(unit)) if unit else ()
 
 
-register_object_page(UNIT_KIND, ObjectPage(PAGES[UnitRole.ACTIVE], _rows, _steps))
+def _subject(request: HttpRequest, number: int) -> Subject | None:
+    """Return a unit's subject; of a seeding that of the first unit which is not well."""
+    made = GpuUnit.objects.filter(_of_object(number), deleted_at__isnull=True).exclude(uid="")
+    ill_first = made.order_by(Case(When(phase__in=WELL, then=1), default=0), "id")
+    unit = ill_first.first()
+    if unit is None or not request.user.has_perm(RIGHTS[UnitRole(unit.role)]):
+        return None
+    return unit_subject(unit)
+
+
+register_object_page(UNIT_KIND, ObjectPage(PAGES[UnitRole.ACTIVE], _rows, _steps, _subject))

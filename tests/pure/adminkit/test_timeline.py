@@ -13,7 +13,7 @@ BEGIN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 def test_steps_are_in_the_order_of_their_times_and_what_is_awaited_is_last() -> None:
     steps = [
         Step("Ready", None),
-        Step("Progressing", BEGIN + timedelta(seconds=2)),
+        Step("Progressing", BEGIN + timedelta(seconds=2.04)),
         Step("Accepted", BEGIN),
     ]
 
@@ -22,9 +22,15 @@ def test_steps_are_in_the_order_of_their_times_and_what_is_awaited_is_last() -> 
     assert ["Accepted" in lines[0].badge, "Progressing" in lines[1].badge] == [True, True]
     assert "Ready" in lines[2].badge
     assert "12:00:00<" in lines[0].when
-    assert "+ 2.00 s<" in lines[1].when
-    assert 'title="2026-01-31 12:00:02.000 UTC"' in lines[1].when
+    assert "+ 2.04 s<" in lines[1].when
+    assert 'title="2026-01-31 12:00:02.040 UTC"' in lines[1].when
     assert lines[2].when == ""
+
+
+def test_times_of_whole_seconds_are_said_as_such() -> None:
+    steps = [Step("Made", BEGIN), Step("Scheduled", BEGIN + timedelta(seconds=2))]
+
+    assert "+ 2 s<" in timeline(steps)[1].when
 
 
 def test_a_timeline_of_nothing_is_empty() -> None:

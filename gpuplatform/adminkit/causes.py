@@ -1,0 +1,135 @@
+"""Why a pod does not start, told apart by what the cluster said of it.
+
+One reason of ours, `PodStartupFailed`, stands for everything that keeps a pod from running; what
+a person does about it depends on which of them it is. The messages are those that
+`startup_failure` writes. Lists and overview name a cause as `PodStartupFailed:image`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import Case, F, Q, TextField, Value, When
+from django.db.models.functions import Cast
+from django.utils.safestring import SafeString
+
+from gpuplatform.adminkit.text import why, words
+
+STARTUP_FAILED: Final = "PodStartupFailed"
+SEPARATOR: Final = ":"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What keeps a pod from running."""
+
+    name: str
+    title: str
+    pattern: str
+    """What its message has, as a regular expression that Python and PostgreSQL read alike."""
+    next_step: str
+
+    @property
+    def key(self) -> str:
+        """Return how filters and addresses name it."""
+        return f"{STARTUP_FAILED}{SEPARATOR}{self.name}"
+
+
+CAUSES: Final = (
+    Cause(
+        "node",
+        "No node fits",
+        "^No node for the pod",
+        "Free or add what the message says is missing, or ask for less; it starts by itself then.",
+    ),
+    Cause(
+        "quota",
+        "Quota is used up",
+        "^No pod can be made.*quota",
+        "Raise the namespace's quota, or delete what uses it; it starts by itself then.",
+    ),
+    Cause(
+        "refused",
+        "The cluster refuses the pod",
+        "^No pod can be made",
+        "Change what the message names: a policy of the cluster, or the spec.",
+    ),
+    Cause(
+        "image",
+        "The image cannot be pulled",
+        "(ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull|RegistryUnavailable"
+        "|Back-off pulling image)",
+        "Correct the image's name or tag, or push it, and see that the node may read the"
+        " registry; it starts by itself when the image is there.",
+    ),
+    Cause(
+        "memory",
+        "Out of memory",
+        "OOMKilled",
+        "Ask for more memory, or have the program need less; its log is below.",
+    ),
+    Cause(
+        "container",
+        "The container cannot be made",
+        "(CreateContainer(Config)?Error|RunContainerError|ContainerCannotRun|StartError)",
+        "Correct the command, or what it mounts and reads its variables from.",
+    ),
+    Cause(
+        "ends",
+        "The program ends",
+        "(exit code|signal) -?[0-9]+",
+        "See its log below; correct the command, its arguments or the image.",
+    ),
+)
+"""The first whose pattern fits is it."""
+
+_BY_KEY: Final[Mapping[str, Cause]] = {cause.key: cause for cause in CAUSES}
+
+
+def cause_of(reason: str, message: str) -> Cause | None:
+    """Return the cause that reason and message tell of, if it is a known one."""
+    if reason != STARTUP_FAILED:
+        return None
+    return next((cause for cause in CAUSES if re.search(cause.pattern, message)), None)
+
+
+def reason_title(key: str) -> str:
+    """Return a reason for people, or the title of the cause that `key` names."""
+    cause = _BY_KEY.get(key)
+    return cause.title if cause else words(key)
+
+
+def why_of(row: Any) -> SafeString:
+    """Return cause (or reason) and message of a row as one line of a list."""
+    cause = cause_of(row.reason, row.message)
+    return why(cause.title if cause else row.reason, row.message)
+
+
+def with_cause(reason: str, message: str) -> Case | Cast:
+    """Return the key of each row's cause, or its reason; both are names of fields."""
+    key = Cast(F(reason), TextField())
+    if reason != "reason":
+        return key
+    known = [
+        When(_is(cause, reason, message), then=Value(cause.key, output_field=TextField()))
+        for cause in CAUSES
+    ]
+    return Case(*known, default=key)
+
+
+def of_reason(key: str) -> Q:
+    """Return what finds the rows of a reason, or of the cause that `key` names."""
+    cause = _BY_KEY.get(key)
+    if cause is None:
+        return Q(reason=key)
+    earlier = CAUSES[: CAUSES.index(cause)]
+    found = _is(cause, "reason", "message")
+    for one in earlier:
+        found &= ~Q(message__regex=one.pattern)
+    return found
+
+
+def _is(cause: Cause, reason: str, message: str) -> Q:
+    values: dict[str, Any] = {reason: STARTUP_FAILED, f"{message}__regex": cause.pattern}
+    return Q(**values)
