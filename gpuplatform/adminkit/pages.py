@@ -10,11 +10,13 @@ from django.contrib.admin.options import BaseModelAdmin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import path
 from typing_extensions import override
 
 from gpuplatform.adminkit.dashboard import dashboard_context
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.navigation import navigation
+from gpuplatform.adminkit.search import search_everything, search_text
 
 DEVELOPMENT_NOTICE = "Development mode: the API is open on this machine only."
 
@@ -42,6 +44,17 @@ class PlatformAdminSite(AdminSite):
         page: Any = getattr(view, "__self__", None)
         is_list = isinstance(page, BaseModelAdmin) and view.__name__ == "changelist_view"
         return super().admin_view(_refusing(page, view) if is_list else view, cacheable)
+
+    @override
+    def get_urls(self) -> list[Any]:
+        return [path("search/", self.admin_view(self.search), name="search"), *super().get_urls()]
+
+    def search(self, request: HttpRequest) -> TemplateResponse:
+        """Show what all lists have of a text."""
+        text = search_text(request)
+        found = list(search_everything(request, self._registry.values(), text))
+        context = {**self.each_context(request), "title": "Search", "text": text, "found": found}
+        return TemplateResponse(request, "admin/search.html", context)
 
     @override
     def index(

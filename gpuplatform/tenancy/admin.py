@@ -5,13 +5,14 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform import clock
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.detail import Detail, Fact
+from gpuplatform.adminkit.detail import Detail, Fact, RelatedRow
 from gpuplatform.adminkit.generics import ModelAdmin, ModelForm
 from gpuplatform.adminkit.readonly import ReadOnlyAdmin
 from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
@@ -22,6 +23,7 @@ from gpuplatform.tenancy.services import token_create, token_revoke
 class TenantAdmin(ReadOnlyAdmin):
     """Who owns what."""
 
+    is_found_everywhere = True
     list_display = ("name", "namespace", "since")
     search_fields = ("name", "namespace")
     search_help_text = "name or namespace"
@@ -30,6 +32,16 @@ class TenantAdmin(ReadOnlyAdmin):
     def since(self, row: Tenant) -> SafeString:
         """Return the tenant's age."""
         return age_html(row.created_at)
+
+    @override
+    def line(self, row: Tenant) -> RelatedRow:
+        return RelatedRow(
+            badge=shape_badge(Shape.READY, "Active"),
+            name=row.name,
+            url=reverse("admin:tenancy_tenant_change", args=[row.pk]),
+            text=f"namespace {row.namespace}",
+            since=age_html(row.created_at),
+        )
 
     @override
     def detail(self, row: Tenant) -> Detail:

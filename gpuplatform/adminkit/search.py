@@ -1,0 +1,61 @@
+"""One search over everything: from a name, an operationID, an image or a UID to the row's page.
+
+Asks each list that takes part, as its own search does, for its newest few; whoever may not see a
+list finds nothing of it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from gpuplatform.adminkit.detail import RelatedRow
+from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+
+MOST_OF_A_LIST: Final = 6
+LONGEST: Final = 200
+"""Characters of a search that are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """What one list has of it, and the address of the whole list."""
+
+    title: str
+    rows: Sequence[RelatedRow]
+    url: str
+    has_more: bool
+
+
+def search_text(request: HttpRequest) -> str:
+    """Return what is looked for, without what the database cannot be asked for."""
+    return request.GET.get("q", "").replace("\x00", "").strip()[:LONGEST]
+
+
+def search_everything(
+    request: HttpRequest, pages: Iterable[Any], text: str
+) -> Iterator[FoundRows]:
+    """Yield what the lists have of `text`; those that have nothing are left out."""
+    for page in pages:
+        takes_part = isinstance(page, ReadOnlyAdmin) and page.is_found_everywhere
+        if not text or not takes_part or not page.has_view_permission(request):
+            continue
+        found = _found(request, page, text)
+        if found.rows:
+            yield found
+
+
+def _found(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> FoundRows:
+    rows, _ = page.get_search_results(request, page.get_queryset(request), text)
+    newest = list(rows.order_by("-pk")[: MOST_OF_A_LIST + 1])
+    listed = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist")
+    history = {"history": "all"} if hasattr(page.model, "deleted_at") else {}
+    return FoundRows(
+        title=str(page.opts.verbose_name_plural),
+        rows=[page.line(row) for row in newest[:MOST_OF_A_LIST]],
+        url=f"{listed}?{urlencode({'q': text, **history})}",
+        has_more=len(newest) > MOST_OF_A_LIST,
+    )

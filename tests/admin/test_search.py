@@ -1,0 +1,90 @@
+"""One search leads from a name, an operationID, an image or a UID to the page of the row."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from gpuplatform.tenancy.models import Tenant
+from tests.factories.admin_rows import Rows
+from tests.factories.unit_rows import spec_row, stock_row, unit_row
+
+SEARCH = reverse("admin:search")
+
+pytestmark = pytest.mark.django_db
+
+
+def found(client: Client, text: str) -> list[str]:
+    """Return the models whose rows are found, in the order of the page."""
+    answer = client.get(SEARCH, {"q": text})
+    assert answer.status_code == 200
+    page = answer.content.decode().partition('class="search filters"')[2]
+    return re.findall(r'<a href="/admin/[a-z_]+/([a-z]+)/[0-9]+/change/"', page)
+
+
+def test_a_part_of_a_name_finds_rows_of_every_list(operator_client: Client, rows: Rows) -> None:
+    rows.pool(name="needle-pool")
+    stock_row(name="needle-stock")
+    unit_row(name="needle-unit")
+    spec_row("needle")
+    rows.operation(operation_id="needle-job")
+    Tenant.objects.create(name="needle", namespace="needle")
+
+    kinds = {"stockpool", "stockunit", "activeunit", "gpuspec", "operation", "tenant"}
+
+    assert set(found(operator_client, "needle")) == kinds
+    assert found(operator_client, "haystack") == []
+
+
+def test_image_uid_and_operation_id_find_the_unit(operator_client: Client, rows: Rows) -> None:
+    job = rows.operation(operation_id="of-the-caller", object_name="x")
+    unit = unit_row(image="registry.example.com/special:1", operation=job)
+
+    assert found(operator_client, "special:1") == ["activeunit"]
+    assert found(operator_client, unit.uid) == ["activeunit"]
+    assert set(found(operator_client, "of-the-caller")) == {"activeunit", "operation"}
+
+
+def test_of_many_the_newest_are_shown_and_the_list_has_all(operator_client: Client) -> None:
+    for number in range(8):
+        unit_row(name=f"many-{number}")
+
+    page = operator_client.get(SEARCH, {"q": "many"}).content.decode()
+
+    assert "many-7" in page
+    assert "many-1" not in page
+    assert "/admin/units/activeunit/?q=many&amp;history=all" in page
+    assert "All that fit" in page
+
+
+def test_who_may_not_see_a_list_finds_nothing_of_it(db: None) -> None:
+    looker = User.objects.create_user("looker", is_staff=True)
+    looker.user_permissions.add(Permission.objects.get(codename="view_activeunit"))
+    client = Client()
+    client.force_login(looker)
+    unit_row(name="both")
+    stock_row(name="both")
+
+    assert found(client, "both") == ["activeunit"]
+
+
+@pytest.mark.parametrize("text", ["", "\x00", "%", "it's", "x" * 5000])
+def test_any_text_is_answered(operator_client: Client, text: str) -> None:
+    unit_row()
+
+    assert found(operator_client, text) == []
+
+
+def test_it_costs_few_queries(
+    operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for _ in range(3):
+        unit_row()
+        stock_row()
+    operator_client.get(SEARCH)
+
+    with django_assert_max_num_queries(14):
+        operator_client.get(SEARCH, {"q": "unit"})
