@@ -116,7 +116,7 @@ def _spec(spec: SpecStanding, idle_hour: int, idle_day: int) -> SpecSeen:
 def _entry(spec: SpecStanding) -> dict[str, Any]:
     entry = spec.entry
     if entry is None:
-        return {}
+        return {"is_catalogued": False}
     return {
         "gpu": entry.gpu,
         "is_enabled": entry.is_enabled,

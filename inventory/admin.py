@@ -51,7 +51,7 @@ from gpuplatform.reconciliation.inspection import Subject
 from gpuplatform.reconciliation.ownership import POOL_LABEL
 from inventory.admin_actions import CREATE, POOL_ACTIONS
 from inventory.core.names import deployment_name
-from inventory.models import StockPool
+from inventory.models import GpuSpec, StockPool
 from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
 
 WELL = frozenset({PoolPhase.READY})
@@ -62,6 +62,7 @@ ON_THE_WAY = frozenset({PoolPhase.PENDING, PoolPhase.PROGRESSING, PoolPhase.TERM
 KIND = "StockPool"
 LIST_URL = "admin:inventory_stockpool_changelist"
 PAGE_URL = "admin:inventory_stockpool_change"
+SPEC_URL = "admin:inventory_gpuspec_change"
 VIEW_RIGHT = "inventory.view_stockpool"
 
 
@@ -76,7 +77,11 @@ class StockPoolAdmin(InspectedAdmin, MirrorAdmin):
     """The pools that operators keep, and how they are."""
 
     row_actions = POOL_ACTIONS
-    is_found_everywhere = True
+    when_empty = (
+        "There are no stock pools yet. A pool holds GPUs by pods of its own, for as long as it is"
+        " there; its GPUs never become units."
+    )
+    found_at = 3
     creation = CREATE
     well = WELL
     list_display = (
@@ -173,8 +178,9 @@ def _steps(row: StockPool) -> Iterator[Step]:
 
 def _facts(row: StockPool) -> Sequence[Fact]:
     spec = row.spec if isinstance(row.spec, dict) else {}
+    entry = GpuSpec.objects.filter(name=row.spec_name).first()
     facts = [
-        Fact("GPU spec", row.spec_name),
+        Fact("GPU spec", row.spec_name, reverse(SPEC_URL, args=[entry.pk]) if entry else ""),
         Fact("GPUs a pod", str(spec.get("gpu", ""))),
         Fact("Memory a pod", visible(str(spec.get("memory", "")))),
         Fact("Image", shortened(str(spec.get("image", "")), 512)),

@@ -158,6 +158,8 @@ def _lack(spec: SpecSeen) -> int:
 
 
 def _about(spec: SpecSeen) -> str:
+    if not spec.is_catalogued:
+        return "not in the catalogue"
     if not spec.gpu:
         return "no GPU"
     return f"{spec.gpu} \u00d7 {visible(spec.product) or 'GPU'}"

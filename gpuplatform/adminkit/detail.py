@@ -91,6 +91,8 @@ class Related:
 
     title: str
     rows: Sequence[RelatedRow] = ()
+    url: str = ""
+    """The list that has all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,9 @@ def _ready(pod: Manifest, status: Manifest, events: Sequence[ObjectEvent]) -> St
         return Step("Ready", _time(said.get("lastTransitionTime")))
     if field(status, "state", "running") is not None:
         unhealthy = [one.message for one in events if one.reason == "Unhealthy"]
-        words = unhealthy[0] if unhealthy else "it runs, and its readiness probe does not pass"
+        has_probe = any(field(one, "readinessProbe") for one in items(pod, "spec", "containers"))
+        why = "its readiness probe does not pass" if has_probe else "it does not get ready"
+        words = unhealthy[0] if unhealthy else f"it runs, and {why}"
         return Step("Ready", None, Shape.WAITING, _not_yet(words))
     return Step("Ready", None, Shape.OFF, _not_yet(waiting_reason(status)))
 

@@ -25,8 +25,10 @@ class ReadOnlyAdmin(ModelAdmin):
     actions: Any = None
     is_live_with_actions = False
     """Whether the rows of a list with actions are kept fresh while it is open."""
-    is_found_everywhere = False
-    """Whether the search over everything finds its rows, which are `line`s there."""
+    found_at: ClassVar[int | None] = None
+    """The place of its rows, as `line`s, in what the search over everything finds; None: none."""
+    when_empty: ClassVar[str] = ""
+    """What an empty list says: what its rows are, and how the first one comes to be."""
     list_per_page = 50
     show_full_result_count = False
     paginator = CappedPaginator
@@ -66,6 +68,12 @@ class ReadOnlyAdmin(ModelAdmin):
     @override
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+    @override
+    def get_action_choices(
+        self, request: HttpRequest, default_choices: Any = (("", "Choose…"),)
+    ) -> list[tuple[str, str]]:
+        return super().get_action_choices(request, list(default_choices))
 
     @override
     def changelist_view(

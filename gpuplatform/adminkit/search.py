@@ -39,13 +39,16 @@ def search_everything(
     request: HttpRequest, pages: Iterable[Any], text: str
 ) -> Iterator[FoundRows]:
     """Yield what the lists have of `text`; those that have nothing are left out."""
-    for page in pages:
-        takes_part = isinstance(page, ReadOnlyAdmin) and page.is_found_everywhere
-        if not text or not takes_part or not page.has_view_permission(request):
-            continue
-        found = _found(request, page, text)
-        if found.rows:
-            yield found
+    asked = [page for page in pages if isinstance(page, ReadOnlyAdmin) and page.found_at]
+    for page in sorted(asked, key=_place):
+        if text and page.has_view_permission(request):
+            found = _found(request, page, text)
+            if found.rows:
+                yield found
+
+
+def _place(page: ReadOnlyAdmin) -> int:
+    return page.found_at or 0
 
 
 def _found(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> FoundRows:

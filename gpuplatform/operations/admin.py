@@ -100,7 +100,11 @@ class OperationAdmin(InspectedAdmin):
     """Every accepted request and what became of it."""
 
     row_actions = (CANCEL, RETRY)
-    is_found_everywhere = True
+    when_empty = (
+        "There are no jobs yet. Every accepted request, of the API or of this admin, is one; it is"
+        " kept for 30 days."
+    )
+    found_at = 5
     list_display = (
         "phase_column",
         "operation_column",
@@ -186,8 +190,12 @@ class OperationAdmin(InspectedAdmin):
             timeline=timeline((*operation_steps(row), *made)),
             copies=(Copy("operationID", visible(row.operation_id)),),
             related=[Related("What it acts on", related)],
-            documents=(Document("Request", visible(as_yaml(row.payload))),),
+            documents=_documents(row),
         )
+
+
+def _documents(row: Operation) -> Sequence[Document]:
+    return (Document("Request", visible(as_yaml(row.payload))),) if row.payload else ()
 
 
 def _place(row: Operation) -> str:
@@ -225,6 +233,7 @@ def _panel(row: Operation) -> Panel | None:
 def _facts(row: Operation) -> Sequence[Fact]:
     url = object_url(row.object_kind, row.object_row)
     place = f"{row.object_kind} {_place(row)}"
+    progress = f"{row.progress_done} of {row.progress_total}"
     facts = [
         Fact("Kind", row.kind),
         Fact("Object", place, url),
@@ -234,7 +243,7 @@ def _facts(row: Operation) -> Sequence[Fact]:
         _job("Cancelled by", row.cancelled_by),
         _job("Retry of", row.retry_of),
         _job("Retried by", Operation.objects.filter(retry_of=row).first()),
-        Fact("Progress", f"{row.progress_done} of {row.progress_total}"),
+        Fact("Progress", progress if row.progress_total > 1 else ""),
         Fact.time("Accepted", row.created_at),
         Fact.time("Changed", row.updated_at),
         Fact.time("Ended", row.ended_at),

@@ -19,6 +19,8 @@ class SpecSeen(_Kept):
     product: str = ""
     gpu: int = 0
     """GPUs of one unit."""
+    is_catalogued: bool = True
+    """Whether the catalogue has it; pools may name any."""
     is_enabled: bool = True
     warm_target: int = 0
     is_top_up_paused: bool = False

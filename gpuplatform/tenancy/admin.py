@@ -1,7 +1,13 @@
 """Tenants and API tokens in the admin."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlencode
+
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -13,17 +19,23 @@ from gpuplatform import clock
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.detail import Detail, Fact, RelatedRow
+from gpuplatform.adminkit.filters import TenantFilter
 from gpuplatform.adminkit.generics import ModelAdmin, ModelForm
 from gpuplatform.adminkit.readonly import ReadOnlyAdmin
 from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
 from gpuplatform.tenancy.services import token_create, token_revoke
+
+if TYPE_CHECKING:
+    PeopleAdmin: TypeAlias = UserAdmin[User]
+else:
+    PeopleAdmin = UserAdmin
 
 
 @admin.register(Tenant)
 class TenantAdmin(ReadOnlyAdmin):
     """Who owns what."""
 
-    is_found_everywhere = True
+    found_at = 6
     list_display = ("name", "namespace", "since")
     search_fields = ("name", "namespace")
     search_help_text = "name or namespace"
@@ -49,8 +61,21 @@ class TenantAdmin(ReadOnlyAdmin):
             title=row.name,
             badge=shape_badge(Shape.READY, "Active"),
             since=age_html(row.created_at),
-            facts=[Fact("Namespace", row.namespace), Fact.time("Made", row.created_at)],
+            facts=[
+                Fact("Namespace", row.namespace),
+                Fact.time("Made", row.created_at),
+                *self._lists(row),
+            ],
         )
+
+    def _lists(self, row: Tenant) -> Iterator[Fact]:
+        """Yield a link to each list that can be narrowed down to a tenant."""
+        for page in self.admin_site._registry.values():  # noqa: SLF001 - there is no other way
+            if TenantFilter in page.list_filter:
+                listed = f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist"
+                name = str(page.opts.verbose_name_plural)
+                query = urlencode({str(TenantFilter.parameter_name): row.name})
+                yield Fact(name[:1].upper() + name[1:], "show", f"{reverse(listed)}?{query}")
 
 
 class TokenForm(ModelForm):
@@ -74,10 +99,12 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     form = TokenForm
     list_display = ("state", "name", "tenant", "may", "begins_with", "used", "since")
     list_display_links = ("name",)
+    list_filter = (TenantFilter,)
     list_select_related = ("tenant",)
     search_fields = ("name", "hint")
     search_help_text = "name, or how the token begins"
     actions = ("revoke",)
+    when_empty = "There are no API tokens yet. Programs call the API with one: add one for each."
 
     @admin.display(description="State")
     def state(self, row: ApiToken) -> SafeString:
@@ -161,6 +188,44 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         for row in taken:
             self.log_change(request, row, "Taken back.")
         self.message_user(request, f"Tokens taken back: {len(taken)}.", messages.SUCCESS)
+
+
+class PersonAdmin(PeopleAdmin):
+    """Who may log in here, and by which groups they may do what."""
+
+    list_display = ("state", "username", "may", "since")
+    list_display_links = ("username",)
+    list_filter = ("groups", "is_active", "is_superuser")
+    search_help_text = "name or address"
+    sortable_by = ("username",)
+
+    @admin.display(description="State")
+    def state(self, row: User) -> SafeString:
+        """Return whether somebody may log in here."""
+        if not row.is_active:
+            return shape_badge(Shape.OFF, "Disabled")
+        if not row.is_staff:
+            return shape_badge(Shape.OFF, "Not let in here")
+        return shape_badge(Shape.READY, "May log in")
+
+    @admin.display(description="Groups")
+    def may(self, row: User) -> str:
+        """Return the groups, which say what somebody may do."""
+        names = ["everything (superuser)"] if row.is_superuser else []
+        return ", ".join([*names, *(group.name for group in row.groups.all())]) or "none"
+
+    @admin.display(description="Last log-in", ordering="-last_login")
+    def since(self, row: User) -> SafeString:
+        """Return when somebody last logged in."""
+        return age_html(row.last_login)
+
+    @override
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        return super().get_queryset(request).prefetch_related("groups")
+
+
+admin.site.unregister(User)
+admin.site.register(User, PersonAdmin)
 
 
 def _token_badge(row: ApiToken) -> SafeString:

@@ -12,19 +12,22 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.detail import Detail, Document, Fact, RelatedRow
+from gpuplatform.adminkit.detail import Detail, Document, Fact, Related, RelatedRow
 from gpuplatform.adminkit.filters import YesNoFilter
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
 from gpuplatform.operations.admin import RELATED_JOBS, jobs_of
 from gpuplatform.operations.models import Operation
 from inventory.models import GpuSpec
-from units.admin.detail import SPEC_URL
+from units.admin.detail import LISTS, SPEC_URL, WELL, unit_line
 from units.admin.spec_actions import CREATE, SPEC_ACTIONS
 from units.admin.spec_columns import SpecColumns, put_counts
+from units.models import GpuUnit
+from units.phases import UnitPhase, UnitRole
 from units.services import UnitOperation
 
 SPEC_KIND = "GPUSpec"
+SHOWN_UNITS = 6
 MOST_BATCHES = 1_000
 """So many of the newest seedings, and of the newest removals, are looked through."""
 
@@ -52,7 +55,11 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
     """What a GPU spec gives, how much stock is kept of it, and how its units stand."""
 
     row_actions = SPEC_ACTIONS
-    is_found_everywhere = True
+    when_empty = (
+        "There are no GPU specs yet. A spec says what one unit gets, and how much stock is kept"
+        " of it. Enter one; the first seeding of a name enters it, too."
+    )
+    found_at = 4
     creation = CREATE
     list_display = (
         "state",
@@ -89,7 +96,7 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
             badge=self.state(row),
             since=age_html(row.updated_at),
             facts=[fact for fact in self._facts(row) if fact.value],
-            related=[jobs_of(SPEC_KIND, row.pk, *_batches(row))],
+            related=[*_not_ready(row), jobs_of(SPEC_KIND, row.pk, *_batches(row))],
             documents=_documents(row),
         )
 
@@ -110,6 +117,17 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
 
 def _documents(row: GpuSpec) -> Sequence[Document]:
     return (Document("Placement", visible(as_yaml(row.placement))),) if row.placement else ()
+
+
+def _not_ready(row: GpuSpec) -> Iterable[Related]:
+    """Yield the newest of its stock, and of its units in use, that are not well."""
+    titles = {UnitRole.STOCK: "Stock that is not ready", UnitRole.ACTIVE: "Units not ready"}
+    ill = [phase for phase in UnitPhase if phase not in WELL]
+    for role, title in titles.items():
+        live = GpuUnit.objects.filter(role=role, spec_name=row.name, deleted_at__isnull=True)
+        newest = live.filter(phase__in=ill).select_related("tenant").order_by("-id")
+        url = f"{reverse(LISTS[role])}?spec={row.name}"
+        yield Related(title, [unit_line(unit) for unit in newest[:SHOWN_UNITS]], url)
 
 
 def _batches(row: GpuSpec) -> Iterable[int]:

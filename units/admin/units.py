@@ -85,7 +85,7 @@ class UnitAdmin(InspectedAdmin, MirrorAdmin):
     """The shape of both lists and their pages."""
 
     role: ClassVar[UnitRole]
-    is_found_everywhere = True
+    found_at = 1
     well = WELL
     list_display_links = ("name",)
     search_fields = ("name", "image", "uid")
@@ -115,6 +115,11 @@ class StockUnitAdmin(UnitAdmin):
 
     role = UnitRole.STOCK
     row_actions = STOCK_ACTIONS
+    found_at = 2
+    when_empty = (
+        "There is no stock yet. Stock is capacity held ready, so that a unit starts within"
+        " seconds: seed some, or give a GPU spec a warm target."
+    )
     creation = SEED
     list_display = (
         "phase_column",
@@ -157,6 +162,10 @@ class ActiveUnitAdmin(UnitAdmin):
 
     role = UnitRole.ACTIVE
     row_actions = UNIT_ACTIONS
+    when_empty = (
+        "There are no GPU units yet. Users ask for them through the API, POST /api/v1/gpu-units;"
+        " each takes one ready stock unit."
+    )
     list_display = (
         "phase_column",
         "name",

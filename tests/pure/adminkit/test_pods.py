@@ -90,19 +90,22 @@ def test_one_that_crashes_says_how_its_last_run_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "words"),
+    ("probe", "events", "words"),
     [
-        ((), "not yet: it runs, and its readiness probe does not pass"),
-        ((event("Unhealthy", "Readiness probe failed: 503"),), "not yet: Readiness probe failed"),
+        (None, (), "not yet: it runs, and it does not get ready"),
+        ({"httpGet": {}}, (), "not yet: it runs, and its readiness probe does not pass"),
+        (None, (event("Unhealthy", "Readiness probe failed"),), "not yet: Readiness probe failed"),
     ],
-    ids=["no-event", "an-event"],
+    ids=["no-probe", "a-probe", "an-event"],
 )
 def test_one_that_runs_and_is_not_ready_names_its_probe(
-    events: tuple[ObjectEvent, ...], words: str
+    probe: dict[str, Any] | None, events: tuple[ObjectEvent, ...], words: str
 ) -> None:
     running = {"running": {"startedAt": "2026-01-31T12:00:05Z"}}
+    found = pod(running)
+    found["spec"]["containers"] = [{"readinessProbe": probe}]
 
-    name, has_happened, shape, text = told(pod(running), *events)[-1]
+    name, has_happened, shape, text = told(found, *events)[-1]
 
     assert (name, has_happened, shape) == ("Ready", False, Shape.WAITING)
     assert text.startswith(words)
