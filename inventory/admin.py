@@ -19,6 +19,7 @@ from gpuplatform.adminkit.detail import (
     RelatedRow,
     condition_lines,
     kubectl_copies,
+    secrets_fact,
 )
 from gpuplatform.adminkit.failing import FailingRows
 from gpuplatform.adminkit.filters import (
@@ -184,6 +185,7 @@ def _facts(row: StockPool) -> Sequence[Fact]:
         Fact("GPUs a pod", str(spec.get("gpu", ""))),
         Fact("Memory a pod", visible(str(spec.get("memory", "")))),
         Fact("Image", shortened(str(spec.get("image", "")), 512)),
+        secrets_fact(spec),
         *mirror_facts(row),
     ]
     return [fact for fact in facts if fact.value]

@@ -96,7 +96,7 @@ POOL_REASONS: MappingProxyType[PoolReason, Explanation] = MappingProxyType(
         ),
         PoolReason.POD_STARTUP_FAILED: Explanation(
             "Too few pods are available, and the message says why in the cluster's words.",
-            "Correct the image, the command or the requested size.",
+            "Correct what it names: the image, the command, the requested size or a Secret.",
         ),
         PoolReason.POD_STATUS_SYNC_FAILED: Explanation(
             "The cluster does not let the platform read the pool's pods.",

@@ -83,7 +83,7 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
         ),
         FunctionReason.WORKER_FAILED: Explanation(
             "A worker did not start; the message says why. It is tried again, ever more seldom.",
-            "Correct the image or the command of the function.",
+            "Correct the image or the command of the function, or make the Secret that it names.",
         ),
         FunctionReason.QUEUE_UNAVAILABLE: Explanation(
             "The queue does not answer; workers are left as they are.",

@@ -144,7 +144,7 @@ UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
         ),
         UnitReason.POD_STARTUP_FAILED: Explanation(
             "The pod does not start, and the message says why in the cluster's words.",
-            "Correct the image, the command or the requested size.",
+            "Correct what it names: the image, the command, the requested size or a Secret.",
         ),
         UnitReason.POD_STATUS_SYNC_FAILED: Explanation(
             "The cluster does not let the platform read the unit's pods.",

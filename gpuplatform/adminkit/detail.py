@@ -10,8 +10,9 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_of_text, ago_html
 from gpuplatform.adminkit.badges import CONDITION_SHAPES, Shape, shape_badge
-from gpuplatform.adminkit.text import visible
+from gpuplatform.adminkit.text import shortened, visible
 from gpuplatform.adminkit.timeline import TimelineLine
+from gpuplatform.kube.fields import field, items
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,23 @@ def kubectl_copies(
         command = f"{place} port-forward service/{shlex.quote(service)} {port}:{port}"
         copies.append(Copy("Port-forward", visible(command)))
     return copies
+
+
+def secrets_fact(spec: Any) -> Fact:
+    """Return which variables come from Secrets, and from which; no value is known here.
+
+    `spec` is that of a resource or function, which anybody may have written.
+    """
+    found = []
+    for variable in items(spec, "template", "envs"):
+        reference = field(variable, "valueFrom", "secretKeyRef")
+        if isinstance(reference, dict):
+            name, secret, key = (
+                shortened(str(part))
+                for part in (field(variable, "name"), reference.get("name"), reference.get("key"))
+            )
+            found.append(f"{name} from Secret {secret}, key {key}")
+    return Fact("Variables", "; ".join(found))
 
 
 def condition_lines(conditions: Any, *, failed: bool) -> list[ConditionLine]:

@@ -23,6 +23,7 @@ LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 SPEC_NAME = r"[a-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 PORT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+CONFIG_KEY = r"[-._a-zA-Z0-9]+"
 OPERATION_ID = r"[A-Za-z0-9._:-]{1,128}"
 
 _ENV_NAME_MAX = 1024
@@ -110,6 +111,20 @@ def env_name(text: str) -> str:
     _checked(text, ENV_NAME, _ENV_NAME_MAX, rule)
     if text == "." or text.startswith(".."):
         msg = f"{quoted(text)} is not possible: '.' and names that start with '..' are paths."
+        raise ValueError(msg)
+    return text
+
+
+def config_key(text: str) -> str:
+    """Return `text` if a Secret or ConfigMap can have it as a key (IsConfigMapKey).
+
+    Raises:
+        ValueError: none can.
+    """
+    rule = "Use letters, digits, '-', '_' and '.'"
+    _checked(text, CONFIG_KEY, SUBDOMAIN_MAX, rule)
+    if text == "." or text.startswith(".."):
+        msg = f"{quoted(text)} is not possible: '.' and keys that start with '..' are paths."
         raise ValueError(msg)
     return text
 

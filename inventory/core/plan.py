@@ -33,6 +33,7 @@ from gpuplatform.reconciliation.plan import (
     first_unknown,
 )
 from inventory.core import manifests
+from inventory.core.drift import without_foreign_sources
 from inventory.core.names import service_name
 from inventory.core.observed import (
     ObservedPool,
@@ -213,7 +214,8 @@ def _deployment_actions(
         case Present(live) if keeps_its_template(live, wanted):
             return _scaled(live, spec.replicas)
         case Present(live):
-            return _applied(DEPLOYMENT, live, wanted)
+            cleared = without_foreign_sources(live, wanted)
+            return [*([cleared] if cleared else []), *_applied(DEPLOYMENT, live, wanted)]
         case _:
             return []
 

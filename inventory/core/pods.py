@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpuplatform.kube.kinds import Manifest
 from inventory.core.placement import Placement
-from inventory.core.spec import PodTemplate, Port
+from inventory.core.spec import EnvVar, PodTemplate, Port
 
 STOCK_PRIORITY_CLASS: Final = "gpu-platform-stock"
 UNIT_PRIORITY_CLASS: Final = "gpu-platform-unit"
@@ -117,10 +117,17 @@ def _readiness(ports: Sequence[Port]) -> Manifest:
     return {"readinessProbe": {"tcpSocket": {"port": first}, "periodSeconds": 2}}
 
 
-def _environment(ours: Mapping[str, str], template: PodTemplate) -> list[dict[str, str]]:
-    theirs = {env.name: env.value for env in template.envs}
+def _environment(ours: Mapping[str, str], template: PodTemplate) -> list[Manifest]:
+    found = {name: _plain(name, value) for name, value in ours.items()}
+    return [*{**found, **{env.name: _variable(env) for env in template.envs}}.values()]
+
+
+def _variable(env: EnvVar) -> Manifest:
+    if env.value_from is None:
+        return _plain(env.name, env.value)
+    return {"name": env.name, "valueFrom": env.value_from.normalised()}
+
+
+def _plain(name: str, value: str) -> Manifest:
     # A variable without a value is empty, and the API server leaves an empty value out.
-    return [
-        {"name": name, "value": value} if value else {"name": name}
-        for name, value in {**ours, **theirs}.items()
-    ]
+    return {"name": name, "value": value} if value else {"name": name}

@@ -4,8 +4,9 @@ From these models come the request validation, the OpenAPI components, the schem
 the parse in the reconciler (`parse_spec`). Pure; nothing here knows Django or Kubernetes.
 """
 
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -29,6 +30,9 @@ RESERVED_ENV_NAMES = frozenset(
     {"CUDA_VISIBLE_DEVICES", "SPEC_NAME", "POOL_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT"}
 )
 
+_SECRETS_OF_THE_PLATFORM: Final = re.compile("gpu-platform-.*|fn-[0-9]+-queue")
+"""What its processes and the workers of functions log in with: no template may read them."""
+
 
 def _pattern(pattern: str) -> dict[str, Any]:
     return {"pattern": f"^{pattern}$"}
@@ -38,6 +42,14 @@ def _env_name(name: str) -> str:
     names.env_name(name)
     if name in RESERVED_ENV_NAMES or name.startswith(RESERVED_ENV_PREFIXES):
         msg = f"{text.quoted(name)} is set by the platform and cannot be given."
+        raise ValueError(msg)
+    return name
+
+
+def _secret_name(name: str) -> str:
+    names.dns_subdomain(name)
+    if _SECRETS_OF_THE_PLATFORM.fullmatch(name):
+        msg = f"{text.quoted(name)} is the platform's own and cannot be referred to."
         raise ValueError(msg)
     return name
 
@@ -86,8 +98,40 @@ Replicas = Annotated[
 ]
 
 
+class SecretKeyReference(SpecModel):
+    """One key of a Secret in the namespace of the pod."""
+
+    name: Annotated[str, AfterValidator(_secret_name)] = Field(
+        json_schema_extra={
+            **_pattern(names.DNS_SUBDOMAIN),
+            "minLength": 1,
+            "maxLength": names.SUBDOMAIN_MAX,
+        },
+        description="The Secret, in the namespace of the pod. Those of the platform"
+        " (gpu-platform-…, fn-…-queue) cannot be referred to.",
+        examples=["hf"],
+    )
+    key: Annotated[str, AfterValidator(names.config_key)] = Field(
+        json_schema_extra={
+            **_pattern(names.CONFIG_KEY),
+            "minLength": 1,
+            "maxLength": names.SUBDOMAIN_MAX,
+        },
+        description="The key of the Secret's data: letters, digits, '-', '_' and '.'.",
+        examples=["token"],
+    )
+
+
+class EnvVarSource(SpecModel):
+    """Where the value of a variable comes from."""
+
+    secret_key_ref: Annotated[
+        SecretKeyReference, Field(description="A Secret and the key of its data.")
+    ] = Field(alias="secretKeyRef", examples=[{"name": "hf", "key": "token"}])
+
+
 class EnvVar(SpecModel):
-    """One environment variable of the container."""
+    """One environment variable of the container, with a value or where that comes from."""
 
     name: Annotated[str, AfterValidator(_env_name)] = Field(
         json_schema_extra=_pattern(names.ENV_NAME),
@@ -99,9 +143,34 @@ class EnvVar(SpecModel):
     )
     value: ContainerText = Field(
         default="",
-        description="At most 32 KiB, without control characters except tab and line ends.",
+        description="At most 32 KiB, without control characters except tab and line ends. Shown"
+        " to whoever may read the template: what is secret belongs into a Secret.",
         examples=["llama-3-8b"],
     )
+    value_from: (
+        Annotated[
+            EnvVarSource,
+            Field(description="Where the value comes from, instead of `value`."),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        alias="valueFrom",
+        examples=[{"secretKeyRef": {"name": "hf", "key": "token"}}],
+    )
+
+    @model_validator(mode="after")
+    def has_one_value(self) -> "EnvVar":
+        """Kubernetes refuses both, unless the value is empty."""
+        if self.value_from is not None and "value" in self.model_fields_set:
+            fault = PydanticCustomError(
+                "two_values", "Cannot be given beside value: give one of them."
+            )
+            raise ValidationError.from_exception_data(
+                "EnvVar",
+                [InitErrorDetails(type=fault, loc=("valueFrom",), input=self.value_from)],
+            )
+        return self
 
 
 class Port(SpecModel):
@@ -138,7 +207,15 @@ class PodTemplate(SpecModel):
         default=(),
         max_length=MAX_ENTRIES,
         description="Environment variables; each name once.",
-        examples=[[{"name": "MODEL", "value": "llama-3-8b"}]],
+        examples=[
+            [
+                {"name": "MODEL", "value": "llama-3-8b"},
+                {
+                    "name": "HF_TOKEN",
+                    "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}},
+                },
+            ]
+        ],
         json_schema_extra={"x-kubernetes-list-map-keys": ["name"]},
     )
     ports: Annotated[tuple[Port, ...], Field(strict=False)] = Field(

@@ -22,6 +22,7 @@ from gpuplatform.adminkit.detail import (
     Fact,
     Related,
     RelatedRow,
+    secrets_fact,
 )
 from gpuplatform.adminkit.filters import (
     AgeFilter,
@@ -177,6 +178,7 @@ def _facts(row: Function) -> Iterable[Fact]:
     recent = recent_outcomes([row.pk]).get(row.pk, Recent())
     yield Fact("GPU spec", row.spec_name)
     yield Fact("Image", visible(str(row.spec.get("image", ""))))
+    yield secrets_fact(row.spec)
     yield Fact("Backlog", str(row.backlog))
     yield Fact.time("Oldest waiting, accepted", getattr(row, "oldest_open_at", None))
     yield Fact("Success", f"{_rate(recent)} of the newest {NEWEST}" if recent.succeeded else "")

@@ -1,5 +1,6 @@
 """Actions on pools, units and stock: said first in numbers, done by the services, written down."""
 
+import json
 import re
 from typing import Any
 
@@ -29,6 +30,8 @@ POOLS = reverse("admin:inventory_stockpool_changelist")
 ADD_POOL = reverse("admin:inventory_stockpool_add")
 SEED = reverse("admin:units_stockunit_add")
 KEY = f"admin-{'0' * 32}"
+FROM_SECRET = {"name": "T", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}
+OF_THE_PLATFORM = json.dumps({"envs": [FROM_SECRET]}).replace("hf", "fn-1-queue")
 
 pytestmark = pytest.mark.django_db
 
@@ -164,7 +167,7 @@ class TestPools:
             "name": "h100",
             "replicas": "2",
             "gpu": "1",
-            "template": '{"ports": [{"name": "web", "port": 80}]}',
+            "template": json.dumps({"envs": [FROM_SECRET]}),
         }
 
         answers = [operator_client.post(ADD_POOL, entered) for _ in range(2)]
@@ -174,6 +177,7 @@ class TestPools:
             [address(pool, "change", pool.pk)] * 2
         )
         assert (pool.namespace, pool.name) == ("default", "h100")
+        assert pool.spec["template"]["envs"] == [FROM_SECRET]
         assert kinds() == ["stockpool.create"]
         assert Operation.objects.get().operation_id == KEY
 
@@ -188,6 +192,7 @@ class TestPools:
             ("memory", "lots", "is not a quantity"),
             ("image", "a b", "is not"),
             ("template", '{"ports": [{"name": "web", "port": 0}]}', "ports[0].port: Must be 1"),
+            ("template", OF_THE_PLATFORM, "'fn-1-queue' is the platform's own"),
         ],
     )
     def test_a_fault_is_said_at_its_field_in_the_words_of_the_api(

@@ -14,6 +14,7 @@ from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.models import StockPool
 from tests.factories.admin_rows import Rows
+from tests.factories.serverless import function_row
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
@@ -150,6 +151,27 @@ def test_values_of_variables_are_hidden_everywhere(
 
         assert SECRET not in text
         assert "name: TOKEN" in text
+
+
+def test_pages_say_which_secret_a_variable_comes_from(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    source = {"secretKeyRef": {"name": "hf", "key": "token"}}
+    odd = [None, {"name": "B", "valueFrom": {"secretKeyRef": 7}}, {"name": "C", "value": SECRET}]
+    envs = [{"name": "HF_TOKEN", "valueFrom": source}, *odd]
+    spec = {"specName": "g1.1", "template": {"envs": envs}}
+    function = function_row(template={"envs": envs[:1]})
+    pages = [
+        reverse("admin:inventory_stockpool_change", args=[rows.pool(spec=spec).pk]),
+        reverse("admin:units_activeunit_change", args=[unit_row(spec=spec).pk]),
+        reverse("admin:serverless_function_change", args=[function.pk]),
+    ]
+
+    for page in pages:
+        text = operator_client.get(page).content.decode()
+
+        assert "HF_TOKEN from Secret hf, key token</bdi>" in text
+        assert SECRET not in text
 
 
 @pytest.mark.parametrize("make", [stock_row, unit_row])

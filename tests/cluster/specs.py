@@ -93,6 +93,8 @@ ODD_QUANTITIES: Final = (
     *("99999999999999999999", "1Ei", "9Ei", "0.0001", "1n", "1.1n", "1m", "1,5", "0x10", "\u0661"),
 )
 ENV_NAMES: Final = ("MODEL", "a", "_", "a.b", "a-b", "-a", ".a", "A1", "x" * 64)
+SECRETS: Final = ("hf", "a.b-c.9", "0", "x" * 63, ".".join(["y" * 63] * 3), "fn-queue")
+SECRET_KEYS: Final = ("token", "A_b-c.9", ".netrc", "-", "a..b", "k" * 253)
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 KEYS: Final = ("a", "example.com/a", "nvidia.com/gpu.product", "a.b/c_d", "A", "kubernetes.io/os")
 
@@ -150,9 +152,18 @@ class Specs:
             **self._maybe("ports", self._ports),
         }
 
-    def _envs(self) -> list[dict[str, str]]:
+    def _envs(self) -> list[dict[str, Any]]:
         names = self._random.sample(ENV_NAMES, self._random.randint(0, len(ENV_NAMES)))
-        return [{"name": name, **self._maybe("value", self._value)} for name in names]
+        return [{"name": name, **self._env_value()} for name in names]
+
+    def _env_value(self) -> dict[str, Any]:
+        if self._random.random() < 0.6:
+            return self._maybe("value", self._value)
+        reference = {"name": self._one(SECRETS), "key": self._one(SECRET_KEYS)}
+        # Beside a value, and with words of Kubernetes that are not ours: both may be refused.
+        beside = self._maybe("value", self._value) if self._one((0, 0, 0, 0, 1)) else {}
+        further = {"optional": True} if self._random.random() < 0.05 else {}
+        return {**beside, "valueFrom": {"secretKeyRef": {**reference, **further}}}
 
     def _ports(self) -> list[dict[str, Any]]:
         ports = []

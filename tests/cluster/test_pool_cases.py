@@ -6,7 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gpuplatform.kube.client import PAGE_SIZE
-from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest, ResourceKind
+from gpuplatform.kube.kinds import (
+    DEPLOYMENT,
+    POD,
+    SECRET,
+    SERVICE,
+    STOCK_POOL,
+    Manifest,
+    ResourceKind,
+)
 from gpuplatform.reconciliation.ownership import POOL_LABEL, is_controlled_by
 from inventory.reconcile import compare_all
 from tests.cluster.pools import Pools
@@ -18,6 +26,10 @@ pytestmark = [
 ]
 
 HTTP = {"ports": [{"name": "http", "port": 8080}]}
+ENVS = [
+    {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}},
+    {"name": "EMPTY"},
+]
 LONGEST = 58
 MANY = 5000
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -27,10 +39,29 @@ def patch(pools: Pools, body: Manifest) -> None:
     pools.cluster.merge_patch(DEPLOYMENT, "pool-a", body, namespace=pools.namespace)
 
 
+def secret(pools: Pools) -> Manifest:
+    """Return the Secret that the pools' template refers to."""
+    metadata = {"name": "hf", "namespace": pools.namespace}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"token": "YQ=="}}
+
+
 def other_image(pools: Pools) -> None:
     [container] = found(pools)["spec"]["template"]["spec"]["containers"]
     changed = [{**container, "image": "evil:1"}]
     patch(pools, {"spec": {"template": {"spec": {"containers": changed}}}})
+
+
+def other_sources(pools: Pools) -> None:
+    """Give a variable a value that is to have none, as `kubectl set env` does."""
+    [container] = found(pools)["spec"]["template"]["spec"]["containers"]
+    source = {"secretKeyRef": {"name": "hf", "key": "token"}}
+    changed = {
+        "SPEC_NAME": {"name": "SPEC_NAME", "valueFrom": source},
+        "TOKEN": {"name": "TOKEN", "value": "theirs"},
+        "EMPTY": {"name": "EMPTY", "value": "theirs"},
+    }
+    env = [changed.get(one["name"], one) for one in container["env"]]
+    patch(pools, {"spec": {"template": {"spec": {"containers": [{**container, "env": env}]}}}})
 
 
 def no_pod(pools: Pools) -> None:
@@ -42,6 +73,7 @@ MEDDLING: dict[str, Callable[[Pools], object]] = {
     "scaled to 0": lambda pools: patch(pools, {"spec": {"replicas": 0}}),
     "scaled to 3": lambda pools: patch(pools, {"spec": {"replicas": 3}}),
     "another image": other_image,
+    "values for sources and sources for values": other_sources,
     "a label removed": lambda pools: patch(pools, {"metadata": {"labels": {MANAGED_BY: None}}}),
     "its owner removed": lambda pools: patch(pools, {"metadata": {"ownerReferences": None}}),
     "the pods deleted": no_pod,
@@ -76,8 +108,10 @@ def pods(pools: Pools, name: str = "a") -> list[Manifest]:
 
 @pytest.mark.parametrize("what", MEDDLING)
 def test_what_a_person_with_kubectl_changed_is_put_right(pools: Pools, what: str) -> None:
-    pools.create("a", gpu=1, template=HTTP)
+    pools.cluster.create(SECRET, secret(pools))
+    pools.create("a", gpu=1, template={**HTTP, "envs": ENVS})
     pools.settle("a", "Ready")
+    env = found(pools)["spec"]["template"]["spec"]["containers"][0]["env"]
     image = found(pools)["spec"]["template"]["spec"]["containers"][0]["image"]
 
     MEDDLING[what](pools)
@@ -93,6 +127,7 @@ def test_what_a_person_with_kubectl_changed_is_put_right(pools: Pools, what: str
     deployment = found(pools)
     assert deployment["spec"]["replicas"] == 1
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == image
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["env"] == env
     assert deployment["metadata"]["labels"][MANAGED_BY] == "gpu-platform"
     assert pools.cluster.get(SERVICE, "pool-a", namespace=pools.namespace) is not None
 

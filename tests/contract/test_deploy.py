@@ -12,8 +12,10 @@ import yaml
 from django.conf import settings
 
 from gpuplatform import installation, rights
+from gpuplatform.errors import InvalidSpec
 from gpuplatform.metrics.server import LIVE_PATH
 from gpuplatform.settings.environment import Environment
+from inventory.core.spec import PodTemplate
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -85,6 +87,27 @@ def test_no_pod_may_write_or_gain_anything(base: list[dict[str, Any]]) -> None:
                 "readOnlyRootFilesystem": True,
                 "capabilities": {"drop": ["ALL"]},
             }, name
+
+
+def test_no_template_refers_to_what_the_processes_log_in_with(base: list[dict[str, Any]]) -> None:
+    named = {
+        source["secretRef"]["name"]
+        for pod in pods(base).values()
+        for container in containers(pod)
+        for source in container.get("envFrom", ())
+        if "secretRef" in source
+    }
+
+    assert named
+    for name in named:
+        with pytest.raises(InvalidSpec):
+            PodTemplate.parse(
+                {
+                    "envs": [
+                        {"name": "A", "valueFrom": {"secretKeyRef": {"name": name, "key": "k"}}}
+                    ]
+                }
+            )
 
 
 def test_every_container_has_requests_and_a_limit_of_memory(base: list[dict[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from gpuplatform.adminkit.detail import (
     RelatedRow,
     condition_lines,
     kubectl_copies,
+    secrets_fact,
 )
 from gpuplatform.adminkit.mirrors import (
     FAILED,
@@ -124,6 +125,7 @@ def _facts(unit: GpuUnit) -> Iterable[Fact]:
     entry = GpuSpec.objects.filter(name=unit.spec_name).first()
     yield Fact("GPU spec", unit.spec_name, reverse(SPEC_URL, args=[entry.pk]) if entry else "")
     yield Fact("Image", shortened(unit.image, 512) or NO_IMAGE)
+    yield secrets_fact(unit.spec)
     yield Fact("GPUs", str(unit.gpu))
     yield Fact("CPU", _shown(unit, "cpu"))
     yield Fact("Memory", _shown(unit, "memory"))

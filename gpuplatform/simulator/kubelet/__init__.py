@@ -18,6 +18,7 @@ Almost nothing runs: a pod's containers only report. What they report follows fr
 | `readinessProbe.initialDelaySeconds`          | ready that much later                          |
 | `SIMULATOR_SIGTERM=ignore`, or `trap '' TERM` | stops when its grace period is over, with 137  |
 | more `nvidia.com/gpu` than the node has left  | rejected: Failed, UnexpectedAdmissionError     |
+| a variable from a Secret or key not there     | CreateContainerConfigError until it is         |
 | init containers                               | count as done                                  |
 | the image `ECHO_IMAGE`                        | is a local web server; see `echo.py`           |
 | an image of `programs.MODULES`                | is a process of this machine; `processes.py`   |

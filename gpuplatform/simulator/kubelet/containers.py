@@ -1,7 +1,8 @@
 """One container's status, moved on by time. Pure: the status says where it is.
 
 `waiting ContainerCreating → running → terminated → waiting CrashLoopBackOff → running`, or
-`waiting ErrImagePull ⇄ ImagePullBackOff`. The words are those of the kubelet 1.36.
+`waiting ErrImagePull ⇄ ImagePullBackOff`, or `waiting CreateContainerConfigError` until the
+variables can be had. The words are those of the kubelet 1.36.
 """
 
 import hashlib
@@ -63,6 +64,8 @@ class Container:
     pod: str
     """`name_namespace(uid)`, as the kubelet's messages have it."""
     memory: Memory
+    config_error: str = ""
+    """Why it cannot be started: a variable's value is not there."""
     status: Manifest | None = None
     notes: list[Note] = field(default_factory=list)
 
@@ -110,6 +113,8 @@ class Container:
                 return began + shown, self._back_off_pull
             case "ImagePullBackOff":
                 return began + _back_off(pace, self.memory.pulls) - shown, self._pull
+            case "CreateContainerConfigError":
+                return began + shown, self._try_again
             case "CrashLoopBackOff":
                 return began + _back_off(pace, self.memory.crashes - 1) - shown, self._start_again
             case _:
@@ -148,8 +153,7 @@ class Container:
 
     def _pull(self, now: float) -> None:
         if not self.behaviour.image:
-            words = f"couldn't parse image name {quoted(self.image)}: invalid reference format"
-            message = f"Failed to apply default image tag {quoted(self.image)}: {words}"
+            message = unparsable(self.image)
             self._note("Warning", "InspectFailed", message)
             self._wait("InvalidImageName", message, now)
             self._note("Warning", "Failed", "Error: InvalidImageName")
@@ -167,30 +171,35 @@ class Container:
         message = f"Back-off pulling image {quoted(self.image)}"
         self._note("Normal", "BackOff", message)
         self._note("Warning", "Failed", "Error: ImagePullBackOff")
-        self._wait(
-            "ImagePullBackOff", f"{message}: ErrImagePull: {self.behaviour.pull_error}", now
-        )
+        error = self.behaviour.pull_error
+        self._wait("ImagePullBackOff", f"{message}: ErrImagePull: {error}", now)
 
     def _start(self, now: float) -> None:
         image = quoted(self.image)
         self._note("Normal", "Pulled", f"Container image {image} already present on machine")
+        if self.config_error:
+            self._note("Warning", "Failed", f"Error: {self.config_error}")
+            self._wait("CreateContainerConfigError", self.config_error, now)
+            return
         self._note("Normal", "Started", "Container started")
         self._enter({"running": {"startedAt": timestamp(now)}}, now)
         status = self._known()
         identity = f"{self.pod}/{self.name}/{status['restartCount']}"
         status["containerID"] = f"containerd://{digest(identity)}"
         status["image"] = self.behaviour.image
-        registry, _, name = self.behaviour.image.partition("@")[0].rpartition("/")
-        repository = f"{registry}/{name.partition(':')[0]}"
-        status["imageID"] = f"{repository}@sha256:{digest(self.image)}"
+        status["imageID"] = f"{repository_of(self.behaviour.image)}@sha256:{digest(self.image)}"
         status["started"] = True
 
     def _start_again(self, now: float) -> None:
         status = self._known()
         if "terminated" in status["state"]:
             status["lastState"] = status["state"]
-        status["restartCount"] += 1
+        if not self.config_error:
+            status["restartCount"] += 1
         self._start(now)
+
+    def _try_again(self, now: float) -> None:
+        (self._start_again if self._known()["lastState"] else self._start)(now)
 
     def _become_ready(self, _now: float) -> None:
         self._known()["ready"] = True
@@ -220,11 +229,8 @@ class Container:
         status["lastState"] = status["state"]
         seconds = _back_off(pace, self.memory.crashes - 1)
         words = f"restarting failed container={self.name} pod={self.pod}"
-        self._note(
-            "Warning",
-            "BackOff",
-            f"Back-off restarting failed container {self.name} in pod {self.pod}",
-        )
+        message = f"Back-off restarting failed container {self.name} in pod {self.pod}"
+        self._note("Warning", "BackOff", message)
         self._wait("CrashLoopBackOff", f"back-off {go_duration(seconds)} {words}", now)
 
     # The status.
@@ -258,6 +264,18 @@ class Container:
 def _back_off(pace: Pace, failures: int) -> float:
     doubled = pace.back_off_seconds * 2.0 ** min(max(failures - 1, 0), 10)
     return min(doubled, max(LONGEST_BACK_OFF_SECONDS, pace.back_off_seconds))
+
+
+def unparsable(image: str) -> str:
+    """Return the runtime's words for an image that is no reference."""
+    words = f"couldn't parse image name {quoted(image)}: invalid reference format"
+    return f"Failed to apply default image tag {quoted(image)}: {words}"
+
+
+def repository_of(reference: str) -> str:
+    """Return a full reference without its tag and digest."""
+    registry, _, name = reference.partition("@")[0].rpartition("/")
+    return f"{registry}/{name.partition(':')[0]}"
 
 
 def moment_of(status: Manifest, now: float) -> float:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected
@@ -16,6 +17,7 @@ from gpuplatform.simulator.kubelet.nodes import Nodes, host_ip
 from gpuplatform.simulator.kubelet.options import Options
 from gpuplatform.simulator.kubelet.pods import Place, PodMemory, gpus_of, step
 from gpuplatform.simulator.kubelet.processes import Processes
+from gpuplatform.simulator.kubelet.secrets import Secrets
 from gpuplatform.simulator.kubelet.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -92,6 +94,7 @@ class Kubelets:
         self._queue = WorkQueue()
         self._events = EventWriter(client)
         self._echoes = EchoServers(client)
+        self._secrets = Secrets(client)
         self._processes = Processes(client, self._queue.add)
         self._nodes = Nodes(client, options)
         self._control = Control()
@@ -208,11 +211,12 @@ class Kubelets:
         record = self._records.get(uid)
         if record is None or record.is_removed:
             return
-        pod, now = record.pod, time.time()
-        if self._control.node(pod["spec"]["nodeName"]).failed:
+        if self._control.node(record.pod["spec"]["nodeName"]).failed:
             return
+        config_errors = await self._secrets.faults(record.pod)
+        pod, now = record.pod, time.time()
         memory = record.memory.copy()
-        wanted = step(pod, memory, self._place(record), now)
+        wanted = step(pod, memory, self._place(record, config_errors), now)
         if wanted.status is not None:
             await self._write(record, wanted.status)
         record.memory = memory
@@ -235,7 +239,7 @@ class Kubelets:
             log.info("pod %s waits: %s", record.pod["metadata"]["name"], error)
             self._queue.add_after(record.pod["metadata"]["uid"], RETRY_SECONDS)
 
-    def _place(self, record: Record) -> Place:
+    def _place(self, record: Record, config_errors: Mapping[str, str]) -> Place:
         node = record.pod["spec"]["nodeName"]
         machine, control = self._machines[node], self._control.node(node)
         known = (record.pod.get("status") or {}).get("podIP") or ""
@@ -251,6 +255,7 @@ class Kubelets:
             evict=control.evict,
             hold_terminating=self._control.hold_terminating,
             reports=self._processes.reports(record.pod),
+            config_errors=config_errors,
         )
 
     async def _write(self, record: Record, status: Manifest) -> None:

@@ -38,6 +38,8 @@ class Place:
     hold_terminating: bool = False
     reports: Mapping[str, Report] = field(default_factory=dict)
     """What is known of those containers that are processes."""
+    config_errors: Mapping[str, str] = field(default_factory=dict)
+    """Why containers cannot be started, by their names."""
 
 
 @dataclass(slots=True)
@@ -122,6 +124,7 @@ def _containers(pod: Manifest, memory: PodMemory, place: Place, now: float) -> l
                 restart_policy=pod["spec"].get("restartPolicy", "Always"),
                 pod=full_name(pod),
                 memory=memory.containers[spec["name"]],
+                config_error=place.config_errors.get(spec["name"], ""),
                 status=None if status is None else dict(status),
             )
         )

@@ -5,7 +5,6 @@ it ends: the kernel kills them, and a guard removes the folders, which hold secr
 """
 
 import asyncio
-import base64
 import contextlib
 import logging
 import os
@@ -36,6 +35,7 @@ from gpuplatform.simulator.kubelet.programs import (
     stop_hook,
     volume_folders,
 )
+from gpuplatform.simulator.kubelet.secrets import Secrets
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class Processes:
     """The processes of all pods. `wake` is called with the UID of a pod that changed."""
 
     def __init__(self, client: ApiClient, wake: Callable[[str], None]) -> None:
-        self._client = client
+        self._secrets = Secrets(client)
         self._wake = wake
         self._pods: dict[str, LocalPod] = {}
         self._root: Path | None = None
@@ -190,22 +190,21 @@ class Processes:
             unless_filled.pop_all()
 
     async def _write_secret(self, folder: Path, pod: Manifest, name: str) -> None:
-        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/secrets/{name}"
-        secret = await self._client.request("GET", path)
-        for key, text in (secret.get("data") or {}).items():
+        for key, content in (await self._secrets.read(pod["metadata"]["namespace"], name)).items():
             file = folder / key
             file.touch(mode=0o600)
-            file.write_bytes(base64.b64decode(text))
+            file.write_bytes(content)
 
     # Processes.
 
     async def _start(self, local: LocalPod, pod: Manifest, name: str, restarts: int) -> Child:
         container = next(one for one in pod["spec"]["containers"] if one["name"] == name)
+        secrets = await self._secrets.variables(pod, container)
         variables = {
             "PATH": os.environ.get("PATH", ""),
             "PYTHONPATH": str(_ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
-            **environment(pod, container, local.ports),
+            **environment(pod, container, local.ports, secrets),
         }
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", module_of(container)),

@@ -73,10 +73,13 @@ def volume_folders(pod: Manifest) -> dict[str, str]:
     return {volume["name"]: f"v{number}" for number, volume in enumerate(volumes)}
 
 
-def environment(pod: Manifest, container: Manifest, ports: Mapping[int, int]) -> dict[str, str]:
+def environment(
+    pod: Manifest, container: Manifest, ports: Mapping[int, int], secrets: Mapping[str, str]
+) -> dict[str, str]:
     """Return the variables of the process: the container's, with paths and addresses translated.
 
-    `ports` are the local ones by those of the pod.
+    `ports` are the local ones by those of the pod; `secrets` are the variables whose values come
+    from Secrets, which stay as they are.
     """
     folders = volume_folders(pod)
     mounts = {
@@ -85,8 +88,10 @@ def environment(pod: Manifest, container: Manifest, ports: Mapping[int, int]) ->
         if mount["name"] in folders
     }
     addresses = {f":{inside}": f"127.0.0.1:{outside}" for inside, outside in ports.items()}
-    found = {}
+    found = dict(secrets)
     for entry in container.get("env") or []:
+        if "secretKeyRef" in (entry.get("valueFrom") or {}):
+            continue
         text = str(entry.get("value") or _from_field(pod, entry))
         found[entry["name"]] = addresses.get(text) or _translated(text, mounts)
     return found

@@ -141,6 +141,60 @@ def test_an_env_name_given_twice_is_refused_at_the_second(api: Api) -> None:
     refused(api.post(POOLS, create_body(template={"envs": envs})), "template.envs[1].name")
 
 
+def from_secret(**changes: Any) -> dict[str, Any]:
+    """Return a variable whose value comes from a Secret."""
+    source = {"secretKeyRef": {"name": "hf", "key": "token"}}
+    return {"name": "HF_TOKEN", "valueFrom": source, **changes}
+
+
+def test_a_variable_from_a_secret_is_accepted_and_shown_as_it_was_sent(api: Api) -> None:
+    body = create_body(template={"envs": [from_secret(), {"name": "A", "value": ""}]})
+
+    accepted(api.post(POOLS, body))
+
+    shown = api.get(f"{POOLS}/{body['name']}").data["template"]
+    assert shown == {"envs": [from_secret(), {"name": "A"}]}
+    assert api.post(POOLS, body).status == 200
+
+
+SOURCE = "template.envs[1].valueFrom"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"value": "plain"}, SOURCE),
+        ({"value": ""}, SOURCE),
+        ({"valueFrom": {}}, f"{SOURCE}.secretKeyRef"),
+        ({"valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}, f"{SOURCE}.secretKeyRef"),
+        (
+            {"valueFrom": {"secretKeyRef": {"name": "HF", "key": "b"}}},
+            f"{SOURCE}.secretKeyRef.name",
+        ),
+        ({"valueFrom": {"secretKeyRef": {"name": "hf", "key": ""}}}, f"{SOURCE}.secretKeyRef.key"),
+        (
+            {"valueFrom": {"secretKeyRef": {"name": "fn-1-queue", "key": "queue.creds"}}},
+            f"{SOURCE}.secretKeyRef.name",
+        ),
+    ],
+    ids=[
+        "a value beside",
+        "an empty value beside",
+        "no source",
+        "another source",
+        "a name in upper case",
+        "an empty key",
+        "what is the platform's",
+    ],
+)
+def test_a_source_that_cannot_be_is_refused_at_its_field(
+    api: Api, change: dict[str, Any], field: str
+) -> None:
+    envs = [{"name": "OK"}, from_secret(**change)]
+
+    refused(api.post(POOLS, create_body(template={"envs": envs})), field)
+
+
 DIGEST = "sha256:" + "a" * 64
 
 

@@ -44,6 +44,22 @@ def test_a_create_is_accepted_and_can_be_read_at_once(api: Api) -> None:
     assert (shown["backlog"], shown["oldestPendingSeconds"]) == (0, None)
 
 
+def test_a_template_may_refer_to_a_secret_but_not_to_credentials_of_workers(api: Api) -> None:
+    def body(name: str) -> dict[str, Any]:
+        source = {"secretKeyRef": {"name": name, "key": "queue.creds"}}
+        return {**BODY, "template": {"envs": [{"name": "TOKEN", "valueFrom": source}]}}
+
+    refused = api.post(FUNCTIONS, body("fn-12-queue"))
+    accepted = api.post(FUNCTIONS, body("hf"))
+
+    assert (refused.status, refused.fields) == (
+        400,
+        ["template.envs[0].valueFrom.secretKeyRef.name"],
+    )
+    assert accepted.status == 202
+    assert api.get(f"{FUNCTIONS}/echo").data["template"] == body("hf")["template"]
+
+
 def test_writes_are_replayed_and_conflict(api: Api) -> None:
     api.post(FUNCTIONS, BODY)
 

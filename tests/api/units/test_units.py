@@ -55,6 +55,26 @@ def test_a_create_claims_stock_and_answers_a_get_at_once(api: Api, cluster: Fake
     assert unit["access"] == {"primaryPort": "web", "scheme": "https"}
 
 
+def test_a_template_may_refer_to_a_secret_but_not_to_the_platforms(
+    api: Api, cluster: FakeCluster
+) -> None:
+    stock_row()
+
+    def body(name: str) -> dict[str, Any]:
+        source = {"secretKeyRef": {"name": name, "key": "token"}}
+        return {**BODY, "template": {"envs": [{"name": "HF_TOKEN", "valueFrom": source}]}}
+
+    refused = api.post(UNITS, body("gpu-platform-secrets"))
+    accepted = api.post(UNITS, body("hf"))
+
+    assert (refused.status, refused.fields) == (
+        400,
+        ["template.envs[0].valueFrom.secretKeyRef.name"],
+    )
+    assert accepted.status == 202
+    assert api.get(f"{UNITS}/trainer").data["template"] == body("hf")["template"]
+
+
 def test_writes_are_replayed_and_conflict(api: Api, cluster: FakeCluster) -> None:
     stock_row()
     stock_row()

@@ -9,6 +9,7 @@ from gpuplatform.kube.kinds import (
     NODE,
     POD,
     PRIORITY_CLASS,
+    SECRET,
     Manifest,
 )
 from tests.cluster.control import Control
@@ -176,6 +177,27 @@ def test_a_container_over_its_memory_is_killed(world: World) -> None:
     found = world.until(last)
 
     assert (found["reason"], found["exitCode"]) == ("OOMKilled", 137)
+
+
+def test_a_pod_waits_for_the_secret_of_a_variable_in_the_kubelets_words(world: World) -> None:
+    source = {"secretKeyRef": {"name": "hf", "key": "token"}}
+    world.create(POD, pod("one", container(env=[{"name": "TOKEN", "valueFrom": source}])))
+
+    def words() -> str:
+        return str(waits_for(world, "one", "CreateContainerConfigError")["message"])
+
+    assert words() == 'secret "hf" not found'
+    world.create(SECRET, {"metadata": {"name": "hf"}, "data": {"other": "YQ=="}})
+    missing = f"couldn't find key token in Secret {world.namespace}/hf"
+    world.until(lambda: words() == missing)
+    assert world.get(POD, "one")["status"]["phase"] == "Pending"
+    world.until(
+        lambda: [item for item in world.list(EVENT) if item["message"] == f"Error: {missing}"]
+    )
+    world.patch(SECRET, "hf", {"data": {"token": "YQ=="}})
+
+    found = world.until(lambda: item if is_ready(item := world.get(POD, "one")) else None)
+    assert found["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
 def test_a_pod_that_is_not_restarted_ends_succeeded_or_failed(world: World) -> None:

@@ -57,6 +57,15 @@ def strategy(**entry: Any) -> Manifest:
     return deployment("web", strategy=entry)
 
 
+def from_secret(**changes: str) -> Manifest:
+    return {"valueFrom": {"secretKeyRef": {"name": "hf", "key": "token", **changes}}}
+
+
+def two_sources() -> Manifest:
+    source = from_secret()["valueFrom"] | {"fieldRef": {"fieldPath": "metadata.name"}}
+    return {"name": "A", "valueFrom": source}
+
+
 REFUSALS = {
     "no name": invalid(CONFIG_MAP, {"metadata": {}}, "metadata.name"),
     "a name of 254 characters": invalid(
@@ -114,6 +123,32 @@ REFUSALS = {
     "a container named with a dot": invalid(DEPLOYMENT, web(name="a.b"), f"{MAIN}.name"),
     "an environment variable without name": invalid(
         DEPLOYMENT, web(env=[{"name": "", "value": "1"}]), f"{MAIN}.env[0].name"
+    ),
+    "a variable with a value and a source": invalid(
+        DEPLOYMENT,
+        web(env=[{"name": "A", "value": "1", **from_secret()}]),
+        f"{MAIN}.env[0].valueFrom",
+    ),
+    "a variable with a source that says nothing": invalid(
+        DEPLOYMENT, web(env=[{"name": "A", "valueFrom": {}}]), f"{MAIN}.env[0].valueFrom"
+    ),
+    "a variable with two sources": invalid(
+        DEPLOYMENT, web(env=[two_sources()]), f"{MAIN}.env[0].valueFrom"
+    ),
+    "a variable from a Secret in upper case": invalid(
+        DEPLOYMENT,
+        web(env=[{"name": "A", **from_secret(name="HF")}]),
+        f"{MAIN}.env[0].valueFrom.secretKeyRef.name",
+    ),
+    "a variable from no key of a Secret": invalid(
+        DEPLOYMENT,
+        web(env=[{"name": "A", **from_secret(key="")}]),
+        f"{MAIN}.env[0].valueFrom.secretKeyRef.key",
+    ),
+    "a variable from a key of a Secret with a blank": invalid(
+        DEPLOYMENT,
+        web(env=[{"name": "A", **from_secret(key="a b")}]),
+        f"{MAIN}.env[0].valueFrom.secretKeyRef.key",
     ),
     "a request over its limit": invalid(
         DEPLOYMENT,

@@ -3,7 +3,7 @@
 import pytest
 
 from gpuplatform.errors import ClusterConflict, ClusterRejected
-from gpuplatform.kube.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, SERVICE
+from gpuplatform.kube.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, SECRET, SERVICE
 from tests.cluster.world import JSON_PATCH, MERGE, World, deployment
 
 pytestmark = pytest.mark.cluster
@@ -25,6 +25,16 @@ def test_creating_a_name_twice_is_already_exists(world: World) -> None:
 
     assert refusal.value.reason == "AlreadyExists"
     assert 'configmaps "one" already exists' in str(refusal.value)
+
+
+def test_text_in_a_secret_becomes_data(world: World) -> None:
+    data = {"data": {"a": "QQ==", "b": "Qg=="}, "stringData": {"b": "c"}}
+    made = world.create(SECRET, {"metadata": {"name": "one"}, **data})
+    changed = world.patch(SECRET, "one", {"stringData": {"a": "d"}})
+
+    assert (made["type"], made["data"]) == ("Opaque", {"a": "QQ==", "b": "Yw=="})
+    assert changed["data"] == {"a": "ZA==", "b": "Yw=="}
+    assert "stringData" not in {**made, **changed}
 
 
 def test_generated_names_are_distinct(world: World) -> None:

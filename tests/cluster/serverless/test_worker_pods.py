@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpuplatform.embedded.processes import has_environment
 from gpuplatform.kube.kinds import NODE, POD, SECRET
 from tests.cluster.serverless.pods import (
     SECRET_NAME,
@@ -16,7 +17,7 @@ from tests.cluster.serverless.pods import (
     worker,
 )
 from tests.cluster.servers import FAST, process
-from tests.cluster.world import World, is_ready
+from tests.cluster.world import World, is_ready, waiting
 from tests.sidecar.rig import Rig
 
 pytestmark = [pytest.mark.cluster, pytest.mark.processes]
@@ -65,6 +66,24 @@ def test_a_pod_waits_for_its_secret(world: World, rig: Rig) -> None:
     world.create(SECRET, {"metadata": {"name": SECRET_NAME}, "data": {}})
 
     world.until(lambda: len(processes_of(made)) == 2)
+
+
+def test_a_variable_from_a_secret_is_in_the_environment_of_the_process(
+    world: World, rig: Rig, secret: None
+) -> None:
+    manifest = worker(rig.server.url)
+    source = {"secretKeyRef": {"name": "hf", "key": "token"}}
+    manifest["spec"]["containers"][0]["env"].append({"name": "HF_TOKEN", "valueFrom": source})
+    made = world.create(POD, manifest)
+    name = made["metadata"]["name"]
+    world.until(lambda: waiting(world.get(POD, name)).get("message") == 'secret "hf" not found')
+
+    world.create(SECRET, {"metadata": {"name": "hf"}, "data": {"token": "aHVudGVyMg=="}})
+
+    world.until(lambda: pod_ready(world.find(POD, name)))
+    having = [pid for pid in processes_of(made) if has_environment(pid, "HF_TOKEN=hunter2")]
+    [command] = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in having]
+    assert b"serverless.examples" in command
 
 
 def test_a_process_that_dies_is_a_container_that_starts_again(

@@ -73,6 +73,11 @@ CASES: list[tuple[Check, list[str], list[str]]] = [
         ],
     ),
     (
+        names.config_key,
+        ["a", "A_b-c.9", ".a", "-", "_", "a..b", "k" * 253],
+        [*HOSTILE, ".", "..", "..a", "ä", "a=b", "k" * 254],
+    ),
+    (
         names.env_name,
         ["A-B", "A.B", "ABC", "a", "_A", "-A", ".a", "A" * 300, "PATH"],
         [*HOSTILE, "1ABC", "A=B", "=", ".", "..A", "ÄB", "A\t", "A" * 1025],

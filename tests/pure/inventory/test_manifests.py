@@ -10,6 +10,8 @@ from inventory.core.spec import PodTemplate, parse_spec
 from tests.conftest import GoldenFiles
 from tests.factories.inventory import pool_resource
 
+MODEL = {"name": "MODEL", "value": "llama"}
+TOKEN = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}
 FULL = {
     "image": "registry.example.com/team/trainer:1.4",
     "memory": "16Gi",
@@ -34,7 +36,12 @@ def deployment(**spec: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("name", "spec"),
-    [("reservation", {"gpu": 1}), ("workload", FULL), ("smallest", {"replicas": 0})],
+    [
+        ("reservation", {"gpu": 1}),
+        ("workload", FULL),
+        ("smallest", {"replicas": 0}),
+        ("secret", {"template": {"command": ["serve"], "envs": [MODEL, TOKEN]}}),
+    ],
 )
 def test_the_deployment_is_as_reviewed(
     golden: GoldenFiles, name: str, spec: dict[str, Any]

@@ -26,6 +26,33 @@ def fields_of(value: object) -> list[str]:
 PORT = {"name": "http", "port": 80}
 
 
+def secret(variable: str = "A", **changes: Any) -> dict[str, Any]:
+    """Return a variable whose value comes from a Secret."""
+    reference = {"name": "hf", "key": "token", **changes}
+    return {"name": variable, "valueFrom": {"secretKeyRef": reference}}
+
+
+_REFERENCE = "valueFrom.secretKeyRef"
+ODD_SOURCES: list[tuple[dict[str, Any], str]] = [
+    ({"name": "A", "valueFrom": {}}, _REFERENCE),
+    ({"name": "A", "valueFrom": None}, "valueFrom"),
+    ({"name": "A", "valueFrom": "hf"}, "valueFrom"),
+    ({"name": "A", "valueFrom": {"secretKeyRef": None}}, _REFERENCE),
+    ({"name": "A", "valueFrom": {"secretKeyRef": {"key": "k"}}}, f"{_REFERENCE}.name"),
+    ({"name": "A", "valueFrom": {"secretKeyRef": {"name": "n"}}}, f"{_REFERENCE}.key"),
+    ({"name": "A", "value": "x"} | secret(), "valueFrom"),
+    ({"name": "A", "value": ""} | secret(), "valueFrom"),
+    (secret(optional=True), f"{_REFERENCE}.optional"),
+    (secret(namespace="kube-system"), f"{_REFERENCE}.namespace"),
+    *((secret(name=odd), f"{_REFERENCE}.name") for odd in ("", "A", "a_b", "a..b", "-a", "a/b")),
+    *((secret(name=odd), f"{_REFERENCE}.name") for odd in ("a ", "x" * 254, 1, None)),
+    *((secret(key=odd), f"{_REFERENCE}.key") for odd in ("", ".", "..", "..a", "a b", "a/b", "ä")),
+    *((secret(key=odd), f"{_REFERENCE}.key") for odd in ("a\n", "k" * 254, 1, None)),
+    *((secret(name=own), f"{_REFERENCE}.name") for own in ("fn-1-queue", "fn-007-queue")),
+    *((secret(name=own), f"{_REFERENCE}.name") for own in ("gpu-platform-secrets",)),
+]
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -39,6 +66,10 @@ PORT = {"name": "http", "port": 80}
         templated(envs=[{"name": "A-B", "value": "x\ty\n"}, {"name": "A.B"}, {"name": "PATH"}]),
         templated(ports=[PORT, {"name": "http-udp", "port": 80, "protocol": "UDP"}]),
         templated(command=["sh", "-c", ""], args=["", "🚀"]),
+        templated(envs=[secret(), {"name": "B", "value": ""}, {"name": "C"}]),
+        templated(envs=[secret(name="a.b-c.9", key="A_b-c.9"), secret("B", key=".a..b")]),
+        templated(envs=[secret(name="fn-queue"), secret("B", name="fn-1-queue-of-mine")]),
+        templated(envs=[secret(name="x" * 63), secret("B", key="k" * 253)]),
     ],
 )
 def test_accepted(value: dict[str, Any]) -> None:
@@ -97,7 +128,9 @@ def test_accepted(value: dict[str, Any]) -> None:
         (templated(envs=[{"name": "A", "value": 1}]), "template.envs[0].value"),
         (templated(envs=[{"name": "A", "value": "\x00"}]), "template.envs[0].value"),
         (templated(envs=[{"name": "A", "value": "x" * 32769}]), "template.envs[0].value"),
-        (templated(envs=[{"name": "A", "valueFrom": {}}]), "template.envs[0].valueFrom"),
+        *((templated(envs=[odd]), f"template.envs[0].{field}") for odd, field in ODD_SOURCES),
+        (templated(envs=[secret(), secret()]), "template.envs[1].name"),
+        (templated(envs=[secret("LD_PRELOAD")]), "template.envs[0].name"),
         (templated(envs=[{"name": "A"}, {"name": "A", "value": "b"}]), "template.envs[1].name"),
         (templated(envs=[{"name": f"A{n}"} for n in range(MAX_ENTRIES + 1)]), "template.envs"),
         (templated(envs=[{"name": f"A{n}", "value": "x" * 32768} for n in range(9)]), "template"),
@@ -159,9 +192,11 @@ def test_two_spellings_of_one_spec_have_one_normal_form(one: object, other: obje
 
 
 def test_the_normal_form_reads_back_as_itself() -> None:
-    spec = parse_spec(templated(command=["sh"], envs=[{"name": "A", "value": "b"}], ports=[PORT]))
+    envs = [{"name": "A", "value": "b"}, secret("B")]
+    spec = parse_spec(templated(command=["sh"], envs=envs, ports=[PORT]))
 
     assert parse_spec(spec.normalised()) == spec
+    assert spec.normalised()["template"]["envs"] == envs
 
 
 def test_several_faults_are_told_at_once() -> None:

@@ -10,7 +10,7 @@ from gpuplatform.kube.kinds import Manifest
 from inventory.core.pods import STOCK_PRIORITY_CLASS
 from serverless.core.spec import parse_function_spec
 from serverless.core.workers import worker_request
-from serverless.queue.names import CREDENTIALS_KEY
+from serverless.queue.names import CREDENTIALS_KEY, secret_name
 from serverless.sidecar.health import DRAIN_TOKEN_HEADER
 from serverless.sidecar.settings import Settings
 from tests.conftest import GoldenFiles
@@ -109,6 +109,30 @@ def test_only_the_sidecar_gets_the_credentials() -> None:
         "SERVERLESS_QUEUE_URL",
         "SERVERLESS_DRAIN_TOKEN",
     }
+
+
+def test_no_template_refers_to_the_credentials() -> None:
+    reference = {"name": secret_name(7), "key": CREDENTIALS_KEY}
+    envs = [{"name": "A", "valueFrom": {"secretKeyRef": reference}}]
+    field = "template.envs[0].valueFrom.secretKeyRef.name"
+    by_hand = {**worker_spec().normalised(), "template": {"envs": envs}}
+
+    for parse, raw in (
+        (parse_function_spec, {**FUNCTION, "template": {"envs": envs}}),
+        (parse_unit_spec, by_hand),
+    ):
+        with pytest.raises(InvalidSpec) as caught:
+            parse(raw)
+        assert [fault.field for fault in caught.value.details] == [field]
+
+
+def test_a_variable_from_a_secret_is_the_functions_alone() -> None:
+    variable = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}
+
+    function, sidecar = pod(worker_spec(template={"envs": [variable]}))["containers"]
+
+    assert variable in function["env"]
+    assert "TOKEN" not in {one["name"] for one in sidecar["env"]}
 
 
 def test_the_sidecar_understands_what_its_manifest_says() -> None:

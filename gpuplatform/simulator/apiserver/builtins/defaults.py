@@ -1,5 +1,6 @@
 """The defaults that the API server writes into built-in kinds."""
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -116,6 +117,15 @@ def _service(service: Manifest) -> None:
     service.setdefault("status", {}).setdefault("loadBalancer", {})
 
 
+def _secret(secret: Manifest) -> None:
+    """`stringData` is for writing only: it becomes data."""
+    secret.setdefault("type", "Opaque")
+    texts = secret.pop("stringData", {})
+    if texts:
+        encoded = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
+        secret["data"] = {**secret.get("data", {}), **encoded}
+
+
 def _namespace(namespace: Manifest) -> None:
     metadata = namespace["metadata"]
     metadata["labels"] = metadata.get("labels", {}) | {
@@ -150,6 +160,7 @@ _DEFAULTERS: dict[str, Defaulter] = {
     "Deployment": _deployment,
     "ReplicaSet": _replica_set,
     "Service": _service,
+    "Secret": _secret,
     "Namespace": _namespace,
     "Node": _node,
     "PriorityClass": _priority_class,

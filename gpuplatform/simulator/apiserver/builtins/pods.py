@@ -1,7 +1,8 @@
 """Checks of pods and pod templates."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from gpuplatform.formats.names import DNS_SUBDOMAIN
 from gpuplatform.formats.quantity import Quantity
 from gpuplatform.simulator.apiserver.builtins import words
 from gpuplatform.simulator.apiserver.objects import Manifest
@@ -21,6 +22,7 @@ _CHOICES = {
 }
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _POLICIES = ("Always", "IfNotPresent", "Never")
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _PLAIN_RESOURCES = {"cpu", "memory", "ephemeral-storage"}
 _MUTABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -105,10 +107,38 @@ def _container_faults(container: Manifest, path: str) -> Iterator[Fault]:
             yield required(f"{here}.name")
         else:
             yield from (invalid_value(f"{here}.name", name, w) for w in words.env_name(name))
-        if variable.get("value") and variable.get("valueFrom"):
-            detail = "may not be specified when `value` is not empty"
-            yield invalid_value(f"{here}.valueFrom", "", detail)
+        if variable.get("valueFrom") is not None:
+            yield from _source_faults(variable, f"{here}.valueFrom")
     yield from _resource_faults(container["resources"], f"{path}.resources")
+
+
+def _source_faults(variable: Manifest, path: str) -> Iterator[Fault]:
+    source = variable["valueFrom"]
+    if "secretKeyRef" in source:
+        yield from _secret_key_faults(source["secretKeyRef"], f"{path}.secretKeyRef")
+    if not any(source.get(kind) is not None for kind in _SOURCES):
+        detail = f"must specify one of: {_listed(_SOURCES)}"
+    elif variable.get("value"):
+        detail = "may not be specified when `value` is not empty"
+    elif len(source) > 1:
+        detail = "may not have more than one field specified at a time"
+    else:
+        return
+    yield invalid_value(path, "", detail)
+
+
+def _secret_key_faults(reference: Manifest, path: str) -> Iterator[Fault]:
+    name, key = reference.get("name", ""), reference.get("key", "")
+    yield from (invalid_value(f"{path}.name", name, w) for w in words.dns(name, DNS_SUBDOMAIN))
+    if key:
+        yield from (invalid_value(f"{path}.key", key, w) for w in words.config_key(key))
+    else:
+        yield required(f"{path}.key")
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = [f"`{name}`" for name in names]
+    return f"{', '.join(first)} or {last}"
 
 
 def _port_faults(ports: list[Manifest], path: str) -> Iterator[Fault]:

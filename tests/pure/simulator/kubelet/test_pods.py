@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,6 +90,38 @@ def test_pulling_alternates_between_error_and_back_off() -> None:
 
     assert states == ["ContainerCreating", *["ErrImagePull", "ImagePullBackOff"] * 3]
     assert life.pod["status"]["phase"] == "Pending"
+
+
+NO_SECRET = replace(PLACE, config_errors={"main": 'secret "hf" not found'})
+
+
+def test_a_container_whose_variables_are_missing_waits_without_a_flip() -> None:
+    life = Life()
+    life.at(0, NO_SECRET)
+    life.at(1, NO_SECRET)
+    writes = life.writes
+    for second in range(2, 60):
+        life.at(second, NO_SECRET)
+
+    assert life.state() == "CreateContainerConfigError"
+    assert life.status()["state"]["waiting"]["message"] == 'secret "hf" not found'
+    assert life.pod["status"]["phase"] == "Pending"
+    assert life.writes == writes, "it is written once"
+    life.at(62)
+    assert (life.state(), life.status()["restartCount"]) == ("running", 0)
+
+
+def test_a_container_that_starts_again_without_its_variables_waits_too() -> None:
+    life = Life("sleep", "5")
+    life.run(5)
+    for second in range(6, 30):
+        life.at(second, NO_SECRET)
+
+    assert life.state() == "CreateContainerConfigError"
+    assert life.status()["restartCount"] == 0
+    assert life.status()["lastState"]["terminated"]["exitCode"] == 0
+    life.at(32)
+    assert (life.state(), life.status()["restartCount"]) == ("running", 1)
 
 
 def test_a_crash_loop_doubles_its_back_off() -> None:

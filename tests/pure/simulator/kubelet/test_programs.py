@@ -124,6 +124,8 @@ def test_paths_and_addresses_are_translated() -> None:
             {"name": "LISTEN", "value": ":8091"},
             {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "EMPTY"},
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}},
+            {"name": "LEFT_OUT", "valueFrom": {"secretKeyRef": {"name": "no", "key": "a"}}},
         ],
     }
     pod = {
@@ -132,7 +134,8 @@ def test_paths_and_addresses_are_translated() -> None:
     }
 
     assert pod_ports(pod) == [8091]
-    assert environment(pod, container, {8091: 4711}) == {
+    assert environment(pod, container, {8091: 4711}, {"TOKEN": ":8091"}) == {
+        "TOKEN": ":8091",
         "SOCKET": "v0/a.sock",
         "FOLDER": "v1",
         "OTHER": "/run/queues/x",

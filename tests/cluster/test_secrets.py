@@ -1,0 +1,147 @@
+"""Templates that refer to Secrets: what is said while one is missing, and that it heals."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from gpuplatform.kube.kinds import DEPLOYMENT, SECRET, STOCK_POOL, Manifest
+from inventory.core.requests import StockPoolPatch
+from inventory.services import pool_update
+from tests.cluster.pools import Pools
+from tests.cluster.tenant_units import Units
+from tests.cluster.world import World
+from units.core.requests import GPUUnitUpdate
+from units.services import unit_update
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
+
+PLAIN = {"name": "HF_TOKEN", "value": "plain"}
+
+
+def referring(name: str = "hf", key: str = "token") -> dict[str, Any]:
+    """Return a variable that refers to a Secret."""
+    return {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": name, "key": key}}}
+
+
+def template(variable: dict[str, Any]) -> dict[str, Any]:
+    return {"command": ["serve"], "envs": [variable]}
+
+
+def secret(world: World, **data: str) -> None:
+    """Make the Secret, or put more into it."""
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
+    if world.find(SECRET, "hf"):
+        world.patch(SECRET, "hf", {"data": encoded})
+    else:
+        world.create(SECRET, {"metadata": {"name": "hf"}, "data": encoded})
+
+
+def variables(deployment: Manifest | None) -> list[Manifest]:
+    """Return what the pods get beside what the platform sets."""
+    assert deployment is not None
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    return [one for one in container["env"] if one["name"] == "HF_TOKEN"]
+
+
+def test_a_pool_says_which_secret_or_key_is_missing_and_recovers(
+    installed: World, pools: Pools
+) -> None:
+    pools.create("a", template=template(referring()))
+    first = pools.settle("a", "Failed", "PodStartupFailed")
+    secret(installed, other="x")
+    missing = f"couldn't find key token in Secret {pools.namespace}/hf"
+    pools.wait(lambda: missing in pools.reconcile("a").message, lambda: pools.row("a").message)
+
+    secret(installed, token="hunter2")
+
+    assert 'CreateContainerConfigError: secret "hf" not found' in first.message
+    row = pools.settle("a", "Ready")
+    found = pools.cluster.get(DEPLOYMENT, "pool-a", namespace=pools.namespace)
+    assert variables(found) == [referring()]
+    assert "hunter2" not in f"{found} {row.spec} {row.message}"
+
+
+def test_a_unit_says_which_secret_is_missing_and_recovers(installed: World, units: Units) -> None:
+    units.seed(1)
+    units.create("a", template=template(referring()))
+    row = units.settle("a", "Failed")
+
+    secret(installed, token="hunter2")
+
+    assert row.reason == "PodStartupFailed"
+    assert 'CreateContainerConfigError: secret "hf" not found' in row.message
+    units.settle("a", "Ready")
+
+
+def test_a_value_becomes_a_reference_and_a_value_again(
+    installed: World, pools: Pools, units: Units
+) -> None:
+    secret(installed, token="hunter2")
+    units.seed(1)
+    pools.create("a", template=template(PLAIN))
+    units.create("a", template=template(PLAIN))
+    place = {"namespace": installed.namespace}
+
+    for number, variable in enumerate((referring(), PLAIN)):
+        asked = {"operationID": f"change-{number}", "template": template(variable)}
+        pools.settle("a", "Ready")
+        units.settle("a", "Ready")
+        pools.work(
+            pool_update(
+                tenant=pools.tenant,
+                name="a",
+                asked=StockPoolPatch.parse({**asked, "operationID": f"pool-{number}"}),
+                **place,
+            )
+        )
+        units.finish(unit_update(tenant=units.tenant, name="a", asked=GPUUnitUpdate.parse(asked)))
+        pools.settle("a", "Ready")
+        units.settle("a", "Ready")
+
+        for name in ("pool-a", "unit-a"):
+            assert variables(pools.cluster.get(DEPLOYMENT, name, **place)) == [variable]
+
+
+def test_a_pool_made_by_hand_cannot_refer_to_what_is_the_platforms(pools: Pools) -> None:
+    spec = {"specName": "g1.1", "replicas": 1}
+    pools.by_hand("a", {**spec, "template": template(referring("fn-1-queue", "queue.creds"))})
+
+    row = pools.settle("a", "Failed", "InvalidSpec")
+
+    assert "template.envs[0].valueFrom.secretKeyRef.name" in row.message
+    assert "'fn-1-queue' is the platform's own" in row.message
+    assert pools.live(DEPLOYMENT) == []
+    envs = [referring("hf")]
+    sound = {"spec": {"template": {"envs": envs}}}
+    pools.cluster.merge_patch(STOCK_POOL, "a", sound, namespace=pools.namespace)
+    pools.wait(lambda: pools.reconcile("a").reason != "InvalidSpec", lambda: "it does not heal")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "HF"}, "name"),
+        ({"name": ""}, "name"),
+        ({"key": "a b"}, "key"),
+        ({"key": "k" * 254}, "key"),
+        ({"key": None}, "key"),
+    ],
+    ids=["a name in upper case", "an empty name", "a blank in the key", "a long key", "no key"],
+)
+def test_the_definitions_refuse_what_their_schema_can_say(
+    installed: World, change: dict[str, Any], field: str
+) -> None:
+    reference = {"name": "hf", "key": "token", **change}
+    given = {name: value for name, value in reference.items() if value is not None}
+    envs = [{"name": "A", "valueFrom": {"secretKeyRef": given}}]
+    spec = {"specName": "g1.1", "replicas": 0, "template": {"envs": envs}}
+    body = installed.placed(STOCK_POOL, {"metadata": {"name": "a"}, "spec": spec})
+
+    reply = installed.http("POST", installed.path(STOCK_POOL), body)
+
+    assert reply.status == 422
+    assert reply.fields == [f"spec.template.envs[0].valueFrom.secretKeyRef.{field}"]
