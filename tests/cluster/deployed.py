@@ -21,6 +21,7 @@ from gpuplatform.kube.kinds import (
     ResourceKind,
 )
 from tests.acceptance.platform import POOLS, PROCESSES, RunningPlatform
+from units.phases import UnitRole
 
 UNITS = "/api/v1/gpu-units"
 STOCK = "/api/v1/operator/stock-units"
@@ -147,8 +148,8 @@ def walk_unit(platform: DeployedPlatform) -> None:
     """Seed stock, take it, look at the unit, stop and start it, change and delete it."""
     cluster = platform.cluster()
     seed = {"specName": "walk-1g", "gpu": 1, "cpu": "1", "memory": "1Gi"}
-    platform.ask("POST", STOCK, {"operationID": "s-1", **seed, "replicas": 4})
-    wait_for_stock(platform, cluster, 4)
+    platform.ask("POST", STOCK, {"operationID": "s-1", **seed, "replicas": 5})
+    wait_for_stock(platform, cluster, 5)
     asked = {"name": "walk", "specName": "walk-1g", "image": "busybox:1.36"}
     template = {"command": ["sleep", "3600"], **PORTS}
     platform.ask("POST", UNITS, {"operationID": "u-1", **asked, "template": template})
@@ -174,9 +175,8 @@ def walk_unit(platform: DeployedPlatform) -> None:
     platform.wait(lambda: platform.unit("walk") is None, "the unit to be gone")
     write_late(platform, GPU_UNIT, original)
     second_unit(platform, {"operationID": "u-6", **asked, "name": "walk-2"})
-    query = "operationID=s-2&specName=walk-1g&number=1"
-    platform.ask("DELETE", f"{STOCK}?{query}")
-    wait_for_stock(platform, cluster, 0)
+    outlive_a_worker(platform)
+    remove_stock(platform, cluster)
     cluster.close()
 
 
@@ -186,6 +186,23 @@ def second_unit(platform: DeployedPlatform, asked: dict[str, Any]) -> None:
     platform.wait_for_unit("walk-2", "Ready")
     delete_unseen(platform, GPU_UNIT, "runtime-instance", f"{UNITS}/walk-2?operationID=u-7")
     platform.wait(lambda: platform.unit("walk-2") is None, "the second unit to be gone")
+
+
+def outlive_a_worker(platform: DeployedPlatform) -> None:
+    """Record that stock was taken, as a worker does that dies before it deletes it."""
+    platform.sql(
+        "UPDATE units_gpuunit SET consumed_by = 'walk', consumed_at = now(), due_at = now(),"
+        " due_seq = due_seq + 1 WHERE id = (SELECT max(id) FROM units_gpuunit WHERE role = %s"
+        " AND consumed_by = '' AND deleted_at IS NULL)",
+        UnitRole.STOCK.value,
+    )
+
+
+def remove_stock(platform: DeployedPlatform, cluster: Cluster) -> None:
+    """Remove what stock is left."""
+    wait_for_stock(platform, cluster, 1)
+    platform.ask("DELETE", f"{STOCK}?operationID=s-2&specName=walk-1g&number=1")
+    wait_for_stock(platform, cluster, 0)
 
 
 def wait_for_stock(platform: DeployedPlatform, cluster: Cluster, number: int) -> None:
