@@ -29,6 +29,10 @@ logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS: Final = 3.0
 CALL_SECONDS: Final = 5.0
+ACK_SECONDS: Final = 4.0
+MOST_UNANSWERED: Final = 3
+"""Acknowledgements without an answer from a server that is there."""
+
 RETRY_SECONDS: Final = (0.2, 5.0)
 _REASON_LENGTH: Final = 200
 
@@ -85,7 +89,7 @@ class Connection:
     async def conclude(self, message: Msg, report: Finished) -> None:
         """Store the report in the stream of results, then acknowledge the invocation.
 
-        Each is tried until the server says that it did it; cancel to give up. What was stored
+        The first is tried until the server says that it did it; cancel to give up. What was stored
         and not acknowledged comes again, and its second report changes nothing.
         """
         headers = {MSG_ID: report.message_id}
@@ -98,11 +102,28 @@ class Connection:
                 self._results, body, stream=RESULTS, headers=headers
             )
 
-        async def acknowledge() -> None:
-            await self._client.request(message.reply, b"+ACK", timeout=CALL_SECONDS)
-
         await _until_done("the result is not stored yet", store)
-        await _until_done("the invocation is not acknowledged yet", acknowledge)
+        await self._acknowledge(message)
+
+    async def _acknowledge(self, message: Msg) -> None:
+        """Have the server say that it heard; not for ever, if it is there and does not.
+
+        A consumer that was deleted and made again answers nothing about what the earlier one gave
+        out. Whoever waited for that would never take anything else.
+        """
+        unanswered = 0
+        while unanswered < MOST_UNANSWERED:
+            try:
+                await self._client.request(message.reply, b"+ACK", timeout=ACK_SECONDS)
+            except (nats.errors.Error, OSError) as error:
+                unanswered += self._client.is_connected
+                logger.warning("the invocation is not acknowledged yet: %s", _words(error))
+                await asyncio.sleep(RETRY_SECONDS[0])
+            else:
+                return
+        logger.warning(
+            "an acknowledgement is not heard; if it is missed, the invocation comes again"
+        )
 
     async def progress(self, message: Msg) -> None:
         """Say that the invocation is still in work."""

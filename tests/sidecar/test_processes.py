@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from nats.aio.client import Client
+from nats.js.client import JetStreamContext
 
 from gpuplatform.embedded.processes import wait_until
 from serverless.queue.credentials import worker_credentials
@@ -165,6 +166,40 @@ def test_a_result_waits_for_a_stream_that_does_not_take_it(rig: Rig) -> None:
 
     assert rig.finished(key).attempt == 1
     assert rig.finished(later).attempt == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lost", ["the consumer", "the message", "both streams"])
+def test_an_acknowledgement_that_nobody_answers_holds_nothing_up(rig: Rig, lost: str) -> None:
+    rig.worker()
+    key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
+    rig.started(key)
+
+    lose(rig, lost)
+    rig.release(held)
+
+    assert rig.finished(key).state == "Succeeded"
+    if lost == "the consumer":
+        rig.release(held)  # The next one gives out everything again.
+    assert rig.finished(rig.invoke(), seconds=40).state == "Succeeded"
+    assert wait_until(lambda: rig.messages() == [], 10)
+
+
+def lose(rig: Rig, what: str) -> None:
+    """Take out of the queue what a worker has in its hands."""
+
+    async def remove(js: JetStreamContext) -> None:
+        if what == "the message":
+            await js.purge_stream(INVOCATIONS)
+        elif what == "the consumer":
+            await js.delete_consumer(INVOCATIONS, consumer_name(FUNCTION))
+        else:
+            for stream in (INVOCATIONS, RESULTS):
+                await js.delete_stream(stream)
+
+    rig.queue._call(remove)
+    rig.queue.ensure()
+    rig.consume(max_deliver=3)
 
 
 @pytest.mark.parametrize(
