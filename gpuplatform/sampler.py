@@ -99,6 +99,7 @@ def _spec(spec: SpecStanding, idle_hour: int, idle_day: int) -> SpecSeen:
     return SpecSeen(
         name=spec.name,
         product=spec.product,
+        misfit=spec.misfit,
         ready=counts.ready,
         claimed=counts.claimed,
         starting=counts.starting,

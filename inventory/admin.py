@@ -42,7 +42,7 @@ from gpuplatform.adminkit.mirrors import (
     mirror_panel,
     mirror_since,
 )
-from gpuplatform.adminkit.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.text import as_yaml, essence, shortened, visible
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.kube.fields import items, number
 from gpuplatform.kube.kinds import STOCK_POOL
@@ -214,7 +214,7 @@ def _line(row: StockPool) -> RelatedRow:
         badge=mirror_badge(row),
         name=str(row),
         url=reverse(PAGE_URL, args=[row.pk]),
-        text=shortened(row.message),
+        text=shortened(essence(row.message)),
         since=age_html(row.phase_since),
     )
 

@@ -19,6 +19,7 @@ from gpuplatform.kube.modes import get_cluster
 from inventory.core.pods import GPU_RESOURCE
 from inventory.models import GpuSpec
 from inventory.selectors import pods_held, specs_all
+from units.core.fit import misfit
 from units.selectors import SpecCapacity, StockState, capacity_by_spec, gpus_by_spec
 
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
@@ -44,6 +45,8 @@ class SpecStanding:
     pods_of_pools: int
     gpus: Mapping[str, int]
     """GPUs by what holds them, a key for each of `USES`."""
+    misfit: str = ""
+    """Why no node can ever hold a unit of it, as a sentence; empty where one can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,11 @@ def capacity() -> Capacity:
     """Return how the capacity stands: four queries and one list of nodes."""
     nodes = _nodes()
     named = {_product_of(node) for node in nodes or ()} - {""}
-    specs = _specs(named.pop() if len(named) == 1 else "")
+    specs = _specs(named.pop() if len(named) == 1 else "", nodes or ())
     return Capacity(specs, None if nodes is None else _products(specs, nodes))
 
 
-def _specs(only_product: str) -> list[SpecStanding]:
+def _specs(only_product: str, nodes: Sequence[Manifest]) -> list[SpecStanding]:
     counts = {one.spec_name: one for one in capacity_by_spec()}
     entries = {entry.name: entry for entry in specs_all()}
     gpus = gpus_by_spec()
@@ -99,9 +102,20 @@ def _specs(only_product: str) -> list[SpecStanding]:
             gpus=dict.fromkeys(USES, 0)
             | gpus.get(name, {})
             | {HELD_BY_POOLS: gpus_of_pools[name]},
+            misfit=_misfit(entries.get(name), nodes),
         )
         for name in sorted(counts.keys() | entries.keys() | pods.keys())
     ]
+
+
+def _misfit(entry: GpuSpec | None, nodes: Sequence[Manifest]) -> str:
+    if entry is None:
+        return ""
+    labels = dict(field(entry.placement, "nodeSelector") or {})
+    if entry.product:
+        labels[PRODUCT_LABEL] = entry.product
+    asked = {"cpu": entry.cpu, "memory": entry.memory, GPU_RESOURCE: str(entry.gpu)}
+    return misfit({name: amount for name, amount in asked.items() if amount}, labels, nodes)
 
 
 def _products(specs: Sequence[SpecStanding], nodes: Sequence[Manifest]) -> list[ProductStanding]:

@@ -39,6 +39,8 @@ class SpecBar:
     stands: str
     notes: str
     is_short: bool
+    misfit: str
+    """Why no node can ever hold one of it; empty where one can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ def _spec_bar(spec: SpecSeen, free: Mapping[str, int], spec_url: Callable[[str],
         stands=f"{spec.ready} ready of {target}" if target else f"{spec.ready} ready",
         notes=_notes(spec),
         is_short=_lack(spec) > 0,
+        misfit=visible(spec.misfit),
     )
 
 
@@ -152,9 +155,10 @@ def _by_units(spec: SpecSeen) -> dict[str, int]:
 
 
 def _lack(spec: SpecSeen) -> int:
-    """Return how many units of stock a spec lacks, those that failed included."""
+    """Return how many units of stock a spec lacks; one that fits nowhere lacks one more."""
     is_kept = spec.is_enabled and not spec.is_top_up_paused
-    return spec.failed + (max(spec.warm_target - spec.ready, 0) if is_kept else 0)
+    missing = max(spec.warm_target - spec.ready, 0) if is_kept else 0
+    return missing + spec.failed + bool(spec.misfit and spec.is_enabled)
 
 
 def _about(spec: SpecSeen) -> str:

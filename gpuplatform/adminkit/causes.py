@@ -40,7 +40,7 @@ CAUSES: Final = (
     Cause(
         "node",
         "No node fits",
-        "^No node for the pod",
+        "(^No node for the pod|nodes are available)",
         "Free or add what the message says is missing, or ask for less; it starts by itself then.",
     ),
     Cause(

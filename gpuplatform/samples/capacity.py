@@ -21,6 +21,8 @@ class SpecSeen(_Kept):
     """GPUs of one unit."""
     is_catalogued: bool = True
     """Whether the catalogue has it; pools may name any."""
+    misfit: str = ""
+    """Why no node can ever hold a unit of it; empty where one can."""
     is_enabled: bool = True
     warm_target: int = 0
     is_top_up_paused: bool = False

@@ -11,6 +11,8 @@ from django.urls import reverse
 
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
+from gpuplatform.samples.capacity import CapacitySeen, SpecSeen
+from gpuplatform.samples.services import capacity_keep
 from gpuplatform.tenancy.models import Tenant
 from inventory.models import GpuSpec, StockPool
 from tests.factories.admin_rows import Rows
@@ -59,6 +61,23 @@ class TestSpecThatFitsNoNode:
         assert f"spec={spec.name}&amp;state=failed" in of_spec
         panel = page(operator_client, reverse("admin:units_stockunit_change", args=[stuck.pk]))
         assert NO_ROOM in re.findall(r'class="panel failed".*?</section>', panel, re.DOTALL)[0]
+
+    def test_the_overview_and_its_page_say_that_no_node_can_ever_hold_it(
+        self, operator_client: Client
+    ) -> None:
+        spec = spec_row("huge.1", gpu=16)
+        misfit = "One unit asks for 16 nvidia.com/gpu, and the largest node has 8."
+        seen = [SpecSeen(name="a"), SpecSeen(name="huge.1", gpu=16, misfit=misfit)]
+        capacity_keep(CapacitySeen(specs=seen, products=[]))
+
+        overview = page(operator_client, reverse("admin:index"))
+        its_page = page(operator_client, reverse("admin:inventory_gpuspec_change", args=[spec.pk]))
+
+        assert overview.count("No node can ever hold it.") == 1
+        assert overview.index("huge.1") < overview.index("<b>a</b>")
+        for text in (overview, its_page):
+            assert misfit in text
+        assert 'class="panel failed"' in its_page
 
     def test_how_many_of_a_seeding_are_there_is_a_bar(
         self, operator_client: Client, rows: Rows

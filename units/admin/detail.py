@@ -28,7 +28,7 @@ from gpuplatform.adminkit.mirrors import (
     mirror_panel,
     mirror_since,
 )
-from gpuplatform.adminkit.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.text import as_yaml, essence, shortened, visible
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.kube.fields import field, items, number
 from gpuplatform.kube.kinds import GPU_UNIT
@@ -116,7 +116,7 @@ def unit_line(unit: GpuUnit) -> RelatedRow:
         badge=mirror_badge(unit),
         name=str(unit),
         url=unit_url(unit),
-        text=shortened(unit.message or unit.reason),
+        text=shortened(essence(unit.message) or unit.reason),
         since=mirror_since(unit),
     )
 

@@ -7,17 +7,19 @@ from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.detail import Detail, Document, Fact, Related, RelatedRow
+from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
 from gpuplatform.adminkit.filters import YesNoFilter
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
 from gpuplatform.operations.admin import RELATED_JOBS, jobs_of
 from gpuplatform.operations.models import Operation
+from gpuplatform.samples.selectors import capacity_seen
 from inventory.models import GpuSpec
 from units.admin.detail import LISTS, SPEC_URL, WELL, unit_line
 from units.admin.spec_actions import CREATE, SPEC_ACTIONS
@@ -27,6 +29,7 @@ from units.phases import UnitPhase, UnitRole
 from units.services import UnitOperation
 
 SPEC_KIND = "GPUSpec"
+SMALLER_OR_LARGER = "Ask for less in one unit, correct its placement, or add a node that fits it."
 SHOWN_UNITS = 6
 MOST_BATCHES = 1_000
 """So many of the newest seedings, and of the newest removals, are looked through."""
@@ -95,6 +98,7 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
             title=row.name,
             badge=self.state(row),
             since=age_html(row.updated_at),
+            panel=_misfit(row),
             facts=[fact for fact in self._facts(row) if fact.value],
             related=[*_not_ready(row), jobs_of(SPEC_KIND, row.pk, *_batches(row))],
             documents=_documents(row),
@@ -117,6 +121,21 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
 
 def _documents(row: GpuSpec) -> Sequence[Document]:
     return (Document("Placement", visible(as_yaml(row.placement))),) if row.placement else ()
+
+
+def _misfit(row: GpuSpec) -> Panel | None:
+    """Say that no node can ever hold one of it, as the last sample saw the nodes."""
+    _, seen = capacity_seen()
+    found = next((one for one in seen.specs if one.name == row.name), None) if seen else None
+    if found is None or not found.misfit:
+        return None
+    return Panel(
+        shape=Shape.FAILED,
+        title="No node can ever hold it",
+        text=visible(found.misfit),
+        since=SafeString(""),
+        next_step=SMALLER_OR_LARGER,
+    )
 
 
 def _not_ready(row: GpuSpec) -> Iterable[Related]:

@@ -97,6 +97,22 @@ def test_the_capacity_is_kept_with_what_the_nodes_have(cluster: FakeCluster) -> 
     assert (product.nodes, product.total, product.allocatable, product.free) == (2, 16, 14, 12)
 
 
+def test_a_spec_that_no_node_can_hold_says_so_and_others_do_not(cluster: FakeCluster) -> None:
+    cluster.put(NODE, _node("a", built_in="8", offered="0"))
+    spec_row()
+    spec_row("huge", gpu=16)
+    spec_row("elsewhere", product="H200")
+
+    take_sample()
+
+    _, seen = capacity_seen()
+    assert seen is not None
+    said = {spec.name: spec.misfit for spec in seen.specs}
+    assert said["g1.1"] == ""
+    assert "16 nvidia.com/gpu, and the largest node has 8" in said["huge"]
+    assert "nvidia.com/gpu.product=H200" in said["elsewhere"]
+
+
 def test_a_cluster_that_says_nothing_leaves_the_products_unknown(cluster: FakeCluster) -> None:
     cluster.fail("list", NODE, ClusterUnavailable.example())
     spec_row()

@@ -1,0 +1,66 @@
+"""What no node can ever hold is known before anything of it is made."""
+
+from typing import Any
+
+import pytest
+
+from units.core.fit import misfit
+
+GPU = "nvidia.com/gpu"
+SMALL = {"cpu": "8", "memory": "64Gi", GPU: "1"}
+
+
+def node(gpus: str = "8", *, away: bool = False, **labels: str) -> dict[str, Any]:
+    size = {"cpu": "64", "memory": "512Gi", GPU: gpus}
+    offered = {**size, GPU: "0"} if away else size
+    return {"metadata": {"labels": labels}, "status": {"capacity": size, "allocatable": offered}}
+
+
+def test_what_fits_a_node_is_no_misfit() -> None:
+    assert misfit(SMALL, {}, [node("0"), node("8")]) == ""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({GPU: "16"}, "One unit asks for 16 nvidia.com/gpu, and the largest node has 8."),
+        ({"cpu": "73"}, "One unit asks for 73 cpu, and the largest node has 64."),
+        ({"memory": "1Ti"}, "One unit asks for 1Ti memory, and the largest node has 512Gi."),
+    ],
+    ids=["gpus", "cpu", "memory"],
+)
+def test_what_is_larger_than_every_node_says_by_how_much(
+    wanted: dict[str, str], words: str
+) -> None:
+    assert misfit({**SMALL, **wanted}, {}, [node(), node("4")]) == words
+
+
+def test_all_on_different_nodes_is_not_all_on_one() -> None:
+    many_gpus, much_memory = node("8"), node("1")
+    many_gpus["status"]["capacity"]["memory"] = "8Gi"
+
+    said = misfit({"memory": "64Gi", GPU: "8"}, {}, [many_gpus, much_memory])
+
+    assert said == "No node has all that it asks for at once."
+
+
+def test_only_nodes_with_the_labels_count() -> None:
+    nodes = [node("8", zone="a"), node("1", zone="b")]
+
+    assert misfit({GPU: "8"}, {"zone": "a"}, nodes) == ""
+    assert "the largest node has 1" in misfit({GPU: "8"}, {"zone": "b"}, nodes)
+    said = misfit({GPU: "8"}, {"zone": "c", "disk": "fast"}, nodes)
+    assert said == "No node has the labels that it asks for: disk=fast, zone=c."
+
+
+def test_gpus_that_are_away_for_a_while_may_come_back() -> None:
+    assert misfit({GPU: "8"}, {}, [node(away=True)]) == ""
+
+
+def test_of_a_cluster_without_nodes_nothing_is_said() -> None:
+    assert misfit({GPU: "8"}, {"zone": "a"}, []) == ""
+
+
+@pytest.mark.parametrize("odd", [{}, {"status": 7}, {"status": {"capacity": {GPU: "many"}}}])
+def test_nodes_of_any_shape_are_no_fault(odd: dict[str, Any]) -> None:
+    assert misfit({GPU: "8"}, {}, [odd, node("8")]) == ""
