@@ -63,7 +63,7 @@ def _owners(item: Manifest) -> set[str]:
 def _source_faults(units: Sequence[Manifest]) -> Iterator[Fault]:
     records = Records.of(units)
     named = [(unit, source) for unit in units if (source := source_of(unit))]
-    made = [(unit, source) for unit, source in named if records.is_made(unit)]
+    made = [(unit, source) for unit, source in named if records.is_sourced(unit, source)]
     counts = Counter(source.uid for _, source in made)
     for unit, source in made:
         uid = unit["metadata"]["uid"]

@@ -108,9 +108,14 @@ def unit_recorded(rows: QuerySet[GpuUnit], resource: Manifest) -> None:
         rows.update(is_suspended=is_suspended)
 
 
-def unit_ending(rows: QuerySet[GpuUnit]) -> None:
-    """Show a guarded row whose resource is gone as ending: it is not free, and not yet gone."""
-    _end(rows.exclude(phase=UnitPhase.TERMINATING, message=ENDING_MESSAGE), ENDING_MESSAGE)
+def unit_ending(rows: QuerySet[GpuUnit], left: str = "") -> None:
+    """Show a guarded row whose resource is gone as ending: it is not free, and not yet gone.
+
+    `left` is what was found of it, as a clause; without it, what was said of that stays.
+    """
+    message = f"{ENDING_MESSAGE} Still seen: {left}." if left else ENDING_MESSAGE
+    is_said = Q(message=message) if left else Q(message__startswith=ENDING_MESSAGE)
+    _end(rows.exclude(is_said, phase=UnitPhase.TERMINATING), message)
 
 
 def unit_gone(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:

@@ -105,6 +105,15 @@ class Records:
             )
         )
 
+    def is_sourced(self, unit: Manifest, source: SourceReference) -> bool:
+        """Say whether the platform gave `unit` this source, or is about to.
+
+        A unit that a person made has one, too, once it was started; what a person wrote into it is
+        none.
+        """
+        is_its = self.consumed_by.get(source.uid) == unit["metadata"]["uid"]
+        return is_its or self.is_made(unit) or self.is_under_way(unit)
+
     def is_pending(self, unit: Manifest, source: SourceReference) -> bool:
         """Say whether the row of the source does not say who consumes it yet.
 
@@ -164,7 +173,7 @@ def _source(owned: Owned, records: Records, unit: Manifest) -> Source:
     source, uid = source_of(unit), unit["metadata"]["uid"]
     if source is None:
         return NoSource()
-    if not records.is_made(unit):
+    if not records.is_sourced(unit, source):
         return SourceLost()
     if records.is_pending(unit, source):
         return SourcePending()
@@ -198,9 +207,17 @@ def remains_of(owned: Owned, namespace: str, name: str, uid: str) -> Observation
         found = owned.all(kind, namespace, name)
         if isinstance(found, Unknown):
             return found
-        if isinstance(found, Present) and any(_bears(item, uid) for item in found.value):
-            return Present(f"{words} still there")
+        if not isinstance(found, Present):
+            continue
+        if left := [item for item in found.value if _bears(item, uid)]:
+            return Present(f"{words} still there{_where(left)}")
     return Absent()
+
+
+def _where(pods: Sequence[Manifest]) -> str:
+    """Return on which nodes pods are, as the end of a clause; one that is lost is to be seen."""
+    nodes = sorted({str(node) for pod in pods if (node := field(pod, "spec", "nodeName"))})
+    return f", on {', '.join(nodes)}" if nodes else ""
 
 
 def _belongs(deployment: Manifest, uid: str) -> bool:

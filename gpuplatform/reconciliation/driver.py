@@ -36,6 +36,7 @@ from gpuplatform.reconciliation.plan import (
     Manifest,
     Observation,
     Plan,
+    Present,
     Status,
 )
 from gpuplatform.reconciliation.sight import confirm_gone
@@ -78,8 +79,8 @@ class Reconciler(Generic[RowT, ObservedT]):
 class Ending(Generic[RowT]):
     """What becomes of the row of a resource that is gone while what it owned is still there."""
 
-    show: Callable[[QuerySet[RowT]], None]
-    """Show the guarded row as ending, whatever the reads that follow say."""
+    show: Callable[[QuerySet[RowT], str], None]
+    """Show the guarded row as ending, before anything is read; then with what is left of it."""
     remains: Callable[[Cluster, RowT], Observation[Any]]
     """Look for what the resource owned; only `Absent` closes the row."""
 
@@ -147,8 +148,10 @@ def _end(
 ) -> float | None:
     """Close the row of a resource that is gone, once nothing of it is left."""
     if reconciler.ending is not None:
-        reconciler.ending.show(lease.guarded())
+        reconciler.ending.show(lease.guarded(), "")
         left = reconciler.ending.remains(get_cluster(), lease.row)
+        if isinstance(left, Present):
+            reconciler.ending.show(lease.guarded(), str(left.value))
         if not isinstance(left, Absent):
             return _ending_seconds(lease.row)
     reconciler.close(lease.guarded(), successor)

@@ -65,6 +65,22 @@ def startup_failure(
     return None
 
 
+def silent_node(pods: Sequence[Manifest]) -> str:
+    """Return the name of a node that no longer answers for one of its pods; empty if none is seen.
+
+    The cluster then takes the pod's Ready from it and leaves what its containers said last.
+    """
+    for pod in pods:
+        said = {
+            type_: condition(pod, type_).get("status") for type_ in ("Ready", "ContainersReady")
+        }
+        node = field(pod, "spec", "nodeName")
+        has_gates = bool(items(pod, "spec", "readinessGates"))
+        if said == {"Ready": "False", "ContainersReady": "True"} and node and not has_gates:
+            return str(node)
+    return ""
+
+
 def first_cause(resource: Manifest, failure: str, reason: str) -> str:
     """Return the cause that was said of this generation while `failure` only says there is a wait.
 

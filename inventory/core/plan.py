@@ -39,6 +39,7 @@ from inventory.core.observed import (
     ObservedPool,
     first_cause,
     is_caught_up,
+    silent_node,
     startup_failure,
 )
 from inventory.core.releases import keeps_its_template
@@ -256,6 +257,8 @@ def _observed_status(
         pods = observed.pods.value if isinstance(observed.pods, Present) else ()
         failure = startup_failure(pods, deployment, observed.at)
         phase, reason, message = _unready(pool, failure, available, spec)
+        if failure is None and (node := silent_node(pods)):
+            message += f" The node '{node}' does not answer."
     counts = {
         "available": available,
         "allocated": max(spec.replicas - available, 0),

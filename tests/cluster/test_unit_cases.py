@@ -148,12 +148,27 @@ def test_a_unit_on_a_silent_node_goes_when_the_node_is_back_and_counts_until_the
     row.refresh_from_db()
 
     assert (row.phase, row.deleted_at) == ("Terminating", None)
-    assert "pods" in row.message
+    assert f"its pods are still there, on {OTHER_NODE}" in row.message
     assert capacity().active == 1
     control.clear()
     units.until(lambda: capacity().active == 0)
     assert units.pods(row) == []
     assert units.cluster.list(GPU_UNIT, namespace=STOCK_NAMESPACE).items == []
+
+
+@pytest.mark.real_only(reason="the simulator watches no leases: its nodes say that they fail")
+def test_a_unit_names_the_node_that_does_not_answer(units: Units, control: Control) -> None:
+    on_one_node(OTHER_NODE)
+    units.seed(1)
+    units.create("a")
+    units.settle("a", "Ready")
+
+    control.node(OTHER_NODE, failed=True)
+
+    units.until(lambda: f"The node '{OTHER_NODE}' does not answer" in units.row("a").message)
+    assert units.row("a").phase == "Progressing"
+    control.clear()
+    units.settle("a", "Ready")
 
 
 def test_names_of_the_greatest_length_that_differ_at_the_end_are_two_units(units: Units) -> None:

@@ -9,7 +9,7 @@ from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
 from gpuplatform.reconciliation.plan import Event, EventType, Present, Status
-from inventory.core.observed import first_cause, is_caught_up, startup_failure
+from inventory.core.observed import first_cause, is_caught_up, silent_node, startup_failure
 from units.core import manifests
 from units.core.children import has_service
 from units.core.names import service_name
@@ -118,9 +118,12 @@ def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Say
         is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
         reason = UnitReason.STOCK_READY if is_stock else UnitReason.UNIT_READY
         return Saying(UnitPhase.READY, reason, "The pod is ready.")
-    failure = startup_failure(_pods(unit, observed), deployment, observed.at)
+    pods = _pods(unit, observed)
+    failure = startup_failure(pods, deployment, observed.at)
     if failure is None:
-        return starting(unit, "The pod is starting.")
+        node = silent_node(pods)
+        said = f"The node '{node}' does not answer; its pod counts as not ready." if node else ""
+        return starting(unit, said or "The pod is starting.")
     message = first_cause(unit, failure, UnitReason.POD_STARTUP_FAILED)
     return Saying(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, message)
 

@@ -11,6 +11,7 @@ from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest, Resource
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION
+from gpuplatform.reconciliation import driver as reconciliation
 from gpuplatform.reconciliation import gate
 from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import (
@@ -25,7 +26,7 @@ from units.core.names import GENERATION_ANNOTATION
 from units.core.observed import source_of
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
-from units.reconcile import delete_leftovers
+from units.reconcile import UNITS, delete_leftovers
 from units.services.claims import consume
 
 pytestmark = pytest.mark.django_db
@@ -262,6 +263,40 @@ def test_arbiter_a_unit_made_by_hand_that_names_stock_consumes_none(world: UnitW
     stock.refresh_from_db()
     assert (stock.consumed_by, stock.phase) == ("", "Ready")
     assert world.finish(world.create("a")).phase == "Succeeded"
+
+
+def test_arbiter_a_unit_made_by_hand_that_is_started_waits_for_its_stock_too(
+    world: UnitWorld,
+) -> None:
+    world.seed(1)
+    world.by_hand("theirs")
+    world.work()
+    world.finish(world.stop("theirs"))
+    world.work()
+    start = world.start("theirs")
+    world.cluster.fail("patch", GPU_UNIT, Killed(), acts_first=True)
+    with pytest.raises(Killed):
+        world.run(start)
+    assert at_zero(world, "theirs"), "its row does not say yet whose that stock is"
+
+    world.run(start)
+    [stock] = stock_rows()
+    row = unit_row("theirs")
+    assert stock.consumed_by == row.uid
+    assert at_zero(world, "theirs"), "its stock is still there"
+    world.work()
+
+    deployment = world.deployment("theirs") or {}
+    pod = deployment["spec"]["template"]["spec"]
+    assert (unit_row("theirs").phase, pod["priorityClassName"]) == ("Ready", "gpu-platform-unit")
+
+
+def at_zero(world: UnitWorld, unit: str) -> bool:
+    """Let the planner look at the unit alone; say whether its Deployment stays at 0."""
+    rows = GpuUnit.objects.filter(pk=unit_row(unit).pk)
+    rows.update(due_at=Now(), lease_expires_at=None)
+    reconciliation.run(UNITS, rows.get().pk)
+    return bool((world.deployment(unit) or {})["spec"]["replicas"] == 0)
 
 
 def test_waiting_takes_stock_as_soon_as_there_is_some(world: UnitWorld) -> None:

@@ -100,8 +100,8 @@ def test_a_unit_waits_for_each_thing_of_its_stock_in_turn(cluster: FakeCluster) 
     assert source_of(cluster, unit) == SourceHeld("its Deployment is still there")
 
     cluster.remove(DEPLOYMENT, f"unit-{stock.name}", namespace=STOCK_NAMESPACE)
-    cluster.put(POD, orphan_pod(stock))
-    assert source_of(cluster, unit) == SourceHeld("its pods are still there")
+    cluster.put(POD, {**orphan_pod(stock), "spec": {"nodeName": "gpu-node-3"}})
+    assert source_of(cluster, unit) == SourceHeld("its pods are still there, on gpu-node-3")
 
     cluster.remove(POD, "left-over", namespace=STOCK_NAMESPACE)
     assert source_of(cluster, unit) == SourceGone(may_preempt=True)

@@ -494,6 +494,23 @@ def test_a_pod_that_cannot_start_fails_either_role_with_the_clusters_words(
     assert plan.requeue_after == FAILED_SECONDS
 
 
+@pytest.mark.parametrize("unit", [unit_resource(), stock_resource()], ids=["unit", "stock"])
+def test_a_node_that_does_not_answer_is_named(unit: Manifest) -> None:
+    conditions = [
+        {"type": "ContainersReady", "status": "True"},
+        {"type": "Ready", "status": "False"},
+    ]
+    lost = unit_pod(unit, phase="Running", conditions=conditions)
+    lost["spec"] = {"nodeName": "gpu-node-3"}
+    deployment = unit_deployment(unit, status={**running(1), "availableReplicas": 0})
+
+    service = settled(unit).service
+    phase, _, message = said(plan_unit(unit, observed_unit(deployment, service, [lost])))
+
+    assert phase == UnitPhase.PROGRESSING
+    assert "The node 'gpu-node-3' does not answer" in message
+
+
 def test_a_pod_of_the_unit_before_says_nothing_of_this_one() -> None:
     unit = stock_resource()
     old = waiting_pod("ErrImagePull", "not found")
