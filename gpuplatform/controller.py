@@ -46,15 +46,9 @@ from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.mirror import pool_copied, pool_marked, pool_observed, pools_listed
 from inventory.services import InventoryTask
-from units.mirror import (
-    unit_copied,
-    unit_emptied,
-    unit_freed,
-    unit_observed,
-    unit_touched,
-    units_listed,
-)
-from units.services import UnitTask
+from units.mirror import unit_copied, unit_freed, unit_observed, unit_touched, units_listed
+from units.phases import role_of
+from units.services import UnitTask, urgency_of
 
 logger = logging.getLogger(__name__)
 
@@ -86,8 +80,8 @@ class Watched:
     """Mark the row of the resource of that namespace and name."""
     freed: Callable[[str, str], list[int]]
     """Mark what waits for the pods of that resource to be gone."""
-    emptied: Callable[[str, str], list[int]]
-    """Mark its own row, where nobody waits for what is still to be done of it."""
+    urgency: Callable[[str], Urgency]
+    """How urgent resources of that namespace are."""
     reconcile_task: str
     sweep_task: str
     compare_task: str
@@ -102,10 +96,11 @@ class Watched:
         metadata = resource["metadata"]
         is_news = news.is_in(type_, resource)
         if type_ == "DELETED":
-            self._hint(self.marked(metadata["namespace"], metadata["name"]))
+            marked = self.marked(metadata["namespace"], metadata["name"])
         else:
             copy = self.observed if is_news else self.copied
-            self._hint(one_or_none(copy(resource)))
+            marked = one_or_none(copy(resource))
+        self._hint(marked, self.urgency(metadata["namespace"]))
 
     def on_children(self, news: News, listing: Listing) -> None:
         """Something owned may have changed unseen: compare everything once."""
@@ -123,9 +118,8 @@ class Watched:
             return
         place = metadata["namespace"], name
         if type_ == "DELETED" and child.get("kind") == POD.kind:
-            self._hint(self.freed(*place))
-            self._hint(self.emptied(*place), Urgency.LATER)
-        self._hint(self.marked(*place))
+            self._hint(self.freed(*place), Urgency.LATER)
+        self._hint(self.marked(*place), self.urgency(metadata["namespace"]))
 
     def _hint(self, rows: Iterable[int], urgency: Urgency = Urgency.NEXT) -> None:
         for row in rows:
@@ -146,7 +140,7 @@ WATCHED = (
         copied=pool_copied,
         marked=lambda namespace, name: one_or_none(pool_marked(namespace, name)),
         freed=lambda _namespace, _name: [],
-        emptied=lambda _namespace, _name: [],
+        urgency=lambda _namespace: Urgency.NEXT,
         reconcile_task=InventoryTask.RECONCILE_POOL,
         sweep_task=InventoryTask.SWEEP_POOLS,
         compare_task=InventoryTask.RECONCILE_ALL,
@@ -159,7 +153,7 @@ WATCHED = (
         copied=unit_copied,
         marked=unit_touched,
         freed=unit_freed,
-        emptied=unit_emptied,
+        urgency=lambda namespace: urgency_of(role_of(namespace)),
         reconcile_task=UnitTask.RECONCILE_UNIT,
         sweep_task=UnitTask.SWEEP_UNITS,
         compare_task=UnitTask.RECONCILE_ALL,

@@ -50,6 +50,8 @@ class Urgency(IntEnum):
     NEXT = 0
     LATER = 3
     """For what only begins something: what is further on ends sooner so."""
+    LAST = 6
+    """For what nobody waits for."""
 
 
 _SEPARATOR: Final = "\x06\x16"
@@ -67,7 +69,8 @@ class _Pause:
 
 def keys_of(queue: Queue) -> tuple[str, ...]:
     """Return the broker's keys that hold the messages of a queue."""
-    return queue.value, f"{queue.value}{_SEPARATOR}{Urgency.LATER.value}"
+    waiting = (Urgency.LATER, Urgency.LAST)
+    return queue.value, *(f"{queue.value}{_SEPARATOR}{urgency.value}" for urgency in waiting)
 
 
 def enqueue_after_commit(

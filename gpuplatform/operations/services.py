@@ -30,7 +30,7 @@ from gpuplatform.operations.provenance import (
     TENANT_ANNOTATION,
     annotations,
 )
-from gpuplatform.queueing import Queue, enqueue_after_commit
+from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation import gate
 from gpuplatform.tenancy.asking import asker
 from gpuplatform.tenancy.models import Tenant
@@ -66,6 +66,8 @@ class Request:
     namespace: str
     name: str
     payload: Mapping[str, Any]
+    urgency: Urgency = Urgency.NEXT
+    """How soon a worker takes it, among others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,12 @@ def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -
             row = prepare(operation)
             Operation.objects.filter(id=operation.pk).update(object_row=row)
             operation.object_row = row
-            enqueue_after_commit(OperationTask.RUN, operation.pk, queue=Queue.OPERATIONS)
+            enqueue_after_commit(
+                OperationTask.RUN,
+                operation.pk,
+                queue=Queue.OPERATIONS,
+                urgency=request.urgency,
+            )
             return Accepted(operation, is_replay=False)
     operation = Operation.objects.select_related("tenant").get(
         tenant=request.tenant, operation_id=request.operation_id

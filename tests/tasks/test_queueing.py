@@ -45,26 +45,27 @@ def test_each_hint_is_a_message(broker: redis.Redis) -> None:
 
 
 def test_what_only_begins_something_is_taken_after_what_is_further_on(broker: redis.Redis) -> None:
-    enqueue(TASK, 1, queue=Queue.RECONCILE, urgency=Urgency.LATER)
-    enqueue(TASK, 2, queue=Queue.RECONCILE)
+    enqueue(TASK, 1, queue=Queue.RECONCILE, urgency=Urgency.LAST)
+    enqueue(TASK, 2, queue=Queue.RECONCILE, urgency=Urgency.LATER)
+    enqueue(TASK, 3, queue=Queue.RECONCILE)
 
     with current_app.connection_for_read() as connection:
         queue = connection.SimpleQueue(Queue.RECONCILE.value)
-        taken = [queue.get(timeout=5) for _ in range(2)]
+        taken = [queue.get(timeout=5) for _ in range(3)]
         for message in taken:
             message.ack()
         queue.close()
 
-    assert [message.payload[0] for message in taken] == [[2], [1]]
+    assert [message.payload[0] for message in taken] == [[3], [2], [1]]
     assert waiting_messages(Queue.RECONCILE) == 0
 
 
-def test_both_urgencies_count_as_waiting(broker: redis.Redis) -> None:
-    enqueue(TASK, 1, queue=Queue.RECONCILE, urgency=Urgency.LATER)
-    enqueue(TASK, 2, queue=Queue.RECONCILE)
+def test_all_urgencies_count_as_waiting(broker: redis.Redis) -> None:
+    for urgency in Urgency:
+        enqueue(TASK, 1, queue=Queue.RECONCILE, urgency=urgency)
 
-    assert waiting_messages(Queue.RECONCILE) == 2
-    assert sum(int(broker.llen(key)) for key in keys_of(Queue.RECONCILE)) == 2
+    assert waiting_messages(Queue.RECONCILE) == 3
+    assert sum(int(broker.llen(key)) for key in keys_of(Queue.RECONCILE)) == 3
 
 
 def test_sweeps_do_not_pile_up_messages_that_wait_already(broker: redis.Redis) -> None:

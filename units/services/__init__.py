@@ -12,7 +12,7 @@ from units.services.claims import (
     stock_of,
     unit_reconcile_soon,
 )
-from units.services.names import UNIT_KIND, UnitOperation, UnitTask
+from units.services.names import UNIT_KIND, UnitOperation, UnitTask, urgency_of
 from units.services.retention import units_prune
 from units.services.settling import (
     stock_made,
@@ -84,4 +84,5 @@ __all__ = [
     "unit_stop",
     "unit_update",
     "units_prune",
+    "urgency_of",
 ]

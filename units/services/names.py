@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Final
 
+from gpuplatform.queueing import Urgency
+from units.phases import UnitRole
 from units.selectors import START_KIND
 
 UNIT_KIND: Final = "GPUUnit"
@@ -31,3 +33,8 @@ class UnitOperation(StrEnum):
     DELETE = "unit.delete"
     SEED = "stock.seed"
     REMOVE = "stock.remove"
+
+
+def urgency_of(role: UnitRole) -> Urgency:
+    """Return how urgent work on units of a role is: of units in use a person waits for the end."""
+    return Urgency.LAST if role == UnitRole.STOCK else Urgency.NEXT

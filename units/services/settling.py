@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
+from gpuplatform.queueing import Urgency
 from units.mirror import unit_gone, unit_recorded
 from units.models import GpuUnit
 from units.phases import UnitPhase
@@ -73,7 +74,7 @@ def stock_made(operation: Operation, seen: Mapping[int, Manifest | None]) -> Non
     for number, resource in made.items():
         unit_recorded(GpuUnit.objects.filter(pk=number, uid=""), resource)
     unit_gone(GpuUnit.objects.filter(pk__in=seen.keys() - made.keys(), uid=""), None)
-    reconcile_soon(GpuUnit.objects.filter(pk__in=list(made)))
+    reconcile_soon(GpuUnit.objects.filter(pk__in=list(made)), Urgency.LAST)
     _progressed(operation, operation.progress_total - stock_unmade(operation).count())
 
 
@@ -91,7 +92,7 @@ def stock_removal_sent(operation: Operation, rows: list[int]) -> None:
     """Write down whose deletion was asked for; the reconciler sees when they are gone."""
     sent = GpuUnit.objects.filter(pk__in=rows, claimed_by=operation)
     sent.update(claimed_by=None)
-    reconcile_soon(GpuUnit.objects.filter(pk__in=rows))
+    reconcile_soon(GpuUnit.objects.filter(pk__in=rows), Urgency.LAST)
     _progressed(operation, operation.progress_total - stock_set_aside(operation).count())
 
 
@@ -106,7 +107,7 @@ def stock_removal_refused(operation: Operation) -> None:
         phase_since=Now(),
         resource_version=0,
     )
-    reconcile_soon(GpuUnit.objects.filter(pk__in=numbers))
+    reconcile_soon(GpuUnit.objects.filter(pk__in=numbers), Urgency.LAST)
 
 
 def _hand_over(operation: Operation, unit: Manifest) -> None:
@@ -114,7 +115,7 @@ def _hand_over(operation: Operation, unit: Manifest) -> None:
     if consume(operation, unit):
         reconcile_later(_row_of(operation), GIVING_UP_SECONDS)
     else:
-        reconcile_soon(_row_of(operation))
+        reconcile_soon(_row_of(operation), Urgency.LATER)
 
 
 def _progressed(operation: Operation, done: int) -> None:

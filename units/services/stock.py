@@ -30,7 +30,7 @@ from units.mirror import spec_columns, unit_history
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.services.claims import free_stock
-from units.services.names import UNIT_KIND, UnitOperation
+from units.services.names import UNIT_KIND, UnitOperation, urgency_of
 
 MOST_A_TOP_UP: Final = 10
 """Stock units that one top-up asks for: a large target is filled step by step."""
@@ -303,4 +303,5 @@ def _request(tenant: Tenant, kind: UnitOperation, operation_id: str, spec_name: 
         namespace=STOCK_NAMESPACE,
         name=stock_batch_name(spec_name, tenant=tenant.name, operation_id=operation_id),
         payload={},
+        urgency=urgency_of(UnitRole.STOCK),
     )
