@@ -47,7 +47,7 @@ POOLS = Reconciler(
     rows=_rows,
     observe=observe_pool,
     plan=plan_pool,
-    record=pool_recorded,
+    record=lambda lease, resource: pool_recorded(lease.guarded(), resource),
     close=pool_gone,
     farewell=lambda _: FAREWELL,
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from gpuplatform.kube.client import Listing
@@ -17,8 +17,8 @@ from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.provenance import applied_operation
-from gpuplatform.operations.selectors import operation_of
-from gpuplatform.reconciliation.leases import mark_changed
+from gpuplatform.operations.selectors import makers_among, operation_of, operations_about
+from gpuplatform.reconciliation.leases import RowLease, mark_changed
 from gpuplatform.reconciliation.mirror import Change, Mirror, count, said_phase, version_number
 from units.core.observed import source_of
 from units.models import GpuUnit, UnitHistory
@@ -57,8 +57,8 @@ def unit_marked(namespace: str, name: str) -> list[int]:
 def unit_touched(namespace: str, name: str) -> list[int]:
     """Mark the unit of that name due, since it or something it owns changed.
 
-    Not stock that was consumed: it goes, and nobody can do anything about it before its pods are
-    gone. Returns the unit's number if somebody has to be told.
+    Not stock that was consumed: it goes, and its row is closed by whoever waits for that. Returns
+    the unit's number if somebody has to be told.
     """
     named = GpuUnit.objects.filter(namespace=namespace, name=name, deleted_at__isnull=True)
     return mark_changed(named.filter(consumed_by="").exclude(uid=""))
@@ -69,23 +69,11 @@ def unit_freed(namespace: str, name: str) -> list[int]:
 
     Returns the numbers of those that somebody has to be told of.
     """
-    consumers = _consumed(namespace, name).values("consumed_by")
+    if role_of(namespace) != UnitRole.STOCK:
+        return []
+    stock = GpuUnit.objects.filter(namespace=namespace, name=name, deleted_at__isnull=True)
+    consumers = stock.exclude(consumed_by="").values("consumed_by")
     return unit_waiting_marked(GpuUnit.objects.filter(uid__in=consumers))
-
-
-def unit_emptied(namespace: str, name: str) -> list[int]:
-    """Mark the consumed stock unit of which a pod is gone; return it if somebody has to be told.
-
-    Only its row is left to be closed, which nobody waits for.
-    """
-    return mark_changed(_consumed(namespace, name))
-
-
-def _consumed(namespace: str, name: str) -> QuerySet[GpuUnit]:
-    """Return the row of a consumed stock unit; none for a unit in use."""
-    is_stock = role_of(namespace) == UnitRole.STOCK
-    rows = GpuUnit.objects.filter(namespace=namespace, name=name, deleted_at__isnull=True)
-    return rows.exclude(consumed_by="") if is_stock else rows.none()
 
 
 def unit_waiting_marked(waiting: QuerySet[GpuUnit]) -> list[int]:
@@ -98,14 +86,16 @@ def unit_recorded(rows: QuerySet[GpuUnit], resource: Manifest) -> None:
 
     That a start came to nothing changes the row and not the resource, so it is always written.
     """
-    known = rows.values_list("resource_version", "is_suspended").first()
-    if known is None:
-        return
-    version, was_suspended = known
-    if version < version_number(resource["metadata"]["resourceVersion"]):
-        _MIRROR.recorded(rows, resource)
-    elif was_suspended != (is_suspended := _is_suspended(resource)):
-        rows.update(is_suspended=is_suspended)
+    if not _MIRROR.recorded(rows, resource):
+        _suspend(rows, resource)
+
+
+def unit_reconciled(lease: RowLease[GpuUnit], resource: Manifest) -> None:
+    """Copy what a reconciler read, or wrote, into its row, if the row has not that already."""
+    if lease.row.resource_version < version_number(resource["metadata"]["resourceVersion"]):
+        unit_recorded(lease.guarded(), resource)
+    elif lease.row.is_suspended != _is_suspended(resource):
+        _suspend(lease.guarded(), resource)
 
 
 def unit_ending(rows: QuerySet[GpuUnit], left: str = "") -> None:
@@ -181,6 +171,14 @@ def _columns(resource: Manifest) -> dict[str, Any]:
     }
 
 
+def _suspend(rows: QuerySet[GpuUnit], resource: Manifest) -> None:
+    """Write whether the unit counts as suspended into the row that has just this copy of it."""
+    version = version_number(resource["metadata"]["resourceVersion"])
+    is_suspended = _is_suspended(resource)
+    same = rows.filter(resource_version=version, deleted_at__isnull=True)
+    same.exclude(is_suspended=is_suspended).update(is_suspended=is_suspended)
+
+
 def _is_suspended(resource: Manifest) -> bool:
     return field(resource, "spec", "suspend") is True or is_start_void(resource)
 
@@ -203,7 +201,10 @@ def _discovered(resource: Manifest) -> Mapping[str, Any] | None:
 
 
 def _changed(change: Change) -> None:
-    unit_history(GpuUnit.objects.filter(id=change.row_id), _cause(change))
+    said = GpuUnit(
+        pk=change.row_id, phase=change.phase, reason=change.reason, message=change.message
+    )
+    unit_history_begun([said], _cause(change))
 
 
 def _cause(change: Change) -> Operation | None:
@@ -212,18 +213,27 @@ def _cause(change: Change) -> Operation | None:
     if not number:
         return None
     if change.generation_before >= metadata["generation"]:
-        last = UnitHistory.objects.filter(unit=change.row_id).first()
-        if change.phase_before not in _UNSETTLED or last is None or last.operation_id != number:
+        if change.phase_before not in _UNSETTLED:
             return None
-    made = operation_of(change.resource)
-    of_unit = Q(object_namespace=metadata["namespace"], object_name=metadata["name"])
-    return Operation.objects.filter(of_unit | Q(id=made.pk if made else 0), id=number).first()
+        last = UnitHistory.objects.filter(unit=change.row_id).first()
+        if last is None or last.operation_id != number:
+            return None
+    about = operations_about([change.resource])
+    made = makers_among(about, [change.resource]).get(metadata["uid"])
+    place = (metadata["namespace"], metadata["name"])
+    for one in about:
+        is_of_unit = (one.object_namespace, one.object_name) == place
+        if one.pk == number and (is_of_unit or one == made):
+            return one
+    return None
 
 
 def _end(rows: QuerySet[GpuUnit], message: str) -> None:
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         open_rows = rows.filter(deleted_at__isnull=True).select_for_update(of=("self",))
         ending = list(open_rows.values_list("id", "phase"))
+        if not ending:
+            return
         ids = [number for number, _ in ending]
         GpuUnit.objects.filter(id__in=ids).update(
             phase=UnitPhase.TERMINATING,
@@ -233,7 +243,8 @@ def _end(rows: QuerySet[GpuUnit], message: str) -> None:
             message=message,
         )
         changed = [number for number, phase in ending if phase != UnitPhase.TERMINATING]
-        unit_history(GpuUnit.objects.filter(id__in=changed), None)
+        said = {"phase": UnitPhase.TERMINATING, "message": message}
+        unit_history_begun([GpuUnit(pk=number, **said) for number in changed], None)
 
 
 _MIRROR = Mirror(GpuUnit, _phase, _columns, _discovered, _changed)

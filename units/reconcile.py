@@ -26,7 +26,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.operations.selectors import makers_among, operation_of, operations_about
-from gpuplatform.queueing import Queue, enqueue_after_commit
+from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation.driver import Ending, Reconciler
 from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, ReadNow, is_unsettled
 from gpuplatform.reconciliation.ownership import UNIT_LABEL, is_controlled_by
@@ -52,14 +52,14 @@ from units.mirror import (
     unit_ending,
     unit_gone,
     unit_marked,
-    unit_recorded,
+    unit_reconciled,
     unit_waiting_marked,
     units_listed,
 )
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason, UnitRole, role_of
 from units.selectors import is_unit_leftover, starts_void
-from units.services import UnitTask
+from units.services import UnitTask, stock_of
 
 OWNED_KINDS = (DEPLOYMENT, REPLICA_SET, POD, SERVICE)
 _NOT_READ = Unknown("it was not asked for")
@@ -72,6 +72,8 @@ class Records:
 
     consumed_by: Mapping[str, str]
     """By the UID of a stock unit that has a row: the UID of its consumer, or empty."""
+    versions: Mapping[str, int]
+    """By the same: the resource version that is known of it."""
     makers: Mapping[str, Operation]
     """By a unit's UID: the operation whose marks it bears."""
     open_operations: frozenset[int]
@@ -85,10 +87,11 @@ class Records:
         sources = {source.uid for unit in units if (source := source_of(unit))}
         uids = sources | {unit["metadata"]["uid"] for unit in units}
         stock = GpuUnit.objects.filter(role=UnitRole.STOCK, uid__in=uids)
-        consumed_by = dict(stock.values_list("uid", "consumed_by"))
+        known = list(stock.values_list("uid", "consumed_by", "resource_version"))
         operations = operations_about(units)
         return cls(
-            consumed_by=consumed_by,
+            consumed_by={uid: consumer for uid, consumer, _ in known},
+            versions={uid: version for uid, _, version in known},
             makers=makers_among(operations, units),
             open_operations=frozenset(one.pk for one in operations if one.phase in OPEN_PHASES),
             void_starts=starts_void(units, operations),
@@ -179,16 +182,19 @@ def _source(owned: Owned, records: Records, unit: Manifest) -> Source:
         return SourcePending()
     if records.consumed_by.get(source.uid, uid) != uid:
         return SourceLost()
-    left = _stock_remains(owned, source)
+    version = records.versions.get(source.uid, 0)
+    stock = owned.one_since(GPU_UNIT, STOCK_NAMESPACE, source.name, version)
+    left = _stock_remains(owned, source, stock)
     if isinstance(left, Absent):
         name = str(field(unit, "spec", "specName") or "")
         is_quiet = GpuSpec.objects.filter(name=name, may_preempt=False).exists()
-        return SourceGone(may_preempt=not is_quiet)
+        return SourceGone(may_preempt=not is_quiet, is_replaced=isinstance(stock, Present))
     return SourceHeld(left.value if isinstance(left, Present) else f"it is unknown: {left.why}")
 
 
-def _stock_remains(owned: Owned, source: SourceReference) -> Observation[str]:
-    stock = owned.one(GPU_UNIT, STOCK_NAMESPACE, source.name)
+def _stock_remains(
+    owned: Owned, source: SourceReference, stock: Observation[Manifest]
+) -> Observation[str]:
     if isinstance(stock, Unknown):
         return stock
     if isinstance(stock, Present) and stock.value["metadata"]["uid"] == source.uid:
@@ -240,7 +246,21 @@ def _close(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
     runs = Q(phase=UnitPhase.READY) | Q(reason=UnitReason.UNIT_PROGRESSING)
     waiting = GpuUnit.objects.filter(uid__in=consumers).exclude(runs)
     for number in unit_waiting_marked(waiting):
-        enqueue_after_commit(UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE)
+        enqueue_after_commit(
+            UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE, urgency=Urgency.LATER
+        )
+
+
+def _note(unit: Manifest, observed: ObservedUnit) -> None:
+    """Close the row of the stock of which nothing is left: what waited for that has seen it.
+
+    Where something else has its name the stock's own turn does it, and makes that one's row.
+    """
+    match observed.source:
+        case SourceGone(is_replaced=False):
+            unit_gone(stock_of(unit).filter(deleted_at__isnull=True), None)
+        case _:
+            pass
 
 
 def _rows() -> QuerySet[GpuUnit]:
@@ -252,7 +272,8 @@ UNITS = Reconciler(
     rows=_rows,
     observe=observe_unit,
     plan=plan_unit,
-    record=unit_recorded,
+    record=unit_reconciled,
+    note=_note,
     close=_close,
     farewell=lambda row: farewell(UnitRole(row.role), row.consumed_by),
     ending=Ending(unit_ending, _remains),

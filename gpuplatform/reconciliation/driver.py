@@ -65,12 +65,14 @@ class Reconciler(Generic[RowT, ObservedT]):
     """Read what the resource owns; failed reads become `Unknown`."""
     plan: Callable[[Manifest, ObservedT], Plan]
     """Decide. Pure and total."""
-    record: Callable[[QuerySet[RowT], Manifest], None]
+    record: Callable[[RowLease[RowT], Manifest], None]
     """Copy the resource into the guarded row."""
     close: Callable[[QuerySet[RowT], Manifest | None], None]
     """Close the guarded row of a resource that is gone; given is what has its name now."""
     farewell: Callable[[RowT], Event | None]
     """What to tell of a resource that is gone, once its row is closed."""
+    note: Callable[[Manifest, ObservedT], None] = lambda _resource, _observed: None
+    """Write down what else was observed, once the resource is recorded."""
     ending: "Ending[RowT] | None" = None
     """For a kind whose row stays open until what its resource owned is gone, too."""
 
@@ -80,7 +82,7 @@ class Ending(Generic[RowT]):
     """What becomes of the row of a resource that is gone while what it owned is still there."""
 
     show: Callable[[QuerySet[RowT], str], None]
-    """Show the guarded row as ending, before anything is read; then with what is left of it."""
+    """Show the guarded row as ending, with what is left of it as far as that is known."""
     remains: Callable[[Cluster, RowT], Observation[Any]]
     """Look for what the resource owned; only `Absent` closes the row."""
 
@@ -91,9 +93,9 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
     Returns:
         The seconds after which to run again; None when that is left to a mark or the sweep.
     """
-    if gate.is_closed() or not epoch.matches():
+    if not epoch.is_compared() and (gate.is_closed() or not epoch.matches()):
         return None
-    lease = claim(reconciler.rows().exclude(uid=""), row_id)
+    lease = claim(reconciler.rows().filter(gate.open_gate()).exclude(uid=""), row_id)
     if lease is None:
         return None
     with kept_alive(lease), timed(RECONCILE_SECONDS, kind=reconciler.kind.kind) as run_outcome:
@@ -120,10 +122,12 @@ def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -
         if read is None or read["metadata"]["uid"] != row.uid:
             confirm_gone(cluster, reconciler.kind, row, read)
             return _end(reconciler, lease, read)
-        plan = reconciler.plan(read, reconciler.observe(cluster, read))
+        observed = reconciler.observe(cluster, read)
+        plan = reconciler.plan(read, observed)
         status, error = _acted(cluster, plan)
         resource = _write_status(cluster, reconciler.kind, read, status)
-    reconciler.record(lease.guarded(), resource)
+    reconciler.record(lease, resource)
+    reconciler.note(read, observed)
     told = [] if error is not None else list(plan.events)
     if resource is not read and status is not None:
         told += news(read, status)
@@ -147,18 +151,26 @@ def _end(
     reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT], successor: Manifest | None
 ) -> float | None:
     """Close the row of a resource that is gone, once nothing of it is left."""
-    if reconciler.ending is not None:
-        reconciler.ending.show(lease.guarded(), "")
-        left = reconciler.ending.remains(get_cluster(), lease.row)
-        if isinstance(left, Present):
-            reconciler.ending.show(lease.guarded(), str(left.value))
-        if not isinstance(left, Absent):
-            return _ending_seconds(lease.row)
+    if reconciler.ending is not None and not _is_all_gone(reconciler.ending, lease):
+        return _ending_seconds(lease.row)
     reconciler.close(lease.guarded(), successor)
     told = reconciler.farewell(lease.row)
     if told is not None:
         event_writer.tell(get_cluster(), _subject(reconciler, lease.row), [told])
     return None
+
+
+def _is_all_gone(ending: Ending[RowT], lease: RowLease[RowT]) -> bool:
+    """Look for what the resource owned; show the row as ending while there is, or may be, any."""
+    is_gone, words = False, ""
+    try:
+        left = ending.remains(get_cluster(), lease.row)
+        is_gone = isinstance(left, Absent)
+        words = str(left.value) if isinstance(left, Present) else ""
+    finally:
+        if not is_gone:
+            ending.show(lease.guarded(), words)
+    return is_gone
 
 
 def _subject(reconciler: Reconciler[RowT, ObservedT], row: RowT) -> Subject:

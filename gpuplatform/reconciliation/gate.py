@@ -7,7 +7,7 @@ over one sweep asks the cluster, and opens it.
 import logging
 from datetime import timedelta
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, Q
 from django.db.models.functions import Now
 
 from gpuplatform.errors import ClusterError, ClusterUnavailable, OperatorUnavailable
@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 LONGEST_CLOSED_SECONDS = 30.0
 PROBE_SECONDS = 3.0
 
+_CLOSED = Q(failures__gt=0) | ~Q(recovery_reason="")
+
 
 def cluster_state() -> ClusterState:
     """Return the one row about the cluster, as it is now."""
@@ -30,7 +32,12 @@ def cluster_state() -> ClusterState:
 
 def is_closed() -> bool:
     """Say whether the cluster is known to be away or another's, so that nobody should ask it."""
-    return ClusterState.objects.filter(Q(failures__gt=0) | ~Q(recovery_reason="")).exists()
+    return ClusterState.objects.filter(_CLOSED).exists()
+
+
+def open_gate() -> Q:
+    """Return the opposite as a condition, for a statement that asks it by the way."""
+    return ~Q(Exists(ClusterState.objects.filter(_CLOSED)))
 
 
 def awaits_recovery() -> bool:

@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.conf import settings
+from django.core.exceptions import EmptyResultSet
 from django.db import Error as DatabaseFault
 from django.db import connection
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
+from django.db.models.sql import UpdateQuery
 
 from gpuplatform.reconciliation.models import LeasedRow
 
@@ -51,15 +53,18 @@ def claim(queryset: QuerySet[RowT], pk: int, **changes: object) -> RowLease[RowT
     One guarded update: of two workers one gets None.
     """
     token = uuid.uuid4()
-    taken = queryset.filter(_FREE, pk=pk, due_at__lte=Now()).update(
-        lease_token=token,
-        lease_expires_at=Now() + timedelta(seconds=settings.LEASE_SECONDS),
-        **changes,
-    )
-    if not taken:
+    free = queryset.filter(_FREE, pk=pk, due_at__lte=Now())
+    query: Any = free.query.chain(UpdateQuery)  # The types leave out what an update is made of.
+    expires_at = Now() + timedelta(seconds=settings.LEASE_SECONDS)
+    query.add_update_values({"lease_token": token, "lease_expires_at": expires_at, **changes})
+    try:
+        sql, values = query.get_compiler(connection=connection).as_sql()
+    except EmptyResultSet:  # Nothing can match, such as a kind that is none of no kinds.
         return None
-    row = queryset.model._default_manager.filter(pk=pk, lease_token=token).first()  # noqa: SLF001 - as above
-    return None if row is None else RowLease(row, token)
+    manager = queryset.model._default_manager  # noqa: SLF001 - as above
+    for row in manager.raw(f"{sql} RETURNING *", values):
+        return RowLease(row, token)
+    return None
 
 
 def mark_due(queryset: QuerySet[RowT]) -> int:

@@ -39,6 +39,9 @@ class Change:
     generation_before: int
     resource: Manifest
     """What was copied."""
+    phase: str
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class Mirror(Generic[RowT]):
         older = rows.filter(deleted_at__isnull=True, resource_version__lt=_version(resource))
         if self.changed is None:
             return self._write(older, resource)
-        with transaction.atomic():
+        with transaction.atomic(savepoint=False):
             before = (
                 older.select_for_update(of=("self",))
                 .values("id", "phase", "reason", "generation", "deletion_requested_at")
@@ -124,8 +127,10 @@ class Mirror(Generic[RowT]):
                 return 0
             written = self._write(self._rows().filter(id=before["id"]), resource)
             shown = TERMINATING if before["deletion_requested_at"] else self.phase(resource)
-            if (before["phase"], before["reason"]) != (shown, self._reason(resource)):
-                self.changed(Change(before["id"], before["phase"], before["generation"], resource))
+            said = (shown, self._reason(resource), self._message(resource))
+            if (before["phase"], before["reason"]) != said[:2]:
+                was = (before["phase"], before["generation"])
+                self.changed(Change(before["id"], *was, resource, *said))
             return written
 
     def gone(self, rows: QuerySet[RowT], successor: Manifest | None) -> None:
@@ -150,7 +155,6 @@ class Mirror(Generic[RowT]):
         cannot would stop the copying of all.
         """
         resource = storable(resource)
-        ready = condition(resource, "Ready")
         return {
             **self.columns(resource),
             "uid": resource["metadata"]["uid"],
@@ -158,7 +162,7 @@ class Mirror(Generic[RowT]):
             "observed_generation": number(resource, "status", "observedGeneration"),
             "resource_version": _version(resource),
             "reason": self._reason(resource),
-            "message": str(ready.get("message") or ""),
+            "message": self._message(resource),
             "conditions": items(resource, "status", "conditions"),
             "last_sync_at": Now(),
         }
@@ -166,6 +170,10 @@ class Mirror(Generic[RowT]):
     def _reason(self, resource: Manifest) -> str:
         unexplained = "Unknown" if self.phase(resource) == FAILED else ""
         return str(storable(condition(resource, "Ready").get("reason")) or unexplained)[:64]
+
+    @staticmethod
+    def _message(resource: Manifest) -> str:
+        return str(storable(condition(resource, "Ready").get("message")) or "")
 
     def _rows(self) -> Manager[RowT]:
         return self.model._default_manager  # noqa: SLF001 - Django's documented name
@@ -202,7 +210,8 @@ class Mirror(Generic[RowT]):
             made = self._rows().filter(uid=metadata["uid"], deleted_at__isnull=True)
             number_ = made.values_list("id", flat=True).first()
             if number_ is not None and self.changed is not None:
-                self.changed(Change(number_, "", 0, resource))
+                said = (row.phase, row.reason, row.message)  # type: ignore[attr-defined]  # each has one
+                self.changed(Change(number_, "", 0, resource, *said))
         return number_
 
 

@@ -14,6 +14,7 @@ from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest, ResourceKind
 from gpuplatform.reconciliation.comparison import status_differs
 from gpuplatform.reconciliation.driver import status_fields
+from gpuplatform.reconciliation.mirror import version_number
 from gpuplatform.reconciliation.plan import Absent, Observation, Plan, Present, Unknown
 
 
@@ -22,6 +23,14 @@ class Owned(Protocol):
 
     def one(self, kind: ResourceKind, namespace: str, name: str) -> Observation[Manifest]:
         """Return the object of that name."""
+
+    def one_since(
+        self, kind: ResourceKind, namespace: str, name: str, version: int
+    ) -> Observation[Manifest]:
+        """Return the object of that name as it was at that resource version or later.
+
+        An answer that may be older is `Unknown`.
+        """
 
     def all(
         self, kind: ResourceKind, namespace: str, owner: str
@@ -43,6 +52,22 @@ class ReadNow(Owned):
     @override
     def one(self, kind: ResourceKind, namespace: str, name: str) -> Observation[Manifest]:
         return _known(lambda: self._cluster.get(kind, name, namespace=namespace))
+
+    @override
+    def one_since(
+        self, kind: ResourceKind, namespace: str, name: str, version: int
+    ) -> Observation[Manifest]:
+        selector = f"metadata.name={name}"
+        listing = _known(
+            lambda: self._cluster.list(kind, namespace=namespace, field_selector=selector)
+        )
+        match listing:
+            case Present(found) if version_number(found.resource_version) < version:
+                return Unknown("the cluster answers with an older state than is known")
+            case Present(found):
+                return Present(found.items[0]) if found.items else Absent()
+            case _:
+                return listing
 
     @override
     def all(
@@ -84,6 +109,12 @@ class ReadAtOnce(Owned):
     def one(self, kind: ResourceKind, namespace: str, name: str) -> Observation[Manifest]:
         found = self._by_name.get((kind, namespace, name))
         return Absent() if found is None else Present(found)
+
+    @override
+    def one_since(
+        self, kind: ResourceKind, namespace: str, name: str, version: int
+    ) -> Observation[Manifest]:
+        return self.one(kind, namespace, name)
 
     @override
     def all(

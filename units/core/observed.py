@@ -46,6 +46,8 @@ class SourceGone:
 
     may_preempt: bool
     """Whether the unit may evict others for the GPU that its stock held."""
+    is_replaced: bool = False
+    """Whether another resource has the name of the stock unit by now."""
 
 
 @dataclass(frozen=True, slots=True)

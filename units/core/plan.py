@@ -13,7 +13,15 @@ from gpuplatform.formats.resource import sound_spec
 from gpuplatform.kube.fields import condition, field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest, ResourceKind
 from gpuplatform.reconciliation.ownership import adoption, held_up_by, is_controlled_by
-from gpuplatform.reconciliation.plan import Action, Apply, Delete, Plan, Present, first_unknown
+from gpuplatform.reconciliation.plan import (
+    Action,
+    Apply,
+    Create,
+    Delete,
+    Plan,
+    Present,
+    first_unknown,
+)
 from units.core import statuses
 from units.core.children import (
     deployment_actions,
@@ -29,6 +37,7 @@ from units.core.statuses import Saying
 from units.phases import UnitPhase, UnitReason, UnitRole, role_of
 
 FIRST_WAIT_SECONDS: Final = 0.5
+STARTING_SECONDS: Final = 2.0
 WAIT_SECONDS: Final = 2.0
 PROGRESS_SECONDS: Final = 15.0
 FAILED_SECONDS: Final = 60.0
@@ -141,7 +150,17 @@ def _run(unit: Manifest, spec: GPUUnitSpec, observed: ObservedUnit) -> Plan:
     actions = service_actions(unit, spec, observed.service, may_create=True)
     actions += deployment_actions(unit, spec, observed, replicas=1)
     saying = statuses.running(unit, observed, is_changing=bool(actions))
-    return _plan(unit, spec, observed, saying, actions)
+    plan = _plan(unit, spec, observed, saying, actions)
+    if _is_first_start(unit, actions):
+        # A pod that comes up at once is said to be ready, and nothing before that.
+        return replace(plan, status=None, requeue_after=STARTING_SECONDS)
+    return plan
+
+
+def _is_first_start(unit: Manifest, actions: list[Action]) -> bool:
+    """Say whether the pod of a unit of which nothing was ever said is being made."""
+    is_start = any(isinstance(one, Create) and one.kind == DEPLOYMENT for one in actions)
+    return is_start and not field(unit, "status", "phase")
 
 
 def _plan(

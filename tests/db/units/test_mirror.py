@@ -34,7 +34,6 @@ from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from units.mirror import (
     unit_copied,
-    unit_emptied,
     unit_ending,
     unit_freed,
     unit_gone,
@@ -233,16 +232,13 @@ def test_a_pod_of_consumed_stock_that_is_gone_marks_the_unit_that_waits_for_it()
     assert unit_marked(STOCK_NAMESPACE, unit.name) == []
 
 
-def test_of_what_happens_to_consumed_stock_only_the_end_of_its_pods_is_work() -> None:
+def test_what_happens_to_consumed_stock_is_no_work_of_its_own() -> None:
     unit, free = unit_row(), stock_row(name="free")
     consumed = stock_row(consumed_by=unit.uid, consumed_at=Now())
 
     assert unit_touched(STOCK_NAMESPACE, consumed.name) == []
     assert unit_touched(STOCK_NAMESPACE, free.name) == [free.pk]
     assert unit_touched(unit.namespace, unit.name) == [unit.pk]
-    assert unit_emptied(STOCK_NAMESPACE, consumed.name) == [consumed.pk]
-    assert unit_emptied(STOCK_NAMESPACE, free.name) == []
-    assert unit_emptied(unit.namespace, unit.name) == []
 
 
 def test_of_many_marks_only_the_first_one_is_told_of() -> None:

@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_not_gone(cluster: FakeCluster, kind: object) -> 
     stock_goes(cluster, stock)
     live = cluster.get(GPU_UNIT, unit.name, namespace=unit.namespace)
     assert live is not None
-    verb = "list" if kind == POD else "get"
+    verb = "get" if kind == DEPLOYMENT else "list"
     # The unit's own Deployment is looked for first.
     refusal, times = ClusterForbidden("no", status=403), 2 if kind == DEPLOYMENT else 1
     cluster.fail(verb, kind, refusal, times=times)  # type: ignore[arg-type]  # by ids

@@ -34,7 +34,7 @@ from tests.factories.planned_units import (
 )
 from units.core.names import GENERATION_ANNOTATION
 from units.core.observed import ObservedUnit, SourceGone
-from units.core.plan import FAILED_SECONDS, PROGRESS_SECONDS, plan_unit
+from units.core.plan import FAILED_SECONDS, PROGRESS_SECONDS, STARTING_SECONDS, plan_unit
 from units.phases import UnitPhase, UnitReason
 
 URL = "http://unit-trainer.runtime-instance.svc.cluster.local:8080"
@@ -125,6 +125,7 @@ def test_an_access_fault_keeps_no_unit_from_stopping() -> None:
 
 def test_access_says_nothing_of_stock() -> None:
     stock = stock_resource(access={"primaryPort": "grpc"})
+    stock["status"] = {"phase": "Progressing"}
 
     assert said(plan_unit(stock, observed_unit()))[1] == UnitReason.STOCK_NOT_READY
 
@@ -223,6 +224,17 @@ def test_an_active_unit_gets_a_service_and_a_deployment_and_takes_nothing_over()
     assert isinstance(second, Create)
     assert second.kind == DEPLOYMENT
     assert second.manifest["spec"]["replicas"] == 1
+
+
+def test_a_pod_that_does_not_come_up_at_once_is_said_to_be_starting() -> None:
+    unit = unit_resource()
+    made = plan_unit(unit, observed_unit())
+    live = unit_deployment(unit)
+    starting = {**live, "status": {**live["status"], "availableReplicas": 0}}
+
+    plan = plan_unit(unit, observed_unit(starting, unit_service(unit)))
+
+    assert (made.status, made.requeue_after) == (None, STARTING_SECONDS)
     assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.UNIT_PROGRESSING)
     assert status_of(plan).fields == {
         "readyReplicas": 0,
@@ -231,8 +243,16 @@ def test_an_active_unit_gets_a_service_and_a_deployment_and_takes_nothing_over()
     }
 
 
+def test_what_said_something_before_says_that_it_starts() -> None:
+    plan = plan_unit(unit_resource(status={"phase": "Progressing"}), observed_unit())
+
+    assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.UNIT_PROGRESSING)
+
+
 def test_stock_gets_a_deployment_and_no_service() -> None:
-    plan = plan_unit(stock_resource(template=PORTS), observed_unit())
+    stock = {**stock_resource(template=PORTS), "status": {"phase": "Progressing"}}
+
+    plan = plan_unit(stock, observed_unit())
 
     assert [(type(a), a.kind) for a in plan.actions] == [(Create, DEPLOYMENT)]
     assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOCK_NOT_READY)
