@@ -9,7 +9,8 @@ export GPUPLATFORM_DEV := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint \
 	types contracts manifests docs pictures swagger golden requirements bench-pools bench-api \
-	bench-units bench-serverless bench-admin demo-load fuzz model chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 ci
+	bench-units bench-serverless bench-admin demo-load fuzz model chaos-x1 chaos-x3 \
+	chaos-x8 chaos-x9 chaos-x10 chaos-u41 ci
 
 help:  ## list the targets
 	@sed -n -E 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
@@ -153,5 +154,9 @@ chaos-x9:  ## invocations while workers, activator, result store and queue are k
 chaos-x10:  ## a death before and after every write of every operation
 	@sh requirements/install.sh test
 	@$(PYTHON) -m pytest tests/chaos/x10.py $(PYTEST_ARGS)
+
+chaos-u41:  ## all processes killed at once, 20 times, amid units and pools of every kind (ARGS)
+	@sh requirements/install.sh test
+	@$(PYTHON) -m tests.chaos.u41 $(ARGS)
 
 ci: check test  ## what has to be green before a change is merged

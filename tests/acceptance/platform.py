@@ -24,7 +24,12 @@ from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory
 from gpuplatform.embedded.layout import Layout
 from gpuplatform.embedded.options import Options
 from gpuplatform.embedded.ports import LOOPBACK, free_port
-from gpuplatform.embedded.processes import all_processes, read_process, wait_until
+from gpuplatform.embedded.processes import (
+    all_processes,
+    read_process,
+    send_signal,
+    wait_until,
+)
 from gpuplatform.embedded.supervisor import Part
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.modes import KubeMode, open_cluster
@@ -144,6 +149,13 @@ class RunningPlatform:
         if (server := self._layout.postgres) and name == "postgres":
             # Its processes lead groups of their own, and nobody starts another beside them.
             assert wait_until(lambda: not server.workers(), START_SECONDS)
+
+    def kill_at_once(self, names: Iterable[str]) -> None:
+        """Kill parts with their children in one moment, and wait until they are gone."""
+        for name in names:
+            send_signal(self._children[name].pid, signal.SIGKILL, to_group=True)
+        for name in names:
+            self.kill(name)
 
     @contextmanager
     def paused_children(self, name: str) -> Iterator[None]:
