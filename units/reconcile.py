@@ -215,7 +215,7 @@ def remains_of(owned: Owned, namespace: str, name: str, uid: str) -> Observation
             return found
         if not isinstance(found, Present):
             continue
-        if left := [item for item in found.value if _bears(item, uid)]:
+        if left := [item for item in found.value if _may_bear(item, uid)]:
             return Present(f"{words} still there{_where(left)}")
     return Absent()
 
@@ -233,6 +233,11 @@ def _belongs(deployment: Manifest, uid: str) -> bool:
 
 def _bears(item: Manifest, uid: str) -> bool:
     return bool(field(item, "metadata", "labels", UNIT_UID_LABEL) == uid)
+
+
+def _may_bear(item: Manifest, uid: str) -> bool:
+    """Say so of what was found by the name, also where somebody took that mark away."""
+    return _bears(item, uid) or not field(item, "metadata", "labels", UNIT_UID_LABEL)
 
 
 def _remains(cluster: Cluster, row: GpuUnit) -> Observation[str]:

@@ -117,7 +117,8 @@ def release_stock(cluster: Cluster, _: Operation, success: Done) -> None:
 def start(cluster: Cluster, operation: Operation) -> Step:
     """Let a stopped unit run again, on the stock that is set aside for it."""
     found = read_target(cluster, operation)
-    if found is None:
+    # One that only a finalizer keeps would take stock and never run.
+    if found is None or field(found, "metadata", "deletionTimestamp"):
         return gone(operation)
     # Rule `applied`: this one was applied, or a later one that replaces it. A unit that runs keeps
     # its GPU; the claim is freed.

@@ -249,3 +249,21 @@ def test_a_stopped_unit_holds_no_gpu_to_be_replaced(running: UnitWorld) -> None:
     running.work()
 
     assert not Operation.objects.filter(operation_id__startswith="restock-").exists()
+
+
+def test_a_start_of_a_unit_that_only_a_finalizer_keeps_takes_no_stock(world: UnitWorld) -> None:
+    world.seed(2)
+    world.create("a")
+    world.work()
+    world.finish(world.stop("a"))
+    world.work()
+    start = world.start("a")
+    unit = world.resource("a") or {}
+    unit["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    world.cluster.put(GPU_UNIT, unit)
+
+    ended = world.finish(start)
+
+    assert (ended.phase, ended.error_code) == ("Failed", "not_found")
+    assert [bool(row.consumed_by) for row in stock_rows()] == [True, False]
+    assert stock_rows()[1].claimed_by is None

@@ -25,6 +25,7 @@ from tests.factories.unit_resources import (
     work_off,
 )
 from tests.fakes.cluster import FakeCluster
+from units.core.names import UNIT_UID_LABEL
 from units.core.observed import (
     NoSource,
     SourceGone,
@@ -105,6 +106,19 @@ def test_a_unit_waits_for_each_thing_of_its_stock_in_turn(cluster: FakeCluster) 
 
     cluster.remove(POD, "left-over", namespace=STOCK_NAMESPACE)
     assert source_of(cluster, unit) == SourceGone(may_preempt=True)
+
+
+def test_a_pod_whose_mark_somebody_took_away_holds_a_unit_up_all_the_same(
+    cluster: FakeCluster,
+) -> None:
+    [stock] = stocked(cluster)
+    unit = created(cluster)
+    stock_goes(cluster, stock)
+    pod = orphan_pod(stock)
+    del pod["metadata"]["labels"][UNIT_UID_LABEL]
+    cluster.put(POD, pod)
+
+    assert source_of(cluster, unit) == SourceHeld("its pods are still there")
 
 
 def test_pods_of_another_stock_of_that_name_do_not_hold_a_unit_up(cluster: FakeCluster) -> None:
