@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import phase_badge
+from gpuplatform.adminkit.badges import Shape, phase_badge
 from gpuplatform.adminkit.capacity import USES, capacity_view
 from gpuplatform.adminkit.counts import capped_counts
 from gpuplatform.adminkit.failing import FailingRows, failing_now
@@ -111,6 +111,7 @@ def dashboard_context(request: HttpRequest) -> dict[str, Any]:
     return {
         "health": health,
         "health_badge": health_summary(health),
+        "troubles": [part for part in health if part.shape is Shape.FAILED],
         "failing": failing_now([rows for part in parts for rows in part.failing]),
         "tallies": _tallies([rows for part in parts for rows in part.counted], seen),
         "latest": [line for part in parts for line in part.latest],

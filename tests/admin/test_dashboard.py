@@ -202,6 +202,7 @@ class TestHealth:
         page = _page(operator_client)
 
         assert "1 part not well" in page
+        assert "1 part of the platform is not well" in page
 
     @pytest.mark.parametrize(
         ("columns", "text"),
