@@ -47,7 +47,7 @@ from units.core.observed import (
     source_of,
 )
 from units.core.plan import plan_unit
-from units.core.statuses import farewell
+from units.core.statuses import farewell, is_up
 from units.mirror import (
     unit_ending,
     unit_gone,
@@ -63,6 +63,7 @@ from units.services import UnitTask, stock_of
 
 OWNED_KINDS = (DEPLOYMENT, REPLICA_SET, POD, SERVICE)
 _NOT_READ = Unknown("it was not asked for")
+_NOTHING: Present[Sequence[Manifest]] = Present(())
 _UNREAD = ObservedUnit(deployment=_NOT_READ, service=_NOT_READ, pods=_NOT_READ)
 
 
@@ -74,6 +75,8 @@ class Records:
     """By the UID of a stock unit that has a row: the UID of its consumer, or empty."""
     versions: Mapping[str, int]
     """By the same: the resource version that is known of it."""
+    open_stock: frozenset[str]
+    """Of those stock units, the UIDs of which something may be left: their row is not closed."""
     makers: Mapping[str, Operation]
     """By a unit's UID: the operation whose marks it bears."""
     open_operations: frozenset[int]
@@ -87,11 +90,12 @@ class Records:
         sources = {source.uid for unit in units if (source := source_of(unit))}
         uids = sources | {unit["metadata"]["uid"] for unit in units}
         stock = GpuUnit.objects.filter(role=UnitRole.STOCK, uid__in=uids)
-        known = list(stock.values_list("uid", "consumed_by", "resource_version"))
+        known = list(stock.only("uid", "consumed_by", "resource_version", "deleted_at"))
         operations = operations_about(units)
         return cls(
-            consumed_by={uid: consumer for uid, consumer, _ in known},
-            versions={uid: version for uid, _, version in known},
+            consumed_by={row.uid: row.consumed_by for row in known},
+            versions={row.uid: row.resource_version for row in known},
+            open_stock=frozenset(row.uid for row in known if not row.deleted_at),
             makers=makers_among(operations, units),
             open_operations=frozenset(one.pk for one in operations if one.phase in OPEN_PHASES),
             void_starts=starts_void(units, operations),
@@ -149,12 +153,14 @@ def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
     is_stock = role_of(namespace) == UnitRole.STOCK
     if is_stock and (consumer := records.consumed_by.get(uid, "")):
         return replace(_UNREAD, consumed_by=consumer)  # It goes, whatever it owns.
-    is_on_source = source_of(unit) is not None and not is_stock
-    # A unit of which nothing was ever said is about to start: that it runs is not to be expected.
-    is_new = is_on_source and not field(unit, "status", "phase")
-    deployment = _NOT_READ if is_new else owned.one(DEPLOYMENT, namespace, deployment_name(name))
+    named = None if is_stock else source_of(unit)
+    # A unit of which nothing was ever said, and whose stock may be there, does not run yet.
+    is_waiting = named and named.uid in records.open_stock and not field(unit, "status", "phase")
+    deployment = (
+        _NOT_READ if is_waiting else owned.one(DEPLOYMENT, namespace, deployment_name(name))
+    )
     source: Source = NoSource()
-    if is_on_source:
+    if named is not None:
         if isinstance(deployment, Present) and is_decided(deployment.value, uid):
             source = SourceUnread()
         else:
@@ -164,7 +170,7 @@ def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
     return ObservedUnit(
         deployment=deployment,
         service=owned.one(SERVICE, namespace, service_name(name)),
-        pods=owned.all(POD, namespace, name),
+        pods=_NOTHING if is_up(deployment) else owned.all(POD, namespace, name),
         source=source,
         is_start_void=uid in records.void_starts,
         at=clock.now(),
@@ -182,24 +188,28 @@ def _source(owned: Owned, records: Records, unit: Manifest) -> Source:
         return SourcePending()
     if records.consumed_by.get(source.uid, uid) != uid:
         return SourceLost()
-    version = records.versions.get(source.uid, 0)
-    stock = owned.one_since(GPU_UNIT, STOCK_NAMESPACE, source.name, version)
-    left = _stock_remains(owned, source, stock)
+    stock, left = _stock_remains(owned, records, source)
     if isinstance(left, Absent):
         name = str(field(unit, "spec", "specName") or "")
         is_quiet = GpuSpec.objects.filter(name=name, may_preempt=False).exists()
-        return SourceGone(may_preempt=not is_quiet, is_replaced=isinstance(stock, Present))
+        is_news = source.uid in records.open_stock and isinstance(stock, Absent)
+        return SourceGone(may_preempt=not is_quiet, is_news=is_news)
     return SourceHeld(left.value if isinstance(left, Present) else f"it is unknown: {left.why}")
 
 
 def _stock_remains(
-    owned: Owned, source: SourceReference, stock: Observation[Manifest]
-) -> Observation[str]:
-    if isinstance(stock, Unknown):
-        return stock
-    if isinstance(stock, Present) and stock.value["metadata"]["uid"] == source.uid:
-        return Present("it is still there")
-    return remains_of(owned, STOCK_NAMESPACE, source.name, source.uid)
+    owned: Owned, records: Records, source: SourceReference
+) -> tuple[Observation[Manifest], Observation[str]]:
+    """Look for the resource of that name, and for what is left of the stock unit."""
+    version = records.versions.get(source.uid, 0)
+    stock = owned.one_since(GPU_UNIT, STOCK_NAMESPACE, source.name, version)
+    match stock:
+        case Unknown():
+            return stock, stock
+        case Present(found) if found["metadata"]["uid"] == source.uid:
+            return stock, Present("it is still there")
+        case _:
+            return stock, remains_of(owned, STOCK_NAMESPACE, source.name, source.uid)
 
 
 def remains_of(owned: Owned, namespace: str, name: str, uid: str) -> Observation[str]:
@@ -262,7 +272,7 @@ def _note(unit: Manifest, observed: ObservedUnit) -> None:
     Where something else has its name the stock's own turn does it, and makes that one's row.
     """
     match observed.source:
-        case SourceGone(is_replaced=False):
+        case SourceGone(is_news=True):
             unit_gone(stock_of(unit).filter(deleted_at__isnull=True), None)
         case _:
             pass

@@ -46,8 +46,8 @@ class SourceGone:
 
     may_preempt: bool
     """Whether the unit may evict others for the GPU that its stock held."""
-    is_replaced: bool = False
-    """Whether another resource has the name of the stock unit by now."""
+    is_news: bool = False
+    """Whether that was seen for the first time, and nothing else has the stock unit's name."""
 
 
 @dataclass(frozen=True, slots=True)

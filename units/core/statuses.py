@@ -8,7 +8,7 @@ from typing import Any, Final
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
-from gpuplatform.reconciliation.plan import Event, EventType, Present, Status
+from gpuplatform.reconciliation.plan import Event, EventType, Observation, Present, Status
 from inventory.core.observed import first_cause, is_caught_up, silent_node, startup_failure
 from units.core import manifests
 from units.core.children import has_service
@@ -126,6 +126,16 @@ def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Say
         return starting(unit, said or "The pod is starting.")
     message = first_cause(unit, failure, UnitReason.POD_STARTUP_FAILED)
     return Saying(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, message)
+
+
+def is_up(deployment: Observation[Manifest]) -> bool:
+    """Say whether a Deployment tells that its pod is ready: the pod itself has no more to say."""
+    match deployment:
+        case Present(live):
+            wants = number(live, "spec", "replicas") > 0
+            return wants and is_caught_up(live) and number(live, "status", "availableReplicas") > 0
+        case _:
+            return False
 
 
 def stopped(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Saying:

@@ -105,7 +105,7 @@ def test_a_unit_waits_for_each_thing_of_its_stock_in_turn(cluster: FakeCluster) 
     assert source_of(cluster, unit) == SourceHeld("its pods are still there, on gpu-node-3")
 
     cluster.remove(POD, "left-over", namespace=STOCK_NAMESPACE)
-    assert source_of(cluster, unit) == SourceGone(may_preempt=True)
+    assert source_of(cluster, unit) == SourceGone(may_preempt=True, is_news=True)
 
 
 def test_a_pod_whose_mark_somebody_took_away_holds_a_unit_up_all_the_same(
@@ -128,7 +128,7 @@ def test_pods_of_another_stock_of_that_name_do_not_hold_a_unit_up(cluster: FakeC
     stock.uid = "another"
     cluster.put(POD, orphan_pod(stock))
 
-    assert source_of(cluster, unit) == SourceGone(may_preempt=True)
+    assert source_of(cluster, unit) == SourceGone(may_preempt=True, is_news=True)
 
 
 @pytest.mark.parametrize("kind", [GPU_UNIT, DEPLOYMENT, POD], ids=lambda kind: kind.kind)
@@ -223,7 +223,7 @@ def test_a_spec_that_evicts_nobody_is_asked(cluster: FakeCluster) -> None:
     unit = created(cluster)
     stock_goes(cluster, stock)
 
-    assert source_of(cluster, unit) == SourceGone(may_preempt=False)
+    assert source_of(cluster, unit) == SourceGone(may_preempt=False, is_news=True)
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Cancelled"])

@@ -78,6 +78,34 @@ def test_a_unit_whose_stock_is_known_to_be_gone_is_looked_at_now(world: UnitWorl
     assert due_within(0) == {"a"}
 
 
+def test_what_was_seen_gone_is_not_looked_for_again(world: UnitWorld) -> None:
+    world.seed(1)
+    world.run(world.create("a"))
+    world.reconcile()
+    [stock] = stock_rows()
+    assert stock.deleted_at is not None, "closed by the unit's own turn"
+    world.cluster.settle()
+    calls: list[str] = []
+    world.cluster.on_call = lambda verb, kind: calls.append(f"{verb} {kind.kind if kind else ''}")
+
+    world.reconcile()
+
+    assert unit_row("a").phase == "Ready"
+    assert calls == ["get GPUUnit", "get Deployment", "get Service", "patch GPUUnit"]
+
+
+def test_a_row_stays_open_where_the_cluster_answers_with_an_older_state(world: UnitWorld) -> None:
+    world.seed(1)
+    world.run(world.create("a"))
+    GpuUnit.objects.filter(role="stock").update(resource_version=10**9)
+
+    world.reconcile()
+
+    [stock] = stock_rows()
+    assert stock.deleted_at is None
+    assert world.deployment("a") is None
+
+
 def late_post(world: UnitWorld, operation: Operation) -> Manifest:
     """Let a worker stall at its POST; return what it will write."""
     posts: list[Manifest] = []
