@@ -13,18 +13,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 from typing_extensions import override
 
 from gpuplatform.embedded.ports import LOOPBACK
-from gpuplatform.embedded.processes import read_process
+from gpuplatform.embedded.processes import all_processes, read_process
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT
@@ -149,6 +150,11 @@ class UnitsPlatform(RunningPlatform):
         needed = ("database", "broker", "cluster", *OWN_PARTS[1:])
         return all(parts[name]["ok"] for name in needed)
 
+    def database_processes(self) -> list[int]:
+        """Return the numbers of the processes of the database."""
+        server = self._layout.postgres
+        return [] if server is None else server.workers()
+
 
 @dataclass
 class Bench:
@@ -158,6 +164,8 @@ class Bench:
     kubeconfig: Path
     seen: Seen = field(default_factory=Seen)
     names: Iterator[int] = field(default_factory=lambda: iter(range(10**9)))
+    beside: Mapping[str, int] = field(default_factory=dict)
+    """The programs beside the platform, each by its first process."""
 
     def api(self) -> Api:
         """Return a caller of its own."""
@@ -220,6 +228,14 @@ class Bench:
         """Return the processor time of each part of the platform; its servers left out."""
         return {name: self.cpu_seconds_of(name) for name in OWN_PARTS}
 
+    def ground_cpu_seconds(self) -> dict[str, float]:
+        """Return the processor time of what the platform stands on, played kubelets included."""
+        return {
+            "database": cpu_seconds(self.platform.database_processes()),
+            "broker": self.cpu_seconds_of("valkey"),
+            **{name: cpu_seconds(_family(pid)) for name, pid in self.beside.items()},
+        }
+
     def cpu_seconds_of(self, part: str) -> float:
         """Return the processor time of one part that runs."""
         return cpu_seconds(self._pids(part))
@@ -227,6 +243,19 @@ class Bench:
     def _pids(self, name: str) -> list[int]:
         leader = self.platform.pid_of(name)
         return [pid for pid in self.platform.processes() if _group(pid) == leader]
+
+
+def _family(pid: int) -> list[int]:
+    """Return a process and all that it started, directly or not."""
+    children = defaultdict(list)
+    for one in all_processes():
+        with contextlib.suppress(OSError):  # It ended just now.
+            stat = Path(f"/proc/{one.pid}/stat").read_text()
+            children[int(stat.rpartition(")")[2].split()[1])].append(one.pid)
+    found = [pid]
+    for parent in found:
+        found += children[parent]
+    return found
 
 
 def _group(pid: int) -> int:
@@ -298,6 +327,8 @@ def on_control_plane(
 ) -> Iterator[Bench]:
     """Run a platform on a real control plane whose own clients are no limit.
 
+    The played kubelets write no Events: a cluster's nodes pay for theirs, not this machine.
+
     `through` may put something between the platform and its API server.
     """
     with contextlib.ExitStack() as stack:
@@ -310,14 +341,15 @@ def on_control_plane(
         admin = next(Path(line) for line in lines if line.endswith("/kubeconfig"))
         command = [sys.executable, "-m", "gpuplatform.simulator.kubelet"]
         shape = ["--nodes", str(NODES), "--gpus", str(GPUS_A_NODE), "--start-delay", "0"]
-        command += ["--kubeconfig", str(admin), *shape]
-        stack.enter_context(process(command, folder / "kubelet.log"))
+        command += ["--kubeconfig", str(admin), *shape, "--events-per-second", "0"]
+        kubelets = stack.enter_context(process(command, folder / "kubelet.log"))
+        beside = {"control plane": running.pid, "kubelets": kubelets.pid}
         platform = UnitsPlatform(
             folder,
             is_like_production=is_like_production,
             kubeconfig=through(stack, _own_kubeconfig(admin, folder)),
         )
-        yield _started(stack, platform, admin)
+        yield _started(stack, platform, admin, beside)
 
 
 @contextlib.contextmanager
@@ -334,10 +366,15 @@ def _folder(stack: contextlib.ExitStack) -> Path:
     return folder
 
 
-def _started(stack: contextlib.ExitStack, platform: UnitsPlatform, kubeconfig: Path) -> Bench:
+def _started(
+    stack: contextlib.ExitStack,
+    platform: UnitsPlatform,
+    kubeconfig: Path,
+    beside: Mapping[str, int] = MappingProxyType({}),
+) -> Bench:
     stack.callback(platform.stop_all)
     platform.start_all()
-    bench = Bench(platform, kubeconfig)
+    bench = Bench(platform, kubeconfig, beside=beside)
     stop, cluster = threading.Event(), platform.cluster()
     watcher = threading.Thread(target=bench.seen.follow, args=(cluster, stop), daemon=True)
     watcher.start()

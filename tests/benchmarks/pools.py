@@ -4,6 +4,7 @@ Prints percentiles with the machine and the versions. Figures of different runs 
 comparable; the ratios inside one run are.
 """
 
+import contextlib
 import os
 import platform as machine
 import statistics
@@ -77,8 +78,9 @@ def cpu_seconds(pids: Sequence[int]) -> float:
     """Return the processor time that the processes have used."""
     ticks = 0
     for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        with contextlib.suppress(OSError):  # It ended just now.
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

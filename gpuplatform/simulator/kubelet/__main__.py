@@ -23,6 +23,7 @@ HELP = {
     "start_delay_seconds": "from binding to running",
     "back_off_seconds": "the first back-off; doubled up to 5 minutes",
     "lease_seconds": "how often a node's lease is renewed",
+    "events_per_second": "Events that are written at most; 0 for none",
 }
 
 

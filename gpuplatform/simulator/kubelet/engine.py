@@ -92,7 +92,7 @@ class Kubelets:
         }
         self._records: dict[str, Record] = {}
         self._queue = WorkQueue()
-        self._events = EventWriter(client)
+        self._events = EventWriter(client, options.events_per_second)
         self._echoes = EchoServers(client)
         self._secrets = Secrets(client)
         self._processes = Processes(client, self._queue.add)

@@ -17,21 +17,21 @@ log = logging.getLogger(__name__)
 PENDING = 2000
 """More are dropped: Events are best effort, as everywhere in Kubernetes."""
 REMEMBERED = 4000
-EVENTS_PER_SECOND = 50.0
 
 
 class EventWriter:
     """One queue, one Event at a time."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, per_second: float) -> None:
         self._client = client
+        self._per_second = per_second
         self._queue: asyncio.Queue[tuple[Manifest, Note, float]] = asyncio.Queue(PENDING)
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def add(self, pod: Manifest, notes: tuple[Note, ...], now: float) -> None:
         """Queue notes about a pod."""
         for note in notes:
-            if not self._queue.full():
+            if self._per_second and not self._queue.full():
                 self._queue.put_nowait((pod, note, now))
 
     async def run(self) -> None:
@@ -42,7 +42,7 @@ class EventWriter:
                 await self._write(pod, note, now)
             except ClusterError as error:
                 log.debug("an Event is lost: %s", error)
-            await asyncio.sleep(1 / EVENTS_PER_SECOND)
+            await asyncio.sleep(1 / self._per_second)
 
     async def _write(self, pod: Manifest, note: Note, now: float) -> None:
         metadata = pod["metadata"]

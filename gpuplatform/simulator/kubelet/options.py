@@ -22,6 +22,8 @@ class Options:
     """From binding to running: what pulling and starting take on a real node."""
     back_off_seconds: float = 10.0
     lease_seconds: float = 10.0
+    events_per_second: float = 50.0
+    """How many Events all of them write at most; 0: none, where their cost would be measured."""
 
     def node_names(self) -> list[str]:
         """Return the names of all nodes that this process plays."""
