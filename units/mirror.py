@@ -103,7 +103,7 @@ def unit_ending(rows: QuerySet[GpuUnit], left: str = "") -> None:
 
     `left` is what was found of it, as a clause; without it, what was said of that stays.
     """
-    message = f"{ENDING_MESSAGE} Still seen: {left}." if left else ENDING_MESSAGE
+    message = f"{ENDING_MESSAGE} So far {left}." if left else ENDING_MESSAGE
     is_said = Q(message=message) if left else Q(message__startswith=ENDING_MESSAGE)
     _end(rows.exclude(is_said, phase=UnitPhase.TERMINATING), message)
 

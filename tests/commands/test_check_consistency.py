@@ -95,6 +95,21 @@ def a_unit_whose_stock_is_not_consumed(_: FakeCluster) -> None:
     GpuUnit.objects.exclude(consumed_by="").update(consumed_by="", consumed_at=None)
 
 
+def two_units_with_one_source(cluster: FakeCluster) -> None:
+    """Another unit of an operation of its own names the stock of the first."""
+    [source] = GpuUnit.objects.filter(role=UnitRole.STOCK).exclude(consumed_by="")
+    other = handed_over(cluster, name="b")
+    unit = cluster.get(GPU_UNIT, other.name, namespace=NAMESPACE)
+    assert unit is not None
+    unit["metadata"]["annotations"].update(
+        {
+            "runtime.lokiwager.io/source-stock-name": source.name,
+            "runtime.lokiwager.io/source-stock-uid": source.uid,
+        }
+    )
+    cluster.put(GPU_UNIT, unit)
+
+
 def an_operation_that_made_two(cluster: FakeCluster) -> None:
     unit = cluster.get(GPU_UNIT, "a", namespace=NAMESPACE)
     assert unit is not None
@@ -125,6 +140,7 @@ def a_pool_that_is_lost(cluster: FakeCluster) -> None:
         (stock_that_nobody_consumed, "lost", STOCK_NAMESPACE),
         (a_unit_whose_stock_is_another_ones, "doubled", f"{NAMESPACE}/a"),
         (a_unit_whose_stock_is_not_consumed, "leaked", f"{NAMESPACE}/a"),
+        (two_units_with_one_source, "doubled", f"{NAMESPACE}/b"),
         (an_operation_that_made_two, "doubled", f"{NAMESPACE}/twin"),
         (a_pool_without_a_row, "leaked", "default/secret"),
         (a_pool_that_is_lost, "lost", "default/lost"),
@@ -173,6 +189,12 @@ def test_what_comes_right_meanwhile_is_no_fault(cluster: FakeCluster) -> None:
     cluster.on_call = taken_away
 
     assert faults(wait=30) == []
+
+
+@pytest.mark.parametrize("wait", ["-1", "nan", "inf", "soon"])
+def test_a_wait_that_is_none_is_refused(wait: str) -> None:
+    with pytest.raises(CommandError, match="seconds"):
+        run("check_consistency", f"--wait={wait}")
 
 
 def test_it_changes_nothing(cluster: FakeCluster) -> None:

@@ -42,12 +42,17 @@ def test_it_says_what_became_of_it(cluster: FakeCluster) -> None:
         (["G 1", "1"], "specName"),
         (["g1.1", "1", "--memory", "much"], "memory"),
         (["g1.1", "1", "--operation-id", "a b"], "operationID"),
+        (["g1.1", "1", "--operation-id", ""], "operationID"),
+        (["g1.1", "1", "--wait", "nan"], "seconds"),
+        (["g1.1", "1", "--wait", "-1"], "seconds"),
+        (["g1.1", "1", "--wait", "inf"], "seconds"),
     ],
 )
 def test_bad_input_names_the_field_and_leaves_nothing(arguments: list[str], said: str) -> None:
-    with pytest.raises(CommandError, match=said):
+    with pytest.raises(CommandError, match=said) as caught:
         _run(*arguments)
 
+    assert str(caught.value).count(said) == 1, "it is said once"
     assert not Operation.objects.exists()
     assert not GpuUnit.objects.exists()
 

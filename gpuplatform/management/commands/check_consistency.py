@@ -10,6 +10,7 @@ from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.management.arguments import seconds
 from gpuplatform.operations.consistency import Fault, doubled_faults, row_faults
 from inventory.models import StockPool
 from units.consistency import unit_faults
@@ -29,7 +30,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--wait",
-            type=float,
+            type=seconds,
             default=15.0,
             metavar="SECONDS",
             help="How long what is under way may take to come right (default: 15).",

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
 from gpuplatform.errors import PlatformError
+from gpuplatform.management.arguments import seconds
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
 from gpuplatform.tenancy.asking import asking
@@ -34,16 +35,23 @@ class Command(BaseCommand):
             "--operation-id", help="Identifies the request; without it one is made and printed."
         )
         parser.add_argument(
-            "--wait", type=float, default=0.0, metavar="SECONDS", help="Wait so long for its end."
+            "--wait",
+            type=seconds,
+            default=0.0,
+            metavar="SECONDS",
+            help="Wait so long for its end.",
         )
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         given = {key: options[key] for key in ("cpu", "memory", "gpu") if options[key] is not None}
+        operation_id = options["operation_id"]
         try:
             asked = StockSeed.parse(
                 {
-                    "operationID": options["operation_id"] or f"seed-{uuid.uuid4().hex}",
+                    "operationID": (
+                        f"seed-{uuid.uuid4().hex}" if operation_id is None else operation_id
+                    ),
                     "specName": options["spec"],
                     "replicas": options["number"],
                     **given,
@@ -52,8 +60,7 @@ class Command(BaseCommand):
             with asking("manage.py seed_stock"):
                 operation = stock_seed(tenant=tenant_by_name(), asked=asked).operation
         except PlatformError as error:
-            faults = "".join(f"\n  {fault.field}: {fault.message}" for fault in error.details)
-            raise CommandError(f"{error}{faults}") from error
+            raise CommandError(str(error)) from error
         self._report(_ended(operation, options["wait"]))
 
     def _report(self, operation: Operation) -> None:
