@@ -159,6 +159,9 @@ class Invocation(models.Model):
         null=True, blank=True, help_text="When a worker began with it first."
     )
     completed_at = models.DateTimeField(null=True, blank=True, help_text="When it ended.")
+    stored_at = models.DateTimeField(
+        null=True, blank=True, help_text="When what its worker said of the end was written here."
+    )
     status_code = models.PositiveSmallIntegerField(
         null=True, blank=True, help_text="Status that the function answered with."
     )

@@ -231,7 +231,7 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
         ),
         FailureClass.RETRY_EXHAUSTED: Explanation(
             "Workers began with it as often as they may and never ended it.",
-            "See its worker's log; then replay it with the API.",
+            "See its worker's log; then replay it.",
         ),
     }
 )

@@ -81,6 +81,7 @@ class FunctionAdmin(MirrorAdmin):
     list_display = (
         "phase_column",
         "name_column",
+        "tenant_column",
         "spec_column",
         "backlog",
         "workers_column",
@@ -108,6 +109,11 @@ class FunctionAdmin(MirrorAdmin):
         """Return its name."""
         return row.request_id
 
+    @admin.display(description="Tenant")
+    def tenant_column(self, row: Function) -> str:
+        """Return whose it is: names are unique in a tenant only."""
+        return row.tenant.name
+
     @admin.display(description="Workers")
     def workers_column(self, row: Function) -> str:
         """Return how many serve, with those on their way."""
@@ -118,7 +124,7 @@ class FunctionAdmin(MirrorAdmin):
             parts.append(f"{row.workers_draining} draining")
         return ", ".join(parts)
 
-    @admin.display(description="Oldest waiting")
+    @admin.display(description="Oldest")
     def oldest_column(self, row: Any) -> SafeString:
         """Return how long the oldest open invocation waits."""
         return age_html(row.oldest_open_at)

@@ -14,7 +14,7 @@ from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape, shape_badge
 from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
-from gpuplatform.adminkit.filters import RecentValues
+from gpuplatform.adminkit.filters import RecentValues, TenantFilter
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.links import ObjectPage, object_url, register_object_page
 from gpuplatform.adminkit.masking import masked_headers
@@ -73,6 +73,7 @@ class InvocationAdmin(ActingAdmin):
     list_display = (
         "state_column",
         "id_column",
+        "tenant_column",
         "function",
         "attempts",
         "worker_column",
@@ -80,7 +81,7 @@ class InvocationAdmin(ActingAdmin):
         "since",
     )
     list_display_links = ("id_column",)
-    list_filter = (StateFilter, FunctionFilter, FailureFilter)
+    list_filter = (StateFilter, FunctionFilter, FailureFilter, TenantFilter)
     search_fields = ("invocation_id",)
     search_help_text = "invocationID"
 
@@ -93,6 +94,11 @@ class InvocationAdmin(ActingAdmin):
     def id_column(self, row: Invocation) -> str:
         """Return the caller's key."""
         return visible(row.invocation_id)
+
+    @admin.display(description="Tenant")
+    def tenant_column(self, row: Invocation) -> str:
+        """Return whose it is: an invocationID is unique in a tenant only."""
+        return row.tenant.name
 
     @admin.display(description="Worker", empty_value="")
     def worker_column(self, row: Invocation) -> str:
@@ -185,9 +191,14 @@ def _timeline(row: Invocation) -> Iterator[RelatedRow]:
     for moment, name, text in steps:
         if moment is not None:
             yield _step(moment, Shape.READY, name, text)
-    if row.completed_at is not None:
-        answered = "" if row.status_code is None else f"status {row.status_code}"
-        yield _step(row.completed_at, phase_shape(row.state), row.state, answered)
+    if row.stored_at is not None and row.completed_at is not None:
+        has_answered = row.status_code is not None
+        name = "The function answered" if has_answered else "Its worker gave it up"
+        said = f"status {row.status_code}" if has_answered else ""
+        yield _step(row.completed_at, Shape.READY if has_answered else Shape.FAILED, name, said)
+    ended_at, stored = row.stored_at or row.completed_at, "stored" if row.stored_at else ""
+    if ended_at is not None:
+        yield _step(ended_at, phase_shape(row.state), row.state, stored)
 
 
 def _step(moment: datetime, shape: Shape, name: str, text: str) -> RelatedRow:

@@ -119,6 +119,7 @@ def invocation_replay(*, tenant: Tenant, invocation_id: str, operation_id: str) 
             attempted_at=None,
             started_at=None,
             completed_at=None,
+            stored_at=None,
             failure_class="",
             error="",
         )

@@ -174,6 +174,7 @@ def _finish(report: Finished) -> int:
         completed_at=Greatest(
             F("accepted_at"), Coalesce("started_at", began), Least(Now(), report.completed_at)
         ),
+        stored_at=Now(),
         failure_class=report.failure_class,
         error=report.error,
         status_code=report.status_code,

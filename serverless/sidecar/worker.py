@@ -226,7 +226,9 @@ class Worker:
         try:
             answer = await self._function.invoke(invocation, delivery.attempt)
         except FunctionTimeout:
-            error = f"The function did not answer within {invocation.timeout_seconds} seconds."
+            seconds = invocation.timeout_seconds
+            within = f"{seconds} second{'' if seconds == 1 else 's'}"
+            error = f"The function did not answer within {within}."
             return _Ending("Expired", "framework_timeout", error)
         except FunctionBroken as broken:
             return _Ending("Failed", "framework_error", str(broken), may_be_tried_again=True)
