@@ -172,12 +172,14 @@ class Invocations(ApiView):
         accepted = invocation_accept(tenant=tenant, asked=body)
         row = accepted.invocation
         has_ended = body.mode == "sync" and wait_for_end(row)
+        # What was accepted just now is in hand; only a wait may have changed it.
+        shown = invocation_get(tenant, row.invocation_id) if body.mode == "sync" else row
         is_done = has_ended or (accepted.is_replay and body.mode == "async")
         headers = {"Location": f"{_ADDRESS}/{row.invocation_id}"}
         if accepted.is_replay:
             headers["Idempotent-Replayed"] = "true"
         return Response(
-            InvocationReply.of(invocation_get(tenant, row.invocation_id)),
+            InvocationReply.of(shown),
             status=status.HTTP_200_OK if is_done else status.HTTP_202_ACCEPTED,
             headers=headers,
         )

@@ -38,10 +38,11 @@ SPEC: Final = "chaos-serverless"
 DOOMED: Final = "x9-doomed"
 """The function whose workers are all killed while they work."""
 DOOMED_SECONDS: Final = 10
-POISON_EVERY: Final = 50
-DEADLY_EVERY: Final = 100
+POISON_EVERY: Final = 49
+DEADLY_EVERY: Final = 97
 DEADLY_SECONDS: Final = 4
-FORGOTTEN_EVERY: Final = 40
+FORGOTTEN_EVERY: Final = 39
+"""Without a common factor with the number of functions, so that each has some of each kind."""
 ENDED_SECONDS: Final = 600.0
 OPEN: Final = (
     "SELECT count(*) FROM serverless_invocation"

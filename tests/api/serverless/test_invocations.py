@@ -64,6 +64,7 @@ def test_an_invocation_is_accepted_and_read(api: Api) -> None:
     assert answer.status == 202
     assert answer.headers["Location"] == f"{INVOCATIONS}/one"
     shown = api.get(answer.headers["Location"]).data
+    assert answer.data == shown
     assert set(shown) == SHAPE
     assert (shown["state"], shown["mode"], shown["result"]) == ("Queued", "async", None)
     assert (shown["worker"], shown["error"], shown["failureClass"]) == (None, None, None)
