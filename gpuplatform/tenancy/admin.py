@@ -1,7 +1,7 @@
 """Tenants and API tokens in the admin."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlencode
 
 from django import forms
@@ -152,6 +152,13 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     @override
     def has_add_permission(self, request: HttpRequest) -> bool:
         return ModelAdmin.has_add_permission(self, request)
+
+    @override
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        one_button = {"show_save_and_add_another": False, "show_save_and_continue": False}
+        return super().add_view(request, form_url, {**one_button, **(extra_context or {})})
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Say whether somebody may take tokens back: who may change them."""

@@ -45,6 +45,8 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 MADE = ("inventory_gpuspec", "inventory_stockpool", "units_stockunit")
 """What forms of ours make."""
+SLOW_MS = 120_000
+"""A large document of other people's scripts takes long to be drawn on a busy machine."""
 
 pytestmark = [
     pytest.mark.browser,
@@ -118,6 +120,7 @@ def _paths(rows: Rows, user: User) -> list[str]:
     pages = ["index", "login", "password_change", "password_change_done"]
     paths = [reverse(f"admin:{page}") for page in pages]
     paths.append(reverse("admin:app_list", args=["inventory"]))
+    paths += [reverse("admin:search"), f"{reverse('admin:search')}?q=pool"]
     paths += ["/api/v1/operator/stockpools", "/api/v1/gpu-units", "/api/v1/operator/inventory"]
     stock = StockUnit.objects.get(pk=stock_row(UnitPhase.FAILED, operation=operation).pk)
     unit = ActiveUnit.objects.get(
@@ -172,7 +175,9 @@ def test_hostile_text_does_nothing(
     visit.open(reverse("admin:inventory_stockpool_changelist"))
     visit.open(reverse("admin:inventory_stockpool_change", args=[pool.pk]))
 
-    expect(visit.page.locator(".panel .words")).to_contain_text("<script>alert(1)</script>")
+    expect(visit.page.locator("#live-detail .panel .words")).to_contain_text(
+        "<script>alert(1)</script>"
+    )
     assert dialogs == []
     assert visit.complaints == []
 
@@ -227,10 +232,24 @@ def test_schedule_gets_an_interval_that_is_made_beside_it(
     assert visit.complaints == []
 
 
+def test_on_paper_a_page_is_light_and_has_nothing_to_click(
+    visit: Visit, rows: Rows, operator: User, password: str
+) -> None:
+    visit.log_in("operator", password)
+    visit.page.emulate_media(media="print", color_scheme="dark")
+    visit.open(reverse("admin:inventory_stockpool_change", args=[rows.pool(PoolPhase.FAILED).pk]))
+
+    expect(visit.page.locator("#live-detail .panel")).to_be_visible()
+    expect(visit.page.locator("#live-detail .panel")).to_have_css("color", "rgb(24, 32, 42)")
+    for hidden in (".nav", ".top", ".head .actions", ".head .log"):
+        expect(visit.page.locator(hidden)).to_be_hidden()
+
+
 def test_authorize_in_swagger_sends_the_token(visit: Visit, settings: Settings) -> None:
     settings.GPUPLATFORM_DEV = False  # Where each request carries a token.
     _, secret = token_create(tenant=tenant_by_name(), name="ci", scopes=(Scope.OPERATOR,))
     page = visit.page
+    page.set_default_timeout(SLOW_MS)
     visit.open(reverse("swagger"))
     page.click("#operations-Stock_pools-listStockPools .opblock-summary-control")
     page.click("#operations-Stock_pools-listStockPools .try-out__btn")
