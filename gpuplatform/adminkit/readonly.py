@@ -8,14 +8,14 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from typing_extensions import override
 
+from gpuplatform.adminkit.choosing import ChoosingAdmin
 from gpuplatform.adminkit.detail import Detail, RelatedRow
-from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.paginator import CappedPaginator
 
 NUL = "\x00"
 
 
-class ReadOnlyAdmin(ModelAdmin):
+class ReadOnlyAdmin(ChoosingAdmin):
     """Lists rows and shows one; adds, changes and deletes nothing.
 
     A subclass returns what its detail page shows from `detail`, and what else that page is drawn
@@ -68,12 +68,6 @@ class ReadOnlyAdmin(ModelAdmin):
     @override
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
-
-    @override
-    def get_action_choices(
-        self, request: HttpRequest, default_choices: Any = (("", "Choose…"),)
-    ) -> list[tuple[str, str]]:
-        return super().get_action_choices(request, list(default_choices))
 
     @override
     def changelist_view(

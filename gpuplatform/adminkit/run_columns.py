@@ -10,7 +10,7 @@ from django_celery_beat.models import PeriodicTask
 from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.choosing import ChoosingAdmin
 from gpuplatform.adminkit.runs import run_badge, run_time, runs_strip, runs_table
 from gpuplatform.samples.models import TaskRun
 from gpuplatform.samples.selectors import runs_of
@@ -29,7 +29,7 @@ class ScheduleList(ChangeList):
         self.result_list = rows
 
 
-class RunsAdmin(ModelAdmin):
+class RunsAdmin(ChoosingAdmin):
     """The columns and fields about runs that a page of schedules has."""
 
     @admin.display(description="Last run")

@@ -26,7 +26,8 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.generics import ModelAdmin, ModelForm
+from gpuplatform.adminkit.choosing import ChoosingAdmin
+from gpuplatform.adminkit.generics import ModelForm
 from gpuplatform.adminkit.run_columns import RunsAdmin
 from gpuplatform.adminkit.text import visible
 from gpuplatform.queueing import enqueue_schedule
@@ -263,7 +264,7 @@ def _every(time: timedelta) -> str:
     return ""
 
 
-class TimingAdmin(ModelAdmin):
+class TimingAdmin(ChoosingAdmin):
     """An interval or a crontab line that schedules share."""
 
     list_display = ("__str__", "used_by")

@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.admin import UserAdmin
-from django.contrib.auth.models import User
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -18,6 +18,7 @@ from typing_extensions import override
 from gpuplatform import clock
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
+from gpuplatform.adminkit.choosing import ChoosingAdmin
 from gpuplatform.adminkit.detail import Detail, Fact, RelatedRow
 from gpuplatform.adminkit.filters import TenantFilter
 from gpuplatform.adminkit.generics import ModelAdmin, ModelForm
@@ -197,7 +198,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         self.message_user(request, f"Tokens taken back: {len(taken)}.", messages.SUCCESS)
 
 
-class PersonAdmin(PeopleAdmin):
+class PersonAdmin(ChoosingAdmin, PeopleAdmin):
     """Who may log in here, and by which groups they may do what."""
 
     list_display = ("state", "username", "may", "since")
@@ -231,8 +232,13 @@ class PersonAdmin(PeopleAdmin):
         return super().get_queryset(request).prefetch_related("groups")
 
 
-admin.site.unregister(User)
+class PeoplesGroupAdmin(ChoosingAdmin, GroupAdmin):
+    """What people of a group may do."""
+
+
+admin.site.unregister([User, Group])
 admin.site.register(User, PersonAdmin)
+admin.site.register(Group, PeoplesGroupAdmin)
 
 
 def _token_badge(row: ApiToken) -> SafeString:
