@@ -279,6 +279,7 @@ def test_arbiter_a_unit_made_by_hand_that_is_started_waits_for_its_stock_too(
         world.run(start)
     assert at_zero(world, "theirs"), "its row does not say yet whose that stock is"
 
+    world.cluster.fail("delete", GPU_UNIT, ClusterUnavailable("cut"))
     world.run(start)
     [stock] = stock_rows()
     row = unit_row("theirs")

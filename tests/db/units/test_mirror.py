@@ -278,7 +278,7 @@ def test_history_names_the_operation_until_the_unit_is_settled(cluster: FakeClus
 
     entries = UnitHistory.objects.filter(unit=unit).order_by("id")
     by = [(entry.phase, entry.operation) for entry in entries]
-    assert [phase for phase, _ in by][-3:] == ["Progressing", "Ready", "Failed"]
+    assert [phase for phase, _ in by][-3:] == ["Pending", "Ready", "Failed"]
     assert [operation for _, operation in by][-3:] == [made, made, None]
 
 
