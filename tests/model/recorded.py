@@ -59,6 +59,7 @@ class Run:
     kind: str
     is_taken: bool = False
     is_over: bool = False
+    has_succeeded: bool = False
 
 
 class Recorded:
@@ -79,6 +80,7 @@ class Recorded:
         for name in ("get", "create", "merge_patch", "delete"):
             patch.setattr(self.cluster, name, self._told(name, getattr(self.cluster, name)))
         patch.setattr(driver, "_record", self._recorded(driver._record))
+        patch.setattr(driver, "_follow", self._followed(driver._follow))
         patch.setattr("units.operations.handover.reassign", self._assigned(reassign))
 
     def ask(self) -> bool:
@@ -108,8 +110,9 @@ class Recorded:
         try:
             self.world.run(self.operations[number - 1])
         except Killed:
+            if not run.is_over:  # After its end it may die as it likes.
+                self._tell(run, "crash")
             run.is_over = True
-            self._tell(run, "crash")
         finally:
             self._runs.pop()
         if run.is_taken and not run.is_over:  # A checkpoint found that its lease was lost.
@@ -189,10 +192,9 @@ class Recorded:
                 is_refused = isinstance(error, ClusterConflict | ClusterRejected)
                 is_done = not is_refused and self.cluster.version_number != before[0]
                 made = Call(verb, name, place, error, is_done)
-                if self._runs and kind == GPU_UNIT:
+                is_told = kind == GPU_UNIT and is_done and self._tell_deleted(made)
+                if self._runs and kind == GPU_UNIT and not is_told and not self._runs[-1].is_over:
                     self._tell_worker(self._runs[-1], made)
-                elif error is None and kind == GPU_UNIT:
-                    self._tell_deleted(made)
                 elif error is None and place == NAMESPACE and self._deployed(name) != before[1]:
                     self._tell_deployed(name)
 
@@ -211,14 +213,19 @@ class Recorded:
             for refused in _refusal(call, step):
                 self._tell(run, refused)
 
-    def _tell_deleted(self, call: Call) -> None:
+    def _tell_deleted(self, call: Call) -> bool:
+        """Tell a deletion that is no operation's step: of consumed stock, or of a leftover.
+
+        The worker that recorded the consumption deletes the stock as its planner would.
+        """
         if call.verb != "delete":
-            return
+            return False
         if call.namespace == STOCK_NAMESPACE:
             number = [row.name for row in stock_rows()].index(call.name)
             self.model.tell("planner", "del", number)
-        else:
+        elif not self._runs:
             self.model.tell("sweep", "dropunit", int(call.name[1:]))
+        return call.namespace == STOCK_NAMESPACE or not self._runs
 
     def _tell_deployed(self, deployment: str) -> None:
         (replicas, _), name = self._deployed(deployment), int(deployment[len("unit-u") :])
@@ -246,13 +253,24 @@ class Recorded:
             if isinstance(outcome, Waiting):
                 if outcome.reason in {UnitWait.WAITING_FOR_STOCK, UnitWait.STOPPING}:
                     self._tell(run, "wait")
-            elif was_open and phase != "P":
-                self._tell(run, "succeed" if phase == "S" else "fail")
-            else:
+            elif was_open and phase == "F":
+                self._tell(run, "fail")
+            elif not run.has_succeeded:
                 self._tell(run, "refused")
             return answer
 
         return recorded
+
+    def _followed(self, follow: Callable[..., None]) -> Callable[..., None]:
+        """Tell a success once it is written, before what follows from it."""
+
+        @wraps(follow)
+        def followed(*args: Any) -> None:
+            self._runs[-1].has_succeeded = True
+            self._tell(self._runs[-1], "succeed")
+            follow(*args)
+
+        return followed
 
     def _assigned(self, reassign: Callable[..., bool]) -> Callable[..., bool]:
         @wraps(reassign)

@@ -72,7 +72,7 @@ def test_a_create_gets_reads_posts_and_succeeds(begin: Begin) -> None:
 
     code.run(1)
 
-    assert steps(code) == ["take", "get", "read", "post", "succeed"]
+    assert steps(code) == ["take", "get", "read", "post", "succeed", "planner"]
     code.look()
     assert [event[:3] for event in code.model.told[-2:]] == [
         ("planner", "del", 0),
@@ -85,7 +85,7 @@ def test_stock_that_is_gone_is_assigned_anew_or_waited_for_and_given_up(begin: B
     code.ask()
     code.person_deletes(0)
     code.run(1)
-    again = ["take", "get", "read", "assign", "get", "read", "post", "succeed"]
+    again = ["take", "get", "read", "assign", "get", "read", "post", "succeed", "planner"]
     assert steps(code)[1:] == again
     code.ask()
     code.person_deletes(2)
@@ -110,7 +110,7 @@ def test_a_stop_and_a_start_patch_what_was_read(begin: Begin) -> None:
 
     code.run(3)
 
-    assert steps(code)[-5:] == ["take", "get", "read", "start", "succeed"]
+    assert steps(code)[-6:] == ["take", "get", "read", "start", "succeed", "planner"]
     finish(code)
     assert "delete" in steps(code)
 
@@ -144,7 +144,7 @@ def test_a_worker_that_was_overtaken_is_refused(begin: Begin) -> None:
     code.overtake(1, "create")
 
     assert steps(code)[2:] == [
-        *("read", "late", "take", "get", "read", "post", "succeed"),
+        *("read", "late", "take", "get", "read", "post", "succeed", "planner"),
         *("exists",),
     ]
     finish(code)
