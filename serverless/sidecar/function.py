@@ -198,6 +198,8 @@ def _kept_headers(headers: CIMultiDictProxy[str]) -> dict[str, str]:
 def _text(text: str) -> str:
     """Return a header as text that can be stored: no halves of characters, nothing unseen."""
     whole = text.encode("utf-8", "replace").decode()
+    if whole.isprintable():
+        return whole
     return "".join(one if one.isprintable() else " " for one in whole)
 
 

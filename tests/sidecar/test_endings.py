@@ -73,7 +73,7 @@ def test_a_function_that_hangs_is_cut_off_at_its_timeout(rig: Rig) -> None:
 
     found = rig.finished(key)
     assert (found.state, found.failure_class) == ("Expired", "framework_timeout")
-    assert "within 1 seconds" in found.error
+    assert "within 1 second." in found.error
     assert (found.completed_at - found.started_at).total_seconds() < 2
     assert wait_until(lambda: is_empty(rig), 5)
 
