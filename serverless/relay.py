@@ -42,7 +42,7 @@ class Relay:
         self._listening: Connection | None = None
 
     def step(self) -> None:
-        """Publish what waits; without any, wait a moment for some.
+        """Publish what waits; when that was all, wait a moment for more.
 
         Raises:
             QueueError: the queue is away; nothing was taken, or it was given back.
@@ -50,7 +50,8 @@ class Relay:
         if not self._is_ensured:
             self._queue.ensure()
             self._is_ensured = True
-        if not self.publish():
+        # News that came meanwhile is kept by the connection, and ends the wait at once.
+        if self.publish() < BATCH:
             self._wait_for_news()
 
     def publish(self) -> int:

@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 PULL_SECONDS: Final = 2.0
 """How long one pull waits for a message, and so the longest that a drain waits for a pull."""
 
+ANNOUNCE_SECONDS: Final = 0.05
+"""What ends sooner is not said to have begun."""
+
 QUEUE_PAUSE_SECONDS: Final = 1.0
 ABANDON_SECONDS: Final = 2.0
 _TOO_MANY_REQUESTS: Final = 429
@@ -211,15 +214,32 @@ class Worker:
             await self._connection.progress(message)
 
     async def _work(self, delivery: _Delivery) -> None:
-        await self._connection.announce(Started(**self._about(delivery)))
-        ending = await self._call(delivery)
+        announcing = asyncio.create_task(self._announce(delivery))
+        try:
+            ending = await self._call(delivery)
+        finally:
+            is_announced = announcing.done()
+            announcing.cancel()
         retries, attempt = self._settings.retries, delivery.attempt
         if ending.may_be_tried_again and not retries.is_last(attempt):
             spread = random.uniform(0.9, 1.1)  # noqa: S311 - only spreads load
             logger.info("invocation %s again: %s", delivery.invocation.invocation_id, ending.error)
+            if not is_announced:
+                await self._connection.announce(Started(**self._about(delivery)))
             await self._connection.postpone(delivery.message, retries.pause(attempt) * spread)
             return
         await self._connection.conclude(delivery.message, self._finished(delivery, ending))
+
+    async def _announce(self, delivery: _Delivery) -> None:
+        """Say that it began, unless it ends at once: the end says the same, and is needed anyway.
+
+        What was begun before, or cannot be begun again, is said at once: it may be what kills
+        workers, and then nobody comes to say its end.
+        """
+        attempt = delivery.attempt
+        if attempt == 1 and not self._settings.retries.is_last(attempt):
+            await asyncio.sleep(ANNOUNCE_SECONDS)
+        await self._connection.announce(Started(**self._about(delivery)))
 
     async def _call(self, delivery: _Delivery) -> _Ending:
         invocation = delivery.invocation

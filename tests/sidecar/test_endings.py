@@ -28,10 +28,23 @@ def test_an_answer_is_reported_once_and_the_message_is_gone(rig: Rig) -> None:
     assert found.headers["x-seen-id"] == f"inv-{key}"
     assert found.receipt == f"receipt-{key}"
     assert found.worker.startswith(f"fn-{FUNCTION}-")
-    assert rig.started(key).started_at <= found.completed_at
+    assert found.started_at <= found.completed_at
     assert wait_until(lambda: is_empty(rig), 5)
     rig.read_reports()
     assert len(rig.all_finished(key)) == 1
+
+
+def test_what_takes_a_while_and_what_may_kill_its_worker_is_said_to_have_begun(rig: Rig) -> None:
+    rig.worker()
+
+    held = rig.invoke(hold=str(fifo := rig.fifo()), timeout=60)
+    rig.started(held)
+    rig.release(fifo)
+    rig.finished(held)
+    again = rig.invoke(status=500)
+
+    assert rig.finished(again).attempt == 3
+    assert [rig.started(again, attempt).attempt for attempt in (1, 2, 3)] == [1, 2, 3]
 
 
 def test_a_status_of_500_is_tried_again_and_fails_in_the_end(rig: Rig) -> None:

@@ -257,7 +257,7 @@ def test_relay_is_woken_by_an_acceptance(
         relay.step()
         listens.set()
         relay.step()
-        relay.step()
+        relay.publish()
         is_published.set()
         connection.close()
 
