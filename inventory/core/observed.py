@@ -47,12 +47,13 @@ def startup_failure(
 ) -> str | None:
     """Return why pods do not start, in the cluster's own words; None if nothing says so.
 
-    The most useful first: what a container said, what the scheduler said, why no pod was made.
+    The most useful first: why its node put the pod out, what a container said, what the scheduler
+    said, why no pod was made.
     Pods that are being deleted belong to the past. `at` is when they were read.
     """
     living = [pod for pod in pods if not field(pod, "metadata", "deletionTimestamp")]
     for pod in living:
-        text = _container_failure(pod) or _pod_failure(pod)
+        text = _node_refusal(pod) or _container_failure(pod) or _pod_failure(pod)
         if text and not (_is_pulling(pod) and _is_young(pod, at)):
             return _shortened(f"Pod {field(pod, 'metadata', 'name')}: {text}")
     for pod in living:
@@ -169,6 +170,12 @@ def _termination(terminated: Any) -> str | None:
     how = f"exit code {code}" if code is not None else f"signal {signal}"
     said = f": {message.strip()}" if message.strip() else ""
     return f"{reason or 'Error'} ({how}){said}"
+
+
+def _node_refusal(pod: Manifest) -> str | None:
+    """Return why the node evicted or refused the pod: its containers only say that they died."""
+    reason = field(pod, "status", "reason")
+    return _pod_failure(pod) if reason else None
 
 
 def _pod_failure(pod: Manifest) -> str | None:

@@ -226,6 +226,16 @@ def test_a_pod_that_failed_as_a_whole_is_told(status: dict[str, Any], words: str
     assert words in why(pod(phase="Failed", **status))
 
 
+def test_why_a_pod_was_evicted_says_more_than_how_its_containers_died() -> None:
+    killed = {"name": "main", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}
+    status = {"reason": "Evicted", "message": "The node was low on resource: memory."}
+
+    text = why(pod(phase="Failed", containerStatuses=[killed], **status))
+
+    assert "low on resource" in text
+    assert "137" in why(pod(phase="Failed", containerStatuses=[killed]))
+
+
 def test_a_pod_that_is_being_deleted_belongs_to_the_past() -> None:
     old = waiting_pod("ErrImagePull", "gone")
     old["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
