@@ -1,0 +1,85 @@
+"""A controller that does not see the cluster is no sign of life, and misses nothing afterwards."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from gpuplatform.controller import Controller
+from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.kube.modes import get_cluster, get_watch_cluster
+from gpuplatform.reconciliation.heartbeats import Part, part_states
+from inventory.models import StockPool
+from tests.cluster.pools import Pools
+from tests.fakes.fault_proxy import FaultProxy
+from tests.fakes.faults import Refuse, Rule, cut_stream
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.long,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
+
+
+@pytest.fixture
+def begin() -> Iterator[threading.Event]:
+    """Begin to watch when the event is set; watch until the test ends."""
+    begin, stop = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        begin.wait()
+        try:
+            if not stop.is_set():
+                Controller(get_cluster(), get_watch_cluster(), "test").run(stop)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    yield begin
+    stop.set()
+    begin.set()
+    thread.join()
+
+
+def sees() -> bool:
+    return part_states()[Part.CONTROLLER].ok
+
+
+def pool(pools: Pools, name: str) -> Manifest:
+    """Make a pool as a person does, and do not tell the mirror."""
+    return pools.cluster.create(
+        STOCK_POOL,
+        {
+            "apiVersion": STOCK_POOL.api_version,
+            "kind": STOCK_POOL.kind,
+            "metadata": {"name": name, "namespace": pools.namespace},
+            "spec": {"specName": "g1.1", "replicas": 0},
+        },
+    )
+
+
+def test_a_controller_is_no_sign_of_life_while_it_is_blind_and_misses_nothing(
+    pools: Pools, proxy: FaultProxy, begin: threading.Event
+) -> None:
+    kind = STOCK_POOL.plural
+    proxy.add(Rule(cut_stream(1), verbs=("watch",), resource=kind))
+    begin.set()
+    pools.wait(sees, lambda: "it shows no life")
+    refused = Rule(Refuse(503, "ServiceUnavailable"), ("list", "watch"), kind, times=None)
+    proxy.add(refused)
+
+    pool(pools, "a")
+    pool(pools, "b")
+    pools.wait(lambda: not sees(), lambda: "it is blind and shows life")
+    made = pool(pools, "c")
+    rows = StockPool.objects.filter(namespace=pools.namespace)
+    known = set(rows.values_list("name", flat=True))
+    proxy.clear()
+
+    assert "c" not in known
+    assert refused.hits > 0
+    pools.wait(rows.filter(uid=made["metadata"]["uid"]).exists, lambda: "it was missed")
+    pools.wait(sees, lambda: "it sees and shows no life")
+    assert set(rows.values_list("name", flat=True)) == {"a", "b", "c"}
