@@ -6,6 +6,7 @@ import pytest
 from django.core.management import call_command
 from django.db.models.functions import Now
 
+from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation import epoch
@@ -33,6 +34,12 @@ def recover(*arguments: str) -> str:
     output = StringIO()
     call_command("recover", *arguments, stdout=output)
     return output.getvalue()
+
+
+def take_without_deleting(cluster: FakeCluster, name: str) -> None:
+    """Make a unit whose stock is still there, since its deletion failed."""
+    cluster.fail("delete", GPU_UNIT, ClusterUnavailable("cut"))
+    finished(accept_unit(name=name))
 
 
 def lose_the_database() -> None:
@@ -69,7 +76,7 @@ def test_a_lost_database_is_rebuilt_and_replays_answer_as_before(cluster: FakeCl
 
 def test_stock_that_a_unit_names_is_taken_over_as_consumed(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
-    finished(accept_unit(name="a"))  # No planner has acted: the stock is still there.
+    take_without_deleting(cluster, "a")
     unit = GpuUnit.objects.get(name="a")
     lose_the_database()
 
@@ -134,8 +141,8 @@ def test_two_units_with_one_source_are_reported_and_the_older_one_has_it(
     cluster: FakeCluster,
 ) -> None:
     stocked(cluster, 2)
-    finished(accept_unit(name="a"))
-    finished(accept_unit(name="b"))
+    take_without_deleting(cluster, "a")
+    take_without_deleting(cluster, "b")
     first = cluster.get(GPU_UNIT, "a", namespace=NAMESPACE)
     second = cluster.get(GPU_UNIT, "b", namespace=NAMESPACE)
     assert first is not None
