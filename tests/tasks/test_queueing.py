@@ -6,8 +6,11 @@ import pytest
 import redis
 from celery import Celery, current_app
 from django.conf import settings
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from gpuplatform import queueing
+from gpuplatform.controller import WATCHED
+from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.queueing import (
     MOST_WAITING,
     Queue,
@@ -18,6 +21,8 @@ from gpuplatform.queueing import (
     waiting_messages,
 )
 from gpuplatform.threads import ProcessThreads
+from tests.factories.unit_resources import accept_seed
+from units.phases import STOCK_NAMESPACE
 
 TASK = "operations.run_operation"
 
@@ -58,6 +63,25 @@ def test_what_only_begins_something_is_taken_after_what_is_further_on(broker: re
 
     assert [message.payload[0] for message in taken] == [[3], [2], [1]]
     assert waiting_messages(Queue.RECONCILE) == 0
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("cluster")
+def test_stock_is_made_after_what_people_wait_for(
+    broker: redis.Redis, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        accept_seed()
+
+    waiting = {key: int(broker.llen(key)) for key in keys_of(Queue.OPERATIONS)}
+    assert list(waiting.values()) == [0, 0, 1]
+
+
+def test_events_of_stock_are_dealt_with_after_those_of_units_in_use() -> None:
+    [units] = [watched for watched in WATCHED if watched.kind == GPU_UNIT]
+
+    assert units.urgency(STOCK_NAMESPACE) == Urgency.LAST
+    assert units.urgency("runtime-instance") == Urgency.NEXT
 
 
 def test_all_urgencies_count_as_waiting(broker: redis.Redis) -> None:
