@@ -10,7 +10,10 @@ from tests.docs.commands import commands, words_after
 from tests.docs.pages import all_blocks
 
 WITH_VALUE = {"-n", "-c", "-o", "-f", "-k", "-l", "--kubeconfig"}
-BLOCKS = [block for block in all_blocks("sh") if "kubectl" in block.text]
+NAMES = ("kubectl", "kube")
+"""How the pages call it: `kube` is `kubectl` with a kubeconfig."""
+PASSED_ON = "$@"
+BLOCKS = [block for block in all_blocks("sh") if "kube" in block.text]
 
 
 @cache
@@ -57,7 +60,8 @@ def test_kubectl_knows_what_the_pages_ask_of_it() -> None:
         (str(block), *words)
         for block in BLOCKS
         for command in commands(block.text)
-        if command[0] == "kubectl" and (words := words_after(command, "kubectl"))
+        if command[0] in NAMES and (words := words_after(command, command[0]))
+        if PASSED_ON not in words
     }
     unknown = {one: _unknown(list(one[1:])) for one in sorted(asked)}
 
