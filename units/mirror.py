@@ -115,6 +115,7 @@ def unit_gone(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
     """
     with transaction.atomic():
         _end(rows.exclude(phase=UnitPhase.TERMINATING), "")
+        rows.filter(message__startswith=ENDING_MESSAGE).update(message="")  # Nothing is awaited.
         _MIRROR.gone(rows, successor)
 
 

@@ -263,6 +263,7 @@ def test_a_unit_that_is_gone_is_open_until_its_pods_are(cluster: FakeCluster) ->
     work_off(cluster, 1)
     unit.refresh_from_db()
     assert unit.deleted_at is not None
+    assert unit.message == "", "nothing is awaited any more"
 
 
 @pytest.mark.parametrize(("age_seconds", "wait"), [(0, 2.0), (200, 20.0), (3600, 60.0)])
