@@ -12,13 +12,11 @@ from gpuplatform.adminkit.badges import Shape, phase_shape
 from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.detail import (
     Comparison,
-    Copy,
     Detail,
     Document,
     Fact,
     RelatedRow,
     condition_lines,
-    kubectl_copies,
     secrets_fact,
 )
 from gpuplatform.adminkit.failing import FailingRows
@@ -38,13 +36,13 @@ from gpuplatform.adminkit.mirrors import (
     comparison_note,
     generation_line,
     mirror_badge,
+    mirror_copies,
     mirror_facts,
     mirror_panel,
     mirror_since,
 )
 from gpuplatform.adminkit.text import as_yaml, essence, shortened, visible
 from gpuplatform.adminkit.timeline import Step, timeline
-from gpuplatform.kube.fields import items, number
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.admin import jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
@@ -128,7 +126,7 @@ class StockPoolAdmin(InspectedAdmin, MirrorAdmin):
             comparisons=_comparisons(row),
             comparison_note=comparison_note(row),
             timeline=timeline((*operation_steps(row.operation), *_steps(row))),
-            copies=_copies(row),
+            copies=mirror_copies(row, "stockpool"),
             conditions=condition_lines(row.conditions, failed=row.phase == PoolPhase.FAILED),
             has_conditions=True,
             related=[jobs_of(KIND, row.pk)],
@@ -152,17 +150,6 @@ def _subject(row: StockPool) -> Subject | None:
         label=POOL_LABEL,
         dependents=deployment_name(row.name),
     )
-
-
-def _copies(row: StockPool) -> Sequence[Copy]:
-    ports = items(row.spec, "template", "ports")
-    port = number(ports[0], "port") if ports else None
-    copies = kubectl_copies(
-        row.namespace, row.name, kind="stockpool", service=row.service_name, port=port
-    )
-    if row.operation:
-        copies.insert(1, Copy("operationID", visible(row.operation.operation_id)))
-    return copies
 
 
 def _steps(row: StockPool) -> Iterator[Step]:

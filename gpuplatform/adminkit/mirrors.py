@@ -12,10 +12,11 @@ from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
 from gpuplatform.adminkit.causes import cause_of, why_of
-from gpuplatform.adminkit.detail import Comparison, Fact, Panel
+from gpuplatform.adminkit.detail import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.failing import WAITS_LONG
 from gpuplatform.adminkit.text import visible, words
 from gpuplatform.clock import now
+from gpuplatform.kube.fields import items, number
 from gpuplatform.reconciliation.models import MirrorRow
 
 FAILED = "Failed"
@@ -125,6 +126,18 @@ def mirror_facts(row: Any) -> Sequence[Fact]:
         Fact.time("Next look", row.due_at),
         Fact("Failed tries", str(row.failures) if row.failures else ""),
     )
+
+
+def mirror_copies(row: Any, kind: str) -> Sequence[Copy]:
+    """Return what people take elsewhere: its names, and the commands that lead to it."""
+    ports = items(row.spec, "template", "ports")
+    port = number(ports[0], "port") if ports else None
+    copies = kubectl_copies(
+        row.namespace, row.name, kind=kind, service=row.service_name, port=port
+    )
+    if row.operation:
+        copies.insert(1, Copy("operationID", visible(row.operation.operation_id)))
+    return copies
 
 
 def generation_line(row: MirrorRow) -> Comparison:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -9,12 +10,20 @@ from typing import cast
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from pytest_django.fixtures import Settings
 
 from gpuplatform import clock
+from gpuplatform.controller import Controller
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import NAMESPACE, ResourceKind
-from gpuplatform.kube.modes import KubeMode, close_clusters, open_cluster
+from gpuplatform.kube.modes import (
+    KubeMode,
+    close_clusters,
+    get_cluster,
+    get_watch_cluster,
+    open_cluster,
+)
 from gpuplatform.reconciliation import epoch
 from tests.cluster.control import Control
 from tests.cluster.pools import Pools
@@ -183,6 +192,27 @@ def units(installed: World) -> Iterator[Units]:
     made = Units(installed.cluster, installed.namespace)
     yield made
     made.clear()
+
+
+@pytest.fixture
+def watching() -> Iterator[threading.Event]:
+    """Let a controller watch once the event is set, until the test ends."""
+    begin, stop = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        begin.wait()
+        try:
+            if not stop.is_set():
+                Controller(get_cluster(), get_watch_cluster(), "test").run(stop)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    yield begin
+    stop.set()
+    begin.set()
+    thread.join()
 
 
 @pytest.fixture

@@ -1,14 +1,10 @@
 """A controller that does not see the cluster is no sign of life, and misses nothing afterwards."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
-from django.db import connection
 
-from gpuplatform.controller import Controller
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
-from gpuplatform.kube.modes import get_cluster, get_watch_cluster
 from gpuplatform.reconciliation.heartbeats import Part, part_states
 from inventory.models import StockPool
 from tests.cluster.pools import Pools
@@ -20,27 +16,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
 ]
-
-
-@pytest.fixture
-def begin() -> Iterator[threading.Event]:
-    """Begin to watch when the event is set; watch until the test ends."""
-    begin, stop = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        begin.wait()
-        try:
-            if not stop.is_set():
-                Controller(get_cluster(), get_watch_cluster(), "test").run(stop)
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    yield begin
-    stop.set()
-    begin.set()
-    thread.join()
 
 
 def sees() -> bool:
@@ -61,11 +36,11 @@ def pool(pools: Pools, name: str) -> Manifest:
 
 
 def test_a_controller_is_no_sign_of_life_while_it_is_blind_and_misses_nothing(
-    pools: Pools, proxy: FaultProxy, begin: threading.Event
+    pools: Pools, proxy: FaultProxy, watching: threading.Event
 ) -> None:
     kind = STOCK_POOL.plural
     proxy.add(Rule(cut_stream(1), verbs=("watch",), resource=kind))
-    begin.set()
+    watching.set()
     pools.wait(sees, lambda: "it shows no life")
     refused = Rule(Refuse(503, "ServiceUnavailable"), ("list", "watch"), kind, times=None)
     proxy.add(refused)

@@ -4,11 +4,8 @@ import threading
 from typing import Any
 
 import pytest
-from django.db import connection
 
-from gpuplatform.controller import Controller
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE, Manifest
-from gpuplatform.kube.modes import get_watch_cluster
 from gpuplatform.operations.models import Operation
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import HTTP, Units
@@ -285,39 +282,28 @@ def test_what_is_read_one_by_one_and_at_once_is_the_same(units: Units) -> None:
     assert type(observed.source).__name__ == "SourceUnread"  # it runs: its source is past
 
 
-def test_the_controller_copies_units_and_marks_them_by_what_they_own(units: Units) -> None:
-    stop = threading.Event()
-
-    def watch() -> None:
-        try:
-            Controller(units.platform(), get_watch_cluster(), "test").run(stop)
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        made = units.cluster.create(
-            GPU_UNIT,
-            {
-                "apiVersion": GPU_UNIT.api_version,
-                "kind": GPU_UNIT.kind,
-                "metadata": {"name": "seen", "namespace": units.namespace},
-                "spec": {"specName": "g1.1", "image": "busybox:1.36", "template": HTTP},
-            },
-        )
-        rows = GpuUnit.objects.filter(uid=made["metadata"]["uid"])
-        Pools.wait(rows.exists, lambda: "the unit was not seen")
-        units.settle("seen", "Ready")
-        rows.update(due_at=None)
-        units.cluster.delete(DEPLOYMENT, "unit-seen", namespace=units.namespace)
-        due = rows.filter(due_at__isnull=False)
-        Pools.wait(due.exists, lambda: "a child that went did not mark it")
-        units.settle("seen", "Ready")
-        rows.update(due_at=None)
-        units.cluster.delete(GPU_UNIT, "seen", namespace=units.namespace)
-        Pools.wait(due.exists, lambda: "its own end did not mark it")
-    finally:
-        stop.set()
-        thread.join()
+def test_the_controller_copies_units_and_marks_them_by_what_they_own(
+    units: Units, watching: threading.Event
+) -> None:
+    watching.set()
+    made = units.cluster.create(
+        GPU_UNIT,
+        {
+            "apiVersion": GPU_UNIT.api_version,
+            "kind": GPU_UNIT.kind,
+            "metadata": {"name": "seen", "namespace": units.namespace},
+            "spec": {"specName": "g1.1", "image": "busybox:1.36", "template": HTTP},
+        },
+    )
+    rows = GpuUnit.objects.filter(uid=made["metadata"]["uid"])
+    Pools.wait(rows.exists, lambda: "the unit was not seen")
+    units.settle("seen", "Ready")
+    rows.update(due_at=None)
+    units.cluster.delete(DEPLOYMENT, "unit-seen", namespace=units.namespace)
+    due = rows.filter(due_at__isnull=False)
+    Pools.wait(due.exists, lambda: "a child that went did not mark it")
+    units.settle("seen", "Ready")
+    rows.update(due_at=None)
+    units.cluster.delete(GPU_UNIT, "seen", namespace=units.namespace)
+    Pools.wait(due.exists, lambda: "its own end did not mark it")
     assert not Operation.objects.exists()

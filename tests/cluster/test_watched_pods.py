@@ -2,16 +2,12 @@
 
 import itertools
 import threading
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from django.db import connection
 from django.db.models import QuerySet
 
-from gpuplatform.controller import Controller
 from gpuplatform.kube.kinds import POD
-from gpuplatform.kube.modes import get_cluster, get_watch_cluster
 from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.models import StockPool
 from tests.cluster.pools import Pools
@@ -24,27 +20,6 @@ pytestmark = [
 ]
 
 NUMBERS = itertools.count(1)
-
-
-@pytest.fixture
-def watching() -> Iterator[threading.Event]:
-    """Begin to watch when the event is set; watch until the test ends."""
-    begin, stop = threading.Event(), threading.Event()
-
-    def watch() -> None:
-        begin.wait()
-        try:
-            if not stop.is_set():
-                Controller(get_cluster(), get_watch_cluster(), "test").run(stop)
-        finally:
-            connection.close()
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    yield begin
-    stop.set()
-    begin.set()
-    thread.join()
 
 
 def is_marked_by_its_pod(

@@ -185,7 +185,7 @@ class Recorded:
             error: BaseException | None = None
             try:
                 return call(kind, *args, **further)
-            except BaseException as raised:
+            except BaseException as raised:  # A worker that is killed raises one; it goes on up.
                 error = raised
                 raise
             finally:

@@ -9,14 +9,12 @@ from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape
 from gpuplatform.adminkit.detail import (
     Comparison,
-    Copy,
     Detail,
     Document,
     Fact,
     Related,
     RelatedRow,
     condition_lines,
-    kubectl_copies,
     secrets_fact,
 )
 from gpuplatform.adminkit.mirrors import (
@@ -24,13 +22,14 @@ from gpuplatform.adminkit.mirrors import (
     comparison_note,
     generation_line,
     mirror_badge,
+    mirror_copies,
     mirror_facts,
     mirror_panel,
     mirror_since,
 )
 from gpuplatform.adminkit.text import as_yaml, essence, shortened, visible
 from gpuplatform.adminkit.timeline import Step, timeline
-from gpuplatform.kube.fields import field, items, number
+from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations.admin import job_url, jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
@@ -79,7 +78,7 @@ def unit_detail(unit: GpuUnit) -> Detail:
         comparisons=() if unit.deleted_at else _comparisons(unit),
         comparison_note=comparison_note(unit),
         timeline=timeline(steps),
-        copies=_copies(unit),
+        copies=mirror_copies(unit, "gpuunit"),
         conditions=condition_lines(unit.conditions, failed=unit.phase == FAILED),
         has_conditions=True,
         related=[
@@ -143,17 +142,6 @@ def _facts(unit: GpuUnit) -> Iterable[Fact]:
     if made_by:
         yield Fact("Made by", visible(made_by.operation_id), job_url(made_by))
     yield from mirror_facts(unit)
-
-
-def _copies(unit: GpuUnit) -> Sequence[Copy]:
-    ports = items(unit.spec, "template", "ports")
-    port = number(ports[0], "port") if ports else None
-    copies = kubectl_copies(
-        unit.namespace, unit.name, kind="gpuunit", service=unit.service_name, port=port
-    )
-    if unit.operation:
-        copies.insert(1, Copy("operationID", visible(unit.operation.operation_id)))
-    return copies
 
 
 def unit_steps(unit: GpuUnit) -> Iterator[Step]:

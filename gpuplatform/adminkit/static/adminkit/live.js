@@ -5,7 +5,9 @@
 (() => {
   const poller = document.getElementById("live");
   if (!poller) return;
-  const shown = new Map([...document.querySelectorAll("[id^=live-]")].map((region) => [region, region.innerHTML]));
+  const regions = [...document.querySelectorAll("[id^=live-]")];
+  const shown = new Map(regions.map((region) => [region, region.innerHTML]));
+  poller.setAttribute("hx-select-oob", regions.map((region) => `#${region.id}:innerHTML`).join(","));
   const boxes = (region) => region.querySelectorAll("pre, .words");
   let scrolled = [];
 
