@@ -16,6 +16,13 @@ OPEN_STATES = (InvocationState.QUEUED, InvocationState.RUNNING)
 OPEN = Q(state__in=OPEN_STATES)
 """Accepted and not ended."""
 
+FAILED_STATES = (
+    InvocationState.FAILED,
+    InvocationState.EXPIRED,
+    InvocationState.DEAD_LETTERED,
+)
+"""Ended by themselves, and not with an answer."""
+
 OUTBOX = OPEN & Q(published_at__isnull=True)
 """Not ended and not in the queue: the relay's work."""
 
@@ -161,6 +168,9 @@ class Invocation(models.Model):
     completed_at = models.DateTimeField(null=True, blank=True, help_text="When it ended.")
     stored_at = models.DateTimeField(
         null=True, blank=True, help_text="When what its worker said of the end was written here."
+    )
+    result_attempt = models.PositiveSmallIntegerField(
+        default=0, help_text="The delivery whose end this is; 0: no worker's."
     )
     status_code = models.PositiveSmallIntegerField(
         null=True, blank=True, help_text="Status that the function answered with."

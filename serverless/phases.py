@@ -135,6 +135,9 @@ class InvocationState(TextChoices):
           │  ^        └──────> DeadLettered ──replay (operator)──> Queued
           │  └── never by itself
           └──> Cancelled
+
+    What a worker says of another delivery may stand above an end that is stored:
+    `services/outcomes.py` has the rule.
     """
 
     QUEUED = "Queued", "Queued"

@@ -6,17 +6,11 @@ from typing import Any, Final
 
 from django.db import connection
 
-from serverless.models import Invocation
+from serverless.models import FAILED_STATES, Invocation
 from serverless.phases import InvocationState
 
 NEWEST: Final = 200
 """So many invocations of each function are looked at."""
-
-FAILURES: Final = (
-    InvocationState.FAILED,
-    InvocationState.EXPIRED,
-    InvocationState.DEAD_LETTERED,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ def recent_outcomes(functions: Collection[int]) -> Mapping[int, Recent]:
         f" LATERAL (SELECT id, state FROM {table} WHERE function_id = one.id"
         " ORDER BY id DESC LIMIT %s) AS newest GROUP BY one.id"
     )
-    failures = [state.value for state in FAILURES]
+    failures = [state.value for state in FAILED_STATES]
     values: list[Any] = [
         InvocationState.SUCCEEDED.value,
         *(failures, failures),

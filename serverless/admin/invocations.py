@@ -22,9 +22,8 @@ from gpuplatform.adminkit.text import as_yaml, visible, why, words
 from gpuplatform.operations.admin import jobs_of
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.lines import PAGE, invocation_line
-from serverless.models import Invocation
+from serverless.models import FAILED_STATES, Invocation
 from serverless.phases import FAILURE_NEXT_STEPS, InvocationState
-from serverless.recent import FAILURES
 from serverless.services import FUNCTION_KIND, INVOCATION_KIND
 from units.models import GpuUnit
 from units.phases import UnitRole
@@ -142,7 +141,7 @@ class InvocationAdmin(ActingAdmin):
 
 def _panel(row: Invocation) -> Panel | None:
     """Return why it did not succeed; None where there is nothing to explain."""
-    if row.state not in FAILURES:
+    if row.state not in FAILED_STATES:
         return None
     return Panel(
         shape=Shape.FAILED,
@@ -158,7 +157,9 @@ def _facts(row: Invocation) -> Iterable[Fact]:
     yield Fact("Tenant", row.tenant.name)
     yield Fact("Mode", row.mode)
     yield Fact("May take", f"{row.timeout_seconds} s")
-    yield Fact("Attempts", str(row.attempts))
+    is_of_another = 0 < row.result_attempt < row.attempts
+    of = f", the result is that of attempt {row.result_attempt}" if is_of_another else ""
+    yield Fact("Attempts", f"{row.attempts}{of}")
     yield Fact("Worker", visible(row.worker), _worker_url(row))
     yield Fact("Status", "" if row.status_code is None else str(row.status_code))
     size = f"{row.result_bytes} bytes" + (", cut" if row.is_truncated else "")

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection, transaction
-from django.db.models import F, Q, QuerySet, Value
+from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce, Greatest, Least, Now
 from django.utils.crypto import salted_hmac
 
 from gpuplatform.lifecycle.transition import previous_phases
-from serverless.models import OPEN, OPEN_STATES, OUTBOX, Function, Invocation
+from serverless.models import FAILED_STATES, OPEN, OPEN_STATES, OUTBOX, Function, Invocation
 from serverless.phases import INVOCATION_TRANSITIONS, FailureClass, InvocationState
 from serverless.queue.messages import Finished, InvocationMessage, Report, Started
 
@@ -131,8 +131,8 @@ def outbox_release(rows: Sequence[Invocation]) -> None:
 def reports_store(reports: Sequence[Report]) -> int:
     """Record what workers said, in one transaction; return how many reports came too late.
 
-    Their receipts have been checked. A report about an earlier publication, or about an invocation
-    that has ended, changes nothing.
+    Their receipts have been checked. A report about an earlier publication changes nothing, nor
+    does a start after the end; of two ends the one that `_outranked` says stays.
     """
     late = 0
     # An end says everything that the start of the same delivery says.
@@ -154,36 +154,58 @@ def _start(report: Started) -> int:
         _reported(report),
         InvocationState.RUNNING,
         **_known(report),
+        worker=report.worker,
         started_at=Coalesce("started_at", began),
         attempted_at=began,
     ) or _reported(report).filter(state=InvocationState.RUNNING).update(
         **_known(report),
+        worker=Case(
+            When(attempts__lte=report.attempt, then=Value(report.worker)), default="worker"
+        ),
         started_at=Coalesce("started_at", began),
         attempted_at=Greatest(Coalesce("attempted_at", began), began),
     )
 
 
 def _finish(report: Finished) -> int:
+    state = InvocationState(report.state)
     began = _at(report.started_at)
-    return move(
-        _reported(report),
-        InvocationState(report.state),
+    changes = {
         **_known(report),
-        started_at=Coalesce("started_at", began),
-        attempted_at=Coalesce("attempted_at", began),
-        completed_at=Greatest(
+        "worker": report.worker,
+        "started_at": Coalesce("started_at", began),
+        "attempted_at": Coalesce("attempted_at", began),
+        "completed_at": Greatest(
             F("accepted_at"), Coalesce("started_at", began), Least(Now(), report.completed_at)
         ),
-        stored_at=Now(),
-        failure_class=report.failure_class,
-        error=report.error,
-        status_code=report.status_code,
-        result_content_type=report.content_type,
-        result_headers=report.headers,
-        result_body=report.body,
-        result_bytes=max(report.size, len(report.body)),
-        is_truncated=report.truncated or report.size > len(report.body),
+        "stored_at": Now(),
+        "result_attempt": report.attempt,
+        "failure_class": report.failure_class,
+        "error": report.error,
+        "status_code": report.status_code,
+        "result_content_type": report.content_type,
+        "result_headers": report.headers,
+        "result_body": report.body,
+        "result_bytes": max(report.size, len(report.body)),
+        "is_truncated": report.truncated or report.size > len(report.body),
+    }
+    rows = _reported(report)
+    return move(rows, state, **changes) or rows.filter(_outranked(report)).update(
+        state=state, **changes
     )
+
+
+def _outranked(report: Finished) -> Q:
+    """Return which ends this one replaces, whatever the order in which they are stored.
+
+    An answer stands above a failure, and of two of a kind the one of the newer attempt above the
+    other; below all is what the platform itself ended, such as a dead letter.
+    """
+    is_older = Q(result_attempt__lt=report.attempt)
+    failed = Q(state__in=FAILED_STATES)
+    if report.state == InvocationState.SUCCEEDED.value:
+        return failed | (Q(state=InvocationState.SUCCEEDED) & is_older)
+    return failed & is_older
 
 
 def _reported(report: Report) -> QuerySet[Invocation]:
@@ -194,7 +216,6 @@ def _known(report: Report) -> dict[str, Any]:
     """Return what every report proves: it was in the queue, and a worker had it."""
     return {
         "attempts": Greatest("attempts", Value(report.attempt)),
-        "worker": report.worker,
         "published_at": Coalesce("published_at", Now()),
         "stream_sequence": Coalesce("stream_sequence", Value(report.sequence)),
     }

@@ -10,11 +10,17 @@ from django.db import DataError, OperationalError
 from gpuplatform.clock import now
 from serverless import results
 from serverless.models import Invocation
+from serverless.phases import FailureClass
 from serverless.queue.gateway import Queue, Received
 from serverless.queue.names import RESULTS
 from serverless.relay import Relay
 from serverless.results import ResultStore
-from serverless.services import invocation_cancel, reports_store
+from serverless.services import (
+    invocation_cancel,
+    invocation_dead_letter,
+    invocation_replay,
+    reports_store,
+)
 from tests.factories.serverless import Worker, accept, function_row, queued, store_all, tenant_row
 from tests.fakes.cluster import Killed
 
@@ -84,26 +90,109 @@ def _values(row: Invocation) -> dict[str, Any]:
     return {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields}
 
 
-def test_late_second_result_is_not_shown(relay: Relay, store: ResultStore, queue: Queue) -> None:
+FAILED: dict[str, Any] = {
+    "state": "Failed",
+    "failure_class": "framework_error",
+    "error": "It broke.",
+    "status_code": 500,
+}
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "the other way round"])
+@pytest.mark.parametrize(
+    ("ends", "stays"),
+    [
+        ([{"body": b"one"}, {"body": b"two"}], 2),
+        ([{"body": b"one"}, FAILED], 1),
+        ([FAILED, {"body": b"two"}], 2),
+        ([FAILED, {**FAILED, "error": "It broke again."}], 2),
+    ],
+    ids=["two answers", "answer and failure", "failure and answer", "two failures"],
+)
+def test_of_two_ends_the_same_one_stays_in_either_order(
+    ends: list[dict[str, Any]],
+    stays: int,
+    order: int,
+    relay: Relay,
+    store: ResultStore,
+    queue: Queue,
+) -> None:
+    function = function_row()
+    row = accept(function)
+    relay.publish()
+    worker = Worker(queue, function)
+    received = worker.take_one()
+    said = [
+        worker.finished(received, attempt=number, worker=f"worker-{number}", **end)
+        for number, end in enumerate(ends, 1)
+    ]
+
+    for end in said[::order]:
+        worker.say(end)
+        store_all(store, queue)
+
+    found = settled(row)
+    end = said[stays - 1]
+    assert (found.result_attempt, found.worker) == (stays, f"worker-{stays}")
+    assert (found.state, found.error) == (end.state, end.error)
+    assert bytes(found.result_body or b"") == end.body
+    assert queued(queue, RESULTS) == 0
+
+
+def test_end_that_a_worker_says_stands_above_a_dead_letter(
+    relay: Relay, store: ResultStore, queue: Queue
+) -> None:
+    function = function_row()
+    row = accept(function)
+    relay.publish()
+    worker = Worker(queue, function)
+    received = worker.take_one()
+    invocation_dead_letter(row.pk, row.publications, FailureClass.RETRY_EXHAUSTED, "Given up.")
+
+    worker.say(worker.finished(received, body=b"late"))
+    store_all(store, queue)
+
+    found = settled(row)
+    assert (found.state, found.failure_class, found.error) == ("Succeeded", "", "")
+    assert bytes(found.result_body or b"") == b"late"
+
+
+def test_end_of_an_earlier_publication_changes_no_replay(
+    relay: Relay, store: ResultStore, queue: Queue
+) -> None:
+    function = function_row()
+    row = accept(function)
+    relay.publish()
+    worker = Worker(queue, function)
+    received = worker.take_one()
+    invocation_dead_letter(row.pk, row.publications, FailureClass.RETRY_EXHAUSTED, "Given up.")
+    invocation_replay(
+        tenant=function.tenant, invocation_id=row.invocation_id, operation_id="replay-1"
+    )
+
+    worker.say(worker.finished(received, body=b"late"))
+    store_all(store, queue)
+
+    assert (settled(row).state, settled(row).result_body) == ("Queued", None)
+
+
+def test_start_of_an_older_attempt_takes_no_worker_s_place(
+    relay: Relay, store: ResultStore, queue: Queue
+) -> None:
     function = function_row()
     row = accept(function)
     relay.publish()
     worker = Worker(queue, function)
     received = worker.take_one()
 
-    worker.say(worker.finished(received))
-    store_all(store, queue)
-    late = worker.finished(
-        received, attempt=2, state="Failed", failure_class="framework_error", error="late"
-    )
-    worker.say(late)
-    store_all(store, queue)
+    for attempt in (2, 1):
+        worker.say(worker.started(received, attempt=attempt, worker=f"worker-{attempt}"))
+        store_all(store, queue)
 
-    assert (settled(row).state, settled(row).error) == ("Succeeded", "")
-    assert queued(queue, RESULTS) == 0
+    assert (settled(row).attempts, settled(row).worker) == (2, "worker-2")
 
 
-def test_two_results_in_one_batch_the_first_counts(
+def test_two_results_in_one_batch_the_newer_attempt_counts(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row()
@@ -114,12 +203,12 @@ def test_two_results_in_one_batch_the_first_counts(
 
     worker.say(
         worker.started(received),
-        worker.finished(received, body=b"one"),
         worker.finished(received, attempt=2, body=b"two"),
+        worker.finished(received, body=b"one"),
     )
     store_all(store, queue)
 
-    assert bytes(settled(row).result_body or b"") == b"one"
+    assert bytes(settled(row).result_body or b"") == b"two"
 
 
 def test_result_of_a_cancelled_invocation_is_dropped(
