@@ -177,21 +177,31 @@ class Bench:
 
     def create(self, api: Api, name: str) -> tuple[float, float]:
         """Ask for a unit; return when it was sent and when it was accepted."""
-        body = {"operationID": name, "name": name, "specName": SPEC, "image": "busybox:1.36"}
         begun = time.perf_counter()
-        answer = api("POST", UNITS, {**body, "template": PORTS})
+        answer = self.ask_for_unit(api, name)
         if answer.status != 202:
             raise SystemExit(f"a create was answered with {answer.status}: {answer.body}")
         return begun, time.perf_counter()
 
-    def seed(self, number: int, seconds: float = 600) -> float:
-        """Ask for stock; return the seconds from the request to the last one being ready."""
+    @staticmethod
+    def ask_for_unit(api: Api, name: str) -> Answer:
+        """Ask for a unit; return the answer."""
+        body = {"operationID": name, "name": name, "specName": SPEC, "image": "busybox:1.36"}
+        return api("POST", UNITS, {**body, "template": PORTS})
+
+    def ask_for_stock(self, number: int) -> str:
+        """Ask for stock; return the operationID."""
         operation = self.name("seed")
         body = {"operationID": operation, "specName": SPEC, "gpu": 1, "replicas": number}
-        begun = time.perf_counter()
         answer = self.api()("POST", STOCK, {**body, "cpu": "100m", "memory": "64Mi"})
         if answer.status != 202:
             raise SystemExit(f"a seeding was answered with {answer.status}: {answer.body}")
+        return operation
+
+    def seed(self, number: int, seconds: float = 600) -> float:
+        """Ask for stock; return the seconds from the request to the last one being ready."""
+        begun = time.perf_counter()
+        operation = self.ask_for_stock(number)
         rows = self.platform.sql(
             "SELECT u.name FROM units_gpuunit u JOIN operations_operation o"
             " ON o.id = u.operation_id WHERE o.operation_id = %s",

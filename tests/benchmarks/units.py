@@ -32,6 +32,7 @@ from tests.benchmarks.bench import (
     on_simulator,
     say,
 )
+from tests.benchmarks.crowd import crowd
 from tests.benchmarks.many_rows import Rows
 from tests.benchmarks.pools import percentiles
 
@@ -295,6 +296,7 @@ PARTS: Final[dict[str, Callable[[Bench], None]]] = {
     "burst": burst,
     "steady": steady,
     "seed": seed,
+    "crowd": crowd,
     "settled": settled,
 }
 ON_SIMULATOR: Final[dict[str, Callable[[Bench], None]]] = {"simulator": settled_on_simulator}

@@ -27,6 +27,15 @@ from tests.fakes.cluster import Killed
 pytestmark = pytest.mark.django_db
 
 
+def given_to_a_worker(relay: Relay, queue: Queue) -> tuple[Invocation, Worker, Received]:
+    """Return an invocation, and the worker that has just been given its message."""
+    function = function_row()
+    row = accept(function)
+    relay.publish()
+    worker = Worker(queue, function)
+    return row, worker, worker.take_one()
+
+
 def settled(row: Invocation) -> Invocation:
     """Return the row as it is by now."""
     return Invocation.objects.get(pk=row.pk)
@@ -56,12 +65,9 @@ def test_invocation_is_answered(relay: Relay, store: ResultStore, queue: Queue) 
 
 
 def test_begun_invocation_runs(relay: Relay, store: ResultStore, queue: Queue) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
+    row, worker, received = given_to_a_worker(relay, queue)
 
-    worker.say(worker.started(worker.take_one()))
+    worker.say(worker.started(received))
     store_all(store, queue)
 
     assert (settled(row).state, settled(row).attempts) == ("Running", 1)
@@ -70,11 +76,7 @@ def test_begun_invocation_runs(relay: Relay, store: ResultStore, queue: Queue) -
 def test_start_after_the_end_changes_nothing(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
-    received = worker.take_one()
+    row, worker, received = given_to_a_worker(relay, queue)
 
     worker.say(worker.finished(received))
     store_all(store, queue)
@@ -117,11 +119,7 @@ def test_of_two_ends_the_same_one_stays_in_either_order(
     store: ResultStore,
     queue: Queue,
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
-    received = worker.take_one()
+    row, worker, received = given_to_a_worker(relay, queue)
     said = [
         worker.finished(received, attempt=number, worker=f"worker-{number}", **end)
         for number, end in enumerate(ends, 1)
@@ -142,11 +140,7 @@ def test_of_two_ends_the_same_one_stays_in_either_order(
 def test_end_that_a_worker_says_stands_above_a_dead_letter(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
-    received = worker.take_one()
+    row, worker, received = given_to_a_worker(relay, queue)
     invocation_dead_letter(row.pk, row.publications, FailureClass.RETRY_EXHAUSTED, "Given up.")
 
     worker.say(worker.finished(received, body=b"late"))
@@ -160,15 +154,9 @@ def test_end_that_a_worker_says_stands_above_a_dead_letter(
 def test_end_of_an_earlier_publication_changes_no_replay(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
-    received = worker.take_one()
+    row, worker, received = given_to_a_worker(relay, queue)
     invocation_dead_letter(row.pk, row.publications, FailureClass.RETRY_EXHAUSTED, "Given up.")
-    invocation_replay(
-        tenant=function.tenant, invocation_id=row.invocation_id, operation_id="replay-1"
-    )
+    invocation_replay(tenant=row.tenant, invocation_id=row.invocation_id, operation_id="replay-1")
 
     worker.say(worker.finished(received, body=b"late"))
     store_all(store, queue)
@@ -179,11 +167,7 @@ def test_end_of_an_earlier_publication_changes_no_replay(
 def test_start_of_an_older_attempt_takes_no_worker_s_place(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
-    received = worker.take_one()
+    row, worker, received = given_to_a_worker(relay, queue)
 
     for attempt in (2, 1):
         worker.say(worker.started(received, attempt=attempt, worker=f"worker-{attempt}"))
@@ -195,11 +179,7 @@ def test_start_of_an_older_attempt_takes_no_worker_s_place(
 def test_two_results_in_one_batch_the_newer_attempt_counts(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
-    received = worker.take_one()
+    row, worker, received = given_to_a_worker(relay, queue)
 
     worker.say(
         worker.started(received),
@@ -214,14 +194,8 @@ def test_two_results_in_one_batch_the_newer_attempt_counts(
 def test_result_of_a_cancelled_invocation_is_dropped(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
-    received = worker.take_one()
-    invocation_cancel(
-        tenant=function.tenant, invocation_id=row.invocation_id, operation_id="cancel-1"
-    )
+    row, worker, received = given_to_a_worker(relay, queue)
+    invocation_cancel(tenant=row.tenant, invocation_id=row.invocation_id, operation_id="cancel-1")
 
     worker.say(worker.started(received), worker.finished(received))
     store_all(store, queue)
@@ -244,12 +218,9 @@ def test_result_of_a_cancelled_invocation_is_dropped(
 def test_failure_keeps_its_class(
     changes: dict[str, Any], state: str, relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
+    row, worker, received = given_to_a_worker(relay, queue)
 
-    worker.say(worker.finished(worker.take_one(), error="It broke.", **changes))
+    worker.say(worker.finished(received, error="It broke.", **changes))
     store_all(store, queue)
 
     found = settled(row)
@@ -260,13 +231,10 @@ def test_failure_keeps_its_class(
 def test_large_answer_is_truncated_and_its_size_kept(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
+    row, worker, received = given_to_a_worker(relay, queue)
     kept = b"\xff" * (1024 * 1024)
 
-    worker.say(worker.finished(worker.take_one(), body=kept, size=10**8, truncated=True))
+    worker.say(worker.finished(received, body=kept, size=10**8, truncated=True))
     store_all(store, queue)
 
     found = settled(row)
@@ -277,16 +245,13 @@ def test_large_answer_is_truncated_and_its_size_kept(
 def test_times_of_a_worker_with_a_wrong_clock_stay_in_order(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
-    function = function_row()
-    row = accept(function)
-    relay.publish()
-    worker = Worker(queue, function)
+    row, worker, received = given_to_a_worker(relay, queue)
     wrong = {
         "started_at": now() + timedelta(days=2),
         "completed_at": now() - timedelta(days=2),
     }
 
-    worker.say(worker.finished(worker.take_one(), **wrong))
+    worker.say(worker.finished(received, **wrong))
     store_all(store, queue)
 
     found = settled(row)
