@@ -157,6 +157,7 @@ class _Report(BaseModel):
         val_json_bytes="base64",
     )
 
+    type: str
     key: int = Field(gt=0, lt=2**63)
     """These three are copied from the invocation's message."""
     publication: int = Field(gt=0, lt=2**15)
@@ -168,6 +169,15 @@ class _Report(BaseModel):
     worker: _Text = Field(default="", max_length=63)
     started_at: AwareDatetime
 
+    @property
+    def message_id(self) -> str:
+        """The same for each try to publish it, and known to nobody else.
+
+        The stream takes each id once, whoever sends it: one that could be guessed could be used
+        up before, and the report would be dropped as a repetition.
+        """
+        return f"{self.receipt}-{self.attempt}-{self.type}"
+
     def encode(self) -> bytes:
         """Return the body of the message."""
         return self.model_dump_json(by_alias=True).encode()
@@ -177,11 +187,6 @@ class Started(_Report):
     """A worker began with an invocation."""
 
     type: Literal["started"] = "started"
-
-    @property
-    def message_id(self) -> str:
-        """The same for each try to publish it."""
-        return f"{self.key}-{self.publication}-{self.attempt}-{self.type}"
 
 
 class Finished(_Report):
@@ -208,11 +213,6 @@ class Finished(_Report):
             msg = "state and failureClass do not fit together"
             raise ValueError(msg)
         return self
-
-    @property
-    def message_id(self) -> str:
-        """The same for each try to publish it."""
-        return f"{self.key}-{self.publication}-{self.attempt}-{self.type}"
 
 
 Report: TypeAlias = Started | Finished

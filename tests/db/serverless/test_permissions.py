@@ -12,6 +12,7 @@ from gpuplatform.nats.tokens import Credentials
 from serverless.models import Function, Invocation
 from serverless.queue.credentials import worker_credentials
 from serverless.queue.gateway import Queue
+from serverless.queue.messages import MSG_ID
 from serverless.queue.names import (
     ADVISORIES,
     INVOCATIONS,
@@ -24,10 +25,12 @@ from serverless.queue.names import (
 from serverless.queue.pulling import Puller
 from serverless.relay import Relay
 from serverless.results import DeadLetters, ResultStore
-from tests.factories.serverless import Worker, accept, function_row, tenant_row
+from tests.factories.serverless import Worker, accept, function_row, store_all, tenant_row
 from tests.fakes.queue_server import QueueServer
 
 pytestmark = pytest.mark.django_db
+
+KINDS = ("started", "finished")
 
 
 class Thief:
@@ -190,6 +193,26 @@ def test_replies_that_the_server_is_made_to_send_reach_nothing_of_others(
     row = Invocation.objects.get(function=victim)
     assert (row.state, row.attempts) == ("Queued", 0)
     assert queue.message(row.stream_sequence or 0) is not None
+
+
+def test_no_report_of_others_is_dropped_as_a_repetition(
+    queue: Queue, queue_server: QueueServer, own: Function, victim: Function, store: ResultStore
+) -> None:
+    row = Invocation.objects.get(function=victim)
+    receipt = "0" * 64  # The invocation's own one is known to its workers only.
+    what = [f"{start}-1-{kind}" for start in (f"{row.pk}-1", receipt) for kind in KINDS]
+
+    async def use_up(client: Client) -> None:
+        for one in what:
+            subject = result_subject("default", own.pk)
+            await client.request(subject, b"{}", headers={MSG_ID: one}, timeout=2)
+
+    assert Thief(queue_server, own).do(use_up) == []
+    Worker(queue, victim).serve_one()
+    store_all(store, queue)
+
+    row.refresh_from_db()
+    assert (row.state, bytes(row.result_body or b"")) == ("Succeeded", b"hello")
 
 
 def messages(queue: Queue, stream: str) -> int:

@@ -94,7 +94,12 @@ def test_start_is_read_as_it_was_written() -> None:
     written = Started(**HEAD, started_at=now())
 
     assert decode_report(written.encode()) == written
-    assert written.message_id == "7-1-2-started"
+
+
+def test_the_id_of_a_report_cannot_be_guessed() -> None:
+    written = Started(**HEAD, started_at=now())
+
+    assert written.message_id == f"{HEAD['receipt']}-2-started"
 
 
 def test_what_a_later_sidecar_adds_is_no_fault() -> None:
