@@ -26,6 +26,8 @@ threads: Final = settings.WEB_THREADS
 preload_app: Final = True
 graceful_timeout: Final = settings.DRAIN_SECONDS
 control_socket_disable: Final = True
+forwarder_headers: Final = ""
+"""None: what stands before an address, and the address itself, no header of a request can say."""
 
 
 class _Port:

@@ -23,7 +23,7 @@ LONGEST_PATH: Final = 300
 
 def record_request(request: HttpRequest, status: int, seconds: float, request_id: str) -> None:
     """Log and count one request that was answered."""
-    path = request.path
+    path = request.path_info
     is_static = path.startswith(settings.STATIC_URL)
     logger.log(
         logging.DEBUG if is_static or path in PROBES else logging.INFO,

@@ -70,7 +70,7 @@ class ScopePermission(BasePermission):
         caller = request.auth
         if not isinstance(caller, Caller):
             raise Unauthenticated(str(Unauthenticated.example()))
-        scope = scope_of(request.path)
+        scope = scope_of(request.path_info)
         if scope not in caller.scopes:
             msg = f"This address takes a token with the scope '{scope}'."
             raise NotAllowed(msg)

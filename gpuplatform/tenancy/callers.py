@@ -52,9 +52,10 @@ def may_be_anybody(address: str) -> bool:
 
 
 def scope_of(path: str) -> Scope:
-    """Return the scope that a path of the API takes.
+    """Return the scope that a path of the API takes: the very one that its view is found by.
 
-    The address decides, so that no route can forget to say it.
+    The address decides, so that no route can forget to say it. What a proxy says stands before it
+    (SCRIPT_NAME) is no part of it; a caller may have said it.
     """
     is_operators = path.startswith("/api/v1/operator/") or _REPLAY.fullmatch(path)
     return Scope.OPERATOR if is_operators else Scope.USER

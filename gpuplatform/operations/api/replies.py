@@ -19,7 +19,7 @@ def accepted_reply(request: Request, accepted: Accepted) -> Response:
     `Location` is where the caller can read on: a user's token does not open the operators' jobs.
     """
     operation = accepted.operation
-    jobs = OPERATOR_JOBS if scope_of(request.path) == Scope.OPERATOR else OWN_OPERATIONS
+    jobs = OPERATOR_JOBS if scope_of(request.path_info) == Scope.OPERATOR else OWN_OPERATIONS
     location = f"{jobs}/{operation.operation_id}"
     if "tenant" in request.query_params:  # An operator's, about another tenant's job.
         location += f"?tenant={operation.tenant.name}"

@@ -96,6 +96,18 @@ def test_each_route_takes_the_scope_of_its_address_only(client: Client, path: st
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("guarded")
+@pytest.mark.parametrize("before", ["/x", "/api/v1/serverless", "/api/v1/operator"])
+def test_what_stands_before_an_address_changes_no_scope(client: Client, before: str) -> None:
+    user = _secret(Scope.USER)
+
+    for path in filter(lambda path: path.startswith(FOR_OPERATORS), GUARDED):
+        assert client.get(path, headers=_bearer(user), SCRIPT_NAME=before).status_code == 403
+    units = client.get("/api/v1/gpu-units", headers=_bearer(user), SCRIPT_NAME=before)
+    assert units.status_code == 200
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("guarded")
 @pytest.mark.parametrize(
     "header",
     [

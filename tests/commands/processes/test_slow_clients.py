@@ -64,6 +64,15 @@ def test_half_sent_heads_hold_up_nobody_for_long(web: int) -> None:
         assert wait_until(lambda: status(web) == 200, HEAD_SECONDS)
 
 
+def test_no_header_changes_the_address(web: int) -> None:
+    with socket.create_connection((LOOPBACK, web), timeout=30) as client:
+        client.sendall(b"GET /x/livez HTTP/1.1\r\nHost: localhost\r\nSCRIPT_NAME: /x\r\n\r\n")
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+
+    assert answer.status == 404
+
+
 @pytest.mark.parametrize(
     ("sent", "words"),
     [
