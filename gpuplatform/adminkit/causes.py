@@ -101,7 +101,7 @@ def reason_title(key: str) -> str:
 
 
 def why_of(row: Any) -> SafeString:
-    """Return cause (or reason) and message of a row as one line of a list."""
+    """Return why a row is what it is as one line of a list: the cluster's own words."""
     cause = cause_of(row.reason, row.message)
     return why(cause.title if cause else row.reason, row.message)
 

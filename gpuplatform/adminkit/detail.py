@@ -49,11 +49,13 @@ class Comparison:
     label: str
     wanted: str
     seen: str
+    is_within: bool = False
+    """Whether what was seen is within what is wanted: a range."""
 
     @property
     def differs(self) -> bool:
         """Whether the difference is to be marked."""
-        return self.wanted != self.seen
+        return self.wanted != self.seen and not self.is_within
 
 
 @dataclass(frozen=True, slots=True)

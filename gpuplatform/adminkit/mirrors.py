@@ -69,17 +69,21 @@ class MirrorAdmin(ActingAdmin):
         The operations are looked up first: a condition on both tables would read all of both.
         """
         for word in search_term.split()[:MOST_WORDS]:
-            named = self._jobs().filter(operation_id__icontains=word).order_by("-id")
-            jobs = list(named.values_list("pk", flat=True)[:MOST_JOBS])
-            wanted = Q(operation_id__in=jobs)
+            wanted = Q(operation_id__in=self._jobs_named(request, word))
             for field in self.search_fields:
                 wanted |= Q(**{f"{field}__icontains": word})
             queryset = queryset.filter(wanted)
         return queryset, False
 
-    def _jobs(self) -> Any:
-        """Return all jobs; which model that is only the app's model knows."""
-        return self.model._meta.get_field("operation").related_model._default_manager  # noqa: SLF001
+    def _jobs_named(self, request: Any, word: str) -> list[int]:
+        """Return the jobs whose operationID has a word, looked up once a request."""
+        known: dict[str, list[int]] = request.__dict__.setdefault("jobs_named", {})
+        if word not in known:
+            # Which model jobs are only the app's model knows.
+            jobs: Any = self.model._meta.get_field("operation").related_model  # noqa: SLF001
+            named = jobs.objects.filter(operation_id__icontains=word).order_by("-id")
+            known[word] = list(named.values_list("pk", flat=True)[:MOST_JOBS])
+        return known[word]
 
 
 def mirror_badge(row: Any) -> SafeString:

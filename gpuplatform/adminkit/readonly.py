@@ -29,6 +29,8 @@ class ReadOnlyAdmin(ChoosingAdmin):
     """The place of its rows, as `line`s, in what the search over everything finds; None: none."""
     when_empty: ClassVar[str] = ""
     """What an empty list says: what its rows are, and how the first one comes to be."""
+    rows_are: ClassVar[str] = ""
+    """What one row and several are called below the list; empty: as the model is."""
     list_per_page = 50
     show_full_result_count = False
     paginator = CappedPaginator

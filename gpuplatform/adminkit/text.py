@@ -51,14 +51,17 @@ def essence(message: str) -> str:
 
 
 def why(reason: str, message: str) -> SafeString:
-    """Return reason and message as one line of a list, with more of the message as its title."""
+    """Return the message as one line of a list; the reason in words where there is none.
+
+    The title has both, and more of the message.
+    """
     if not reason and not message:
         return SafeString("")
-    parts = [visible(reason), shortened(essence(message))]
+    told = [part for part in (words(reason), shortened(message, TITLE_LENGTH)) if part]
     return format_html(
         '<span class="why" title="{}"><bdi>{}</bdi></span>',
-        shortened(message, TITLE_LENGTH),
-        " · ".join(part for part in parts if part),
+        ": ".join(told),
+        shortened(essence(message)) or words(reason),
     )
 
 

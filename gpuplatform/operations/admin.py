@@ -105,6 +105,7 @@ class OperationAdmin(InspectedAdmin):
         " kept for 30 days."
     )
     found_at = 5
+    rows_are = "job,jobs"
     list_display = (
         "phase_column",
         "operation_column",

@@ -5,7 +5,7 @@ from django.urls import reverse
 
 from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.failing import FailingRows
-from serverless.admin.functions import PAGE, WELL
+from serverless.admin.functions import ON_THE_WAY, PAGE, WELL
 from serverless.models import Function
 from serverless.phases import FunctionPhase
 
@@ -13,14 +13,20 @@ _LIST = "admin:serverless_function_changelist"
 
 
 def on_dashboard(request: HttpRequest) -> Shown:
-    """Return the functions by phase, and those that have failed."""
+    """Return the functions by phase, and those that have failed or wait for long."""
     if not request.user.has_perm("serverless.view_function"):
         return Shown()
     rows, url = Function.objects.filter(deleted_at__isnull=True), reverse(_LIST)
     failed = rows.filter(phase=FunctionPhase.FAILED)
+    on_the_way = rows.filter(phase__in=ON_THE_WAY)
     return Shown(
         counted=(CountedRows("Functions", rows, FunctionPhase.values, WELL, "ready", url),),
-        failing=(FailingRows("function", failed, url, PAGE, name="request_id"),),
+        failing=(
+            FailingRows("function", failed, url, PAGE, name="request_id"),
+            FailingRows(
+                "function", on_the_way, url, PAGE, name="request_id", order="pk", waits=True
+            ),
+        ),
     )
 
 

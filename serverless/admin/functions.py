@@ -38,6 +38,7 @@ from gpuplatform.adminkit.text import as_yaml, shortened, visible
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.operations.admin import job_url, jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
+from inventory.models import GpuSpec
 from serverless.admin.actions import FUNCTION_ACTIONS
 from serverless.admin.lines import invocation_line, invocation_url
 from serverless.core.spec import FunctionSpec
@@ -49,7 +50,12 @@ from serverless.services import FUNCTION_KIND
 from units.services import UNIT_KIND
 
 PAGE: Final = "admin:serverless_function_change"
+SPEC_URL: Final = "admin:inventory_gpuspec_change"
 WELL: Final = frozenset({FunctionPhase.READY})
+ON_THE_WAY: Final = frozenset(
+    {FunctionPhase.PENDING, FunctionPhase.PROGRESSING, FunctionPhase.TERMINATING}
+)
+"""Phases that usually pass within a minute or so."""
 SHOWN_INVOCATIONS: Final = 10
 
 
@@ -77,6 +83,12 @@ class FunctionAdmin(MirrorAdmin):
     """What is invoked: what waits for it, who serves it, and how that goes."""
 
     row_actions = FUNCTION_ACTIONS
+    when_empty = (
+        "There are no functions yet. A function is an image that answers requests on GPU units"
+        " which are there only while there is something to do; the API makes one:"
+        " POST /api/v1/serverless/functions."
+    )
+    found_at = 7
     well = WELL
     list_display = (
         "phase_column",
@@ -182,7 +194,8 @@ class FunctionAdmin(MirrorAdmin):
 
 def _facts(row: Function) -> Iterable[Fact]:
     recent = recent_outcomes([row.pk]).get(row.pk, Recent())
-    yield Fact("GPU spec", row.spec_name)
+    entry = GpuSpec.objects.filter(name=row.spec_name).first()
+    yield Fact("GPU spec", row.spec_name, reverse(SPEC_URL, args=[entry.pk]) if entry else "")
     yield Fact("Image", visible(str(row.spec.get("image", ""))))
     yield secrets_fact(row.spec)
     yield Fact("Backlog", str(row.backlog))
@@ -217,8 +230,7 @@ def _comparisons(row: Function) -> Sequence[Comparison]:
     spec = FunctionSpec.parse(row.spec)
     limits = f"{spec.min_workers} to {spec.max_workers}"
     is_within = spec.min_workers <= row.workers_ready <= spec.max_workers
-    seen = limits if is_within else str(row.workers_ready)
-    return (Comparison(f"Ready workers ({row.workers_ready} now)", limits, seen),)
+    return (Comparison("Ready workers", limits, str(row.workers_ready), is_within=is_within),)
 
 
 def _workers(row: Function) -> Related:

@@ -69,6 +69,11 @@ class InvocationAdmin(ActingAdmin):
     """Every request to a function and what became of it."""
 
     row_actions = INVOCATION_ACTIONS
+    when_empty = (
+        "There are no invocations yet. Each request to a function becomes one, and is kept here"
+        " with what became of it."
+    )
+    found_at = 8
     list_display = (
         "state_column",
         "id_column",

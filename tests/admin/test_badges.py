@@ -86,10 +86,16 @@ def test_reason_becomes_words(reason: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("reason", "message", "text"),
-    [("A", "b", "A · b"), ("A", "", "A"), ("", "b", "b")],
+    [("IsA", "b", "b"), ("IsA", "", "Is a"), ("", "b", "b")],
 )
 def test_why_is_what_there_is(reason: str, message: str, text: str) -> None:
     assert f"<bdi>{text}</bdi>" in why(reason, message)
+
+
+def test_the_title_of_a_why_has_the_reason_too() -> None:
+    assert 'title="Pod startup failed: Pod p: it ends"' in why(
+        "PodStartupFailed", "Pod p: it ends"
+    )
 
 
 def test_nothing_to_explain_is_empty() -> None:

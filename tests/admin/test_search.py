@@ -86,5 +86,5 @@ def test_it_costs_few_queries(
         stock_row()
     operator_client.get(SEARCH)
 
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(12):
         operator_client.get(SEARCH, {"q": "unit"})

@@ -108,6 +108,47 @@ def test_the_page_of_a_function_says_what_to_do(operator_client: Client) -> None
     assert function.operation.operation_id in text
 
 
+@pytest.mark.parametrize(("ready", "differs"), [(0, False), (1, False), (7, True)])
+def test_only_workers_beyond_the_limits_are_a_difference(
+    operator_client: Client, ready: int, *, differs: bool
+) -> None:
+    function = function_row("echo")
+    Function.objects.update(workers_ready=ready)
+
+    text = detail(operator_client, function)
+
+    assert f">{ready}<" in text
+    assert ("(differs)" in text) is differs
+
+
+def test_what_waits_long_is_on_the_overview(operator_client: Client) -> None:
+    function = function_row("slow")
+    Function.objects.update(
+        phase="Progressing", reason="Activating", phase_since=now() - timedelta(minutes=20)
+    )
+
+    text = page(operator_client, reverse("admin:index"))
+
+    assert "1 waiting long" in text
+    assert reverse("admin:serverless_function_change", args=[function.pk]) in text
+
+
+def test_the_search_over_everything_finds_both(operator_client: Client) -> None:
+    function = function_row("needle")
+    call = accept(function)
+
+    found = page(operator_client, reverse("admin:search"), q="needle")
+    by_id = page(operator_client, reverse("admin:search"), q=call.invocation_id)
+
+    assert reverse("admin:serverless_function_change", args=[function.pk]) in found
+    assert reverse("admin:serverless_invocation_change", args=[call.pk]) in by_id
+
+
+def test_an_empty_list_says_how_the_first_one_comes(operator_client: Client) -> None:
+    assert "POST /api/v1/serverless/functions" in page(operator_client, FUNCTIONS)
+    assert "There are no invocations yet." in page(operator_client, INVOCATIONS)
+
+
 def test_the_page_of_an_invocation_has_its_steps_in_order(operator_client: Client) -> None:
     row = ended(
         function_row("echo"),

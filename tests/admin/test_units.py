@@ -55,8 +55,8 @@ class TestLists:
         text = page(operator_client, UNITS)
 
         assert '<span class="phase failed"><svg' in text
-        assert "The image cannot be pulled · ErrImagePull: manifest for" in text
-        assert 'title="Pod unit-a-1: ErrImagePull' in text
+        assert ">ErrImagePull: manifest for" in text
+        assert 'title="The image cannot be pulled: Pod unit-a-1: ErrImagePull' in text
         assert ">5 min</time>" in text
         assert '<span title="docker.io/library/nginx:1.27">nginx:1.27</span>' in text
 

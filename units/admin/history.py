@@ -64,6 +64,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     list_filter = (PhaseFilter, ReasonFilter, ChangedFilter)
     search_fields = ("unit__name",)
     search_help_text = "unit or operationID"
+    rows_are = "change,changes"
     when_empty = "Nothing has changed yet. Each change of a unit's phase is kept here for 30 days."
     sortable_by: ClassVar[tuple[str, ...]] = ()
 
