@@ -1,8 +1,9 @@
 """Compares rows and queue: what messages and advisories that were lost would have led to.
 
 It finds messages that ran out of deliveries without an advisory, invocations that vanished from
-the queue, messages that nobody wants, and functions without a consumer. Unknown is not empty:
-nothing is decided while the queue does not answer. Any number of sweeps may run.
+the queue, messages that nobody wants, functions without a consumer, and what is left of functions
+that are gone. Unknown is not empty: nothing is decided while the queue does not answer. Any number
+of sweeps may run.
 """
 
 import logging
@@ -59,9 +60,22 @@ class Sweep:
                 suspects |= self._exhausted(function, backlog)
             suspects |= self._vanished(function, backlog)
         self._suspects = suspects
+        self._forget_gone()
         gone = Invocation.objects.filter(OPEN, function__deleted_at__isnull=False)
         for function in Function.objects.filter(pk__in=gone.values("function")):
             invocations_abandon(function)
+
+    def _forget_gone(self) -> None:
+        """Remove what is in the queue of functions that are not there.
+
+        A creation that the cluster refused leaves a consumer, a relay that died a message.
+        """
+        live = functions_live()
+        # The queue first: what is in it then has a row, if its function lives.
+        found = self._queue.functions(known=live.count())
+        for tenant, function in found - set(live.values_list("tenant__name", "pk")):
+            logger.warning("function %d is gone, and now so is what it had in the queue", function)
+            self._queue.remove_function(tenant, function)
 
     def _backlog(self, function: Function) -> Backlog:
         """Return the backlog; a consumer that is not there is made: it is given everything."""

@@ -20,7 +20,13 @@ from gpuplatform.nats.keys import BadKey, KeyKind, KeyPair
 from serverless.queue.connection import CALL_SECONDS
 from serverless.queue.deliveries import Deliveries
 from serverless.queue.errors import QueueError, QueueMissing, QueueUnavailable
-from serverless.queue.names import INVOCATIONS, consumer_name, invocation_subject
+from serverless.queue.names import (
+    INVOCATION_SUBJECTS,
+    INVOCATIONS,
+    consumer_name,
+    function_of_subject,
+    invocation_subject,
+)
 from serverless.queue.streams import function_consumer, store_consumers, streams
 from serverless.queue.values import (
     Backlog,
@@ -133,6 +139,27 @@ class Queue(Deliveries):
             return self._call(look)
         except QueueMissing:
             return None
+
+    def functions(self, *, known: int) -> set[tuple[str, int]]:
+        """Return tenant and number of every function of which something is in the queue.
+
+        Those of which it is a consumer alone are found only if there are more than `known`.
+
+        Raises:
+            QueueError: nobody knows, or there is no stream.
+        """
+
+        async def look(js: JetStreamContext) -> set[tuple[str, int]]:
+            info = await js.stream_info(INVOCATIONS, subjects_filter=INVOCATION_SUBJECTS)
+            subjects = list(info.state.subjects or {})
+            if info.state.consumer_count > known:
+                seen = 0
+                while page := await js.consumers_info(INVOCATIONS, offset=seen):
+                    seen += len(page)
+                    subjects += [one.config.filter_subject or "" for one in page]
+            return {found for one in subjects if (found := function_of_subject(one))}
+
+        return self._call(look, CALL_SECONDS * 2)
 
     def message(self, sequence: int) -> StoredMessage | None:
         """Return the message of that number in the stream of invocations, if it is there.

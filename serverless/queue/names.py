@@ -3,6 +3,7 @@
 Read by the platform's processes and by the sidecar, which has no Django.
 """
 
+import re
 from typing import Final
 
 INVOCATIONS: Final = "GPUPLATFORM_INVOCATIONS"
@@ -30,6 +31,8 @@ ACK_WAIT_SECONDS: Final = 30.0
 PROGRESS_SECONDS: Final = ACK_WAIT_SECONDS / 3
 """How often a worker says that it still works."""
 
+_INVOCATION_SUBJECT: Final = re.compile(r"gpu\.invoke\.([a-z0-9-]+)\.([1-9][0-9]{0,18})")
+
 CREDENTIALS_KEY: Final = "queue.creds"
 """The key of the credentials in their Secret, and so the name of the file."""
 
@@ -37,6 +40,12 @@ CREDENTIALS_KEY: Final = "queue.creds"
 def invocation_subject(tenant: str, function: int) -> str:
     """Return the subject of a function's invocations."""
     return f"gpu.invoke.{tenant}.{function}"
+
+
+def function_of_subject(subject: str) -> tuple[str, int] | None:
+    """Return tenant and number of the function whose invocations have it; None for another."""
+    found = _INVOCATION_SUBJECT.fullmatch(subject)
+    return (found[1], int(found[2])) if found else None
 
 
 def result_subject(tenant: str, function: int) -> str:

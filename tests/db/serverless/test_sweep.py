@@ -15,7 +15,14 @@ from serverless.results import ResultStore
 from serverless.services.outcomes import MOST_PUBLICATIONS
 from serverless.sweep import Sweep
 from tests.db.serverless.test_dead_letters import exhaust
-from tests.factories.serverless import Worker, accept, function_row, queued, store_all
+from tests.factories.serverless import (
+    Worker,
+    accept,
+    function_row,
+    queued,
+    store_all,
+    tenant_row,
+)
 from tests.fakes.queue_server import QueueServer
 
 pytestmark = pytest.mark.django_db
@@ -271,3 +278,25 @@ def test_late_acceptance_of_a_function_that_is_gone_ends(sweep: Sweep, cluster: 
 
     row.refresh_from_db()
     assert row.state == "Cancelled"
+
+
+def test_what_is_left_of_a_function_that_is_gone_leaves_the_queue(
+    relay: Relay, sweep: Sweep, queue: Queue
+) -> None:
+    gone = [function_row("has-a-message"), function_row("has-a-consumer")]
+    kept = function_row("lives", tenant=tenant_row("other"))
+    accept(gone[0])
+    accept(kept)
+    relay.publish()
+    for function in (*gone, kept):
+        Worker(queue, function)
+    Function.objects.filter(pk__in=[one.pk for one in gone]).update(deleted_at=Now())
+
+    sweep.step()
+
+    assert queue.functions(known=0) == {("other", kept.pk)}
+    assert queued(queue) == 1
+    assert queue.backlog("default", gone[0].pk) is None
+    backlog = queue.backlog("other", kept.pk)
+    assert backlog is not None
+    assert backlog.pending == 1
