@@ -120,6 +120,14 @@ class ActingAdmin(ReadOnlyAdmin):
         return bool(request.user.has_perm(f"{self.opts.app_label}.{codename}"))
 
     @override
+    def rights_asked(self) -> Mapping[str, str]:
+        asked = {"view": "See"} | ({"add": self.creation.title} if self.creation else {})
+        for one in self.row_actions:
+            verb = one.right or one.name
+            asked[verb] = f"{asked[verb]}, {one.label.lower()}" if verb in asked else one.label
+        return asked
+
+    @override
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.creation is not None and ModelAdmin.has_add_permission(self, request)
 

@@ -10,7 +10,11 @@ if TYPE_CHECKING:
     ModelAdmin: TypeAlias = admin.ModelAdmin[Any]
     ModelForm: TypeAlias = forms.ModelForm[Any]
     RowPaginator: TypeAlias = Paginator[Any]
+    ChoiceField: TypeAlias = forms.ModelChoiceField[Any]
+    ManyChoicesField: TypeAlias = forms.ModelMultipleChoiceField[Any]
 else:
     ModelAdmin = admin.ModelAdmin
     ModelForm = forms.ModelForm
     RowPaginator = Paginator
+    ChoiceField = forms.ModelChoiceField
+    ManyChoicesField = forms.ModelMultipleChoiceField

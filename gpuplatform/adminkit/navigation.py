@@ -56,6 +56,12 @@ def navigation(apps: Iterable[dict[str, Any]], path: str) -> list[NavigationGrou
     return [NavigationGroup(name, tuple(links)) for name, links in groups.items()]
 
 
+def place_of(label: str) -> int:
+    """Return where a model (`auth.user`) stands in the navigation; unknown ones come last."""
+    known = [one for _name, labels in _GROUPS for one in labels]
+    return known.index(label) if label in known else len(known)
+
+
 def _label(app: dict[str, Any], model: dict[str, Any]) -> str:
     return f"{app['app_label']}.{model['object_name'].lower()}"
 

@@ -1,5 +1,6 @@
 """The base of every page about rows that people do not edit."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django.contrib.admin.utils import unquote
@@ -35,6 +36,10 @@ class ReadOnlyAdmin(ChoosingAdmin):
     show_full_result_count = False
     paginator = CappedPaginator
     sortable_by: ClassVar[tuple[str, ...]] = ()
+
+    def rights_asked(self) -> Mapping[str, str]:
+        """Return the verbs of the permissions that the pages ask for, and what each allows."""
+        return {"view": "See"}
 
     def detail(self, row: Any) -> Detail:
         """Return what the page of `row` shows."""

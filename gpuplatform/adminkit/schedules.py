@@ -27,7 +27,8 @@ from typing_extensions import override
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.choosing import ChoosingAdmin
-from gpuplatform.adminkit.generics import ModelForm
+from gpuplatform.adminkit.fields import moment_field
+from gpuplatform.adminkit.generics import ChoiceField, ModelForm
 from gpuplatform.adminkit.run_columns import RunsAdmin
 from gpuplatform.adminkit.text import visible
 from gpuplatform.queueing import enqueue_schedule
@@ -41,10 +42,28 @@ def registered_tasks() -> list[tuple[str, str]]:
     return [(str(name), str(name)) for name, _label in TaskSelectWidget().tasks_as_choices()]
 
 
+class TimingField(ChoiceField):
+    """Offers intervals, or crontabs, in words."""
+
+    @override
+    def label_from_instance(self, obj: Any) -> str:
+        return _when(obj)
+
+
 class ScheduleForm(ModelForm):
     """Asks for a task by name out of those that exist, and for one kind of schedule."""
 
     task = forms.ChoiceField(choices=registered_tasks, help_text="What is sent.")
+    interval = TimingField(
+        IntervalSchedule.objects.all(),
+        required=False,
+        empty_label="None",
+        help_text="Choose either an interval or a crontab; the pages of both have more.",
+    )
+    crontab = TimingField(CrontabSchedule.objects.all(), required=False, empty_label="None")
+    start_time = moment_field(
+        "Nothing is sent before this time; empty: at once.", label="Not before"
+    )
 
     class Meta:
         model = PeriodicTask
@@ -63,10 +82,9 @@ class ScheduleForm(ModelForm):
             "expire_seconds",
         )
         labels: ClassVar[dict[str, str]] = {
-            "interval": "Interval",
-            "crontab": "Crontab",
-            "start_time": "Not before",
             "one_off": "Only once",
+            "args": "Arguments",
+            "kwargs": "Named arguments",
             "queue": "Queue",
             "expire_seconds": "Expires after seconds",
         }
@@ -74,10 +92,9 @@ class ScheduleForm(ModelForm):
             "name": "What people call it.",
             "enabled": "Whether it is sent at all.",
             "description": "What it is for.",
-            "interval": "Choose either an interval or a crontab.",
-            "crontab": "Choose either an interval or a crontab.",
-            "start_time": "Nothing is sent before this time; empty: at once.",
             "one_off": "It is disabled when it was sent.",
+            "args": "A JSON list.",
+            "kwargs": "A JSON object.",
             "queue": "Empty: the queue of periodic work.",
             "expire_seconds": "A worker that gets it later than this throws it away.",
         }
@@ -130,6 +147,11 @@ class IntervalForm(ModelForm):
     class Meta:
         model = IntervalSchedule
         fields = ("every", "period")
+        labels: ClassVar[dict[str, str]] = {"every": "Every", "period": "Unit"}
+        help_texts: ClassVar[dict[str, str]] = {
+            "every": f"{LEAST_SECONDS} seconds or more. Schedules that share it change with it.",
+            "period": "",
+        }
 
     @override
     def clean(self) -> dict[str, Any]:
@@ -138,6 +160,30 @@ class IntervalForm(ModelForm):
         if "every" in data and "period" in data:
             _check_interval(data["every"], data["period"])
         return data
+
+
+class CrontabForm(ModelForm):
+    """A line of a crontab; changing it changes every schedule that shares it."""
+
+    class Meta:
+        model = CrontabSchedule
+        fields = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week", "timezone")
+        labels: ClassVar[dict[str, str]] = {
+            "minute": "Minute",
+            "hour": "Hour",
+            "day_of_month": "Day of the month",
+            "month_of_year": "Month",
+            "day_of_week": "Day of the week",
+            "timezone": "Time zone",
+        }
+        help_texts: ClassVar[dict[str, str]] = {
+            "minute": "0 to 59, as 0,30 or */5; * is each one.",
+            "hour": "0 to 23, as 8,20 or */6.",
+            "day_of_month": "1 to 31.",
+            "month_of_year": "1 to 12.",
+            "day_of_week": "0 to 7: Sunday is 0 and 7, Monday is 1.",
+            "timezone": "Whose clock it is.",
+        }
 
 
 class ScheduleAdmin(RunsAdmin):
@@ -185,10 +231,8 @@ class ScheduleAdmin(RunsAdmin):
     @admin.display(description="Schedule")
     def schedule_text(self, row: PeriodicTask) -> str:
         """Return when it is sent."""
-        interval = row.interval
-        if interval is not None:
-            return _every(timedelta(**{interval.period: interval.every})) or str(interval)
-        return str(row.crontab or row.solar or row.clocked or "—")
+        timing = row.interval or row.crontab
+        return _when(timing) if timing else str(row.solar or row.clocked or "—")
 
     @admin.display(description="Last sent")
     def last_sent(self, row: PeriodicTask) -> SafeString:
@@ -264,11 +308,24 @@ def _every(time: timedelta) -> str:
     return ""
 
 
+def _when(timing: Any) -> str:
+    """Return an interval, or a crontab as people write it with its time zone."""
+    if not isinstance(timing, CrontabSchedule):
+        return _every(timedelta(**{timing.period: timing.every})) or str(timing)
+    days = (timing.day_of_month, timing.month_of_year, timing.day_of_week)
+    return f"{' '.join((timing.minute, timing.hour, *days))} ({timing.timezone})"
+
+
 class TimingAdmin(ChoosingAdmin):
     """An interval or a crontab line that schedules share."""
 
-    list_display = ("__str__", "used_by")
+    list_display = ("when", "used_by")
     readonly_fields = ("used_by",)
+
+    @admin.display(description="When")
+    def when(self, row: Any) -> str:
+        """Return when that is."""
+        return _when(row)
 
     @admin.display(description="Used by")
     def used_by(self, row: IntervalSchedule | CrontabSchedule) -> str:
@@ -284,6 +341,17 @@ class IntervalAdmin(TimingAdmin):
     """An interval that schedules share."""
 
     form = IntervalForm
+    when_empty = "There are no intervals yet. Schedules share them: add one for each."
+
+
+class CrontabAdmin(TimingAdmin):
+    """A line of a crontab that schedules share."""
+
+    form = CrontabForm
+    when_empty = (
+        "There are no crontabs. Schedules that run at a time of the day share them: add one, and"
+        " choose it on the page of the schedule."
+    )
 
 
 def register_schedules() -> None:
@@ -293,4 +361,4 @@ def register_schedules() -> None:
     )
     admin.site.register(PeriodicTask, ScheduleAdmin)
     admin.site.register(IntervalSchedule, IntervalAdmin)
-    admin.site.register(CrontabSchedule, TimingAdmin)
+    admin.site.register(CrontabSchedule, CrontabAdmin)

@@ -1,13 +1,10 @@
 """Tenants and API tokens in the admin."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -18,18 +15,16 @@ from typing_extensions import override
 from gpuplatform import clock
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.choosing import ChoosingAdmin
 from gpuplatform.adminkit.detail import Detail, Fact, RelatedRow
+from gpuplatform.adminkit.fields import moment_field
 from gpuplatform.adminkit.filters import TenantFilter
 from gpuplatform.adminkit.generics import ModelAdmin, ModelForm
 from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.tenancy import admin_people
 from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
 from gpuplatform.tenancy.services import token_create, token_revoke
 
-if TYPE_CHECKING:
-    PeopleAdmin: TypeAlias = UserAdmin[User]
-else:
-    PeopleAdmin = UserAdmin
+__all__ = ["admin_people"]
 
 
 @admin.register(Tenant)
@@ -87,6 +82,10 @@ class TokenForm(ModelForm):
         widget=forms.CheckboxSelectMultiple,
         help_text="What it may do; at least one.",
     )
+    tenant = forms.ModelChoiceField(
+        Tenant.objects.order_by("name"), empty_label="Choose…", help_text="On whose behalf."
+    )
+    expires_at = moment_field("From then on it is refused; empty: never.")
 
     class Meta:
         model = ApiToken
@@ -155,11 +154,8 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         return ModelAdmin.has_add_permission(self, request)
 
     @override
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        one_button = {"show_save_and_add_another": False, "show_save_and_continue": False}
-        return super().add_view(request, form_url, {**one_button, **(extra_context or {})})
+    def rights_asked(self) -> Mapping[str, str]:
+        return {"view": "See", "add": "Make", "change": "Take back"}
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Say whether somebody may take tokens back: who may change them."""
@@ -196,49 +192,6 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         for row in taken:
             self.log_change(request, row, "Taken back.")
         self.message_user(request, f"Tokens taken back: {len(taken)}.", messages.SUCCESS)
-
-
-class PersonAdmin(ChoosingAdmin, PeopleAdmin):
-    """Who may log in here, and by which groups they may do what."""
-
-    list_display = ("state", "username", "may", "since")
-    list_display_links = ("username",)
-    list_filter = ("groups", "is_active", "is_superuser")
-    search_help_text = "name or address"
-    sortable_by = ("username",)
-
-    @admin.display(description="State")
-    def state(self, row: User) -> SafeString:
-        """Return whether somebody may log in here."""
-        if not row.is_active:
-            return shape_badge(Shape.OFF, "Disabled")
-        if not row.is_staff:
-            return shape_badge(Shape.OFF, "Not let in here")
-        return shape_badge(Shape.READY, "May log in")
-
-    @admin.display(description="Groups")
-    def may(self, row: User) -> str:
-        """Return the groups, which say what somebody may do."""
-        names = ["everything (superuser)"] if row.is_superuser else []
-        return ", ".join([*names, *(group.name for group in row.groups.all())]) or "none"
-
-    @admin.display(description="Last log-in", ordering="-last_login")
-    def since(self, row: User) -> SafeString:
-        """Return when somebody last logged in."""
-        return age_html(row.last_login)
-
-    @override
-    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        return super().get_queryset(request).prefetch_related("groups")
-
-
-class PeoplesGroupAdmin(ChoosingAdmin, GroupAdmin):
-    """What people of a group may do."""
-
-
-admin.site.unregister([User, Group])
-admin.site.register(User, PersonAdmin)
-admin.site.register(Group, PeoplesGroupAdmin)
 
 
 def _token_badge(row: ApiToken) -> SafeString:

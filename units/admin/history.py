@@ -1,5 +1,6 @@
 """The changes of all units, newest first: what happened here lately."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
@@ -95,6 +96,10 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     def since(self, row: UnitHistory) -> SafeString:
         """Return how long ago it was."""
         return age_html(row.at)
+
+    @override
+    def rights_asked(self) -> Mapping[str, str]:
+        return {}  # Those of the units and of the stock are asked for.
 
     @override
     def has_module_permission(self, request: HttpRequest) -> bool:

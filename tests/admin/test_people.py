@@ -1,0 +1,89 @@
+"""People and groups: rights are ticked by what they allow, and none is lost unseen."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import Group, Permission, User
+from django.test import Client
+from django.urls import reverse
+
+GROUPS = reverse("admin:auth_group_changelist")
+
+pytestmark = pytest.mark.django_db
+
+
+def page_of(row: Group | User) -> str:
+    return reverse(f"admin:auth_{type(row).__name__.lower()}_change", args=[row.pk])
+
+
+def right(codename: str) -> Permission:
+    return Permission.objects.get(codename=codename)
+
+
+def ticked(page: str) -> set[int]:
+    boxes = re.findall(r"<input[^>]+type=\"checkbox\"[^>]*>", page)
+    rights = [box for box in boxes if "permissions" in box and " checked" in box]
+    return {int(re.findall('value="([0-9]+)"', box)[0]) for box in rights}
+
+
+def test_a_group_is_shown_by_what_its_people_may_do(operator_client: Client) -> None:
+    group = Group.objects.get(name="operator")
+
+    page = operator_client.get(page_of(group)).content.decode()
+
+    assert ticked(page) == set(group.permissions.values_list("pk", flat=True))
+    for words in ("Stock pools", "Set warm target", "Pause top-up, resume top-up", "Take back"):
+        assert words in page
+    for raw in ("Can scale", "log entry", "content type"):
+        assert raw not in page
+
+
+def test_saving_takes_what_was_unticked_and_keeps_what_is_not_shown(
+    operator_client: Client,
+) -> None:
+    group = Group.objects.create(name="night shift")
+    group.permissions.set([right("scale_stockpool"), right("view_logentry")])
+
+    chosen = [right("view_stockpool").pk]
+    asked = {"name": "night shift", "permissions": chosen}
+    answer = operator_client.post(page_of(group), asked)
+
+    assert answer.status_code == 302
+    held = group.permissions.values_list("codename", flat=True)
+    assert set(held) == {"view_stockpool", "view_logentry"}
+
+
+def test_a_right_that_is_not_offered_cannot_be_given(operator_client: Client) -> None:
+    group = Group.objects.create(name="day shift")
+
+    asked = {"name": "day shift", "permissions": [right("delete_session").pk]}
+    answer = operator_client.post(page_of(group), asked)
+
+    assert answer.status_code == 200
+    assert not group.permissions.exists()
+
+
+def test_a_person_is_put_into_groups_and_keeps_the_password(operator_client: Client) -> None:
+    person = User.objects.create_user("anna", password="correct-horse-battery")
+    viewer = Group.objects.get(name="viewer")
+
+    page = operator_client.get(page_of(person)).content.decode()
+    asked = {"username": "anna", "is_active": "on", "is_staff": "on", "groups": [viewer.pk]}
+    answer = operator_client.post(page_of(person), asked)
+
+    assert "viewer: sees everything but people and groups" in page
+    assert "argon2" not in page
+    assert answer.status_code == 302
+    person.refresh_from_db()
+    assert person.check_password("correct-horse-battery")
+    assert list(person.groups.all()) == [viewer]
+    assert not person.is_superuser
+
+
+def test_the_list_of_groups_says_who_is_in_them(operator_client: Client) -> None:
+    User.objects.create_user("anna").groups.add(Group.objects.get(name="viewer"))
+
+    page = operator_client.get(GROUPS).content.decode()
+
+    assert '<td class="field-people">anna</td>' in page
+    assert '<td class="field-people">nobody</td>' in page
