@@ -66,14 +66,16 @@ class Sweep:
             invocations_abandon(function)
 
     def _forget_gone(self) -> None:
-        """Remove what is in the queue of functions that are not there.
+        """Remove what is in the queue of functions whose row says that they are gone.
 
-        A creation that the cluster refused leaves a consumer, a relay that died a message.
+        A creation that the cluster refused leaves a consumer, a relay that died a message. What
+        has no row is left: it may be another database's, or newer than the copy this one is of.
         """
-        live = functions_live()
-        # The queue first: what is in it then has a row, if its function lives.
-        found = self._queue.functions(known=live.count())
-        for tenant, function in found - set(live.values_list("tenant__name", "pk")):
+        found = self._queue.functions(known=functions_live().count())
+        rows = Function.objects.filter(
+            pk__in=[function for _, function in found], deleted_at__isnull=False
+        )
+        for tenant, function in found & set(rows.values_list("tenant__name", "pk")):
             logger.warning("function %d is gone, and now so is what it had in the queue", function)
             self._queue.remove_function(tenant, function)
 

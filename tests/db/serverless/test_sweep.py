@@ -290,11 +290,15 @@ def test_what_is_left_of_a_function_that_is_gone_leaves_the_queue(
     relay.publish()
     for function in (*gone, kept):
         Worker(queue, function)
+    unknown = function_row("of-another-database")
+    number = unknown.pk
+    Worker(queue, unknown)
+    unknown.delete()
     Function.objects.filter(pk__in=[one.pk for one in gone]).update(deleted_at=Now())
 
     sweep.step()
 
-    assert queue.functions(known=0) == {("other", kept.pk)}
+    assert queue.functions(known=0) == {("other", kept.pk), ("default", number)}
     assert queued(queue) == 1
     assert queue.backlog("default", gone[0].pk) is None
     backlog = queue.backlog("other", kept.pk)
