@@ -33,6 +33,7 @@ from serverless.queue.names import CREDENTIALS_KEY, secret_name
 from serverless.results import read_message
 from serverless.selectors import workers_of
 from serverless.services import (
+    MOST_OPEN,
     ServerlessOperation,
     function_deleted,
     function_unmade,
@@ -42,6 +43,7 @@ from serverless.sweep import ensure_consumer
 
 FUNCTION_LABEL: Final = f"{GROUP}/function"
 WORKERS_SECONDS: Final = 2.0
+DELETED_AT_ONCE: Final = 200
 
 
 def register_operations() -> None:
@@ -97,20 +99,36 @@ def _update(_: Cluster, operation: Operation) -> Outcome:
 
 
 def _delete(cluster: Cluster, operation: Operation) -> Outcome:
-    """Remove it once its workers are gone: the activator stops those of a function that ends."""
+    """Remove it once its workers are gone: the activator stops those of a function that ends.
+
+    What was cancelled is taken out before, or they would go on with it until they are stopped.
+    """
     function = _function(operation)
-    if workers_of(function).exists():
-        return Waiting(
-            FunctionWait.WORKERS_STOPPING, "Its workers are being stopped.", WORKERS_SECONDS
-        )
 
     def remove(queue: Queue) -> Outcome:
+        if workers_of(function).exists():
+            _take_cancelled_out(queue, function)
+            return Waiting(
+                FunctionWait.WORKERS_STOPPING, "Its workers are being stopped.", WORKERS_SECONDS
+            )
         queue.remove_function(function.tenant.name, function.pk)
         name, namespace = secret_name(function.pk), function.tenant.namespace
         cluster.delete(SECRET, name, namespace=namespace)
         return Done()
 
     return _in_queue(operation, remove)
+
+
+def _take_cancelled_out(queue: Queue, function: Function) -> None:
+    backlog = queue.backlog(function.tenant.name, function.pk)
+    if backlog is None or not backlog.pending:
+        return
+    rows = Invocation.objects.filter(function=function, state=InvocationState.CANCELLED)
+    newest = rows.order_by("-id").values_list("stream_sequence", flat=True)[:MOST_OPEN]
+    numbers = [number for number in newest if number is not None]
+    for start in range(0, len(numbers), DELETED_AT_ONCE):
+        chunk = numbers[start : start + DELETED_AT_ONCE]
+        queue.delete_of(function.tenant.name, function.pk, chunk)
 
 
 def _settle_delete(operation: Operation, outcome: Done | Refused) -> None:

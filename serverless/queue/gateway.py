@@ -210,15 +210,20 @@ class Queue(Deliveries):
         Raises:
             QueueError: it could not be done.
         """
+        self._call(lambda js: _delete(js, sequence))
+
+    def delete_of(self, tenant: str, function: int, sequences: Sequence[int]) -> None:
+        """Delete these if they are invocations of that function; all at once.
+
+        Raises:
+            QueueError: it is not known of all whether they are gone.
+        """
+        subject = invocation_subject(tenant, function)
 
         async def remove(js: JetStreamContext) -> None:
-            try:
-                await js.delete_msg(INVOCATIONS, sequence)
-            except nats.js.errors.APIError as error:
-                if error.err_code not in _NO_MESSAGE:
-                    raise
+            await asyncio.gather(*(_delete_of(js, one, subject) for one in sequences))
 
-        self._call(remove)
+        self._call(remove, CALL_SECONDS * 2)
 
     def last_sequence(self, stream: str) -> int:
         """Return the number of the newest message that the stream ever had.
@@ -261,6 +266,25 @@ async def _publish(js: JetStreamContext, one: Outgoing) -> PublishOutcome:
     except (nats.errors.Error, OSError) as error:
         return Unanswered(str(error) or "no answer in time")
     return Published(made.seq)
+
+
+async def _delete(js: JetStreamContext, sequence: int) -> None:
+    try:
+        await js.delete_msg(INVOCATIONS, sequence)
+    except nats.js.errors.APIError as error:
+        if error.err_code not in _NO_MESSAGE:
+            raise
+
+
+async def _delete_of(js: JetStreamContext, sequence: int, subject: str) -> None:
+    try:
+        found = await js.get_msg(INVOCATIONS, seq=sequence)
+    except nats.js.errors.NotFoundError as error:
+        if error.err_code == _NO_STREAM:
+            raise
+        return
+    if found.subject == subject:
+        await _delete(js, sequence)
 
 
 async def _count(js: JetStreamContext, subject: str) -> int:

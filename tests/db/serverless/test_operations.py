@@ -199,6 +199,33 @@ def test_deletion_waits_for_the_workers(queue: Queue, cluster: FakeCluster) -> N
     assert run(delete()).phase == "Succeeded"
 
 
+def test_workers_that_are_stopped_are_given_nothing_that_was_cancelled(
+    queue: Queue, cluster: FakeCluster
+) -> None:
+    run(create())
+    function, other = Function.objects.get(), function_row("other")
+    unit_row(name=f"fn-{function.pk}-1", spec={"specName": "g1.1", "serverless": {}})
+    begun, first, second = accept(function), accept(function), accept(function)
+    theirs = accept(other)
+    Relay(queue).publish()
+    worker = Worker(queue, function)
+    assert worker.read(worker.take_one()).key == begun.pk
+    Invocation.objects.filter(pk=begun.pk).update(state="Running")
+    theirs.refresh_from_db()
+    # As if streams had been made anew: a number that is another function's by now.
+    Invocation.objects.filter(pk=second.pk).update(stream_sequence=theirs.stream_sequence)
+
+    assert run(delete()).reason == "WorkersStopping"
+
+    first.refresh_from_db()
+    assert first.state == "Cancelled"
+    assert queue.message(first.stream_sequence or 0) is None
+    assert queue.message(theirs.stream_sequence or 0) is not None
+    backlog = queue.backlog("default", function.pk)
+    assert backlog is not None
+    assert backlog.in_work == 1
+
+
 def test_cancelled_invocation_leaves_the_queue(queue: Queue, cluster: FakeCluster) -> None:
     function = function_row()
     row = accept(function)
