@@ -49,7 +49,8 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
     """Refuse what would not arrive as it was sent, or would change how the message is read."""
     seen: set[str] = set()
     for name, text in headers.items():
-        lower = name.lower()
+        # Servers that hand headers on as variables cannot tell the two apart.
+        lower = name.lower().replace("_", "-")
         if not re.fullmatch(_NAME, name) or not re.fullmatch(_VALUE, text):
             msg = f"The header {quoted(name)} has characters that no header has."
             raise ValueError(msg)
@@ -71,8 +72,9 @@ InvocationID = Annotated[
     AfterValidator(names.operation_id),
     Field(
         json_schema_extra={"pattern": f"^{names.OPERATION_ID}$"},
-        description="Identifies the invocation. Sent again with the same payload it answers the"
-        " first one; with another payload it is a conflict. Generated when it is left out.",
+        description="Identifies the invocation. Sent again with the same request it answers the"
+        " first one; with another payload, mode, header or timeout it is a conflict. Generated"
+        " when it is left out.",
         examples=["order-4711"],
     ),
 ]
