@@ -136,8 +136,7 @@ class InvocationState(TextChoices):
           │  └── never by itself
           └──> Cancelled
 
-    What a worker says of another delivery may stand above an end that is stored:
-    `services/outcomes.py` has the rule.
+    The end of a newer delivery may take the place of an older one's, an answer that of a failure.
     """
 
     QUEUED = "Queued", "Queued"

@@ -32,6 +32,7 @@ from serverless.queue.names import (
     result_subject,
 )
 from serverless.services import (
+    Stored,
     invocation_dead_letter,
     invocation_fail,
     receipt_of,
@@ -43,6 +44,8 @@ logger = logging.getLogger(__name__)
 BATCH: Final = 100
 WAIT_SECONDS: Final = 1.0
 AGAIN_SECONDS: Final = 1.0
+BUSY_SECONDS: Final = 0.2
+"""After so long what was said of a locked row comes again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +83,33 @@ class ResultStore:
     def _store(self, received: list[Received]) -> None:
         checked, bad = _check(received)
         try:
-            late = reports_store([one.report for one in checked])
+            stored = reports_store([one.report for one in checked])
         except DataError:
-            late = self._store_one_by_one(checked)
-        if late:
-            logger.info("%d reports came after their invocation's end, or again", late)
-        self._queue.acknowledge([one.received for one in checked])
+            stored = self._store_one_by_one(checked)
+        if stored.late:
+            logger.info("%d reports came after their invocation's end, or again", stored.late)
+        done: list[Received] = []
+        busy: list[Received] = []
+        for one in checked:
+            (busy if one.report.key in stored.busy else done).append(one.received)
+        self._queue.acknowledge(done)
+        self._queue.postpone(busy, BUSY_SECONDS)
         for message, why in bad:
             logger.warning("a message of %s is refused: %s", message.subject, why)
             self._queue.terminate([message], why)
 
-    def _store_one_by_one(self, checked: list[_Checked]) -> int:
+    def _store_one_by_one(self, checked: list[_Checked]) -> Stored:
         """Store the good ones beside one that the database does not take."""
-        late = 0
+        all_stored = []
         for one in checked:
             try:
-                late += reports_store([one.report])
+                all_stored.append(reports_store([one.report]))
             except DataError as error:
                 logger.warning("the result of invocation %d is lost: %s", one.report.key, error)
                 why = "Its result cannot be stored."
                 _lose(one.report.key, one.report.publication, why)
-        return late
+        late = sum(one.late for one in all_stored)
+        return Stored(late, frozenset().union(*(one.busy for one in all_stored)))
 
 
 class DeadLetters:

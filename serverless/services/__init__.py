@@ -36,6 +36,7 @@ from serverless.services.names import (
 )
 from serverless.services.outcomes import (
     RETENTION_DAYS,
+    Stored,
     invocation_dead_letter,
     invocation_fail,
     invocation_republish,
@@ -60,6 +61,7 @@ __all__ = [
     "Observed",
     "ServerlessOperation",
     "ServerlessTask",
+    "Stored",
     "function_create",
     "function_deleted",
     "function_observed",

@@ -4,6 +4,7 @@ The state of an invocation moves along its table only; what comes too late chang
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -128,8 +129,18 @@ def outbox_release(rows: Sequence[Invocation]) -> None:
     Invocation.objects.filter(OUTBOX, pk__in=[row.pk for row in rows]).update(relay_after=None)
 
 
-def reports_store(reports: Sequence[Report]) -> int:
-    """Record what workers said, in one transaction; return how many reports came too late.
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of reports."""
+
+    late: int
+    """So many came after the end of their invocation, or again."""
+    busy: frozenset[int]
+    """Invocations whose row somebody else has locked; what was said of them is not stored."""
+
+
+def reports_store(reports: Sequence[Report]) -> Stored:
+    """Record what workers said, in one transaction; nobody's results wait for another one's row.
 
     Their receipts have been checked. A report about an earlier publication changes nothing, nor
     does a start after the end; of two ends the one that `_outranked` says stays.
@@ -137,15 +148,17 @@ def reports_store(reports: Sequence[Report]) -> int:
     late = 0
     # An end says everything that the start of the same delivery says.
     ends = {(one.key, one.publication, one.attempt) for one in reports if one.type == "finished"}
+    keys = frozenset(one.key for one in reports)
+    rows = Invocation.objects.filter(pk__in=keys).order_by()
     with transaction.atomic():
-        # In the order of the rows: two stores never wait for each other in a circle.
-        for report in sorted(reports, key=lambda one: one.key):
+        free = set(rows.select_for_update(skip_locked=True).values_list("pk", flat=True))
+        for report in (one for one in reports if one.key in free):
             is_said = (report.key, report.publication, report.attempt) in ends
             if is_said and isinstance(report, Started):
                 continue
             stored = _start(report) if isinstance(report, Started) else _finish(report)
             late += not stored
-    return late
+    return Stored(late, keys - free)
 
 
 def _start(report: Started) -> int:

@@ -1,11 +1,12 @@
 """What workers say: stored once, in order, and only from whoever was given the invocation."""
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import DataError, OperationalError
+from django.db import DataError, OperationalError, connection
 
 from gpuplatform.clock import now
 from serverless import results
@@ -16,6 +17,7 @@ from serverless.queue.names import RESULTS
 from serverless.relay import Relay
 from serverless.results import ResultStore
 from serverless.services import (
+    Stored,
     invocation_cancel,
     invocation_dead_letter,
     invocation_replay,
@@ -421,7 +423,7 @@ def test_result_that_the_database_does_not_take_costs_the_others_nothing(
     worker.serve_one()
     real = reports_store
 
-    def refuse(reports: list[Any]) -> int:
+    def refuse(reports: list[Any]) -> Stored:
         if any(report.key == bad.pk for report in reports):
             raise DataError("value out of range")
         return real(reports)
@@ -431,6 +433,30 @@ def test_result_that_the_database_does_not_take_costs_the_others_nothing(
 
     assert (settled(bad).state, settled(bad).failure_class) == ("Failed", "result_store_error")
     assert settled(good).state == "Succeeded"
+
+
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+def test_row_that_somebody_has_locked_keeps_nobody_else_waiting(
+    relay: Relay, store: ResultStore, queue: Queue
+) -> None:
+    function = function_row()
+    held, free = accept(function, "held"), accept(function, "free")
+    relay.publish()
+    worker = Worker(queue, function)
+    worker.serve_one()
+    worker.serve_one()
+    somebody = connection.copy("somebody")
+
+    with closing(somebody), somebody.cursor() as cursor:
+        cursor.execute("BEGIN")
+        table = Invocation._meta.db_table
+        cursor.execute(f"SELECT 1 FROM {table} WHERE id = %s FOR UPDATE", [held.pk])
+        store.step()
+        assert [settled(row).state for row in (held, free)] == ["Queued", "Succeeded"]
+        cursor.execute("ROLLBACK")
+    store_all(store, queue)
+
+    assert settled(held).state == "Succeeded"
 
 
 def test_report_of_a_relay_that_died_records_that_it_was_queued(
