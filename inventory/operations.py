@@ -11,7 +11,6 @@ from gpuplatform.operations.creating import outcome_of_found
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import (
     APPLIED_OPERATION_ANNOTATION,
-    applied_operation,
     marks,
 )
 from gpuplatform.operations.registry import (
@@ -23,6 +22,7 @@ from gpuplatform.operations.registry import (
     Refused,
     register,
 )
+from gpuplatform.operations.selectors import is_applied
 from gpuplatform.operations.services import Accepted
 from gpuplatform.reconciliation.sight import confirm_gone
 from inventory.core.requests import StockPoolCreate, StockPoolPatch
@@ -71,7 +71,7 @@ def _update(cluster: Cluster, operation: Operation) -> Outcome:
     found = _read_target(cluster, operation)
     if found is None:
         return Refused("not_found", f"The stock pool '{operation.object_name}' is gone.")
-    if applied_operation(found) >= operation.pk:
+    if is_applied(found, operation):
         return Done(found)  # This one was applied, or a later one that replaces it.
     asked = StockPoolPatch.parse({**operation.payload, "operationID": operation.operation_id})
     try:

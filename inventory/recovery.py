@@ -3,7 +3,7 @@
 Called by `manage.py recover` only, while no process of the platform runs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from django.db import transaction
 
@@ -12,7 +12,7 @@ from gpuplatform.kube.kinds import STOCK_POOL, Manifest
 from gpuplatform.operations.provenance import has_marks
 from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
-from inventory.mirror import pool_observed, pools_listed
+from inventory.mirror import pool_observed, pool_reopened, pools_listed
 from inventory.models import StockPool
 from inventory.services import PoolOperation
 
@@ -24,7 +24,8 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
         ClusterError: the cluster could not be read; nothing was changed.
     """
     listing = cluster.list(STOCK_POOL)
-    known = set(StockPool.objects.exclude(uid="").values_list("uid", flat=True))
+    rows = StockPool.objects.exclude(uid="")
+    known = {uid: closed is None for uid, closed in rows.values_list("uid", "deleted_at")}
     seen = {pool["metadata"]["uid"] for pool in listing.items}
     with transaction.atomic():
         if not dry_run:
@@ -39,7 +40,8 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
         yield f"{row}: the database has it, the cluster does not; it will be closed as gone"
 
 
-def _recover_pool(pool: Manifest, known: set[str], *, dry_run: bool) -> Iterator[str]:
+def _recover_pool(pool: Manifest, known: Mapping[str, bool], *, dry_run: bool) -> Iterator[str]:
+    """`known` are the UIDs that have a row, and whether it is open."""
     metadata = pool["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}"
     if not has_marks(pool):
@@ -52,3 +54,7 @@ def _recover_pool(pool: Manifest, known: set[str], *, dry_run: bool) -> Iterator
         yield f"{name}: taken over into the database"
         if not dry_run:
             pool_observed(pool)
+    elif not known[metadata["uid"]]:
+        yield f"{name}: its row was closed; it is there again"
+        if not dry_run and not pool_reopened(pool):
+            yield f"{name}: another one of its name is being made; run this again after that"

@@ -128,6 +128,20 @@ def unit_adopted(resource: Manifest, operation: Operation | None, **columns: Any
     return _MIRROR.adopted(resource, {"tenant": tenant, "operation": operation, **columns})
 
 
+def unit_reopened(resource: Manifest) -> bool:
+    """Open the row of a unit that a restored cluster brought back; say whether it could be.
+
+    Names are unique: what had its name since is gone, unless it is just being made. Called by
+    `manage.py recover` only.
+    """
+    metadata = resource["metadata"]
+    since = GpuUnit.objects.filter(
+        namespace=metadata["namespace"], name=metadata["name"], deleted_at__isnull=True
+    )
+    unit_gone(since.exclude(uid=""), None)
+    return not since.exists() and bool(_MIRROR.reopened(resource))
+
+
 def unit_history(rows: QuerySet[GpuUnit], operation: Operation | None) -> None:
     """Write down what is said of these rows now, and which operation brought it about."""
     unit_history_begun(rows.only("phase", "reason", "message"), operation)

@@ -3,7 +3,7 @@
 Called by `manage.py recover` only, while no process of the platform runs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from django.db import transaction
 from django.db.models import Q
@@ -24,7 +24,7 @@ from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
 from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
 from units.core.observed import SourceReference, source_of
-from units.mirror import unit_adopted, units_listed
+from units.mirror import unit_adopted, unit_reopened, units_listed
 from units.models import GpuUnit
 from units.phases import UnitRole, role_of
 from units.selectors import is_unit_leftover
@@ -43,7 +43,8 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
     """
     listing = cluster.list(GPU_UNIT)
     units = sorted(listing.items, key=lambda unit: unit["metadata"]["creationTimestamp"])
-    known = set(GpuUnit.objects.exclude(uid="").values_list("uid", flat=True))
+    rows = GpuUnit.objects.exclude(uid="")
+    known = {uid: closed is None for uid, closed in rows.values_list("uid", "deleted_at")}
     with transaction.atomic():
         if not dry_run:
             # The cluster may be set up anew: versions of another one say nothing about its copies.
@@ -58,7 +59,8 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
         yield f"{row}: the database has it, the cluster does not; it will be closed as gone"
 
 
-def _recover_unit(unit: Manifest, known: set[str], *, dry_run: bool) -> Iterator[str]:
+def _recover_unit(unit: Manifest, known: Mapping[str, bool], *, dry_run: bool) -> Iterator[str]:
+    """`known` are the UIDs that have a row, and whether it is open."""
     name, operation = full_name(unit), operation_of(unit)
     if not has_marks(unit):
         yield f"{name}: made by hand; kept without an operation"
@@ -67,6 +69,8 @@ def _recover_unit(unit: Manifest, known: set[str], *, dry_run: bool) -> Iterator
         yield f"{name}: its operation is rebuilt from its annotations"
         operation = None if dry_run else _rebuild(unit)
     if unit["metadata"]["uid"] in known:
+        if not known[unit["metadata"]["uid"]]:
+            yield from _reopen(unit, dry_run=dry_run)
         return
     if operation is not None and operation.phase in OPEN_PHASES:
         yield f"{name}: its operation is open and goes on with it"
@@ -77,6 +81,13 @@ def _recover_unit(unit: Manifest, known: set[str], *, dry_run: bool) -> Iterator
     yield f"{name}: taken over into the database"
     if not dry_run and _adopt(unit, operation) is None:
         yield f"{name}: another row has its name; the next pass takes it over"
+
+
+def _reopen(unit: Manifest, *, dry_run: bool) -> Iterator[str]:
+    name = full_name(unit)
+    yield f"{name}: its row was closed; it is there again"
+    if not dry_run and not unit_reopened(unit):
+        yield f"{name}: another one of its name is being made; run this again after that"
 
 
 def _rebuild(unit: Manifest) -> Operation:
@@ -106,33 +117,62 @@ def _recover_sources(units: Sequence[Manifest], *, dry_run: bool) -> Iterator[st
     takers: dict[str, str] = {}
     for unit in units:
         source, name = source_of(unit), full_name(unit)
-        if source is None or not _consumes(unit):
+        if source is None or not _is_sourced(unit):
             continue
         if source.uid in takers:
             yield f"{name}: names the same stock '{source.name}' as {takers[source.uid]}"
             continue
         takers[source.uid] = name
-        yield from _recover_source(unit, source, dry_run=dry_run)
+        operation = _open_operation(unit)
+        if operation is None:
+            yield from _recover_source(unit, source, dry_run=dry_run)
+        else:
+            yield from _recover_claim(unit, source, operation, dry_run=dry_run)
 
 
-def _consumes(unit: Manifest) -> bool:
-    """Say whether a worker made `unit`, and no open operation will consume its source anyway."""
+def _is_sourced(unit: Manifest) -> bool:
+    """Say whether a worker made `unit` for an operation that succeeded, or that is open."""
     if role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK or not has_marks(unit):
         return False
-    maker, applied = operation_of(unit), applied_operation(unit)
-    is_open = Operation.objects.filter(id=applied, phase__in=OPEN_PHASES).exists()
-    return (
-        was_written_by_platform(unit)
-        and not is_open
-        and (maker is None or maker.object_uid == unit["metadata"]["uid"])
+    maker = operation_of(unit)
+    is_its = (
+        maker is None or maker.phase in OPEN_PHASES or maker.object_uid == unit["metadata"]["uid"]
     )
+    return is_its and was_written_by_platform(unit)
+
+
+def _open_operation(unit: Manifest) -> Operation | None:
+    """Return the open operation that made `unit` or was applied to it; it consumes its source."""
+    maker = operation_of(unit)
+    if maker is not None and maker.phase in OPEN_PHASES:
+        return maker
+    about = Operation.objects.filter(id=applied_operation(unit), phase__in=OPEN_PHASES)
+    return about.first()
+
+
+def _recover_claim(
+    unit: Manifest, source: SourceReference, operation: Operation, *, dry_run: bool
+) -> Iterator[str]:
+    """Set aside for an open operation what its unit names: it consumes that when it ends."""
+    rows = GpuUnit.objects.filter(_of_source(source), role=UnitRole.STOCK, consumed_by="")
+    row = rows.order_by("-uid").first()
+    if row is None or row.claimed_by_id == operation.pk:
+        return
+    yield f"{row}: set aside for {full_name(unit)}"
+    if not dry_run:
+        GpuUnit.objects.filter(claimed_by=operation).update(claimed_by=None)
+        GpuUnit.objects.filter(pk=row.pk).update(uid=source.uid, claimed_by=operation)
+
+
+def _of_source(source: SourceReference) -> Q:
+    """Return what finds its row, also where a seeding did not record its UID."""
+    return Q(uid=source.uid) | Q(uid="", name=source.name, deleted_at__isnull=True)
 
 
 def _recover_source(unit: Manifest, source: SourceReference, *, dry_run: bool) -> Iterator[str]:
-    """Write down that `unit` consumed its source, also where a seeding did not record its UID."""
+    """Write down that `unit` consumed its source."""
     uid = unit["metadata"]["uid"]
-    of_source = Q(uid=source.uid) | Q(uid="", name=source.name, deleted_at__isnull=True)
-    rows = GpuUnit.objects.filter(of_source, role=UnitRole.STOCK).order_by("-uid")
+    rows = GpuUnit.objects.filter(_of_source(source), role=UnitRole.STOCK).order_by("-uid")
     row = rows.first()
     if row is None or row.consumed_by == uid:
         return

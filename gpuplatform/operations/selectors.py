@@ -28,6 +28,7 @@ from gpuplatform.operations.provenance import (
     applied_operation,
     was_written_by_platform,
 )
+from gpuplatform.reconciliation.epoch import newest_operation
 from gpuplatform.tenancy.models import Tenant
 
 MOST_SEARCHED: Final = 50_000
@@ -126,6 +127,15 @@ def operation_of(resource: Manifest) -> Operation | None:
 def operations_of_resources(resources: Sequence[Manifest]) -> dict[str, Operation]:
     """Return the operations whose marks `resources` bear, by the resource's UID."""
     return makers_among(operations_about(resources), resources)
+
+
+def is_applied(resource: Manifest, operation: Operation) -> bool:
+    """Say whether `operation`, or a later one that replaces it, was applied to `resource`.
+
+    Anybody with rights on it can write a number there: one that no operation had says nothing.
+    """
+    applied = applied_operation(resource)
+    return applied == operation.pk or operation.pk < applied <= newest_operation()
 
 
 def operations_about(resources: Sequence[Manifest]) -> list[Operation]:

@@ -8,6 +8,7 @@ cases nothing is written until `manage.py recover` ran.
 import logging
 import os
 import uuid
+from collections.abc import Iterable
 from typing import Final
 
 from django.conf import settings
@@ -22,6 +23,9 @@ from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.models import ClusterState
 
 logger = logging.getLogger(__name__)
+
+_MOST_UNTOLD: Final = 1_000_000
+"""No more are accepted before the cluster is told; a higher number was written by a person."""
 
 CONFIG_MAP_NAME: Final = "gpu-platform-epoch"
 
@@ -111,10 +115,11 @@ def advance(cluster: Cluster) -> None:
         )
 
 
-def renew(cluster: Cluster) -> None:
+def renew(cluster: Cluster, *, applied: Iterable[int] = ()) -> None:
     """Begin a new epoch in cluster and database: the last step of a recovery.
 
-    Operations are numbered on from the newest one that the cluster knows of.
+    Operations are numbered on from the newest one that the cluster knows of: it was told up
+    to ten seconds ago, and resources bear the numbers of what was `applied` to them since.
 
     Raises:
         ClusterError: the cluster did not take it.
@@ -124,6 +129,7 @@ def renew(cluster: Cluster) -> None:
         CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
     )
     newest = max(newest_operation(), _operations(found))
+    newest = max(newest, *(one for one in applied if one < newest + _MOST_UNTOLD), 0)
     with connection.cursor() as cursor:
         cursor.execute("SELECT setval('operations_operation_id_seq', %s)", [max(newest, 1)])
     cluster.apply(CONFIG_MAP, _config_map(epoch, newest))

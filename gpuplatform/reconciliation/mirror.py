@@ -148,6 +148,17 @@ class Mirror(Generic[RowT]):
         if closed and successor is not None:
             self.observed(successor)
 
+    def reopened(self, resource: Manifest) -> int:
+        """Open the closed row of a resource that is there again; return how many that were.
+
+        A copy of the resource has to follow. Called by `manage.py recover` only: of an answer that
+        is merely old nothing is opened.
+        """
+        closed = self._rows().filter(uid=resource["metadata"]["uid"], deleted_at__isnull=False)
+        return closed.update(
+            deleted_at=None, deletion_requested_at=None, resource_version=0, due_at=Now()
+        )
+
     def resource_columns(self, resource: Manifest) -> dict[str, Any]:
         """Return the columns that copy a resource, phase aside.
 

@@ -158,6 +158,36 @@ def test_a_cluster_that_was_set_up_anew_has_lower_versions_and_is_believed(
     assert kept.phase == "Progressing"
 
 
+def test_a_pool_that_a_restored_cluster_brings_back_counts_again(cluster: FakeCluster) -> None:
+    made(name="a")
+    backed_up = cluster.get_pool("a")
+    cluster.remove(STOCK_POOL, "a", namespace="default")
+    StockPool.objects.update(due_at=Now())
+    reconciliation.run(POOLS, StockPool.objects.get().id)
+    assert StockPool.objects.get().deleted_at is not None
+    cluster.put(STOCK_POOL, backed_up)
+
+    assert "default/a: its row was closed; it is there again" in recover()
+
+    row = StockPool.objects.get()
+    assert (row.deleted_at, row.deletion_requested_at) == (None, None)
+    assert row.resource_version > 0
+
+
+def test_a_pool_that_comes_back_waits_for_one_of_its_name_that_is_being_made(
+    cluster: FakeCluster,
+) -> None:
+    made(name="a")
+    backed_up = cluster.get_pool("a")
+    StockPool.objects.update(deleted_at=Now())
+    accept_create(**create_body(name="a"))
+    cluster.put(STOCK_POOL, backed_up)
+
+    assert "default/a: another one of its name is being made" in recover()
+
+    assert StockPool.objects.filter(deleted_at=None).get().uid == ""
+
+
 def test_a_cluster_that_cannot_be_read_decides_nothing(cluster: FakeCluster) -> None:
     made(name="a")
     lose_the_database()

@@ -8,9 +8,13 @@ from django.db.models.functions import Now
 
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION
+from gpuplatform.operations.services import Accepted
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.factories.unit_resources import (
     NAMESPACE,
     accept_seed,
@@ -26,6 +30,7 @@ from units.consistency import unit_faults
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.selectors import capacity_by_spec
+from units.services import unit_request_deletion, unit_stop
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +51,10 @@ def lose_the_database() -> None:
     GpuUnit.objects.all().delete()
     Operation.objects.all().delete()
     ClusterState.objects.all().delete()
+
+
+def ask_deletion(name: str) -> Accepted:
+    return unit_request_deletion(tenant=tenant_by_name(), name=name, operation_id=f"delete-{name}")
 
 
 def faults(cluster: FakeCluster) -> list[str]:
@@ -225,3 +234,107 @@ def test_marks_that_somebody_meddled_with_do_not_stop_it(
     recover()
 
     assert GpuUnit.objects.get().ordinal is None
+
+
+def test_a_unit_that_a_restored_cluster_brings_back_counts_again(cluster: FakeCluster) -> None:
+    stocked(cluster)
+    unit = handed_over(cluster, name="a")
+    backed_up = cluster.get(GPU_UNIT, "a", namespace=NAMESPACE)
+    assert backed_up is not None
+    finished(ask_deletion("a"))
+    work_off(cluster)
+    unit.refresh_from_db()
+    assert unit.deleted_at is not None
+    cluster.put(GPU_UNIT, backed_up)
+
+    said = recover()
+    work_off(cluster)
+
+    unit = GpuUnit.objects.get(pk=unit.pk)
+    assert (unit.deleted_at, unit.phase) == (None, "Ready")
+    assert f"{NAMESPACE}/a: its row was closed; it is there again" in said
+    assert faults(cluster) == []
+
+
+def test_stock_that_was_consumed_and_comes_back_goes_again(cluster: FakeCluster) -> None:
+    [stock] = stocked(cluster)
+    backed_up = cluster.get(GPU_UNIT, stock.name, namespace=STOCK_NAMESPACE)
+    assert backed_up is not None
+    unit = handed_over(cluster, name="a")
+    cluster.put(GPU_UNIT, backed_up)
+
+    recover()
+    work_off(cluster)
+
+    stock.refresh_from_db()
+    assert (stock.consumed_by, stock.deleted_at is None) == (unit.uid, False)
+    assert cluster.names(GPU_UNIT) == ["a"]
+    assert faults(cluster) == []
+
+
+def test_the_next_unit_of_a_name_gives_way_to_the_one_that_is_there(
+    cluster: FakeCluster,
+) -> None:
+    stocked(cluster, 2)
+    first = handed_over(cluster, name="a")
+    backed_up = cluster.get(GPU_UNIT, "a", namespace=NAMESPACE)
+    assert backed_up is not None
+    finished(ask_deletion("a"))
+    work_off(cluster)
+    second = handed_over(cluster, name="a")
+    cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
+    cluster.put(GPU_UNIT, backed_up)
+
+    recover()
+    work_off(cluster)
+
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.deleted_at is None, second.deleted_at is None) == (True, False)
+    assert faults(cluster) == []
+
+
+def test_an_open_operation_consumes_what_its_unit_names_though_the_database_says_another(
+    cluster: FakeCluster,
+) -> None:
+    first, second = stocked(cluster, 2)
+    operation = accept_unit(name="a").operation
+    GpuUnit.objects.filter(pk=first.pk).update(claimed_by=None)
+    GpuUnit.objects.filter(pk=second.pk).update(claimed_by=operation)
+    operations.run(operation.pk)
+    GpuUnit.objects.filter(pk=second.pk).update(consumed_by="", consumed_at=None, phase="Ready")
+    GpuUnit.objects.filter(pk=first.pk).update(claimed_by=operation)
+    GpuUnit.objects.filter(name="a").update(uid="", phase="Pending")
+    Operation.objects.filter(pk=operation.pk).update(
+        phase="Pending", due_at=Now(), ended_at=None, object_uid=""
+    )
+
+    recover()
+    operations.run(operation.pk)
+    work_off(cluster)
+
+    unit = GpuUnit.objects.get(name="a")
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert second.consumed_by == unit.uid
+    assert (first.consumed_by, first.claimed_by) == ("", None)
+    assert unit.phase == "Ready"
+    assert faults(cluster) == []
+
+
+def test_operations_are_numbered_on_from_the_newest_that_a_unit_knows(
+    cluster: FakeCluster,
+) -> None:
+    stocked(cluster)
+    handed_over(cluster, name="a")
+    live = cluster.get(GPU_UNIT, "a", namespace=NAMESPACE)
+    assert live is not None
+    newest = epoch.newest_operation()
+    live["metadata"]["annotations"][APPLIED_OPERATION_ANNOTATION] = str(newest + 7)
+    cluster.put(GPU_UNIT, live)
+
+    recover()
+
+    stopped = finished(unit_stop(tenant=tenant_by_name(), name="a", operation_id="stop"))
+    assert stopped.phase == "Succeeded"
+    assert GpuUnit.objects.get(name="a").is_suspended

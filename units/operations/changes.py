@@ -7,8 +7,8 @@ from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationWait
-from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting
+from gpuplatform.operations.selectors import is_applied
 from units.core.requests import GPUUnitUpdate
 from units.core.spec import GPUUnitSpec, parse_unit_spec
 from units.operations.target import change, gone, read_target
@@ -22,7 +22,7 @@ def update(cluster: Cluster, operation: Operation) -> Outcome:
     found = read_target(cluster, operation)
     if found is None:
         return gone(operation)
-    if applied_operation(found) >= operation.pk:
+    if is_applied(found, operation):
         return Done(found)  # Rule `applied`: this one, or a later one that replaces it.
     version = operation.payload.get(IF_MATCH)
     if version not in {None, etag_of(found["metadata"]["uid"], found["metadata"]["generation"])}:
@@ -45,7 +45,7 @@ def stop(cluster: Cluster, operation: Operation) -> Outcome:
     found = read_target(cluster, operation)
     if found is None:
         return Done()
-    if applied_operation(found) >= operation.pk:
+    if is_applied(found, operation):
         return Done(found)
     try:
         return Done(change(cluster, operation, found, {"suspend": True}))

@@ -17,7 +17,7 @@ from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest
 from gpuplatform.operations.creating import outcome_of_found
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
-from gpuplatform.operations.provenance import applied_operation, marks
+from gpuplatform.operations.provenance import marks
 from gpuplatform.operations.registry import (
     Checkpoint,
     Done,
@@ -26,6 +26,7 @@ from gpuplatform.operations.registry import (
     Step,
     Waiting,
 )
+from gpuplatform.operations.selectors import is_applied
 from gpuplatform.reconciliation.sight import confirm_gone
 from units.core.manifests import resource
 from units.core.names import UNIT_UID_LABEL, deployment_name
@@ -122,7 +123,7 @@ def start(cluster: Cluster, operation: Operation) -> Step:
         return gone(operation)
     # Rule `applied`: this one was applied, or a later one that replaces it. A unit that runs keeps
     # its GPU; the claim is freed.
-    if applied_operation(found) >= operation.pk or not _is_stopped(found):
+    if is_applied(found, operation) or not _is_stopped(found):
         return Done(found)
     # Rule `startwaits`: the source is read and the unit patched only once the old pods are gone.
     if not _gave_up_its_gpu(cluster, found):

@@ -6,7 +6,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
 from gpuplatform.errors import ClusterError, OperatorUnavailable
+from gpuplatform.kube.kinds import GPU_UNIT, STOCK_POOL
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, part_states
 from inventory.recovery import recover_pools
@@ -48,7 +50,8 @@ class Command(BaseCommand):
                 for line in recover(cluster, dry_run=options["dry_run"]):
                     self.stdout.write(line)
             if not options["dry_run"]:
-                epoch.renew(cluster)
+                resources = [*cluster.list(STOCK_POOL).items, *cluster.list(GPU_UNIT).items]
+                epoch.renew(cluster, applied=map(applied_operation, resources))
         except (ClusterError, OperatorUnavailable) as error:
             msg = f"Nothing was decided, since the cluster could not be read: {error}"
             raise CommandError(msg) from error

@@ -529,9 +529,9 @@ def test_applied_a_later_operation_is_not_undone_by_an_earlier_one(world: UnitWo
     world.work()
     world.stop("a")
     world.work()
-    operation = world.start("a")
+    operation, later = world.start("a"), world.stop("a")
     unit = world.resource("a") or {}
-    unit["metadata"]["annotations"][APPLIED_OPERATION_ANNOTATION] = str(operation.pk + 1)
+    unit["metadata"]["annotations"][APPLIED_OPERATION_ANNOTATION] = str(later.pk)
     world.cluster.put(GPU_UNIT, unit)
 
     assert world.run(operation).phase == "Succeeded"
@@ -539,6 +539,30 @@ def test_applied_a_later_operation_is_not_undone_by_an_earlier_one(world: UnitWo
     assert (world.resource("a") or {})["spec"]["suspend"] is True
     assert consumers() == [uid(unit), ""]
     assert stock_rows()[1].claimed_by is None
+
+
+@pytest.mark.parametrize("what", ["stop", "start", "update"])
+def test_applied_a_number_that_no_operation_had_holds_none_up(world: UnitWorld, what: str) -> None:
+    world.seed(2)
+    world.create("a")
+    world.work()
+    if what == "start":
+        world.stop("a")
+        world.work()
+    unit = world.resource("a") or {}
+    unit["metadata"]["annotations"][APPLIED_OPERATION_ANNOTATION] = "9" * 18
+    world.cluster.put(GPU_UNIT, unit)
+    operation = {
+        "stop": lambda: world.stop("a"),
+        "start": lambda: world.start("a"),
+        "update": lambda: world.update("a", image="example.com/b:1"),
+    }[what]()
+
+    assert world.run(operation).phase == "Succeeded"
+
+    spec = (world.resource("a") or {})["spec"]
+    assert spec.get("suspend", False) is (what == "stop")
+    assert (spec["image"] == "example.com/b:1") is (what == "update")
 
 
 @pytest.mark.parametrize("what", ["stop", "start"])
