@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, cast
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Now
 
 from gpuplatform.errors import NotFound
@@ -215,6 +215,15 @@ def is_unit_leftover(unit: Manifest, operation: Operation | None) -> bool:
     made = operation.gpu_units.filter(role=UnitRole.STOCK, name=metadata["name"])
     uids = set(made.values_list("uid", flat=True))
     return bool(uids) and metadata["uid"] not in uids and was_written_by_platform(unit)
+
+
+def starts_void_kept() -> QuerySet[Operation]:
+    """Return the starts that came to nothing, of units that are there.
+
+    One of them may be the last that was applied to its unit, which runs if nobody knows of it.
+    """
+    live = GpuUnit.objects.filter(pk=OuterRef("object_row"), deleted_at__isnull=True)
+    return Operation.objects.filter(Exists(live), kind=START_KIND, phase__in=_VOID_PHASES)
 
 
 def is_start_void(unit: Manifest) -> bool:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
 
+from django.db.models import QuerySet
+
 from gpuplatform.errors import InvariantBroken, PhaseConflict
 from gpuplatform.kube.client import Cluster
 from gpuplatform.operations.models import Operation
@@ -115,7 +117,8 @@ class OperationKind:
     cancelled one is settled like a refused one. `retry` asks the app's service for the same again;
     a kind without it cannot fail in a way that passes. A kind whose `execute` asks the cluster
     nothing is done while that one is away. `afterwards` is done at once when a success is written
-    down; a worker that dies before it loses nothing that a reconciler would not do.
+    down; a worker that dies before it loses nothing that a reconciler would not do. `kept` are
+    those that ended and still say something about their object: they are not forgotten.
     """
 
     name: str
@@ -125,6 +128,7 @@ class OperationKind:
     retry: Callable[[Again], Accepted] | None = None
     asks_cluster: bool = True
     afterwards: Callable[[Cluster, Operation, Done], None] | None = None
+    kept: Callable[[], QuerySet[Operation]] | None = None
 
 
 _kinds: dict[str, OperationKind] = {}
@@ -152,6 +156,11 @@ def kind_named(name: str) -> OperationKind:
     except KeyError as error:
         msg = f"this release does not know the kind of operation {name}"
         raise InvariantBroken(msg) from error
+
+
+def operations_kept() -> list[QuerySet[Operation]]:
+    """Return the operations that are not forgotten, however long ago they ended."""
+    return [kind.kept() for kind in _kinds.values() if kind.kept is not None]
 
 
 def kind_names(*, while_away: bool = False) -> list[str]:

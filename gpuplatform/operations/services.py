@@ -5,7 +5,7 @@ the operation, and whatever row the app makes for its object.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from gpuplatform.clock import parse_rfc3339
@@ -162,12 +163,17 @@ def operation_rebuild(
     )
 
 
-def operations_prune() -> int:
-    """Delete operations that ended long ago and whose object's row is gone; return how many."""
+def operations_prune(kept: Iterable[QuerySet[Operation]] = ()) -> int:
+    """Delete operations that ended long ago and whose object's row is gone; return how many.
+
+    None of those that are to be `kept`.
+    """
     ended = Operation.objects.filter(
         phase__in=ENDED_PHASES, ended_at__lt=Now() - timedelta(days=RETENTION_DAYS)
     )
     unused = {f"{rows}__isnull": True for rows in _OBJECTS}
+    for rows in kept:
+        ended = ended.exclude(id__in=rows.values("id"))
     return ended.filter(**unused).delete()[0]
 
 

@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from gpuplatform.operations import driver
-from gpuplatform.operations.registry import kind_names
+from gpuplatform.operations.registry import kind_names, operations_kept
 from gpuplatform.operations.selectors import next_after, operations_due
 from gpuplatform.operations.services import OperationTask, operations_prune
 from gpuplatform.queueing import MOST_WAITING, Queue, enqueue, enqueue_again, enqueue_missed
@@ -31,4 +31,4 @@ def sweep_operations() -> None:
 @shared_task(name=OperationTask.PRUNE)
 def prune_operations() -> None:
     """Forget operations whose retention is over."""
-    operations_prune()
+    operations_prune(operations_kept())

@@ -7,6 +7,7 @@ followed by one that knows nothing of it. The rules named in comments are those 
 
 from gpuplatform.operations.registry import Cancellable, OperationKind, register
 from units.operations import again, changes, handover, stock
+from units.selectors import starts_void_kept
 from units.services import UnitOperation
 
 
@@ -30,6 +31,7 @@ def register_operations() -> None:
             may.WAITING,
             again.start_again,
             afterwards=handover.release_stock,
+            kept=starts_void_kept,
         ),
         OperationKind(
             kinds.UPDATE, changes.update, changes.settle_change, may.UNSTARTED, again.update_again
