@@ -142,16 +142,22 @@ def cluster(kubeconfig: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def world(server: str, kubeconfig: Path, cluster: Cluster) -> Iterator[World]:
+def http(kubeconfig: Path) -> Iterator[Http]:
+    """Bare requests, for rules that leave nothing behind."""
+    asked = Http(kubeconfig)
+    yield asked
+    asked.close()
+
+
+@pytest.fixture
+def world(server: str, kubeconfig: Path, cluster: Cluster, http: Http) -> Iterator[World]:
     """The server under test with a namespace for this test alone."""
-    http = Http(kubeconfig)
     name = f"rule-{os.getpid()}-{next(_NUMBERS)}"
     cluster.create(
         NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     )
     yield World(server, kubeconfig, cluster, http, name)
     cluster.delete(NAMESPACE, name)
-    http.close()
 
 
 @pytest.fixture

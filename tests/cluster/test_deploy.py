@@ -49,9 +49,12 @@ FIRST = ("operations", "reconcile", "periodic", "controller", "activator")
 """Whichever of these processes is the first on a cluster makes the mark of its epoch."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plane(pytestconfig: pytest.Config) -> Iterator[Path]:
-    """A control plane for this module alone, since all of `deploy/` is applied to it."""
+    """A control plane for this module alone, since all of `deploy/` is applied to it.
+
+    It lasts as long as the process: in random order other modules come in between.
+    """
     if pytestconfig.getoption("--server") == "simulator":
         pytest.skip("the simulator has no RBAC and no pod security, and does not claim to")
     servers = Servers()
@@ -61,7 +64,7 @@ def plane(pytestconfig: pytest.Config) -> Iterator[Path]:
         servers.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def applied(plane: Path) -> dict[str, str]:
     """What kubectl said when `deploy/` was tried, and when it was applied."""
     kubectl(plane, "apply", "--server-side", "-f", str(DEPLOY / "base" / "namespaces.yaml"))
@@ -77,7 +80,7 @@ def applied(plane: Path) -> dict[str, str]:
     return said
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def accounts(
     plane: Path, applied: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:

@@ -1,6 +1,8 @@
 """Reading request bodies: JSON or YAML, and what is no such thing."""
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from gpuplatform.simulator.apiserver.objects import from_bytes
@@ -44,6 +46,34 @@ def read_object(raw: bytes, content_type: str) -> Any:
     except (ValueError, RecursionError) as error:
         message = f"couldn't get version/kind; json parse error: {error}"
         raise bad_request(message) from error
+
+
+def repeated_fields(raw: bytes, content_type: str) -> list[str]:
+    """Return the paths of the fields that stand in a JSON body more than once."""
+    if media_type(content_type) not in {"", _PLAIN[0]}:
+        return []
+    repeated: dict[int, set[str]] = {}
+
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            names = [name for name, _ in pairs]
+            repeated[id(members)] = {name for name in names if names.count(name) > 1}
+        return members
+
+    whole = json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=read)
+    return list(_paths(whole, repeated, "")) if repeated else []
+
+
+def _paths(value: Any, repeated: dict[int, set[str]], path: str) -> Iterator[str]:
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _paths(item, repeated, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        start = f"{path}." if path else ""
+        yield from (start + name for name in sorted(repeated.get(id(value), ())))
+        for name, member in value.items():
+            yield from _paths(member, repeated, start + name)
 
 
 def read_patch(raw: bytes, content_type: str, *, is_custom: bool) -> tuple[str, Any]:

@@ -3,7 +3,9 @@
 Custom resources take another way (`schema`): there types are validated, not decoded.
 """
 
+import base64
 import re
+from datetime import datetime
 from typing import Any
 
 from gpuplatform.formats.quantity import Quantity
@@ -12,6 +14,7 @@ from gpuplatform.simulator.apiserver.schema import INT_OR_STRING, PRESERVE, Sche
 from gpuplatform.simulator.apiserver.status import ApiError, bad_request
 
 _LIMITS = {"int32": 2**31, "int64": 2**63}
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _QUANTITY_WORDS = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
@@ -31,7 +34,7 @@ class Decoder:
         """Return a clean copy of `value`.
 
         Raises:
-            ApiError: 400, a value has the wrong JSON type or is no quantity.
+            ApiError: 400, a value has the wrong JSON type, or is no quantity, time or base64.
         """
         properties, extra = schema.get("properties", {}), schema.get("additionalProperties")
         clean: dict[str, Any] = {}
@@ -64,7 +67,19 @@ class Decoder:
             return self._quantity(value)
         if not _scalar_fits(value, schema):
             raise self._wrong_type(value, schema, path, owner)
+        if "format" in schema and kind == "string":
+            self._check_format(value, schema["format"])
         return value
+
+    def _check_format(self, text: str, name: str) -> None:
+        if name == "date-time" and not _is_time(text):
+            layout = '"2006-01-02T15:04:05Z07:00"'
+            raise self._cannot(f'parsing time "{text}" as {layout}: cannot parse "{text}"')
+        if name == "byte":
+            try:
+                base64.b64decode(text, validate=True)
+            except ValueError as error:
+                raise self._cannot("illegal base64 data") from error
 
     def _quantity(self, value: Any) -> str:
         text = str(value).strip(" ") if isinstance(value, str | int | float) else ""
@@ -109,6 +124,16 @@ def _scalar_fits(value: Any, schema: Schema) -> bool:
         "number": (int, float),
     }
     return isinstance(value, known.get(kind, ()))
+
+
+def _is_time(text: str) -> bool:
+    if not _TIME.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _go_type(schema: Schema) -> str:

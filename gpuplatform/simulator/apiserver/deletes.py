@@ -35,6 +35,12 @@ class DeleteOptions:
         """
         policy = body.get("propagationPolicy") or query.get("propagationPolicy")
         orphan = body.get("orphanDependents")
+        if body.get("kind", "DeleteOptions") != "DeleteOptions":
+            raise say.bad_request(f"{body['kind']} cannot be handled as DeleteOptions")
+        if policy is not None and orphan is not None:
+            words = "orphanDependents and deletionPropagation cannot be both set"
+            fault = say.invalid_value("propagationPolicy", policy, words)
+            raise say.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
         if policy is None and orphan is not None:
             policy = "Orphan" if orphan else "Background"
         if policy is not None and policy not in _POLICIES:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from gpuplatform.simulator.apiserver import status as say
-from gpuplatform.simulator.apiserver.bodies import read_object, read_patch
+from gpuplatform.simulator.apiserver.bodies import read_object, read_patch, repeated_fields
 from gpuplatform.simulator.apiserver.deletes import DeleteOptions, delete
 from gpuplatform.simulator.apiserver.intake import Options
 from gpuplatform.simulator.apiserver.objects import Manifest
@@ -25,7 +25,6 @@ from gpuplatform.simulator.apiserver.replies import (
 from gpuplatform.simulator.apiserver.requests import (
     LOG,
     Address,
-    check_apply,
     options_of,
     parse_path,
 )
@@ -138,15 +137,15 @@ class Door:
         resource = address.resource
         if address.name or (resource.namespaced and not address.namespace):
             raise _no_verb()
-        options = self._options(request, address)
-        body = await self._body(request)
+        options = _options(request, address)
+        body = await _body(request, options)
         entry = self._writer.create(address.target, body, options)
         return object_reply(request, address, entry, code=201, options=options)
 
     async def _put(self, request: web.Request, address: Address) -> web.StreamResponse:
-        self._need_name(address)
-        options = self._options(request, address)
-        body = await self._body(request)
+        _need_name(address)
+        options = _options(request, address)
+        body = await _body(request, options)
         if address.subresource == "scale":
             entry = write_scale(self._writer, address.target, body, options)
         else:
@@ -154,17 +153,15 @@ class Door:
         return object_reply(request, address, entry, options=options)
 
     async def _patch(self, request: web.Request, address: Address) -> web.StreamResponse:
-        self._need_name(address)
-        options = self._options(request, address)
+        _need_name(address)
         kind, patch = read_patch(
             await request.read(),
             request.headers.get("Content-Type", ""),
             is_custom=address.resource.is_custom,
         )
-        if kind == APPLY:
-            check_apply(request.query)
-            if not isinstance(patch, dict):
-                raise say.bad_request("the body is not an object")
+        options = _options(request, address, is_apply=kind == APPLY)
+        if kind == APPLY and not isinstance(patch, dict):
+            raise say.bad_request("the body is not an object")
         if address.subresource == "scale":
             return self._patch_scale(request, address, kind, patch)
         existed = self._store.get(address.target.key) is not None
@@ -177,11 +174,13 @@ class Door:
     ) -> web.Response:
         if kind in {JSON, APPLY}:
             raise say.not_simulated("patches of scale other than merge patches")
-        options = self._options(request, address)
+        options = _options(request, address)
         entry = write_scale(self._writer, address.target, patch, options)
         return object_reply(request, address, entry, options=options)
 
     async def _delete(self, request: web.Request, address: Address) -> web.StreamResponse:
+        if address.subresource:
+            raise _no_verb()
         raw = await request.read()
         body = read_object(raw, request.headers.get("Content-Type", "")) if raw else {}
         if not isinstance(body, dict):
@@ -207,8 +206,11 @@ class Door:
         return raw_reply(page.json(resource))
 
     async def _special(self, request: web.Request, address: Address) -> web.Response:
-        body = await self._body(request)
-        target = address.target
+        body = await _body(request)
+        target, kind = address.target, address.subresource.capitalize()
+        name = (body.get("metadata") or {}).get("name")
+        if name != target.name:
+            raise say.bad_request(f"name in URL does not match name in {kind} object")
         if address.subresource == "finalize" and request.method == "PUT":
             return raw_reply(finalize(self._writer, target, body).json)
         if request.method != "POST":
@@ -226,27 +228,31 @@ class Door:
         }
         return json_reply(status, 201)
 
-    def _options(self, request: web.Request, address: Address) -> Options:
-        agent = request.headers.get("User-Agent", "")
-        kind = {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(
-            request.method, "PatchOptions"
-        )
-        return options_of(request.query, agent, address.subresource, kind)
-
-    async def _body(self, request: web.Request) -> Any:
-        body = read_object(await request.read(), request.headers.get("Content-Type", ""))
-        if body is None:
-            return {}
-        if not isinstance(body, dict):
-            raise say.bad_request("the body is not an object")
-        return body
-
-    def _need_name(self, address: Address) -> None:
-        if not address.name:
-            raise _no_verb()
-
 
 def _no_verb() -> say.ApiError:
     return say.method_not_allowed(
         "the server does not allow this method on the requested resource"
     )
+
+
+def _options(request: web.Request, address: Address, *, is_apply: bool = False) -> Options:
+    agent = request.headers.get("User-Agent", "")
+    kind = {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(request.method, "PatchOptions")
+    return options_of(request.query, agent, address.subresource, kind, is_apply=is_apply)
+
+
+async def _body(request: web.Request, options: Options | None = None) -> Any:
+    raw, kind = await request.read(), request.headers.get("Content-Type", "")
+    body = read_object(raw, kind)
+    if options and options.validation != "Ignore":
+        options.repeated = repeated_fields(raw, kind)
+    if body is None:
+        return {}
+    if not isinstance(body, dict):
+        raise say.bad_request("the body is not an object")
+    return body
+
+
+def _need_name(address: Address) -> None:
+    if not address.name:
+        raise _no_verb()

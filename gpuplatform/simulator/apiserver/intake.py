@@ -25,6 +25,8 @@ class Options:
     force: bool = False
     validation: str = "Warn"
     subresource: str = ""
+    repeated: list[str] = field(default_factory=list)
+    """The fields that the body has more than once."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -72,7 +74,8 @@ def read_object(
         obj.setdefault("metadata", {})
         unknown = decoder.unknown
     obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
-    faults = [f'unknown field "{path}"' for path in sorted(unknown)]
+    faults = [f'duplicate field "{path}"' for path in options.repeated]
+    faults += [f'unknown field "{path}"' for path in sorted(unknown)]
     if faults and options.validation == "Strict":
         kind = resource.kind
         start = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
@@ -113,11 +116,7 @@ def identify(target: Target, metadata: Manifest) -> Target:
     Raises:
         ApiError: 400, body and path contradict each other; 422, there is no name at all.
     """
-    namespace = metadata.get("namespace", "")
-    if target.resource.namespaced and namespace not in {"", target.namespace}:
-        raise say.bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+    check_place(target, metadata)
     name = metadata.get("name") or ""
     if target.name and name and name != target.name:
         raise say.bad_request(
@@ -130,6 +129,19 @@ def identify(target: Target, metadata: Manifest) -> Target:
         fault = say.required("metadata.name", "name or generateName is required")
         raise say.invalid(target.resource.group, target.resource.kind, "", [fault])
     return Target(target.resource, target.namespace, name)
+
+
+def check_place(target: Target, metadata: Manifest) -> None:
+    """Refuse an object that says it is in another namespace than the one on the path.
+
+    Raises:
+        ApiError: 400.
+    """
+    namespace = metadata.get("namespace", "")
+    if target.resource.namespaced and namespace not in {"", target.namespace}:
+        raise say.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def check_namespace(store: Store, registry: Registry, target: Target) -> None:

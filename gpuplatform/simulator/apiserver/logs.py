@@ -14,17 +14,17 @@ def pod_log(pod: Manifest, query: Mapping[str, str]) -> bytes:
     """Return the log of a container of `pod` as `query` asks for it.
 
     Raises:
-        ApiError: 400, there is no such container, or it has no such log.
+        ApiError: 400, there is no such container, or it has no such log; 422, a negative number.
     """
+    tail, limit = _number(query, "tailLines"), _number(query, "limitBytes")
     name = _container(pod, query.get("container", ""))
     run = _run(pod, name, is_previous=query.get("previous") in {"true", "1"})
     lines = [f"{run.get('startedAt', '')} This container is played: nothing runs in it.\n"]
     if "exitCode" in run:
         word = run.get("reason", "")
         lines.append(f"{run.get('finishedAt', '')} It ended with {run['exitCode']} ({word}).\n")
-    tail = _number(query, "tailLines", len(lines))
-    text = "".join(lines[len(lines) - min(tail, len(lines)) :]).encode()
-    return text[: _number(query, "limitBytes", len(text))]
+    first = 0 if tail is None else max(0, len(lines) - tail)
+    return "".join(lines[first:]).encode()[:limit]
 
 
 def _container(pod: Manifest, wanted: str) -> str:
@@ -63,8 +63,11 @@ def _run(pod: Manifest, name: str, *, is_previous: bool) -> dict[str, Any]:
     return dict(run)
 
 
-def _number(query: Mapping[str, str], name: str, otherwise: int) -> int:
+def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
-    if text and not text.isdecimal():
+    if text and not text.lstrip("-").isdecimal():
         raise say.bad_request(f"{name} is no number: {text}")
-    return int(text) if text else otherwise
+    if text.startswith("-"):
+        fault = say.invalid_value(name, int(text), "must be greater than or equal to 0")
+        raise say.invalid("", "PodLogOptions", "", [fault])
+    return int(text) if text else None

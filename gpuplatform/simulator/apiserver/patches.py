@@ -6,6 +6,7 @@ from gpuplatform.simulator.apiserver.objects import Manifest, clone, show_type
 from gpuplatform.simulator.apiserver.schema import PASS, Schema, child
 from gpuplatform.simulator.apiserver.status import ApiError, bad_request
 
+_ACTIONS = ("delete", "merge", "replace")
 _DIRECTIVES = ("$setElementOrder/", "$retainKeys", "$deleteFromPrimitiveList/")
 
 
@@ -105,12 +106,16 @@ def strategic_merge_patch(target: Any, patch: Any, schema: Schema) -> Any:
     """Return `target` with `patch` merged in: lists with a merge key by key, others replaced.
 
     Merged lists keep the order of `target`; new items come last.
+
+    Raises:
+        ApiError: 500, an unknown directive, or an item without its merge key.
     """
     if not isinstance(patch, dict):
         return patch
-    if patch.get("$patch") == "delete":
+    directive = _directive(patch)
+    if directive == "delete":
         return None
-    replaces = patch.get("$patch") == "replace"
+    replaces = directive == "replace"
     merged = dict(target) if isinstance(target, dict) and not replaces else {}
     if "$retainKeys" in patch:
         merged = {k: v for k, v in merged.items() if k in patch["$retainKeys"]}
@@ -125,6 +130,13 @@ def strategic_merge_patch(target: Any, patch: Any, schema: Schema) -> Any:
         else:
             merged[key] = _strategic_value(merged.get(key), value, child(schema, key))
     return {key: value for key, value in merged.items() if value is not None}
+
+
+def _directive(patch: Manifest) -> str:
+    directive = str(patch.get("$patch", "merge"))
+    if directive not in _ACTIONS:
+        raise ApiError(500, "", f"unknown patch type: {directive} in map")
+    return directive
 
 
 def _strategic_value(old: Any, value: Any, schema: Schema) -> Any:
@@ -148,7 +160,8 @@ def _merge_items(old: list[Any], patch: list[Any], name: str, schema: Schema) ->
     merged = {item.get(name): item for item in old}
     for item in patch:
         if not isinstance(item, dict) or name not in item:
-            raise bad_request(f"map: {item} does not contain declared merge key: {name}")
+            words = f"map: {item} does not contain declared merge key: {name}"
+            raise ApiError(500, "", words)
         result = strategic_merge_patch(merged.get(item[name]), item, schema)
         if result is None:
             merged.pop(item[name], None)

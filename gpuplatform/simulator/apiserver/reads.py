@@ -58,9 +58,10 @@ class Lister:
         """Return a page.
 
         Raises:
-            ApiError: 400; 410, the token is too old; 504, a version of the future.
+            ApiError: 400, 422; 410, the token is too old; 504, a version of the future.
         """
-        limit = number_of(query, "limit")
+        check_options(query)
+        limit = max(0, number_of(query, "limit"))
         token = query.get("continue", "")
         if token:
             page = self._open.get(token)
@@ -96,6 +97,34 @@ class Lister:
             raise _too_large(version, present)
         if query.get("resourceVersionMatch") == "Exact" and version != present:
             raise say.expired(f"The resourceVersion for the provided list is too old: {version}")
+
+
+def check_options(query: Mapping[str, str], *, is_watch: bool = False) -> None:
+    """Refuse options of a list or watch that contradict each other.
+
+    Raises:
+        ApiError: 422.
+    """
+    field, match = "resourceVersionMatch", query.get("resourceVersionMatch", "")
+    version, streams = query.get("resourceVersion", ""), query.get("sendInitialEvents")
+    known = ("NotOlderThan",) if is_watch else ("Exact", "NotOlderThan")
+    faults: list[say.Fault] = []
+    if match and is_watch and streams is None:
+        words = f"{field} is forbidden for watch unless sendInitialEvents is provided"
+        faults.append(say.forbidden_value(field, words))
+    elif match and not is_watch and not version:
+        words = f"{field} is forbidden unless resourceVersion is provided"
+        faults.append(say.forbidden_value(field, words))
+    if match and match not in known:
+        faults.append(say.unsupported(field, match, (*known, "")))
+    elif match == "Exact" and version == "0":
+        words = f'{field} "exact" is forbidden for resourceVersion "0"'
+        faults.append(say.forbidden_value(field, words))
+    if streams is not None and is_watch and not match:
+        words = f"sendInitialEvents requires setting {field} to NotOlderThan"
+        faults.append(say.forbidden_value(field, words))
+    if faults:
+        raise say.invalid("meta.k8s.io", "ListOptions", "", faults)
 
 
 def _is_token(token: str) -> bool:
@@ -141,7 +170,7 @@ def number_of(query: Mapping[str, str], name: str) -> int:
         ApiError: 400, it is no number.
     """
     text = query.get(name) or "0"
-    if not text.isdecimal():
+    if not re.fullmatch(r"-?\d+" if name == "limit" else r"\d+", text):
         fault = say.invalid_value(name, text, "must be a number")
         raise say.bad_request(f"{fault.field}: {fault.message}")
     return int(text)

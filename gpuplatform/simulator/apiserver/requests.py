@@ -19,6 +19,7 @@ _NOT_SIMULATED = {
     "resize",
     "token",
 }
+_MANAGER_BYTES = 128
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
@@ -69,7 +70,9 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
     return Address(resource, namespace, name, subresource)
 
 
-def options_of(query: Mapping[str, str], user_agent: str, subresource: str, kind: str) -> Options:
+def options_of(
+    query: Mapping[str, str], user_agent: str, subresource: str, kind: str, *, is_apply: bool
+) -> Options:
     """Read the options of a write; `kind` is what Kubernetes calls them.
 
     Raises:
@@ -78,6 +81,7 @@ def options_of(query: Mapping[str, str], user_agent: str, subresource: str, kind
     validation = query.get("fieldValidation") or "Warn"
     if validation not in _VALIDATIONS:
         raise _wrong(kind, "fieldValidation", validation, ("", *_VALIDATIONS))
+    _check_manager(query, kind, is_apply=is_apply)
     dry_run = query.get("dryRun", "")
     if dry_run not in {"", "All"}:
         raise _wrong(kind, "dryRun", [dry_run], ("All",))
@@ -95,12 +99,17 @@ def _wrong(kind: str, name: str, value: object, possible: tuple[str, ...]) -> sa
     return say.invalid("meta.k8s.io", kind, "", [fault])
 
 
-def check_apply(query: Mapping[str, str]) -> None:
-    """Refuse an apply without a manager.
-
-    Raises:
-        ApiError: 422.
-    """
-    if not query.get("fieldManager"):
-        fault = say.required("fieldManager", "is required for apply patch")
-        raise say.invalid("meta.k8s.io", "PatchOptions", "", [fault])
+def _check_manager(query: Mapping[str, str], kind: str, *, is_apply: bool) -> None:
+    manager, faults = query.get("fieldManager", ""), []
+    if is_apply and not manager:
+        faults.append(say.required("fieldManager", "is required for apply patch"))
+    if kind == "PatchOptions" and not is_apply and "force" in query:
+        words = "may not be specified for non-apply patch"
+        faults.append(say.forbidden_value("force", words))
+    if len(manager.encode()) > _MANAGER_BYTES:
+        words = f"Too long: may not be more than {_MANAGER_BYTES} bytes"
+        faults.append(say.Fault("FieldValueTooLong", "fieldManager", words))
+    if not manager.isprintable():
+        faults.append(say.invalid_value("fieldManager", manager, "invalid character"))
+    if faults:
+        raise say.invalid("meta.k8s.io", kind, "", faults)

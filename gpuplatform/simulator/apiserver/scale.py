@@ -35,13 +35,20 @@ def write_scale(writer: Writer, target: Target, scale: Manifest, options: Option
     """Set the replicas of an object to those of `scale`.
 
     Raises:
-        ApiError: 404; 409, `scale` bears another version; 422, no possible number.
+        ApiError: 400, another object; 404; 409, another version; 422, no possible number.
     """
     resource = target.resource
     entry = writer.store.get(target.key)
     if entry is None:
         raise say.not_found(resource, target.name)
     metadata, replicas = scale.get("metadata") or {}, (scale.get("spec") or {}).get("replicas", 0)
+    if scale.get("kind", "Scale") != "Scale":
+        raise say.bad_request(f"{scale['kind']} cannot be handled as a Scale")
+    if metadata.get("name", target.name) != target.name:
+        raise say.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL"
+            f" ({target.name})"
+        )
     version = metadata.get("resourceVersion")
     if version and version != entry.object["metadata"]["resourceVersion"]:
         raise say.conflict(resource, target.name)

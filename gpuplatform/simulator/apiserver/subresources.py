@@ -11,12 +11,12 @@ def bind(writer: Writer, target: Target, node: str) -> Entry:
     """Put a pod on a node, once.
 
     Raises:
-        ApiError: 404; 409, it is on one or is being deleted.
+        ApiError: 404; 409, it is on one or is being deleted; 500, no node is named.
     """
     entry = _need(writer, target)
     pod = clone(entry.object)
     if not node:
-        raise say.bad_request("target.name of a Binding is required")
+        raise say.ApiError(500, "", "target.name: Required value")
     if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
         why = f'pod {target.name} is already assigned to node "{pod["spec"].get("nodeName", "")}"'
         if "deletionTimestamp" in pod["metadata"]:

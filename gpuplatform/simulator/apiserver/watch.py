@@ -6,13 +6,15 @@ from typing import TypeAlias
 
 from gpuplatform.simulator.apiserver import status as say
 from gpuplatform.simulator.apiserver.objects import to_bytes
-from gpuplatform.simulator.apiserver.reads import number_of, predicate_of
+from gpuplatform.simulator.apiserver.reads import check_options, number_of, predicate_of
 from gpuplatform.simulator.apiserver.resources import Resource
 from gpuplatform.simulator.apiserver.store import Change, Entry, Store, entry_of
 
 Render: TypeAlias = Callable[[Entry], bytes]
 
 _BOOKMARK_SECONDS = 30.0
+_LAST_SECONDS = 2.0
+"""So long before its end a watch says once more how far it came."""
 _LONGEST_SECONDS = 3600
 _INITIAL_END = "k8s.io/initial-events-end"
 
@@ -31,8 +33,13 @@ class Watch:
         """Read the query.
 
         Raises:
-            ApiError: 400, it cannot be read.
+            ApiError: 400, it cannot be read; 422, it contradicts itself; 500, a bad version.
         """
+        check_options(query, is_watch=True)
+        version = query.get("resourceVersion") or "0"
+        if not version.isdecimal():
+            words = f'resourceVersion: Invalid value: "{version}": invalid syntax'
+            raise say.ApiError(500, "", words)
         self._store = store
         self._resource = resource
         self._namespace = namespace
@@ -43,7 +50,7 @@ class Watch:
             number_of(query, "timeoutSeconds") or _LONGEST_SECONDS, _LONGEST_SECONDS
         )
         self._streams_list = query.get("sendInitialEvents") == "true"
-        self._cursor = number_of(query, "resourceVersion")
+        self._cursor = int(version)
         self._starts_with_list = self._streams_list or not self._cursor
 
     async def lines(self) -> AsyncIterator[bytes]:
@@ -67,10 +74,12 @@ class Watch:
                 left = end - loop.time()
                 if left <= 0:
                     return
+                early = left - _LAST_SECONDS
+                pause = min(early, _BOOKMARK_SECONDS) if early > 0 else left
                 try:
-                    await asyncio.wait_for(wake.wait(), min(left, _BOOKMARK_SECONDS))
+                    await asyncio.wait_for(wake.wait(), pause)
                 except TimeoutError:
-                    if self._bookmarks:
+                    if self._bookmarks and early > 0:
                         yield self._bookmark()
         finally:
             history.unsubscribe(wake)

@@ -18,6 +18,7 @@ from gpuplatform.simulator.apiserver.intake import (
     Options,
     Target,
     check_namespace,
+    check_place,
     check_type,
     identify,
     read_object,
@@ -64,6 +65,10 @@ class Writer:
         resource = target.resource
         obj = self._read(resource, body, options)
         metadata = obj["metadata"]
+        if metadata.get("resourceVersion"):
+            raise say.ApiError(
+                500, "", "resourceVersion should not be set on objects to be created"
+            )
         for name in SERVER_OWNED:
             metadata.pop(name, None)
         target = identify(target, metadata)
@@ -111,6 +116,10 @@ class Writer:
         result = _patched(old.object, patch, kind, target.resource)
         if not isinstance(result, dict):
             raise say.bad_request("the patched document is not an object")
+        if not target.resource.is_custom and result.get("kind") != target.resource.kind:
+            words = f'no kind "{result.get("kind")}" is registered at this path'
+            fault = say.invalid_value("patch", result, words)
+            raise say.invalid("", "", "", [fault])
         return self._change(target, old, self._read(target.resource, result, options), options)
 
     def change(self, entry: Entry, edit: Callable[[Manifest], None], options: Options) -> Entry:
@@ -177,6 +186,7 @@ class Writer:
                 f"the name of the object ({metadata['name']}) does not match the name on the URL"
                 f" ({target.name})"
             )
+        check_place(target, metadata)
         _check_version(target, old, metadata)
         for name in _FROM_OLD:
             metadata.pop(name, None)
@@ -268,6 +278,9 @@ def _check_preconditions(target: Target, old: Manifest, metadata: Manifest) -> N
         )
         raise say.conflict(target.resource, target.name, why)
     version = metadata.get("resourceVersion")
+    if version and not version.isdecimal():
+        words = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise say.ApiError(500, "", words)
     if version and version != before["resourceVersion"]:
         raise say.conflict(target.resource, target.name)
 

@@ -15,7 +15,7 @@ def admit(store: Store, target: Target, obj: Manifest) -> None:
     """Complete a new object, after its defaults and before its checks.
 
     Raises:
-        ApiError: 403, the pod names a priority class that does not exist.
+        ApiError: 403, the pod names a priority class that does not exist, or another priority.
     """
     if target.resource.key == ("", "pods"):
         _set_priority(store, target, obj["spec"])
@@ -69,7 +69,14 @@ def _set_priority(store: Store, target: Target, spec: Manifest) -> None:
         if found:
             spec["priorityClassName"] = found["metadata"]["name"]
     chosen = found or {}
-    spec["priority"] = chosen.get("value", 0)
+    asked, priority = spec.get("priority"), chosen.get("value", 0)
+    if asked not in {None, priority}:
+        why = (
+            f"the integer value of priority ({asked}) must not be provided in pod spec; priority"
+            f" admission controller computed {priority} from the given PriorityClass name"
+        )
+        raise say.forbidden(target.resource, target.name, why)
+    spec["priority"] = priority
     spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
 
 

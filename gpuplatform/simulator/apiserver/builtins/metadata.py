@@ -11,6 +11,7 @@ from gpuplatform.simulator.apiserver.status import Fault, forbidden_value, inval
 _LABEL_NAMES = {"Namespace", "Service"}
 _FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 _ANNOTATIONS_BYTES = 256 * 1024
+_EVENTS = ("v1", "events.k8s.io/v1")
 
 
 def metadata_faults(resource: Resource, obj: Manifest, old: Manifest | None) -> list[Fault]:
@@ -88,6 +89,9 @@ def _owner_faults(metadata: Manifest) -> Iterator[Fault]:
         for name in ("kind", "name", "uid"):
             if not reference.get(name):
                 yield invalid_value(f"{path}.{name}", "", "must not be empty")
+        if reference.get("kind") == "Event" and reference.get("apiVersion") in _EVENTS:
+            detail = f"{reference['apiVersion']}, Kind=Event is disallowed from being an owner"
+            yield invalid_value(path, reference, detail)
         if reference.get("controller"):
             controllers.append(f"{reference.get('kind')}/{reference.get('name')}")
     if len(controllers) > 1:

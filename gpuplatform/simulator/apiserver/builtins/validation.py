@@ -1,12 +1,14 @@
 """Checks of built-in kinds that the product relies on, in the words of Kubernetes' validation."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeAlias
 
 from gpuplatform.simulator.apiserver.builtins import words
 from gpuplatform.simulator.apiserver.builtins.definitions import definition_faults
 from gpuplatform.simulator.apiserver.builtins.metadata import annotation_faults, label_faults
-from gpuplatform.simulator.apiserver.builtins.pods import pod_faults, pod_spec_faults
+from gpuplatform.simulator.apiserver.builtins.pods import LABEL_OPERATORS, TYPES, pod_faults
+from gpuplatform.simulator.apiserver.builtins.stored import config_map_faults, secret_faults
+from gpuplatform.simulator.apiserver.builtins.walk import type_faults
 from gpuplatform.simulator.apiserver.objects import Manifest
 from gpuplatform.simulator.apiserver.resources import Resource
 from gpuplatform.simulator.apiserver.selectors import labels_match
@@ -21,8 +23,11 @@ from gpuplatform.simulator.apiserver.status import (
 
 Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Fault]]
 
-_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g."
+    " '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
 
 
 def faults_of(resource: Resource, obj: Manifest, old: Manifest | None) -> list[Fault]:
@@ -31,59 +36,69 @@ def faults_of(resource: Resource, obj: Manifest, old: Manifest | None) -> list[F
     Raises:
         ApiError: 501, a custom resource definition uses what is not simulated.
     """
+    faults: list[Fault] = []
+    for name, sub in resource.schema["properties"].items():
+        if name == "metadata" or (old and obj.get(name) == old.get(name)):
+            continue
+        part = {"properties": {name: sub}}
+        faults += type_faults({name: obj[name]} if name in obj else {}, part, "", TYPES)
     check = _CHECKS.get(resource.kind)
-    return list(check(obj, old)) if check else []
-
-
-def not_negative(spec: Manifest, name: str, path: str = "spec") -> Iterator[Fault]:
-    """Yield a fault when the number `name` is below 0."""
-    if spec.get(name, 0) < 0:
-        yield invalid_value(f"{path}.{name}", spec[name], "must be greater than or equal to 0")
+    return [*faults, *check(obj, old)] if check else faults
 
 
 def _workload(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
     spec = obj["spec"]
-    for name in ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
-        yield from not_negative(spec, name)
-    selector = spec.get("selector")
-    if selector is None:
-        yield required("spec.selector")
-    else:
-        yield from _selector_faults(selector)
-    yield from _template_faults(spec["template"], selector)
-    if old and selector != old["spec"].get("selector"):
-        yield invalid_value("spec.selector", selector, "field is immutable")
-
-
-def _selector_faults(selector: Manifest) -> Iterator[Fault]:
-    path = "spec.selector"
-    yield from label_faults(selector.get("matchLabels", {}), f"{path}.matchLabels")
-    for index, expression in enumerate(selector.get("matchExpressions", ())):
-        here, operator = f"{path}.matchExpressions[{index}]", expression.get("operator", "")
-        if operator not in _OPERATORS:
-            yield invalid_value(f"{here}.operator", operator, "not a valid selector operator")
-        elif operator in {"In", "NotIn"} and not expression.get("values"):
-            detail = "must be specified when `operator` is 'In' or 'NotIn'"
-            yield required(f"{here}.values", detail)
-    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        yield invalid_value(path, selector, "empty selector is invalid for deployment")
-
-
-def _template_faults(template: Manifest, selector: Manifest | None) -> Iterator[Fault]:
-    path, labels = "spec.template", template["metadata"].get("labels", {})
-    known = [
-        e for e in (selector or {}).get("matchExpressions", ()) if e.get("operator") in _OPERATORS
-    ]
-    if selector is None or not labels_match(labels, {**selector, "matchExpressions": known}):
+    selector, template, path = spec.get("selector"), spec["template"], "spec.template"
+    labels = template["metadata"].get("labels", {})
+    is_sound = yield from _selector_faults(selector)
+    if is_sound and not labels_match(labels, selector):
         detail = "`selector` does not match template `labels`"
         yield invalid_value(f"{path}.metadata.labels", labels, detail)
     yield from label_faults(labels, f"{path}.labels")
     annotations = template["metadata"].get("annotations", {})
     yield from annotation_faults(annotations, f"{path}.annotations")
-    yield from pod_spec_faults(template["spec"], f"{path}.spec")
     policy = template["spec"]["restartPolicy"]
     if policy in {"OnFailure", "Never"}:
         yield unsupported(f"{path}.spec.restartPolicy", policy, ("Always",))
+    if "activeDeadlineSeconds" in template["spec"]:
+        detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        yield forbidden_value(f"{path}.spec.activeDeadlineSeconds", detail)
+    if old and selector != old["spec"].get("selector"):
+        yield invalid_value("spec.selector", selector, "field is immutable")
+    yield from _counted(obj.get("status", {}))
+
+
+def _selector_faults(selector: Manifest | None) -> Generator[Fault, None, bool]:
+    """Yield its faults; return whether it can be compared with labels."""
+    path = "spec.selector"
+    if selector is None:
+        yield required(path)
+        return True
+    yield from label_faults(selector.get("matchLabels", {}), f"{path}.matchLabels")
+    expressions = selector.get("matchExpressions", ())
+    if not selector.get("matchLabels") and not expressions:
+        yield invalid_value(path, selector, "empty selector is invalid for deployment")
+    is_sound = all(
+        e.get("operator") in LABEL_OPERATORS
+        and bool(e.get("values")) == e["operator"].endswith("In")
+        for e in expressions
+    )
+    if not is_sound:
+        yield invalid_value(path, selector, "invalid label selector")
+    return is_sound
+
+
+def _counted(status: Manifest) -> Iterator[Fault]:
+    """No part of the pods is more than all of them."""
+    total, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
+    available = status.get("availableReplicas", 0)
+    for name in ("updatedReplicas", "readyReplicas", "availableReplicas"):
+        if status.get(name, 0) > total:
+            detail = "cannot be greater than status.replicas"
+            yield invalid_value(f"status.{name}", status.get(name, 0), detail)
+    if total >= available > ready:
+        detail = "cannot be greater than readyReplicas"
+        yield invalid_value("status.availableReplicas", available, detail)
 
 
 def _deployment(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
@@ -107,15 +122,14 @@ def _deployment(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
 
 def _rolling_faults(rolling: Manifest, path: str) -> Iterator[Fault]:
     for name in ("maxUnavailable", "maxSurge"):
-        value = rolling[name]
+        value, here = rolling[name], f"{path}.{name}"
         if isinstance(value, int):
-            yield from not_negative(rolling, name, path)
+            if value < 0:
+                yield invalid_value(here, value, "must be greater than or equal to 0")
         elif not value[:-1].isdecimal() or not value.endswith("%"):
-            detail = (
-                "a valid percent string must be a numeric string followed by an ending '%' (e.g."
-                " '1%',  or '93%', regex used for validation is '[0-9]+%')"
-            )
-            yield invalid_value(f"{path}.{name}", value, detail)
+            yield invalid_value(here, value, _PERCENT)
+        elif name == "maxUnavailable" and int(value[:-1]) > 100:
+            yield invalid_value(here, value, "must not be greater than 100%")
     if all(str(rolling[name]).rstrip("%") == "0" for name in rolling):
         detail = "may not be 0 when `maxSurge` is 0"
         yield invalid_value(f"{path}.maxUnavailable", rolling["maxUnavailable"], detail)
@@ -123,18 +137,18 @@ def _rolling_faults(rolling: Manifest, path: str) -> Iterator[Fault]:
 
 def _service(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
     spec, ports = obj["spec"], obj["spec"].get("ports", [])
-    if spec["type"] not in _SERVICE_TYPES:
-        yield unsupported("spec.type", spec["type"], _SERVICE_TYPES)
-    if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
+    if spec["type"] == "ExternalName":
+        if not spec.get("externalName"):
+            yield required("spec.externalName")
+    elif not ports and spec.get("clusterIP") != "None":
         yield required("spec.ports")
     names: set[str] = set()
     numbers: set[tuple[int, str]] = set()
     for index, port in enumerate(ports):
         here, number = f"spec.ports[{index}]", port.get("port", 0)
         yield from _service_port_name(port, here, names, must=len(ports) > 1)
-        yield from (invalid_value(f"{here}.port", number, w) for w in words.port_number(number))
-        if port["protocol"] not in ("SCTP", "TCP", "UDP"):
-            yield unsupported(f"{here}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
+        if not number:
+            yield from (invalid_value(f"{here}.port", 0, w) for w in words.port_number(0))
         yield from _target_faults(port["targetPort"], f"{here}.targetPort")
         if (number, port["protocol"]) in numbers:
             yield duplicate(here, {"port": number, "protocol": port["protocol"]})
@@ -166,30 +180,34 @@ def _target_faults(target: int | str, path: str) -> Iterator[Fault]:
 
 
 def _priority_class(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+    name = obj["metadata"]["name"]
     if old and obj["value"] != old["value"]:
         yield forbidden_value("value", "may not be changed in an update.")
-    if (
-        not old
-        and obj["value"] > 1_000_000_000
-        and not obj["metadata"]["name"].startswith("system-")
-    ):
+    elif not old and name.startswith("system-"):
+        detail = (
+            "priority class names with 'system-' prefix are reserved for system use only. error:"
+            f" {name} is not a known system priority class"
+        )
+        yield forbidden_value("metadata.name", detail)
+    elif not old and obj["value"] > 1_000_000_000:
         detail = "maximum allowed value of a user defined priority is 1000000000"
         yield forbidden_value("value", detail)
-    policies = ("Never", "PreemptLowerPriority")
-    if obj["preemptionPolicy"] not in policies:
-        yield unsupported("preemptionPolicy", obj["preemptionPolicy"], policies)
 
 
-def _config_map(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
-    for name in ("data", "binaryData"):
-        for key in obj.get(name, {}):
-            yield from (invalid_value(f"{name}[{key}]", key, w) for w in words.config_key(key))
-    if (
-        old
-        and old.get("immutable")
-        and (obj.get("data"), obj.get("immutable")) != (old.get("data"), True)
-    ):
-        yield forbidden_value("data", "field is immutable when `immutable` is set")
+def _node(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
+    """The real server names these fields as if they were in the metadata."""
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(obj["spec"].get("taints", ())):
+        here, key = f"metadata.taints[{index}]", taint.get("key", "")
+        effect = taint.get("effect", "")
+        yield from (invalid_value(f"{here}.key", key, w) for w in words.label_key(key))
+        if not effect:
+            yield required(f"{here}.effect")
+        elif effect not in _TAINT_EFFECTS:
+            yield unsupported(f"{here}.effect", effect, _TAINT_EFFECTS)
+        if (key, effect) in seen:
+            yield duplicate(here, taint)
+        seen.add((key, effect))
 
 
 def _event(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
@@ -200,24 +218,15 @@ def _event(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
         )
 
 
-def _lease(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
-    for name in ("leaseDurationSeconds", "leaseTransitions"):
-        value = obj.get("spec", {}).get(name)
-        least = 1 if name == "leaseDurationSeconds" else 0
-        if value is not None and value < least:
-            detail = "must be greater than 0" if least else "must be greater than or equal to 0"
-            yield invalid_value(f"spec.{name}", value, detail)
-
-
 _CHECKS: dict[str, Check] = {
     "Pod": pod_faults,
     "Deployment": _deployment,
     "ReplicaSet": _workload,
     "Service": _service,
     "PriorityClass": _priority_class,
-    "ConfigMap": _config_map,
-    "Secret": _config_map,
+    "ConfigMap": config_map_faults,
+    "Secret": secret_faults,
+    "Node": _node,
     "Event": _event,
-    "Lease": _lease,
     "CustomResourceDefinition": definition_faults,
 }
