@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuplatform.simulator.apiserver.objects import from_bytes
+from gpuplatform.simulator.apiserver.protobuf import MEDIA_TYPE, read_protobuf
+from gpuplatform.simulator.apiserver.schema import Schema
 from gpuplatform.simulator.apiserver.status import ApiError, bad_request
 from gpuplatform.simulator.apiserver.writes import APPLY, JSON, MERGE, STRATEGIC
 
@@ -30,13 +32,18 @@ def unknown_media_type(accepted: tuple[str, ...]) -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)
 
 
-def read_object(raw: bytes, content_type: str) -> Any:
-    """Read the body of a POST, PUT or DELETE.
+def read_object(raw: bytes, content_type: str, types: dict[str, Schema] | None = None) -> Any:
+    """Read the body of a POST, PUT or DELETE; protobuf is read where `types` are given.
 
     Raises:
         ApiError: 400, it is not what it says; 415, it is nothing that is read here.
     """
     kind = media_type(content_type) or _PLAIN[0]
+    if kind == MEDIA_TYPE and types:
+        try:
+            return read_protobuf(raw, types)
+        except (ValueError, KeyError, AttributeError) as error:
+            raise bad_request(f"error decoding protobuf: {error}") from error
     if kind not in _PLAIN:
         raise unknown_media_type(_PLAIN)
     if kind == "application/yaml":

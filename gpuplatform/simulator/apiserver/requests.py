@@ -19,6 +19,17 @@ _NOT_SIMULATED = {
     "resize",
     "token",
 }
+_NO_GROUPS = {
+    *("authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "policy"),
+    *("networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io", "resource.k8s.io"),
+    *("admissionregistration.k8s.io", "discovery.k8s.io", "node.k8s.io"),
+}
+_NO_KINDS = {
+    *((("apps", plural)) for plural in ("statefulsets", "daemonsets", "controllerrevisions")),
+    *(("", plural) for plural in ("persistentvolumes", "persistentvolumeclaims", "limitranges")),
+    *(("", plural) for plural in ("resourcequotas", "replicationcontrollers", "podtemplates")),
+}
+"""What a real server has and this one has not: a person is told so."""
 _MANAGER_BYTES = 128
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
@@ -42,7 +53,7 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
     """Return what `raw_path` names; None for paths of discovery and of nothing.
 
     Raises:
-        ApiError: 404, no such resource; 501, a subresource that is not simulated.
+        ApiError: 404, no such resource; 501, a kind or subresource that is not simulated.
     """
     root, *rest = [unquote(part) for part in raw_path.strip("/").split("/")]
     if root == "api":
@@ -53,7 +64,7 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
     namespace = ""
     if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in {"status", "finalize"}:
         namespace, rest = rest[1], rest[2:]
-    if not any((r.group, r.version) == (group, version) for r in registry):
+    if not _is_served(registry, group, version, rest[0]):
         return None
     resource = registry.find(group, rest[0])
     if resource is None or len(rest) > 3:
@@ -68,6 +79,12 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
             say.not_simulated(f"{resource.plural}/{subresource}") if known else say.no_such_path()
         )
     return Address(resource, namespace, name, subresource)
+
+
+def _is_served(registry: Registry, group: str, version: str, plural: str) -> bool:
+    if (group, plural) in _NO_KINDS or group in _NO_GROUPS:
+        raise say.not_simulated(f"{plural}.{group}" if group else plural)
+    return any((r.group, r.version) == (group, version) for r in registry)
 
 
 def options_of(

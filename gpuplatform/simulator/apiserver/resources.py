@@ -68,7 +68,8 @@ class Registry:
         self._resources: dict[GroupPlural, Resource] = {}
         for plural, facts in json.loads((_FOLDER / "kinds.json").read_text("utf-8")).items():
             self.add(_builtin(plural, facts, types))
-        self.scale_schema, self.metadata_schema = types["Scale"], types["ObjectMeta"]
+        self.types = types
+        self.metadata_schema = types["ObjectMeta"]
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._resources.values())

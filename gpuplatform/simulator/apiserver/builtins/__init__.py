@@ -2,6 +2,6 @@
 
 `types.json` is condensed from Kubernetes' published OpenAPI v3 documents (Apache-2.0): types, list
 keys and merge keys, required fields, enumerations and formats, no descriptions; bounds of numbers
-are those of Kubernetes' validation, which publishes none. `kinds.json` has names, selectable fields
-and table columns.
+are those of Kubernetes' validation, which publishes none. `numbers.json` has the numbers of fields
+in protobuf, from the Go types; `kinds.json` names, selectable fields and table columns.
 """
