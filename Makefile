@@ -9,7 +9,7 @@ export GPUPLATFORM_DEV := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint \
 	types contracts manifests docs pictures swagger golden requirements bench-pools bench-api \
-	bench-units bench-serverless bench-admin demo-load fuzz model chaos-x1 chaos-x3 \
+	bench-units bench-serverless bench-simulator bench-admin demo-load fuzz model chaos-x1 chaos-x3 \
 	chaos-x8 chaos-x9 chaos-x10 chaos-u41 ci
 
 help:  ## list the targets
@@ -115,6 +115,10 @@ bench-units:  ## how fast GPU units are handed over, and their cost at rest (PAR
 bench-admin:  ## queries and times of the admin's pages, on a running platform (ARGS)
 	@sh requirements/install.sh test
 	@$(PYTHON) -m tests.benchmarks.admin $(ARGS)
+
+bench-simulator:  ## the embedded cluster's speed and memory, and what 1,000 played pods cost
+	@sh requirements/install.sh test
+	@$(PYTHON) -m tests.benchmarks.simulator
 
 demo-load:  ## fill the rows of a running development platform (N=100000; N=0 removes them)
 	@sh requirements/install.sh run
