@@ -13,6 +13,9 @@ ONE_BUTTON: Final = {"show_save_and_add_another": False, "show_save_and_continue
 class ChoosingAdmin(ModelAdmin):
     """A list whose choice of actions begins with a word, a form that is saved in one way."""
 
+    is_live_with_actions = False
+    """Whether the rows of a list with actions are kept fresh while it is open."""
+
     @override
     def get_action_choices(
         self, request: HttpRequest, default_choices: Any = (("", "Choose…"),)

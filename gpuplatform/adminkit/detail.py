@@ -124,6 +124,11 @@ class Detail:
     related: Sequence[Related] = ()
     documents: Sequence[Document] = ()
 
+    @property
+    def begins_right(self) -> bool:
+        """Whether the first related rows stand in the right column, where nothing else does."""
+        return not (self.timeline or self.has_conditions or self.comparisons)
+
 
 def kubectl_copies(
     namespace: str, name: str, *, kind: str, service: str = "", port: int | None = None

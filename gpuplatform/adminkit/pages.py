@@ -15,8 +15,11 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.dashboard import dashboard_context
 from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.health import health_summary, platform_health
 from gpuplatform.adminkit.navigation import navigation
 from gpuplatform.adminkit.search import search_everything, search_text
+from gpuplatform.clock import now
+from gpuplatform.samples.selectors import latest_sample
 
 DEVELOPMENT_NOTICE = "Development mode: the API is open on this machine only."
 
@@ -47,7 +50,11 @@ class PlatformAdminSite(AdminSite):
 
     @override
     def get_urls(self) -> list[Any]:
-        return [path("search/", self.admin_view(self.search), name="search"), *super().get_urls()]
+        return [
+            path("search/", self.admin_view(self.search), name="search"),
+            path("health/", self.admin_view(self.health), name="health"),
+            *super().get_urls(),
+        ]
 
     def search(self, request: HttpRequest) -> TemplateResponse:
         """Show what all lists have of a text."""
@@ -55,6 +62,10 @@ class PlatformAdminSite(AdminSite):
         found = list(search_everything(request, self._registry.values(), text))
         context = {**self.each_context(request), "title": "Search", "text": text, "found": found}
         return TemplateResponse(request, "admin/search.html", context)
+
+    def health(self, _request: HttpRequest) -> HttpResponse:
+        """Answer with one badge for the whole platform, for the head of each page."""
+        return HttpResponse(health_summary(platform_health(latest_sample(), now())))
 
     @override
     def index(

@@ -24,8 +24,6 @@ class ReadOnlyAdmin(ChoosingAdmin):
     """
 
     actions: Any = None
-    is_live_with_actions = False
-    """Whether the rows of a list with actions are kept fresh while it is open."""
     found_at: ClassVar[int | None] = None
     """The place of its rows, as `line`s, in what the search over everything finds; None: none."""
     when_empty: ClassVar[str] = ""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
@@ -54,13 +55,6 @@ class ScheduleForm(ModelForm):
     """Asks for a task by name out of those that exist, and for one kind of schedule."""
 
     task = forms.ChoiceField(choices=registered_tasks, help_text="What is sent.")
-    interval = TimingField(
-        IntervalSchedule.objects.all(),
-        required=False,
-        empty_label="None",
-        help_text="Choose either an interval or a crontab; the pages of both have more.",
-    )
-    crontab = TimingField(CrontabSchedule.objects.all(), required=False, empty_label="None")
     start_time = moment_field(
         "Nothing is sent before this time; empty: at once.", label="Not before"
     )
@@ -82,6 +76,10 @@ class ScheduleForm(ModelForm):
             "expire_seconds",
         )
         labels: ClassVar[dict[str, str]] = {
+            "task": "Task",
+            "interval": "Interval",
+            "crontab": "Crontab",
+            "start_time": "Not before",
             "one_off": "Only once",
             "args": "Arguments",
             "kwargs": "Named arguments",
@@ -89,6 +87,10 @@ class ScheduleForm(ModelForm):
             "expire_seconds": "Expires after seconds",
         }
         help_texts: ClassVar[dict[str, str]] = {
+            "task": "What is sent.",
+            "start_time": "Nothing is sent before this time; empty: at once. In UTC.",
+            "interval": "Choose either an interval or a crontab.",
+            "crontab": "Choose either an interval or a crontab.",
             "name": "What people call it.",
             "enabled": "Whether it is sent at all.",
             "description": "What it is for.",
@@ -221,6 +223,15 @@ class ScheduleAdmin(RunsAdmin):
         fieldsets = super().get_fieldsets(request, obj)
         return fieldsets if obj else fieldsets[:-1]  # nothing has happened yet
 
+    @override
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        if db_field.name in {"interval", "crontab"}:
+            kwargs |= {"form_class": TimingField, "empty_label": "None"}
+        field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if isinstance(getattr(field, "widget", None), RelatedFieldWidgetWrapper):
+            field.widget.can_change_related = field.widget.can_view_related = False
+        return field
+
     @admin.display(description="Enabled")
     def state(self, row: PeriodicTask) -> SafeString:
         """Return whether it is sent at all."""
@@ -319,6 +330,7 @@ def _when(timing: Any) -> str:
 class TimingAdmin(ChoosingAdmin):
     """An interval or a crontab line that schedules share."""
 
+    is_live_with_actions = True
     list_display = ("when", "used_by")
     readonly_fields = ("used_by",)
 

@@ -97,6 +97,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     """Secrets that programs call the API with: made, shown once, taken back."""
 
     form = TokenForm
+    is_live_with_actions = True
     list_display = ("state", "name", "tenant", "may", "begins_with", "used", "since")
     list_display_links = ("name",)
     list_filter = (TenantFilter,)

@@ -90,6 +90,7 @@ class PersonAdmin(ChoosingAdmin, PeopleAdmin):
     )
     readonly_fields = ("password_set", "last_seen", "made")
     filter_horizontal = ()
+    is_live_with_actions = True
     list_display = ("state", "username", "may", "since")
     list_display_links = ("username",)
     list_filter = ("groups", "is_active", "is_superuser")
@@ -158,6 +159,7 @@ class PeoplesGroupAdmin(ChoosingAdmin, GroupAdmin):
 
     form = GroupForm
     filter_horizontal = ()
+    is_live_with_actions = True
     list_display = ("name", "people")
 
     @admin.display(description="People")

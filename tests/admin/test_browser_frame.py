@@ -1,0 +1,60 @@
+"""In a real browser: what the head of each page can do."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from tests.admin.test_browser import CHROMIUM, Visit, browser, visit
+from tests.fakes.installed import cluster
+
+__all__ = ["browser", "cluster", "visit"]
+
+UNITS = reverse("admin:units_activeunit_changelist")
+SURFACE = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 27, 34)"}
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.long,
+    pytest.mark.usefixtures("cluster"),
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
+]
+
+
+def test_light_and_dark_are_chosen_and_kept_until_the_choice_is_the_systems(
+    visit: Visit, operator: User, password: str
+) -> None:
+    visit.page.emulate_media(color_scheme="light")
+    visit.log_in("operator", password)
+    visit.open(UNITS)
+    head, switch = visit.page.locator(".top"), visit.page.locator("button[data-scheme]")
+
+    expect(head).to_have_css("background-color", SURFACE["light"])
+    switch.press("Enter")
+    expect(head).to_have_css("background-color", SURFACE["dark"])
+    expect(switch).to_have_text("Light")
+
+    visit.open(UNITS)
+    expect(head).to_have_css("background-color", SURFACE["dark"])
+    switch.click()
+    expect(head).to_have_css("background-color", SURFACE["light"])
+    assert visit.page.evaluate("localStorage.length") == 0
+    assert visit.complaints == []
+
+
+def test_each_page_says_how_the_platform_is_and_leads_to_the_overview(
+    visit: Visit, operator: User, password: str
+) -> None:
+    visit.log_in("operator", password)
+    visit.open(UNITS)
+    badge = visit.page.locator(".top .health-badge")
+
+    expect(badge).to_have_text(re.compile("not well|Healthy|Not everything runs"))
+    badge.click()
+
+    expect(visit.page.locator("h1")).to_have_text("Overview")
+    expect(badge).to_be_hidden()
+    assert visit.complaints == []
