@@ -5,6 +5,7 @@ lease: everything before the recorded outcome can be repeated.
 """
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -61,8 +62,12 @@ LEAST_SECONDS = 5.0
 """With less than this left of a run no further step is begun."""
 
 
-def run(operation_number: int) -> float | None:
+def run(
+    operation_number: int, *, when_ended: Callable[[int], None] = lambda _: None
+) -> float | None:
     """Take the operation if it is due, free and first of its object; do it; record the outcome.
+
+    `when_ended` is called with its number when this run, and no other, ended it.
 
     Returns:
         The seconds after which to try again; None when it ended or is not this worker's.
@@ -84,7 +89,7 @@ def run(operation_number: int) -> float | None:
         observe(CLAIM_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
     with kept_alive(lease):
         outcome = _outcome(lease)
-        return None if outcome is None else _record(lease, outcome)
+        return None if outcome is None else _record(lease, outcome, when_ended)
 
 
 def _doable() -> list[str]:
@@ -168,7 +173,9 @@ def _after(error: ClusterError, failures: int) -> Outcome:
             return Waiting(OperationWait.CLUSTER_ERROR, str(error), wait, is_failure=True)
 
 
-def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:
+def _record(
+    lease: RowLease[Operation], outcome: Outcome, when_ended: Callable[[int], None]
+) -> float | None:
     """Write the outcome in one transaction, guarded by the lease; return the wait, if any."""
     if isinstance(outcome, Waiting):
         waits: dict[str, Any] = {
@@ -194,6 +201,7 @@ def _record(lease: RowLease[Operation], outcome: Outcome) -> float | None:
         if isinstance(outcome, Done):
             observe(SUCCESS_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
             _follow(lease.row, outcome)
+        when_ended(lease.row.pk)
     else:
         logger.info("the outcome of %s came after its lease and is dropped", lease.row)
     return None

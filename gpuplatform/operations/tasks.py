@@ -15,10 +15,8 @@ from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
 def run_operation(operation_number: int) -> None:
     """Take one operation as far as it goes; hint at what comes next."""
     show_life_by_work(Part.OPERATIONS)
-    wait = driver.run(operation_number)
+    wait = driver.run(operation_number, when_ended=_hint_at_next)
     enqueue_again(OperationTask.RUN, operation_number, wait, queue=Queue.OPERATIONS)
-    for following in next_after(operation_number):
-        enqueue(OperationTask.RUN, following, queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.SWEEP)
@@ -32,3 +30,13 @@ def sweep_operations() -> None:
 def prune_operations() -> None:
     """Forget operations whose retention is over."""
     operations_prune(operations_kept())
+
+
+def _hint_at_next(ended: int) -> None:
+    """Hint at what waited behind an operation. Only whoever ended that one does.
+
+    Hints are repeated by sweeps. If each that comes late led to another one, a queue that was long
+    once would stay as long for as long as somebody asks for more.
+    """
+    for following in next_after(ended):
+        enqueue(OperationTask.RUN, following, queue=Queue.OPERATIONS)

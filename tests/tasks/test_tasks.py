@@ -230,6 +230,19 @@ def test_the_end_of_an_operation_hints_at_the_next_of_its_object(
 
 
 @pytest.mark.django_db
+def test_repeated_hints_of_an_operation_that_ended_do_not_multiply(
+    cluster: FakeCluster, broker: Broker
+) -> None:
+    first = accept_create(name="a").operation
+    accept_delete("a")
+
+    for _ in range(3):
+        run_operation(first.id)
+
+    assert broker.hints(Queue.OPERATIONS) == 1
+
+
+@pytest.mark.django_db
 def test_reconcile_all_finds_what_the_watch_missed(cluster: FakeCluster, broker: Broker) -> None:
     run_operation(accept_create(name="a").operation.id)
     run_operation(accept_create(name="b").operation.id)
