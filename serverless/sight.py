@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from django.conf import settings
 from django.db.models import BooleanField, Count, ExpressionWrapper, OuterRef, Q, Subquery
 from django.db.models.functions import Greatest, Now
 
@@ -158,10 +159,19 @@ def _worker(unit: GpuUnit, opened: Open) -> Worker:
     return Worker(
         name=unit.name,
         state=WorkerState.DRAINING if is_ending else _STATES[unit.phase],
-        generation=generation_of(unit.name),
+        generation=_generation(unit),
         in_work=opened.running[unit.name],
         message=unit.message,
     )
+
+
+def _generation(unit: GpuUnit) -> int:
+    """Return the generation of a worker; 0, which no function has, if it looks for another queue.
+
+    One that was told where the queue was before it moved finds nothing to do, for ever.
+    """
+    told = unit.spec["serverless"].get("queueURL", settings.NATS_URL)
+    return generation_of(unit.name) if told == settings.NATS_URL else 0
 
 
 def _units() -> Mapping[tuple[int | None, int], list[GpuUnit]]:

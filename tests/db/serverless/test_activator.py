@@ -408,3 +408,26 @@ def test_after_a_change_idle_workers_go_first(look: Look, queue: Queue, relay: R
     busy.refresh_from_db()
     assert idle.deletion_requested_at is not None
     assert busy.deletion_requested_at is None
+
+
+def test_a_worker_that_looks_for_the_queue_where_it_was_is_replaced(
+    look: Look, relay: Relay
+) -> None:
+    stock_row()
+    function = function_row(maxWorkers=2)
+    Worker(relay._queue, function)
+    block = {"functionID": function.pk, "queueURL": "nats://127.0.0.1:1"}
+    lost = worker_row(
+        function, UnitPhase.PROGRESSING, spec={"specName": "g1.1", "serverless": block}
+    )
+    accept(function)
+    relay.publish()
+
+    look()
+
+    lost.refresh_from_db()
+    assert lost.deletion_requested_at is not None
+    (made,) = workers_of(function).exclude(pk=lost.pk)
+    look()
+    made.refresh_from_db()
+    assert made.deletion_requested_at is None
