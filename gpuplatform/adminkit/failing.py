@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, phase_badge, shape_badge
+from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.causes import reason_title, with_cause
 from gpuplatform.adminkit.counts import capped
 from gpuplatform.adminkit.text import essence, shortened
@@ -139,7 +139,7 @@ def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
 def _group(kind: FailingRows, *line: Any) -> FailingGroup:
     phase, reason, message, since, name, number, count = line
     query = {"phase": phase} | ({"why": reason} if reason else {})
-    badge = phase_badge(phase, reason_title(reason) or "No reason told")
+    badge = shape_badge(Shape.FAILED, reason_title(reason) or "No reason told")
     if kind.waits:
         query |= WAITS_LONG_QUERY
         badge = shape_badge(Shape.WAITING, reason_title(reason) or phase)

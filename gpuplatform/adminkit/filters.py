@@ -93,21 +93,44 @@ class PhaseTabs(admin.SimpleListFilter):
             }
 
 
-class RecentValues(admin.SimpleListFilter):
+class SeveralValues(admin.SimpleListFilter):
+    """Takes several values, in one parameter with commas between: rows that have any of them.
+
+    A choice adds its value to those that are chosen, or takes it away.
+    """
+
+    template = "admin/choice_filter.html"
+
+    def chosen(self) -> list[str]:
+        """Return the values that are asked for, each once."""
+        return list(dict.fromkeys(one for one in (self.value() or "").split(",") if one))
+
+    @override
+    def choices(self, changelist: ChangeList) -> Iterator[Choice]:  # type: ignore[override]  # more keys
+        chosen, name = self.chosen(), str(self.parameter_name)
+        all_rows = changelist.get_query_string(remove=[name])
+        yield {"selected": not chosen, "query_string": all_rows, "display": "All"}
+        for value, label in self.lookup_choices:
+            is_on = str(value) in chosen
+            rest = [one for one in (*chosen, str(value)) if not (is_on and one == str(value))]
+            changed = changelist.get_query_string({name: ",".join(rest)}) if rest else all_rows
+            yield {"selected": is_on, "query_string": changed, "display": label, "adds": True}
+
+
+class RecentValues(SeveralValues):
     """Offers the values which the newest rows have in `fields`; any of the fields may match.
 
     A subclass says `title`, `parameter_name` and `fields`.
     """
 
     fields: ClassVar[tuple[str, ...]]
-    template = "admin/choice_filter.html"
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
         recent = model_admin.get_queryset(request).order_by("-pk")[:RECENT_ROWS]
         rows = recent.values_list(*self.fields)
         found = {value for row in set(rows) for value in row if value}
-        return [(value, value) for value in sorted(found | {self.value() or ""} - {""})]
+        return [(value, value) for value in sorted(found | set(self.chosen()))]
 
     @override
     def has_output(self) -> bool:
@@ -115,12 +138,12 @@ class RecentValues(admin.SimpleListFilter):
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
-        value = self.value()
-        if not value:
+        chosen = self.chosen()
+        if not chosen:
             return queryset
         wanted = Q()
         for field in self.fields:
-            wanted |= Q(**{field: value})
+            wanted |= Q(**{f"{field}__in": chosen} if len(chosen) > 1 else {field: chosen[0]})
         return queryset.filter(wanted)
 
 
@@ -176,12 +199,11 @@ class CreatedFilter(AgeFilter):
     field = "created_at"
 
 
-class ReasonFilter(admin.SimpleListFilter):
+class ReasonFilter(SeveralValues):
     """Why the phase is what it is. A subclass says which `reasons` there are."""
 
     title = "why"
     parameter_name = "why"
-    template = "admin/choice_filter.html"
     reasons: ClassVar[type[StrEnum]]
 
     @override
@@ -190,7 +212,10 @@ class ReasonFilter(admin.SimpleListFilter):
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
-        return queryset.filter(of_reason(self.value() or "")) if self.value() else queryset
+        wanted = Q()
+        for reason in self.chosen():
+            wanted |= of_reason(reason)
+        return queryset.filter(wanted)
 
     def _offered(self) -> Iterator[tuple[str, str]]:
         """Yield the reasons; after the one that has several causes, those."""

@@ -112,7 +112,7 @@ def _claims(sample: PlatformSample | None) -> Sequence[tuple[str, str, str, str]
         ("Last day", sample.day_p50, sample.day_p95, sample.day_claims),
     )
     return [
-        (title, seconds_text(p50), seconds_text(p95), f"{count:,} units")
+        (title, seconds_text(p50), seconds_text(p95), f"{count:,} unit{'' if count == 1 else 's'}")
         for title, p50, p95, count in spans
     ]
 

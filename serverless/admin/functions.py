@@ -195,7 +195,10 @@ class FunctionAdmin(MirrorAdmin):
 def _facts(row: Function) -> Iterable[Fact]:
     recent = recent_outcomes([row.pk]).get(row.pk, Recent())
     entry = GpuSpec.objects.filter(name=row.spec_name).first()
-    yield Fact("GPU spec", row.spec_name, reverse(SPEC_URL, args=[entry.pk]) if entry else "")
+    if entry is None:
+        yield Fact("GPU spec", f"{row.spec_name} (not in the catalogue)")
+    else:
+        yield Fact("GPU spec", row.spec_name, reverse(SPEC_URL, args=[entry.pk]))
     yield Fact("Image", visible(str(row.spec.get("image", ""))))
     yield secrets_fact(row.spec)
     yield Fact("Backlog", str(row.backlog))

@@ -168,6 +168,31 @@ class TestLists:
         assert ">wanted</a>" in page
         assert ">other</a>" not in page
 
+    def test_a_filter_takes_several_values_and_each_choice_adds_or_takes_away_its_own(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
+        for spec in ("a-1", "b-1", "c-1"):
+            rows.pool(name=f"of-{spec}", spec_name=spec)
+
+        text = _page(operator_client, POOLS, spec="a-1,b-1")
+
+        assert set(re.findall(">of-([abc]-1)<", text)) == {"a-1", "b-1"}
+        links = re.findall('href="([^"]*)"[^>]* title="(Take it away|Show these too)"', text)
+        assert ("?spec=b-1", "Take it away") in links
+        assert ("?spec=a-1%2Cb-1%2Cc-1", "Show these too") in links
+
+    @pytest.mark.parametrize("reasons", ["NameConflict,PodStartupFailed:image", "NameConflict"])
+    def test_several_reasons_are_found_together(
+        self, operator_client: Client, rows: Rows, reasons: str
+    ) -> None:
+        rows.pool(PoolPhase.FAILED, name="of-name", reason="NameConflict")
+        words = {"reason": "PodStartupFailed", "message": "ErrImagePull: no"}
+        rows.pool(PoolPhase.FAILED, name="of-image", **words)
+
+        found = re.findall(">of-([a-z]+)<", _page(operator_client, POOLS, why=reasons))
+
+        assert len(found) == len(reasons.split(","))
+
     def test_tabs_count_what_the_other_filters_leave(
         self, operator_client: Client, rows: Rows
     ) -> None:

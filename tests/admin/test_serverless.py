@@ -133,6 +133,18 @@ def test_what_waits_long_is_on_the_overview(operator_client: Client) -> None:
     assert reverse("admin:serverless_function_change", args=[function.pk]) in text
 
 
+def test_what_has_no_capacity_needs_somebody_soon(operator_client: Client) -> None:
+    function_row("starved")
+    Function.objects.update(
+        phase="Progressing", reason="NoCapacity", phase_since=now() - timedelta(minutes=2)
+    )
+
+    text = page(operator_client, reverse("admin:index"))
+
+    assert "1 <small>failing</small>" in text
+    assert f"{FUNCTIONS}?phase=Progressing&amp;why=NoCapacity" in text
+
+
 def test_the_search_over_everything_finds_both(operator_client: Client) -> None:
     function = function_row("needle")
     call = accept(function)
