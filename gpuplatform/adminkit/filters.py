@@ -34,6 +34,9 @@ _AGES: Final = {
 }
 """What is offered, with the seconds; negative: longer ago than that."""
 
+INDENT: Final = "· "
+"""Before a choice that is a part of the one above it."""
+
 Rows = QuerySet[Any]
 Choice = dict[str, Any]
 
@@ -114,7 +117,9 @@ class SeveralValues(admin.SimpleListFilter):
             is_on = str(value) in chosen
             rest = [one for one in (*chosen, str(value)) if not (is_on and one == str(value))]
             changed = changelist.get_query_string({name: ",".join(rest)}) if rest else all_rows
-            yield {"selected": is_on, "query_string": changed, "display": label, "adds": True}
+            short = str(label).removeprefix(INDENT)
+            shown = {"display": label, "short": short, "adds": True}
+            yield {"selected": is_on, "query_string": changed, **shown}
 
 
 class RecentValues(SeveralValues):
@@ -222,7 +227,7 @@ class ReasonFilter(SeveralValues):
         for reason in self.reasons:
             yield reason.value, words(reason.value)
             if reason.value == STARTUP_FAILED:
-                yield from ((cause.key, f"· {cause.title}") for cause in CAUSES)
+                yield from ((cause.key, f"{INDENT}{cause.title}") for cause in CAUSES)
 
 
 class YesNoFilter(admin.SimpleListFilter):

@@ -61,6 +61,9 @@ def pages() -> Iterator[Page]:
     from django.urls import reverse  # noqa: PLC0415 - after Django is set up
 
     yield Page("overview", reverse("admin:index"))
+    yield Page("health", reverse("admin:health"))
+    for words in ("demo-load-77", "image-77", "nothing-has-this"):
+        yield Page(f"search {words}", f"{reverse('admin:search')}?q={words}")
     for label, filters in LISTS.items():
         listed = reverse(f"admin:{label}_changelist")
         for words in ("", "p=90", "q=demo-load-77", "q=nothing-has-this", *filters):
@@ -76,6 +79,8 @@ LISTS: Final = {
     "units_activeunit": ("phase=Failed", "why=PodStartupFailed", "q=image-77"),
     "inventory_gpuspec": (),
     "units_unithistory": ("phase=Failed", "why=PodStartupFailed", "age=1h"),
+    "serverless_function": ("phase=Failed",),
+    "serverless_invocation": ("state=Failed",),
     "operations_operation": ("phase=Failed", "kind=stock.seed", "why=name_conflict"),
 }
 
