@@ -12,7 +12,7 @@ from gpuplatform.kube.kinds import GPU_UNIT, Manifest, ResourceKind
 from gpuplatform.operations.consistency import Fault, doubled_faults, full_name, row_faults
 from gpuplatform.operations.phases import ENDED_PHASES
 from gpuplatform.reconciliation.owned import ReadAtOnce
-from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER
+from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER, UNIT_LABEL
 from units.core.names import STOCK_ORDINAL_ANNOTATION, UNIT_UID_LABEL
 from units.core.observed import source_of
 from units.models import GpuUnit
@@ -41,10 +41,13 @@ def _is_active(unit: Manifest) -> bool:
 
 def _orphans(owned: ReadAtOnce, uids: set[str]) -> Iterator[Fault]:
     """What a unit owned that is not there, and that no row waits for to be gone."""
-    live = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
-    known = uids | set(live.values_list("uid", flat=True))
+    rows = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
+    live = list(rows.values_list("uid", "namespace", "name"))
+    known = uids | {uid for uid, *_ in live}
+    names = {(namespace, name) for _, namespace, name in live}
     for kind, item in owned.everything():
-        if _is_ours(kind, item) and not _owners(item) & known:
+        is_known = _owners(item) & known or _name_of_unmarked(item) in names
+        if _is_ours(kind, item) and not is_known:
             yield Fault(
                 "orphaned", f"{kind.kind} {full_name(item)}", "the unit that owned it is gone"
             )
@@ -58,6 +61,13 @@ def _owners(item: Manifest) -> set[str]:
     references = items(item, "metadata", "ownerReferences")
     named = {str(field(reference, "uid")) for reference in references}
     return named | {str(field(item, "metadata", "labels", UNIT_UID_LABEL))}
+
+
+def _name_of_unmarked(item: Manifest) -> tuple[str, str] | None:
+    """Return the unit that a pod names which lost the mark of its unit's UID."""
+    if field(item, "metadata", "labels", UNIT_UID_LABEL):
+        return None
+    return item["metadata"]["namespace"], str(field(item, "metadata", "labels", UNIT_LABEL))
 
 
 def _source_faults(units: Sequence[Manifest]) -> Iterator[Fault]:

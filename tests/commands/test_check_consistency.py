@@ -162,6 +162,20 @@ def test_each_kind_of_fault_is_said_by_name_and_ends_with_1(
     assert any(line.startswith(f"{word}: {name}") for line in faults()), faults()
 
 
+def test_a_pod_that_lost_its_mark_is_the_one_of_its_unit(cluster: FakeCluster) -> None:
+    [row] = stocked(cluster)
+    [pod] = cluster.list(POD, namespace=STOCK_NAMESPACE).items
+    del pod["metadata"]["labels"]["runtime.lokiwager.io/unit-uid"]
+    cluster.put(POD, pod)
+    assert faults() == []
+
+    cluster.remove(GPU_UNIT, row.name, namespace=STOCK_NAMESPACE)
+    GpuUnit.objects.filter(pk=row.pk).update(deleted_at=Now())
+    cluster.put(POD, pod)
+
+    assert any(line.startswith(f"orphaned: Pod {STOCK_NAMESPACE}/") for line in faults())
+
+
 def test_what_is_under_way_is_no_fault(cluster: FakeCluster) -> None:
     stocked(cluster, 2)
     accept_unit(name="waits")

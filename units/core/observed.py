@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.plan import Observation
 from units.core.names import (
     GENERATION_ANNOTATION,
@@ -115,9 +116,18 @@ def source_of(unit: Manifest) -> SourceReference | None:
 
 
 def own_pods(unit: Manifest, pods: Sequence[Manifest]) -> list[Manifest]:
-    """Return the pods of exactly this unit; one of its name before may have left others."""
-    uid = field(unit, "metadata", "uid")
-    return [pod for pod in pods if field(pod, "metadata", "labels", UNIT_UID_LABEL) == uid]
+    """Return the pods of exactly this unit; one of its name before may have left others.
+
+    One that lost the mark of its unit's UID is known by the name: it holds its GPU all the same.
+    """
+    uid, name = field(unit, "metadata", "uid"), field(unit, "metadata", "name")
+
+    def is_own(pod: Manifest) -> bool:
+        mark = field(pod, "metadata", "labels", UNIT_UID_LABEL)
+        named: object = field(pod, "metadata", "labels", UNIT_LABEL)
+        return bool(mark == uid if mark else named == name)
+
+    return [pod for pod in pods if is_own(pod)]
 
 
 def holds_gpu(pod: Manifest) -> bool:

@@ -27,10 +27,11 @@ from gpuplatform.operations.registry import (
     Waiting,
 )
 from gpuplatform.operations.selectors import is_applied
+from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.sight import confirm_gone
 from units.core.manifests import resource
-from units.core.names import UNIT_UID_LABEL, deployment_name
-from units.core.observed import SourceReference, holds_gpu, is_at_rest
+from units.core.names import deployment_name
+from units.core.observed import SourceReference, holds_gpu, is_at_rest, own_pods
 from units.core.requests import GPUUnitCreate, WorkerUnitCreate
 from units.core.spec import parse_unit_spec
 from units.models import GpuUnit
@@ -167,9 +168,9 @@ def _gave_up_its_gpu(cluster: Cluster, unit: Manifest) -> bool:
     seen = number(deployment, "status", "observedGeneration")
     if seen < deployment["metadata"]["generation"] or number(deployment, "status", "replicas"):
         return False
-    selector = f"{UNIT_UID_LABEL}={metadata['uid']}"
+    selector = f"{UNIT_LABEL}={metadata['name']}"
     pods = cluster.list(POD, namespace=namespace, label_selector=selector).items
-    return not any(map(holds_gpu, pods))
+    return not any(map(holds_gpu, own_pods(unit, pods)))
 
 
 def _read_stock(cluster: Cluster, operation: Operation) -> tuple[GpuUnit | None, Manifest | None]:

@@ -59,6 +59,14 @@ def test_pods_are_told_apart_by_the_uid_of_their_unit() -> None:
     assert own_pods(unit_resource(metadata={"uid": UNIT_UID}), [*others, mine]) == [mine]
 
 
+def test_a_pod_that_lost_that_mark_is_known_by_the_name_of_its_unit() -> None:
+    mine, others = unit_pod(unit_resource()), unit_pod(unit_resource("other"))
+    for pod, name in ((mine, unit_resource()["metadata"]["name"]), (others, "other")):
+        pod["metadata"]["labels"] = {"runtime.lokiwager.io/unit": name}
+
+    assert own_pods(unit_resource(), [mine, others]) == [mine]
+
+
 @pytest.mark.parametrize(
     ("status", "holds"),
     [
