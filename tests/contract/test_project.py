@@ -106,3 +106,10 @@ def test_the_api_is_reached_by_a_service() -> None:
     assert {"name": "http", "containerPort": 8080} in container["ports"]
     assert service["spec"]["type"] == "ClusterIP"
     assert [port["targetPort"] for port in service["spec"]["ports"]] == ["http"]
+
+
+@pytest.mark.xdist_group("proof")
+def test_a_group_of_tests_is_known_to_xdist(request: pytest.FixtureRequest) -> None:
+    is_grouped = bool(request.config.getoption("loadgroup", default=False))
+
+    assert request.node.nodeid.endswith("@proof") is is_grouped
