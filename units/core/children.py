@@ -23,6 +23,7 @@ from gpuplatform.reconciliation.plan import (
     Patch,
     Present,
 )
+from inventory.core.drift import without_foreign_sources
 from inventory.core.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from inventory.core.releases import keeps_its_template
 from units.core import manifests
@@ -153,12 +154,13 @@ def _changed(unit: Manifest, live: Manifest, wanted: Manifest) -> list[Action]:
     if written_for(live) > number(unit, "metadata", "generation"):
         return []  # The unit was read before it changed; somebody has acted on the change.
     part = _part(live, wanted)
-    is_stamped = wanted["spec"]["replicas"] > 0 or is_at_rest(unit, live)
-    if contains(live, part) and is_stamped:
-        return []
-    metadata = live["metadata"]
     marks = part.get("metadata", {})
     is_whole = bool(marks)
+    is_stamped = wanted["spec"]["replicas"] > 0 or is_at_rest(unit, live)
+    is_meddled_with = is_whole and without_foreign_sources(live, wanted) is not None
+    if contains(live, part) and is_stamped and not is_meddled_with:
+        return []
+    metadata = live["metadata"]
     patch = {
         "metadata": {
             **marks,

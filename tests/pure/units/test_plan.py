@@ -380,6 +380,21 @@ def test_drift_is_put_back_on_exactly_the_object_that_was_read(meddle: Any) -> N
     assert said(plan)[0] == UnitPhase.PROGRESSING
 
 
+def test_a_value_in_a_variable_that_is_to_be_empty_is_drift() -> None:
+    unit = unit_resource(template={**PORTS, "envs": [{"name": "DEBUG"}]})
+    found = unit_deployment(unit)
+    [container] = found["spec"]["template"]["spec"]["containers"]
+    [debug] = [one for one in container["env"] if one["name"] == "DEBUG"]
+    debug["value"] = "1"
+
+    plan = plan_unit(unit, observed_unit(found, unit_service(unit)))
+
+    [action] = plan.actions
+    assert isinstance(action, Patch)
+    [wanted] = action.patch["spec"]["template"]["spec"]["containers"]
+    assert {"name": "DEBUG"} in wanted["env"]
+
+
 def test_a_patch_leaves_nothing_of_the_spec_before() -> None:
     """A merge patch removes only what it says is null."""
     before = unit_resource(
