@@ -242,13 +242,13 @@ class Recorded:
         """Tell the outcome of a run, where it is written."""
 
         @wraps(record)
-        def recorded(lease: Any, outcome: Any) -> Any:
+        def recorded(lease: Any, outcome: Any, *rest: Any) -> Any:
             run, number = self._runs[-1], self._runs[-1].number
             run.is_over = True
             was_open = self._phases()[number - 1] == "P"
             if isinstance(outcome, Refused) and outcome.code == "phase_conflict":
                 self._tell(run, "superseded")
-            answer = record(lease, outcome)
+            answer = record(lease, outcome, *rest)
             phase = self._phases()[number - 1]
             if isinstance(outcome, Waiting):
                 if outcome.reason in {UnitWait.WAITING_FOR_STOCK, UnitWait.STOPPING}:
