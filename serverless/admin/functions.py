@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
+from gpuplatform import clock
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_shape
 from gpuplatform.adminkit.detail import (
@@ -208,7 +209,8 @@ def _facts(row: Function) -> Iterable[Fact]:
         url = invocation_url(failure)
         yield Fact("Last failure", shortened(failure.error or failure.failure_class), url)
     yield Fact("Failed starts in a row", str(row.start_failures) if row.start_failures else "")
-    yield Fact.time("No start before", row.starts_after)
+    if row.starts_after is not None and row.starts_after > clock.now():
+        yield Fact.time("No start before", row.starts_after)
     yield Fact.time("Last active", row.last_active_at)
     yield Fact.time("Last looked at", row.observed_at)
     yield Fact("Tenant", row.tenant.name)

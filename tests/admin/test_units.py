@@ -1,6 +1,7 @@
 """The pages of stock and of units in use: one shape, linked both ways, with few queries."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.admin.sites import site
@@ -189,6 +190,17 @@ class TestDetail:
         text = detail(operator_client, unit)
 
         assert text.index("UnitReady</b>") < text.index("caused-it</b>")
+
+    def test_what_was_ready_and_failed_since_says_so_last(self, operator_client: Client) -> None:
+        unit = unit_row("Failed", message="OOMKilled")
+        for phase in ("Pending", "Ready", "Failed", "Ready", "Failed"):
+            UnitHistory.objects.create(unit=unit, phase=phase, at=now() - timedelta(hours=1))
+
+        text = detail(operator_client, unit)
+
+        timeline = text.partition("<h2>Timeline</h2>")[2].partition("</section>")[0]
+        assert re.findall(r"</svg>(\w+)</span>", timeline)[-3:] == ["Pending", "Ready", "Failed"]
+        assert "OOMKilled" in timeline
 
     def test_odd_content_is_shown(self, operator_client: Client, hostile_text: str) -> None:
         odd = {"spec": ["no", "object"], "conditions": "none", "image": hostile_text[:500]}

@@ -145,13 +145,17 @@ def _facts(unit: GpuUnit) -> Iterable[Fact]:
 
 
 def unit_steps(unit: GpuUnit) -> Iterator[Step]:
-    """Yield its phases until it was ready for the first time."""
+    """Yield its phases until it was ready for the first time, then what is wrong with it now."""
+    is_well = unit.phase in WELL or unit.deleted_at
     for row in history_of(unit).order_by("id")[:SHOWN_STEPS]:
         text = shortened(row.message or row.reason)
         yield Step(row.phase, row.at, phase_shape(row.phase), text)
         if row.phase == UnitPhase.READY:
+            if not is_well:
+                why = shortened(unit.message or unit.reason)
+                yield Step(unit.phase, unit.phase_since, phase_shape(unit.phase), why)
             return
-    if unit.phase not in WELL and not unit.deleted_at:
+    if not is_well:
         yield Step("Ready", None, Shape.OFF, "not yet")
 
 
