@@ -94,7 +94,8 @@ class Bench:
     def _outgoing(self) -> Outgoing:
         key = next(self._keys)
         payload = json.dumps({"text": "x" * 100}).encode()
-        message = InvocationMessage(key, 1, f"inv-{key}", "r", "application/json", 30, payload)
+        receipt = f"receipt-{key}"
+        message = InvocationMessage(key, 1, f"inv-{key}", receipt, "application/json", 30, payload)
         return Outgoing(TENANT, FUNCTION, message)
 
     @staticmethod

@@ -103,7 +103,7 @@ class Recorded:
     def run(self, number: int) -> None:
         """Let a worker take an operation; inside a run, since the lease of that one ran out."""
         outer = self._runs[-1] if self._runs else None
-        if outer is not None:
+        if outer is not None and not outer.is_over:  # After its end it only follows it up.
             self._tell(outer, "late")
         run = Run(number, self.requests[number - 1].kind)
         self._runs.append(run)
@@ -322,6 +322,8 @@ class Recorded:
 def _refusal(call: Call, step: str) -> tuple[str, ...]:
     """Return what the model calls a call that was answered with an error and did nothing."""
     match call.error:
+        case ClusterConflict() if step == "seed":
+            return ("seed",)  # It is there already: made is made.
         case ClusterConflict():
             return ("exists",) if call.verb == "create" else ("conflict",)
         case ClusterRejected(reason="NotFound"):

@@ -58,7 +58,7 @@ LATE_BROKEN = {
     "newer": ("seed2", "for ever: stock 1 is there and cannot be claimed"),
     "zero": ("stop3", "a unit runs while the pods of its stock hold the GPU"),
     "rvdep": ("stop3", "a unit runs while the pods of its stock hold the GPU"),
-    "voidstart": ("stop6", "for ever: unit 0 stays unfinished"),
+    "voidstart": ("stop6", "stock is free although a unit consumes it"),
     "applied": ("stop4", ""),
     "rvpatch": ("stop4", ""),
 }
