@@ -16,13 +16,6 @@ OPEN_STATES = (InvocationState.QUEUED, InvocationState.RUNNING)
 OPEN = Q(state__in=OPEN_STATES)
 """Accepted and not ended."""
 
-FAILED_STATES = (
-    InvocationState.FAILED,
-    InvocationState.EXPIRED,
-    InvocationState.DEAD_LETTERED,
-)
-"""Ended by themselves, and not with an answer."""
-
 OUTBOX = OPEN & Q(published_at__isnull=True)
 """Not ended and not in the queue: the relay's work."""
 

@@ -161,14 +161,14 @@ INVOCATION_STATES: MappingProxyType[InvocationState, str] = MappingProxyType(
 )
 """What each of them means."""
 
-_ENDS = frozenset(
-    {
-        InvocationState.SUCCEEDED,
-        InvocationState.FAILED,
-        InvocationState.EXPIRED,
-        InvocationState.DEAD_LETTERED,
-    }
+FAILED_STATES = (
+    InvocationState.FAILED,
+    InvocationState.EXPIRED,
+    InvocationState.DEAD_LETTERED,
 )
+"""Ended by themselves, and not with an answer."""
+
+_ENDS = frozenset({InvocationState.SUCCEEDED, *FAILED_STATES})
 
 INVOCATION_TRANSITIONS: PhaseTable = MappingProxyType(
     {

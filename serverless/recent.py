@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from django.db import connection
 
-from serverless.models import FAILED_STATES, Invocation
-from serverless.phases import InvocationState
+from serverless.models import Invocation
+from serverless.phases import FAILED_STATES, InvocationState
 
 NEWEST: Final = 200
 """So many invocations of each function are looked at."""

@@ -22,8 +22,8 @@ from gpuplatform.adminkit.text import as_yaml, visible, why, words
 from gpuplatform.operations.admin import jobs_of
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.lines import PAGE, invocation_line
-from serverless.models import FAILED_STATES, Invocation
-from serverless.phases import FAILURE_NEXT_STEPS, InvocationState
+from serverless.models import Invocation
+from serverless.phases import FAILED_STATES, FAILURE_NEXT_STEPS, InvocationState
 from serverless.services import FUNCTION_KIND, INVOCATION_KIND
 from units.models import GpuUnit
 from units.phases import UnitRole

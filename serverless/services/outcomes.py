@@ -14,8 +14,8 @@ from django.db.models.functions import Coalesce, Greatest, Least, Now
 from django.utils.crypto import salted_hmac
 
 from gpuplatform.lifecycle.transition import previous_phases
-from serverless.models import FAILED_STATES, OPEN, OPEN_STATES, OUTBOX, Function, Invocation
-from serverless.phases import INVOCATION_TRANSITIONS, FailureClass, InvocationState
+from serverless.models import OPEN, OPEN_STATES, OUTBOX, Function, Invocation
+from serverless.phases import FAILED_STATES, INVOCATION_TRANSITIONS, FailureClass, InvocationState
 from serverless.queue.messages import Finished, InvocationMessage, Report, Started
 
 CLAIM_SECONDS: Final = 10

@@ -5,8 +5,7 @@ import time
 from contextlib import closing
 from typing import Final
 
-from serverless.models import FAILED_STATES
-from serverless.phases import INVOCATION_TRANSITIONS, InvocationState
+from serverless.phases import FAILED_STATES, INVOCATION_TRANSITIONS, InvocationState
 from serverless.queue.errors import QueueError
 from serverless.queue.gateway import Queue
 from serverless.queue.names import INVOCATIONS
