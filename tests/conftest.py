@@ -146,6 +146,14 @@ def _is_loopback(address: Any) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_heartbeats() -> Iterator[None]:
+    """Leases outlast tests: a thread that renewed one could meet the end of its test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpuplatform.reconciliation.leases.BEATS_A_LEASE", 0.01)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _loopback_only() -> Iterator[None]:
     """A test that would reach beyond this machine fails at the call."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex

@@ -84,6 +84,7 @@ def test_a_lease_is_renewed_for_as_long_as_the_work_runs(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.LEASE_SECONDS = 0.6
+    monkeypatch.setattr(leases, "BEATS_A_LEASE", 3)
     monkeypatch.setattr(leases, "_heart", None)
     row = row_due()
     lease = claimed(row)
@@ -103,6 +104,7 @@ def test_a_lease_that_was_taken_by_another_is_not_renewed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.LEASE_SECONDS = 0.6
+    monkeypatch.setattr(leases, "BEATS_A_LEASE", 3)
     monkeypatch.setattr(leases, "_heart", None)
     row = row_due()
     lost = claimed(row)
