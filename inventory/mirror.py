@@ -56,17 +56,8 @@ def pool_gone(rows: QuerySet[StockPool], successor: Manifest | None) -> None:
 
 
 def pool_reopened(resource: Manifest) -> bool:
-    """Open the row of a pool that a restored cluster brought back; say whether it could be.
-
-    Names are unique: what had its name since is gone, unless it is just being made. Called by
-    `manage.py recover` only.
-    """
-    metadata = resource["metadata"]
-    since = StockPool.objects.filter(
-        namespace=metadata["namespace"], name=metadata["name"], deleted_at__isnull=True
-    )
-    pool_gone(since.exclude(uid=""), None)
-    return not since.exists() and bool(_MIRROR.reopened(resource))
+    """Open the row of a pool that a restored cluster brought back; say whether it could be."""
+    return _MIRROR.reopened(resource, pool_gone)
 
 
 def spec_columns(spec: Manifest) -> dict[str, Any]:

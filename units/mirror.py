@@ -129,17 +129,8 @@ def unit_adopted(resource: Manifest, operation: Operation | None, **columns: Any
 
 
 def unit_reopened(resource: Manifest) -> bool:
-    """Open the row of a unit that a restored cluster brought back; say whether it could be.
-
-    Names are unique: what had its name since is gone, unless it is just being made. Called by
-    `manage.py recover` only.
-    """
-    metadata = resource["metadata"]
-    since = GpuUnit.objects.filter(
-        namespace=metadata["namespace"], name=metadata["name"], deleted_at__isnull=True
-    )
-    unit_gone(since.exclude(uid=""), None)
-    return not since.exists() and bool(_MIRROR.reopened(resource))
+    """Open the row of a unit that a restored cluster brought back; say whether it could be."""
+    return _MIRROR.reopened(resource, unit_gone)
 
 
 def unit_history(rows: QuerySet[GpuUnit], operation: Operation | None) -> None:

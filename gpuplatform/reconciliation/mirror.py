@@ -148,16 +148,23 @@ class Mirror(Generic[RowT]):
         if closed and successor is not None:
             self.observed(successor)
 
-    def reopened(self, resource: Manifest) -> int:
-        """Open the closed row of a resource that is there again; return how many that were.
+    def reopened(
+        self, resource: Manifest, gone: Callable[[QuerySet[RowT], Manifest | None], None]
+    ) -> bool:
+        """Open the closed row of a resource that a restored cluster brought back, if it can be.
 
-        A copy of the resource has to follow. Called by `manage.py recover` only: of an answer that
-        is merely old nothing is opened.
+        Names are unique: what had its name since is `gone`, unless it is just being made. A copy
+        of the resource has to follow. Called by `manage.py recover` only: of an answer that is
+        merely old nothing is opened.
         """
-        closed = self._rows().filter(uid=resource["metadata"]["uid"], deleted_at__isnull=False)
-        return closed.update(
-            deleted_at=None, deletion_requested_at=None, resource_version=0, due_at=Now()
+        metadata = resource["metadata"]
+        since = self._rows().filter(
+            namespace=metadata["namespace"], name=metadata["name"], deleted_at__isnull=True
         )
+        gone(since.exclude(uid=""), None)
+        closed = self._rows().filter(uid=metadata["uid"], deleted_at__isnull=False)
+        anew = {"deleted_at": None, "deletion_requested_at": None, "resource_version": 0}
+        return not since.exists() and bool(closed.update(**anew, due_at=Now()))
 
     def resource_columns(self, resource: Manifest) -> dict[str, Any]:
         """Return the columns that copy a resource, phase aside.
