@@ -1,15 +1,20 @@
 """The walk of a function: invoke it while it sleeps, read the result, see it sleep again."""
 
+import json
 import urllib.request
-from contextlib import closing
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from gpuplatform.embedded.ports import LOOPBACK
 from gpuplatform.images import ECHO_FUNCTION_IMAGE
-from gpuplatform.kube.kinds import GPU_UNIT, SECRET, ResourceKind
+from gpuplatform.kube.kinds import CONFIG_MAP, GPU_UNIT, SECRET, ResourceKind
+from gpuplatform.simulator.kubelet import control
 from tests.acceptance.platform import RunningPlatform
 from tests.benchmarks.bench import Api, at_once
 
@@ -26,6 +31,13 @@ STOCK = "/api/v1/operator/stock-units"
 TEXT = '{"text": "hello"}'
 SECONDS = 120
 BURST, CALLERS = 1_000, 8
+WAITING, WORKERS = 100, 2
+START_SECONDS = 30
+ENDED = (
+    "SELECT state, attempts, count(*) FROM serverless_invocation"
+    " WHERE invocation_id LIKE 'burst-%%' GROUP BY 1, 2"
+)
+ALL_ENDED_ONCE = [("Succeeded", 1, BURST + WAITING)]
 
 
 def seed(platform: RunningPlatform, spec_name: str) -> None:
@@ -101,38 +113,62 @@ def test_a_sleeping_function_wakes_answers_and_sleeps_again(platform: RunningPla
     assert set(of_functions(platform, SECRET)) <= others[SECRET]
 
 
-def test_a_burst_of_a_thousand_from_zero_is_answered_once_each(platform: RunningPlatform) -> None:
-    seed(platform, "serverless-walk")
+def test_a_burst_from_zero_is_answered_once_each_though_workers_start_slowly(
+    platform: RunningPlatform,
+) -> None:
+    for _ in range(WORKERS + 1):
+        seed(platform, "serverless-walk")
     body = {"operationID": "burst-fn", "requestID": "burst", "specName": "serverless-walk"}
-    shape = {"image": ECHO_FUNCTION_IMAGE, "concurrency": 8, "idleTimeoutSeconds": 5}
+    shape = {"image": ECHO_FUNCTION_IMAGE, "maxWorkers": WORKERS, "idleTimeoutSeconds": 5}
     assert platform.request("POST", FUNCTIONS, {**body, **shape}).status == 202
     platform.wait_for_job("burst-fn")
+    callers = [partial(burst, platform, first) for first in range(CALLERS)]
+    callers += [partial(burst_and_wait, platform, number) for number in range(WAITING)]
 
-    waiting = at_once([partial(burst, platform, first) for first in range(CALLERS)], CALLERS)
+    with slow_starts(platform):
+        statuses = Counter(chain.from_iterable(at_once(callers, len(callers))))
+        # Who waits finds a seat and an answer in time, or is told to look later: never a 5xx.
+        assert statuses.keys() <= {200, 202}
+        assert statuses.total() == BURST + WAITING
+        platform.wait(lambda: platform.sql(ENDED) == ALL_ENDED_ONCE, "all results", SECONDS)
 
-    # Who waits finds a seat and an answer in time, or is told to look later: never a 5xx.
-    assert {status for statuses in waiting for status in statuses} <= {200, 202}
-    ended = (
-        "SELECT state, attempts, count(*) FROM serverless_invocation"
-        " WHERE invocation_id LIKE 'burst-%%' GROUP BY 1, 2"
+    took = "SELECT extract(epoch FROM min(completed_at) - min(accepted_at))"
+    took += " FROM serverless_invocation WHERE invocation_id LIKE 'burst-%%'"
+    assert platform.sql(took)[0][0] >= START_SECONDS
+    started = (
+        "SELECT count(*) FROM operations_operation o JOIN serverless_function f"
+        " ON o.object_name LIKE 'fn-' || f.id || '-%%'"
+        " WHERE f.request_id = 'burst' AND o.kind = 'unit.create'"
     )
-    wanted = [("Succeeded", 1, BURST)]
-    platform.wait(lambda: platform.sql(ended) == wanted, "all results", SECONDS)
-    workers = "SELECT count(*) FROM units_gpuunit u JOIN serverless_function f"
-    workers += " ON u.name LIKE 'fn-' || f.id || '-%%' WHERE f.request_id = 'burst'"
-    assert platform.sql(workers) == [(1,)]
+    assert platform.sql(started)[0][0] in range(1, WORKERS + 1)
+
+
+@contextmanager
+def slow_starts(platform: RunningPlatform) -> Iterator[None]:
+    """Let every pod take `START_SECONDS` from its node to its start."""
+    name = {"namespace": control.NAMESPACE, "name": control.NAME}
+    wanted = {control.KEY: json.dumps({"startDelaySeconds": START_SECONDS})}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": wanted}
+    cluster = platform.cluster()
+    cluster.create(CONFIG_MAP, body)
+    try:
+        yield
+    finally:
+        cluster.delete(CONFIG_MAP, **name)
 
 
 def burst(platform: RunningPlatform, first: int) -> list[int]:
-    """Send one caller's part; of each ten calls one waits. Return the statuses of those."""
-    waiting = []
+    """Send one caller's part; return the statuses."""
     with closing(Api(platform.port)) as api:
-        for number in range(first, BURST, CALLERS):
-            mode = "sync" if number // CALLERS % 10 == 9 else "async"
-            body = {"requestID": "burst", "invocationID": f"burst-{number}", "mode": mode}
-            answer = api("POST", INVOCATIONS, {**body, "payload": TEXT})
-            if mode == "sync":
-                waiting.append(answer.status)
-            else:
-                assert answer.status == 202
-    return waiting
+        return [send(api, number, "async") for number in range(first, BURST, CALLERS)]
+
+
+def burst_and_wait(platform: RunningPlatform, number: int) -> list[int]:
+    """Send one invocation and wait for its answer; return the status."""
+    with closing(Api(platform.port)) as api:
+        return [send(api, BURST + number, "sync")]
+
+
+def send(api: Api, number: int, mode: str) -> int:
+    body = {"requestID": "burst", "invocationID": f"burst-{number}", "mode": mode}
+    return api("POST", INVOCATIONS, {**body, "payload": TEXT}).status
