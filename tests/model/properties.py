@@ -25,15 +25,15 @@ def _consumptions(state: State, _config: Config) -> Iterator[str]:
 
 
 def _units(state: State, config: Config) -> Iterator[str]:
-    for name, unit in enumerate(state.units):
+    for unit in state.units:
         if not unit.uid:
             continue
         if unit.src >= 0 and unit.dep == 1 and state.stock[unit.src].pod == unit.srcuid:
             yield "a unit runs while the pods of its stock hold the GPU"
         if unit.src >= 0 and unit.op and _is_robbed(state, unit, config):
             yield "stock is free although a unit consumes it"
-        if unit.dep == 1:
-            yield from _undone(state, config, name, unit)
+        if unit.op and not unit.by_hand:
+            yield from _undone(state, config, unit)
 
 
 def _is_robbed(state: State, unit: Unit, config: Config) -> bool:
@@ -43,15 +43,20 @@ def _is_robbed(state: State, unit: Unit, config: Config) -> bool:
     return runs and row.is_free and row.uid == unit.srcuid
 
 
-def _undone(state: State, config: Config, name: int, unit: Unit) -> Iterator[str]:
-    started = any(op.phase != "-" for op, one in _asked(state, config) if one.kind == "start")
+def _undone(state: State, config: Config, unit: Unit) -> Iterator[str]:
+    """What was asked last, and succeeded, is not undone by something older."""
+    last = ""
     for op, request in _asked(state, config):
-        if op.phase != "S" or request.name != name or op.target != unit.op:
+        if op.target != unit.op or op.phase == "-":
             continue
-        if request.kind == "delete":
+        if request.kind == "delete" and op.phase == "S" and unit.dep == 1:
             yield "a deleted unit runs again"
-        if request.kind == "stop" and not unit.off and not started:
-            yield "a stopped unit runs again"
+        if request.kind in {"stop", "start"}:
+            last = request.kind if op.phase == "S" else ""
+    if last == "stop" and not unit.off and unit.dep == 1:
+        yield "a stopped unit runs again"
+    if last == "start" and unit.off:
+        yield "a started unit is stopped again"
 
 
 def _rows(state: State, _config: Config) -> Iterator[str]:

@@ -52,6 +52,8 @@ BROKEN = {
     "gonerow": ("outsider", "stock is free although a unit consumes it"),
     "stamp": ("stop12", "a unit runs while the pods of its stock hold the GPU"),
     "startwaits": ("stop2", "a unit runs while the pods of its stock hold the GPU"),
+    "applied": ("stop3", "a started unit is stopped again"),
+    "rvpatch": ("stop3", "a started unit is stopped again"),
 }
 LATE_BROKEN = {
     "named": ("outsider", "for ever: unit 0 stays unfinished"),
@@ -59,8 +61,6 @@ LATE_BROKEN = {
     "zero": ("stop3", "a unit runs while the pods of its stock hold the GPU"),
     "rvdep": ("stop3", "a unit runs while the pods of its stock hold the GPU"),
     "voidstart": ("stop6", "stock is free although a unit consumes it"),
-    "applied": ("stop4", ""),
-    "rvpatch": ("stop4", ""),
 }
 """Rules without which it breaks after more steps."""
 NEEDLESS = {"getfirst", "rowfinal", "uidstock"}
