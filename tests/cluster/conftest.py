@@ -239,4 +239,4 @@ def control(world: World) -> Iterator[Control]:
     """What the simulated nodes are told to do; cleared in the end."""
     asked = Control(world)
     yield asked
-    asked.clear()
+    asked.find_again()

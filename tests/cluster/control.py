@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from typing import Any
 
 from gpuplatform.kube.kinds import CONFIG_MAP, NODE
 from gpuplatform.simulator.kubelet.control import KEY, NAME, NAMESPACE
@@ -17,6 +18,7 @@ class Control:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._lost: dict[str, Any] = {}
         self._numbers = itertools.cycle((GPUS - 1, GPUS - 2))
 
     def __call__(self, nodes: dict[str, object] | None = None, **words: object) -> None:
@@ -35,6 +37,22 @@ class Control:
     def node(self, name: str, **words: object) -> None:
         """Ask something of one node."""
         self(nodes={name: words})
+
+    def lose(self, name: str) -> None:
+        """Silence a node and take it out of the cluster, as an operator does with a dead one."""
+        self.node(name, failed=True)
+        self._lost[name] = self._world.get(NODE, name)["metadata"]["labels"]
+        self._world.cluster.delete(NODE, name)
+
+    def find_again(self) -> None:
+        """Bring the nodes that were lost back, without what they ran; return when all are well."""
+        for name, labels in self._lost.items():
+            if self._world.find(NODE, name) is None:
+                metadata = {"name": name, "labels": labels}
+                node = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+                self._world.cluster.create(NODE, node)
+        self._lost.clear()
+        self.clear()
 
     def clear(self) -> None:
         """Ask nothing more; return when every node is well."""

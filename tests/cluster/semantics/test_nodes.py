@@ -13,6 +13,8 @@ from tests.cluster.world import World, condition, container, is_ready, pod
 
 pytestmark = pytest.mark.cluster
 NODE_NAME = "gpu-node-3"
+GONE_SECONDS = 120.0
+"""A real server waits for 40 seconds, and looks every 20."""
 
 
 def on_the_node(world: World, name: str) -> None:
@@ -58,6 +60,19 @@ def test_a_pod_on_a_silent_node_cannot_finish_its_deletion(world: World, control
     assert "deletionTimestamp" in world.get(POD, "one")["metadata"]
     control()
     world.gone(POD, "one")
+
+
+def test_pods_of_a_node_that_is_gone_are_deleted_and_not_before(
+    world: World, control: Control
+) -> None:
+    on_the_node(world, "one")
+    on_the_node(world, "two")
+    control.lose(NODE_NAME)
+    world.delete(POD, "two")
+
+    assert "deletionTimestamp" in world.get(POD, "two")["metadata"]
+    assert world.get(POD, "one")["status"]["phase"] == "Running"
+    world.until(lambda: not world.list(POD), seconds=GONE_SECONDS)
 
 
 def test_pods_of_a_node_without_memory_are_evicted(world: World, control: Control) -> None:

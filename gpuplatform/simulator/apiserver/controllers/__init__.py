@@ -9,6 +9,7 @@ from gpuplatform.simulator.apiserver.controllers.deployments import Deployments
 from gpuplatform.simulator.apiserver.controllers.endpoints import Endpoints
 from gpuplatform.simulator.apiserver.controllers.expiry import expire_events
 from gpuplatform.simulator.apiserver.controllers.garbage import GarbageCollector
+from gpuplatform.simulator.apiserver.controllers.lostpods import LostPods
 from gpuplatform.simulator.apiserver.controllers.namespaces import Namespaces
 from gpuplatform.simulator.apiserver.controllers.nodes import Nodes
 from gpuplatform.simulator.apiserver.controllers.queue import Controller
@@ -26,7 +27,7 @@ class Controllers:
         self._writer = writer
         kinds: tuple[type[Controller], ...] = (
             *(Definitions, Namespaces, Deployments, ReplicaSets),
-            *(Endpoints, Nodes, Scheduler, GarbageCollector),
+            *(Endpoints, Nodes, Scheduler, GarbageCollector, LostPods),
         )
         self._all = [kind(writer) for kind in kinds]
         for controller in self._all:
