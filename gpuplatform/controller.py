@@ -46,8 +46,10 @@ from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.mirror import pool_copied, pool_marked, pool_observed, pools_listed
 from inventory.services import InventoryTask
+from units.core.shortage import gpus_offered
 from units.mirror import unit_copied, unit_freed, unit_observed, unit_touched, units_listed
 from units.phases import role_of
+from units.selectors import short_nodes
 from units.services import UnitTask, urgency_of
 
 logger = logging.getLogger(__name__)
@@ -168,6 +170,7 @@ class Controller:
         """`watch_cluster` has connections of its own: writes must not starve the watch."""
         self._cluster = cluster
         self._nodes: dict[str, bool] = {}
+        self._gpus: dict[str, int] = {}
         self._is_foreign = False
         self._elector = Elector(
             cluster,
@@ -225,6 +228,7 @@ class Controller:
             _Duty(COMPARE_SECONDS, self._compare),
             _Duty(LIFE_SECONDS, self._show_life),
             _Duty(SWEEP_SECONDS, self._sweep_without_beat),
+            _Duty(SWEEP_SECONDS, self._look_at_short_nodes),
         ]
         duties[0].run_if_due()
         if self._is_foreign:
@@ -298,12 +302,25 @@ class Controller:
 
     def _all_nodes(self, listing: Listing) -> None:
         self._nodes = {node["metadata"]["name"]: _is_ready(node) for node in listing.items}
+        self._gpus = {node["metadata"]["name"]: gpus_offered(node) for node in listing.items}
+        enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
 
     def _node(self, type_: str, node: Manifest) -> None:
+        name = node["metadata"]["name"]
+        gpus = 0 if type_ == "DELETED" else gpus_offered(node)
+        if gpus != self._gpus.get(name, 0):  # A node without GPUs is nothing to compare.
+            enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
         if type_ == "DELETED":
-            self._nodes.pop(node["metadata"]["name"], None)
+            self._nodes.pop(name, None)
+            self._gpus.pop(name, None)
         else:
-            self._nodes[node["metadata"]["name"]] = _is_ready(node)
+            self._nodes[name] = _is_ready(node)
+            self._gpus[name] = gpus
+
+    def _look_at_short_nodes(self) -> None:
+        """Compare again while a node is short of GPUs: its pods may end, and nobody says so."""
+        if short_nodes():
+            enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
 
     def _show_life(self) -> None:
         """Say what is seen; not synced yet, or blind, is no sign of life."""

@@ -155,6 +155,21 @@ class ActiveUnit(GpuUnit):
         verbose_name = "GPU unit"
 
 
+class ShortNode(models.Model):
+    """A node that offers fewer GPUs than the pods on it hold, as the last comparison saw it."""
+
+    name = models.CharField(max_length=253, primary_key=True, help_text="Name of the node.")
+    gpus_offered = models.PositiveIntegerField(help_text="GPUs that it can hand out.")
+    gpus_held = models.PositiveIntegerField(help_text="GPUs that pods on it hold.")
+
+    class Meta:
+        ordering: ClassVar[list[str]] = ["name"]
+
+    @override
+    def __str__(self) -> str:
+        return self.name
+
+
 class UnitHistory(models.Model):
     """One change of a unit's phase or reason. Kept for 30 days."""
 

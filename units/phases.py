@@ -81,6 +81,7 @@ class UnitReason(StrEnum):
     STOCK_READY = "StockReady"
     UNIT_READY = "UnitReady"
     STOCK_NOT_READY = "StockNotReady"
+    GPUS_MISSING = "GPUsMissing"
     UNIT_PROGRESSING = "UnitProgressing"
     WAITING_FOR_STOCK = "WaitingForStock"
     STOPPED = "Stopped"
@@ -109,6 +110,10 @@ UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
         UnitReason.STOCK_NOT_READY: Explanation(
             "The reservation of a stock unit is starting or changing.",
             "Wait; the reservation is starting.",
+        ),
+        UnitReason.GPUS_MISSING: Explanation(
+            "The node of a stock unit offers fewer GPUs than its pods hold: it is kept back.",
+            "See why the node lost GPUs; it comes back by itself once they are there again.",
         ),
         UnitReason.UNIT_PROGRESSING: Explanation(
             "The user's pod is starting or changing.",

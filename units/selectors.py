@@ -14,7 +14,8 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
 from gpuplatform.operations.provenance import applied_operation, was_written_by_platform
 from gpuplatform.operations.selectors import is_leftover
-from units.models import CLAIMABLE, GpuUnit, UnitHistory
+from units.core.observed import Shortage
+from units.models import CLAIMABLE, GpuUnit, ShortNode, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 
 START_KIND: Final = "unit.start"
@@ -158,6 +159,12 @@ def units_due(limit: int) -> list[int]:
 def stock_ready_count() -> int:
     """Return how many stock units are ready and unclaimed."""
     return GpuUnit.objects.filter(CLAIMABLE).count()
+
+
+def short_nodes() -> tuple[Shortage, ...]:
+    """Return the nodes that offer fewer GPUs than their pods hold, by name."""
+    known = ShortNode.objects.values_list("name", "gpus_offered", "gpus_held")
+    return tuple(Shortage(*one) for one in known)
 
 
 def active_count() -> int:

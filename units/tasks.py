@@ -7,6 +7,7 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.queueing import MOST_WAITING, Queue, enqueue_again, enqueue_missed
 from gpuplatform.reconciliation import driver, epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
+from units.nodes import compare_nodes
 from units.reconcile import UNITS, compare_all, delete_leftovers
 from units.selectors import units_due
 from units.services import UnitTask, capacity_sample, stock_tend, units_prune
@@ -36,6 +37,15 @@ def reconcile_all_units() -> None:
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
             due = compare_all(get_cluster())
+        enqueue_missed(UnitTask.RECONCILE_UNIT, due, queue=Queue.RECONCILE)
+
+
+@shared_task(name=UnitTask.COMPARE_NODES)
+def compare_gpu_nodes() -> None:
+    """See which nodes are short of GPUs, and tell the stock on those that changed."""
+    if gate.probe() and epoch.matches():
+        with deadline(COMPARE_SECONDS):
+            due = compare_nodes(get_cluster())
         enqueue_missed(UnitTask.RECONCILE_UNIT, due, queue=Queue.RECONCILE)
 
 

@@ -8,9 +8,11 @@ from gpuplatform.errors import InsufficientCapacity, NameConflict
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
 from inventory.models import GpuSpec
 from tests.cluster.control import Control
+from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
 from units.core.requests import GPUUnitUpdate, StockSeed
 from units.models import GpuUnit
+from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE
 from units.selectors import SpecCapacity, capacity_by_spec
 from units.services import stock_seed, unit_update
@@ -154,6 +156,79 @@ def test_a_unit_on_a_silent_node_goes_when_the_node_is_back_and_counts_until_the
     units.until(lambda: capacity().active == 0)
     assert units.pods(row) == []
     assert units.cluster.list(GPU_UNIT, namespace=STOCK_NAMESPACE).items == []
+
+
+def test_stock_that_runs_on_lost_gpus_is_kept_back_until_they_are_back(
+    units: Units, control: Control
+) -> None:
+    on_one_node(OTHER_NODE)
+    units.seed(3)
+    units.create("a")
+    active = units.settle("a", "Ready")
+    free = GpuUnit.objects.filter(role="stock", consumed_by="")
+
+    def see(reason: str) -> None:
+        def reached() -> bool:
+            compare_nodes(units.cluster)
+            units.tick()
+            return set(free.values_list("reason", flat=True)) == {reason}
+
+        Pools.wait(reached, lambda: str(units.rows()))
+
+    control.node(OTHER_NODE, gpus=2)
+    see("GPUsMissing")
+
+    for row in free:
+        assert f"'{OTHER_NODE}' offers 2 GPUs and its pods hold 3" in row.message
+        with pytest.raises(InsufficientCapacity):
+            units.accept("b", stockName=row.name)
+    assert (capacity().ready, capacity().starting, capacity().total) == (0, 2, 2)
+    assert units.row("a").phase == "Ready"
+    assert (len(units.pods(active)), [len(units.pods(row)) for row in free]) == (1, [1, 1])
+
+    control.clear()
+    see("StockReady")
+    assert (capacity().ready, capacity().total) == (2, 2)
+    units.create("b")
+    units.settle("b", "Ready")
+
+
+def test_a_lost_nodes_stock_cannot_be_claimed_and_what_is_to_go_is_gone_with_the_node(
+    units: Units, control: Control
+) -> None:
+    on_one_node(OTHER_NODE)
+    units.seed(3)
+    units.create("goes")
+    units.create("stays")
+    goes, stays = (units.settle(name, "Ready") for name in ("goes", "stays"))
+    [left] = GpuUnit.objects.filter(role="stock", consumed_by="")
+    [lost] = units.pods(stays)
+
+    control.node(OTHER_NODE, failed=True)
+    units.delete("goes")
+    units.until(lambda: units.row("goes").phase == "Terminating")
+    assert f"on {OTHER_NODE}" in units.row("goes").message
+    control.lose(OTHER_NODE)
+    compare_nodes(units.cluster)
+    units.tick()
+
+    with pytest.raises(InsufficientCapacity):
+        units.accept("b", stockName=left.name)
+    assert capacity().active == 2, "the GPU counts until the pod is gone"
+    units.until(lambda: units.row("goes").deleted_at, "the node is gone, and its pods with it")
+    assert units.pods(goes) == []
+    units.until(lambda: "No node for the pod" in units.row("stays").message)
+    assert units.row("stays").uid == stays.uid, "what nobody deleted is not deleted"
+    assert (capacity().active, capacity().ready, capacity().total) == (1, 0, 1)
+
+    control.find_again()
+    compare_nodes(units.cluster)
+    units.until(lambda: GpuUnit.objects.get(pk=left.pk).phase == "Ready")
+    back = units.settle("stays", "Ready")
+    [pod] = units.pods(back)
+    assert pod["metadata"]["uid"] != lost["metadata"]["uid"]
+    assert len(units.cluster.list(GPU_UNIT, namespace=units.namespace).items) == 1
+    assert (capacity().active, capacity().ready, capacity().total) == (1, 1, 1)
 
 
 @pytest.mark.real_only(reason="the simulator watches no leases: its nodes say that they fail")

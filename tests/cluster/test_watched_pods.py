@@ -1,4 +1,4 @@
-"""What the controller sees of pods reaches the row of what owns them."""
+"""What the controller sees of pods and nodes reaches the rows that it is about."""
 
 import itertools
 import threading
@@ -10,9 +10,12 @@ from django.db.models import QuerySet
 from gpuplatform.kube.kinds import POD
 from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.models import StockPool
+from tests.cluster.control import Control
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
+from tests.cluster.world import World
 from units.models import GpuUnit
+from units.services import UnitTask
 
 pytestmark = [
     pytest.mark.cluster,
@@ -59,3 +62,19 @@ def test_a_pods_event_marks_its_unit_and_its_pool(
         )
         # The lists with which the watch begins mark, too: only what follows is proof.
         assert [is_marked_by_its_pod(pools, rows, label) for _ in range(3)] == [True] * 3
+
+
+def test_when_a_node_loses_gpus_the_nodes_are_compared(
+    installed: World,
+    control: Control,
+    watching: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("gpuplatform.controller.enqueue", lambda task, *_, **__: told.append(task))
+    watching.set()
+    installed.until(lambda: told.count(UnitTask.COMPARE_NODES) == 1)  # The first list.
+
+    control.node("gpu-node-3", gpus=2)
+
+    installed.until(lambda: told.count(UnitTask.COMPARE_NODES) > 1)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from typing_extensions import override
+
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.reconciliation.ownership import UNIT_LABEL
@@ -65,6 +67,26 @@ Source: TypeAlias = NoSource | SourcePending | SourceHeld | SourceGone | SourceL
 
 
 @dataclass(frozen=True, slots=True)
+class Shortage:
+    """A node that offers fewer GPUs than the pods on it hold: a card is lost, or the node is."""
+
+    node: str
+    offered: int
+    """GPUs that it can hand out; none, if it is not there."""
+    held: int
+    """GPUs that pods on it hold, whoever they belong to."""
+
+    @override
+    def __str__(self) -> str:
+        """Return what that means for stock on it, as sentences for a person."""
+        return (
+            f"The node '{self.node}' offers {self.offered} GPUs and its pods hold {self.held}, so"
+            " nothing could start in this unit's place. It can be handed over again once the"
+            " node offers as many as its pods hold."
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedUnit:
     """What was read of one unit, in either role."""
 
@@ -76,6 +98,8 @@ class ObservedUnit:
     """The last operation applied to it is a start that ended Failed or Cancelled."""
     consumed_by: str = ""
     """Stock only: UID of the unit that took it, by its row; empty while it is not consumed."""
+    short_nodes: Sequence[Shortage] = ()
+    """Stock only: the nodes that offer fewer GPUs than their pods hold."""
     at: datetime | None = None
     """When it was read; without it there is no time of grace."""
 

@@ -14,6 +14,7 @@ from units.core import manifests
 from units.core.children import has_service
 from units.core.names import service_name
 from units.core.observed import ObservedUnit, holds_gpu, own_pods, source_of
+from units.core.shortage import shortage_of
 from units.core.spec import GPUUnitSpec
 from units.phases import UnitPhase, UnitReason, UnitRole, role_of
 
@@ -115,6 +116,9 @@ def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Say
     if is_changing or not is_caught_up(deployment):
         return starting(unit, "A change is under way.")
     if number(deployment, "status", "availableReplicas") >= 1:
+        shortage = shortage_of(_pods(unit, observed), observed.short_nodes)
+        if shortage is not None:
+            return Saying(UnitPhase.PROGRESSING, UnitReason.GPUS_MISSING, str(shortage))
         is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
         reason = UnitReason.STOCK_READY if is_stock else UnitReason.UNIT_READY
         return Saying(UnitPhase.READY, reason, "The pod is ready.")

@@ -13,6 +13,7 @@ from units.services.claims import (
     unit_reconcile_soon,
 )
 from units.services.names import UNIT_KIND, UnitOperation, UnitTask, urgency_of
+from units.services.nodes import short_nodes_seen
 from units.services.retention import units_prune
 from units.services.settling import (
     stock_made,
@@ -57,6 +58,7 @@ __all__ = [
     "etag_of",
     "free_stock",
     "reassign",
+    "short_nodes_seen",
     "stock_drain",
     "stock_made",
     "stock_of",

@@ -17,6 +17,7 @@ class UnitTask(StrEnum):
     RECONCILE_UNIT = "units.reconcile_unit"
     SWEEP_UNITS = "units.sweep_units"
     RECONCILE_ALL = "units.reconcile_all"
+    COMPARE_NODES = "units.compare_nodes"
     PRUNE_UNITS = "units.prune_units"
     DELETE_LEFTOVERS = "units.delete_leftovers"
     TOP_UP_STOCK = "units.top_up_stock"

@@ -1,0 +1,139 @@
+"""GPUs vanish from a node while the pods of stock run on: that stock is kept back until then."""
+
+from typing import Any
+
+import pytest
+
+from gpuplatform.errors import ClusterUnavailable, InsufficientCapacity
+from gpuplatform.kube.kinds import GPU_UNIT, NODE, POD
+from tests.fakes.unit_world import UnitWorld, stock_rows, unit_row
+from units.models import GpuUnit, ShortNode
+from units.nodes import compare_nodes
+from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason
+from units.reconcile import compare_all
+from units.selectors import SpecCapacity, capacity_by_spec
+
+pytestmark = pytest.mark.django_db
+
+GPU = "nvidia.com/gpu"
+
+
+@pytest.fixture
+def placed(world: UnitWorld) -> UnitWorld:
+    """Two stock units and a unit in use, a GPU each, on a node of three."""
+    world.seed(3)
+    world.create("a")
+    world.work()
+    offer(world, 3)
+    for pod in world.cluster.list(POD).items:
+        on = {"nodeName": "n1", "containers": [{"resources": {"limits": {GPU: "1"}}}]}
+        world.cluster.put(POD, {**pod, "spec": on})
+    return world
+
+
+def offer(world: UnitWorld, gpus: int) -> None:
+    status: dict[str, Any] = {"allocatable": {GPU: str(gpus)}}
+    world.cluster.put(NODE, {"metadata": {"name": "n1"}, "status": status})
+
+
+def look(world: UnitWorld) -> None:
+    """Compare the nodes, and let whoever is marked by that look at its unit."""
+    compare_nodes(world.cluster)
+    world.reconcile()
+    world.copy()
+
+
+def free() -> list[GpuUnit]:
+    return [row for row in stock_rows() if not row.consumed_by]
+
+
+def counted() -> SpecCapacity:
+    [found] = capacity_by_spec()
+    parts = found.ready + found.claimed + found.starting + found.failed + found.deleting
+    assert parts == found.total == found.seeded - found.consumed - found.deleted
+    return found
+
+
+def test_stock_on_lost_gpus_cannot_be_claimed_and_comes_back(placed: UnitWorld) -> None:
+    offer(placed, 2)
+    look(placed)
+
+    for row in free():
+        assert (row.phase, row.reason) == (UnitPhase.PROGRESSING, UnitReason.GPUS_MISSING)
+        assert "'n1' offers 2 GPUs and its pods hold 3" in row.message
+    with pytest.raises(InsufficientCapacity):
+        placed.create("b")
+    assert (counted().ready, counted().starting, counted().total) == (0, 2, 2)
+    assert unit_row("a").phase == UnitPhase.READY
+
+    offer(placed, 3)
+    look(placed)
+    assert [row.phase for row in free()] == [UnitPhase.READY] * 2
+    assert (counted().ready, counted().total) == (2, 2)
+    assert not ShortNode.objects.exists()
+    assert placed.create("b").phase == "Pending"
+
+
+def test_only_the_stock_on_a_node_that_changed_is_marked_and_only_once(placed: UnitWorld) -> None:
+    assert compare_nodes(placed.cluster) == []
+    offer(placed, 2)
+
+    first, second = compare_nodes(placed.cluster), compare_nodes(placed.cluster)
+
+    assert sorted(first) == sorted(row.pk for row in free())
+    assert second == []
+
+
+def test_what_is_kept_back_costs_no_write_and_stays_so_in_a_pass_over_all(
+    placed: UnitWorld,
+) -> None:
+    offer(placed, 2)
+    look(placed)
+    before = placed.cluster.version_number
+
+    look(placed)
+
+    assert placed.cluster.version_number == before
+    assert compare_all(placed.cluster) == []
+
+
+def test_a_pass_over_all_finds_stock_that_was_not_told(placed: UnitWorld) -> None:
+    offer(placed, 2)
+    compare_nodes(placed.cluster)
+    GpuUnit.objects.update(due_at=None)
+
+    assert sorted(compare_all(placed.cluster)) == sorted(row.pk for row in free())
+
+
+@pytest.mark.parametrize("kind", [POD, NODE], ids=["pods", "nodes"])
+def test_a_read_that_fails_changes_nothing(
+    placed: UnitWorld, monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    listed = placed.cluster.list
+
+    def fails(asked: Any, **how: Any) -> Any:
+        if asked == kind:
+            raise ClusterUnavailable("cut")
+        return listed(asked, **how)
+
+    for gpus, phase in ((2, UnitPhase.READY), (3, UnitPhase.PROGRESSING)):
+        offer(placed, gpus)
+        with monkeypatch.context() as patch:
+            patch.setattr(placed.cluster, "list", fails)
+            with pytest.raises(ClusterUnavailable):
+                compare_nodes(placed.cluster)
+        placed.reconcile()
+        placed.copy()
+        assert {row.phase for row in free()} == {phase}
+        look(placed)
+
+
+def test_a_lost_node_deletes_nothing(placed: UnitWorld) -> None:
+    placed.cluster.remove(NODE, "n1", namespace="")
+
+    look(placed)
+    look(placed)
+
+    assert {row.reason for row in free()} == {UnitReason.GPUS_MISSING}
+    assert len(placed.cluster.list(GPU_UNIT, namespace=STOCK_NAMESPACE).items) == 2
+    assert not any(row.deletion_requested_at for row in free())

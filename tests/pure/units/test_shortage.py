@@ -1,0 +1,92 @@
+"""Stock on a node that offers fewer GPUs than its pods hold is not ready to be handed over."""
+
+from typing import Any
+
+import pytest
+
+from gpuplatform.kube.kinds import Manifest
+from tests.factories.planned_units import (
+    observed_unit,
+    stock_resource,
+    unit_deployment,
+    unit_pod,
+)
+from units.core.observed import Shortage
+from units.core.plan import PROGRESS_SECONDS, plan_unit
+from units.core.shortage import shortages
+from units.phases import UnitPhase, UnitReason
+
+GPU = "nvidia.com/gpu"
+SHORT = Shortage("n1", 6, 8)
+
+
+def pod(node: str = "n1", gpus: object = 1, **status: Any) -> Manifest:
+    containers = [{"resources": {"limits": {GPU: gpus}}}] if gpus else [{}]
+    status = {"phase": "Running", **status}
+    return {"spec": {"nodeName": node, "containers": containers}, "status": status}
+
+
+def node(name: str = "n1", gpus: object = "8") -> Manifest:
+    return {"metadata": {"name": name}, "status": {"allocatable": {GPU: gpus}}}
+
+
+def placed(unit: Manifest, name: str = "n1", gpus: object = "1", **status: Any) -> Manifest:
+    found = pod(name, gpus, **status)
+    return {**unit_pod(unit), **found}
+
+
+def test_a_node_is_short_if_its_pods_hold_more_than_it_offers() -> None:
+    pods = [pod(gpus="3"), pod(gpus="5"), pod("n2", "8")]
+
+    assert shortages(pods, [node(), node("n2")]) == []
+    assert shortages(pods, [node(gpus="7"), node("n2", "0")]) == [
+        Shortage("n1", 7, 8),
+        Shortage("n2", 0, 8),
+    ]
+
+
+def test_a_node_that_is_not_listed_offers_none_to_the_pods_that_are_on_it() -> None:
+    assert shortages([pod(gpus="2")], []) == [Shortage("n1", 0, 2)]
+    assert shortages([pod(gpus="0")], []) == []
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [pod(phase="Failed"), pod(phase="Succeeded"), pod(node=""), pod(gpus="lots"), {}, {"spec": 3}],
+    ids=["failed", "over", "on no node", "no quantity", "empty", "malformed"],
+)
+def test_what_holds_no_gpu_does_not_count(gone: Manifest) -> None:
+    assert shortages([gone, pod()], [node(gpus="1")]) == []
+
+
+def test_stock_on_a_short_node_is_not_ready_and_says_node_and_numbers() -> None:
+    stock = stock_resource()
+
+    plan = plan_unit(
+        stock,
+        observed_unit(unit_deployment(stock), pods=[placed(stock)], short_nodes=(SHORT,)),
+    )
+
+    assert plan.status is not None
+    [ready] = plan.status.conditions
+    assert (plan.status.phase, ready.status) == (UnitPhase.PROGRESSING, "False")
+    assert ready.reason == UnitReason.GPUS_MISSING
+    assert "The node 'n1' offers 6 GPUs and its pods hold 8" in ready.message
+    assert (plan.actions, plan.requeue_after) == ([], PROGRESS_SECONDS)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [{"name": "n2"}, {"gpus": "0"}, {"phase": "Failed"}],
+    ids=["elsewhere", "no GPU", "over"],
+)
+def test_stock_that_holds_nothing_of_a_short_node_stays_ready(place: dict[str, Any]) -> None:
+    stock = stock_resource()
+
+    plan = plan_unit(
+        stock,
+        observed_unit(unit_deployment(stock), pods=[placed(stock, **place)], short_nodes=(SHORT,)),
+    )
+
+    assert plan.status is not None
+    assert plan.status.phase == UnitPhase.READY

@@ -1,0 +1,36 @@
+"""Comparing what nodes offer with what their pods hold: what stock there can be handed over?"""
+
+from django.db import transaction
+
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.fields import field
+from gpuplatform.kube.kinds import NODE, POD
+from gpuplatform.reconciliation.ownership import UNIT_LABEL
+from units.core.shortage import shortages
+from units.mirror import unit_touched
+from units.phases import STOCK_NAMESPACE
+from units.services import short_nodes_seen
+
+
+def compare_nodes(cluster: Cluster) -> list[int]:
+    """Keep which nodes are short of GPUs; return the numbers of stock for which that changed.
+
+    Their reconcilers say so in the status; nothing is deleted, and what is in use runs on.
+
+    Raises:
+        ClusterError: the cluster could not be read; what is known stays.
+    """
+    # The pods first: a node that joins meanwhile is known before anything runs on it.
+    pods = cluster.list(POD).items
+    nodes = cluster.list(NODE).items
+    due: list[int] = []
+    with transaction.atomic():
+        changed = short_nodes_seen(shortages(pods, nodes))
+        for pod in pods if changed else ():
+            place, name = (
+                pod["metadata"]["namespace"],
+                field(pod, "metadata", "labels", UNIT_LABEL),
+            )
+            if place == STOCK_NAMESPACE and name and field(pod, "spec", "nodeName") in changed:
+                due += unit_touched(place, str(name))
+    return due
