@@ -33,7 +33,7 @@ from gpuplatform.simulator.apiserver.schema import Schema
 from gpuplatform.simulator.apiserver.store import Entry
 from gpuplatform.simulator.apiserver.subresources import bind, finalize
 from gpuplatform.simulator.apiserver.tables import table
-from gpuplatform.simulator.apiserver.watch import Watch
+from gpuplatform.simulator.apiserver.watch import Watch, error_event
 from gpuplatform.simulator.apiserver.writes import APPLY, JSON, Writer
 
 log = logging.getLogger(__name__)
@@ -78,6 +78,9 @@ class Door:
             error = say.ApiError(
                 413, "RequestEntityTooLarge", f"Request entity too large: {limit}"
             )
+        except Exception as fault:  # A client understands nothing but a Status.
+            log.exception("%s %s met a bug", request.method, request.rel_url)
+            error = say.internal_error(fault)
         return json_reply(error.status, error.code)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -132,6 +135,9 @@ class Door:
                 await response.write(lines)
         except ConnectionResetError:
             log.debug("a watch ended: the client has gone")
+        except Exception as fault:  # The answer has begun: the rest is events.
+            log.exception("a watch of %s met a bug", resource.plural)
+            await response.write(error_event(say.internal_error(fault)))
         return response
 
     async def _post(self, request: web.Request, address: Address) -> web.StreamResponse:

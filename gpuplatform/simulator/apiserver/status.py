@@ -137,6 +137,12 @@ def method_not_allowed(message: str) -> ApiError:
     return ApiError(405, "MethodNotAllowed", message)
 
 
+def internal_error(fault: Exception) -> ApiError:
+    """Return 500: the simulator has a bug."""
+    details = {"causes": [{"message": str(fault)}]}
+    return ApiError(500, "InternalError", f"Internal error occurred: {fault}", details)
+
+
 def not_simulated(what: str) -> ApiError:
     """Return 501: the real server does this, the simulator does not pretend to."""
     return ApiError(501, "NotImplemented", f"The simulator does not do this: {what}.")

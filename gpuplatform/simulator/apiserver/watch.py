@@ -132,8 +132,12 @@ class Watch:
         return to_bytes({"type": "BOOKMARK", "object": obj}) + b"\n"
 
     def _expired(self, compacted: int) -> bytes:
-        error = say.expired(f"too old resource version: {self._cursor} ({compacted})")
-        return to_bytes({"type": "ERROR", "object": error.status}) + b"\n"
+        return error_event(say.expired(f"too old resource version: {self._cursor} ({compacted})"))
+
+
+def error_event(error: say.ApiError) -> bytes:
+    """Return the line with which a watch ends that cannot go on."""
+    return to_bytes({"type": "ERROR", "object": error.status}) + b"\n"
 
 
 def _as_it_was(change: Change) -> Entry:
