@@ -17,13 +17,7 @@ from gpuplatform import clock
 from gpuplatform.controller import Controller
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import NAMESPACE, ResourceKind
-from gpuplatform.kube.modes import (
-    KubeMode,
-    close_clusters,
-    get_cluster,
-    get_watch_cluster,
-    open_cluster,
-)
+from gpuplatform.kube.modes import close_clusters, get_cluster, get_watch_cluster
 from gpuplatform.reconciliation import epoch
 from tests.cluster.control import Control
 from tests.cluster.pools import Pools
@@ -133,20 +127,15 @@ def kubeconfig(server: str, servers: Servers) -> Path:
 
 
 @pytest.fixture
-def cluster(kubeconfig: Path) -> Iterator[Cluster]:
+def cluster(server: str, servers: Servers) -> Cluster:
     """The platform's own client of the server under test."""
-    client = open_cluster(KubeMode.REQUIRED, str(kubeconfig))
-    assert client is not None
-    yield client
-    client.close()
+    return servers.clients(server)[0]
 
 
 @pytest.fixture
-def http(kubeconfig: Path) -> Iterator[Http]:
+def http(server: str, servers: Servers) -> Http:
     """Bare requests, for rules that leave nothing behind."""
-    asked = Http(kubeconfig)
-    yield asked
-    asked.close()
+    return servers.clients(server)[1]
 
 
 @pytest.fixture
@@ -156,8 +145,9 @@ def world(server: str, kubeconfig: Path, cluster: Cluster, http: Http) -> Iterat
     cluster.create(
         NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     )
-    yield World(server, kubeconfig, cluster, http, name)
-    cluster.delete(NAMESPACE, name)
+    made = World(server, kubeconfig, cluster, http, name)
+    yield made
+    made.clear()
 
 
 @pytest.fixture
@@ -170,18 +160,24 @@ def proxy(kubeconfig: Path) -> Iterator[FaultProxy]:
 @pytest.fixture
 def installed(
     world: World,
+    servers: Servers,
     proxy: FaultProxy,
     tmp_path: Path,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[World]:
-    """The platform installed in the cluster under test, with an epoch of its own."""
+    """The platform in the cluster under test, with an epoch of its own.
+
+    It is installed once a server; only its own namespace differs from test to test.
+    """
     settings.KUBE_MODE = "required"
     settings.KUBECONFIG = str(proxy.write_kubeconfig(tmp_path / "kubeconfig"))
     settings.GPUPLATFORM_SYSTEM_NAMESPACE = world.namespace
     monkeypatch.setattr(epoch._Compared, "pid", 0)
     close_clusters()
-    call_command("install_cluster", verbosity=0)
+    if world.server not in servers.installed:
+        call_command("install_cluster", verbosity=0)
+        servers.installed.add(world.server)
     yield world
     close_clusters()
 

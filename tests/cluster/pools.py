@@ -22,6 +22,7 @@ from inventory.reconcile import POOLS
 from inventory.services import pool_create, pool_request_deletion
 
 WAIT_SECONDS = 45.0
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 0.5
 
 
 class Pools:
@@ -126,9 +127,10 @@ class Pools:
     def wait(
         met: Callable[[], bool], otherwise: Callable[[], str], seconds: float = WAIT_SECONDS
     ) -> None:
-        """Return when `met` says so."""
-        pause = threading.Event()
+        """Return when `met` says so. The longer it takes, the more seldom it is asked."""
+        pause, pause_seconds = threading.Event(), FIRST_PAUSE_SECONDS
         end = time.monotonic() + seconds
         while not met():
             assert time.monotonic() < end, otherwise()
-            pause.wait(0.1)
+            pause.wait(pause_seconds)
+            pause_seconds = min(1.25 * pause_seconds, LAST_PAUSE_SECONDS)

@@ -4,6 +4,7 @@ Both are ordinary processes with a kubeconfig, started as a person starts them.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -14,9 +15,13 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.kube.modes import KubeMode, open_cluster
+from gpuplatform.management.crds import CRDS
 from tests.cluster.world import Http, condition
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -80,11 +85,12 @@ def wait_for(
 
 
 @contextlib.contextmanager
-def simulator(folder: Path) -> Iterator[Path]:
+def simulator(folder: Path, _definitions: Sequence[Manifest]) -> Iterator[Path]:
     """Run the embedded API server; yields its kubeconfig.
 
     It is the second start on its data, so that the first versions are compacted away, as they are
-    in a server that has been up for long.
+    in a server that has been up for long. What any kind owns it collects at once, so that nothing
+    is defined beforehand.
     """
     with _simulator(folder):
         pass
@@ -110,11 +116,13 @@ def _simulator(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def control_plane(folder: Path) -> Iterator[Path]:
+def control_plane(folder: Path, definitions: Sequence[Manifest]) -> Iterator[Path]:
     """Run a real control plane; yields its kubeconfig. Builds it if it was never built here."""
-    log = folder / "launcher.log"
+    log, given = folder / "launcher.log", folder / "definitions.json"
+    given.write_text(json.dumps(definitions))
     # It makes a folder of its own, and removes it even when this process is killed.
-    with process([sys.executable, str(LAUNCHER)], log) as running:
+    command = [sys.executable, str(LAUNCHER), "--definitions", str(given)]
+    with process(command, log) as running:
         wait_for(lambda: b"ready;" in log.read_bytes(), running, log, BUILD_SECONDS)
         lines = log.read_text("utf-8").splitlines()
         yield next(Path(line) for line in lines if line.endswith("/kubeconfig"))
@@ -124,11 +132,19 @@ STARTERS = {"simulator": simulator, "controlplane": control_plane}
 
 
 class Servers:
-    """Starts each server at its first use and keeps it to the end of the session."""
+    """Starts each server at its first use and keeps it to the end of the session.
 
-    def __init__(self) -> None:
+    It has the platform's kinds from the start, as one that was installed a minute ago: what they
+    own is collected at once.
+    """
+
+    def __init__(self, definitions: Sequence[Manifest] = CRDS) -> None:
+        self._definitions = definitions
+        self.installed: set[str] = set()
+        """The servers that have what the platform needs in a cluster."""
         self._stack = contextlib.ExitStack()
         self._kubeconfigs: dict[str, Path] = {}
+        self._clients: dict[str, tuple[Cluster, Http]] = {}
 
     def kubeconfig(self, name: str) -> Path:
         """Return the kubeconfig of the running server of this name."""
@@ -136,7 +152,7 @@ class Servers:
             _sweep()
             folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
             self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            kubeconfig = self._stack.enter_context(STARTERS[name](folder))
+            kubeconfig = self._stack.enter_context(STARTERS[name](folder, self._definitions))
             command = [sys.executable, "-m", "gpuplatform.simulator.kubelet"]
             command += ["--kubeconfig", str(kubeconfig), *KUBELET, *FAST]
             log = folder / "kubelet.log"
@@ -146,6 +162,17 @@ class Servers:
             http.close()
             self._kubeconfigs[name] = kubeconfig
         return self._kubeconfigs[name]
+
+    def clients(self, name: str) -> tuple[Cluster, Http]:
+        """Return the platform's own client of the server, and one for bare requests."""
+        if name not in self._clients:
+            kubeconfig = self.kubeconfig(name)
+            cluster, http = open_cluster(KubeMode.REQUIRED, str(kubeconfig)), Http(kubeconfig)
+            assert cluster is not None
+            self._stack.callback(cluster.close)
+            self._stack.callback(http.close)
+            self._clients[name] = cluster, http
+        return self._clients[name]
 
     def stop(self) -> None:
         """Stop all of them."""

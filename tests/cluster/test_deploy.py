@@ -51,13 +51,13 @@ FIRST = ("operations", "reconcile", "periodic", "controller", "activator")
 
 @pytest.fixture(scope="session")
 def plane(pytestconfig: pytest.Config) -> Iterator[Path]:
-    """A control plane for this module alone, since all of `deploy/` is applied to it.
+    """A control plane for this module alone, since all of `deploy/` is applied to a new one.
 
     It lasts as long as the process: in random order other modules come in between.
     """
     if pytestconfig.getoption("--server") == "simulator":
         pytest.skip("the simulator has no RBAC and no pod security, and does not claim to")
-    servers = Servers()
+    servers = Servers(definitions=())
     try:
         yield servers.kubeconfig("controlplane")
     finally:

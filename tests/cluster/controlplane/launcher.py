@@ -27,10 +27,10 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Any, Self
 
 MODULE = Path(__file__).resolve().parent
 REPOSITORY = MODULE.parents[2]
@@ -55,7 +55,15 @@ AUDIT_POLICY = {
     ],
 }
 
-UNTHROTTLED_CLIENTS = ["--kube-api-qps=2000", "--kube-api-burst=4000"]
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+BACK_OFF_SECONDS = 1
+"""How long the scheduler lets a pod rest, at most, that found no place; ten seconds by default."""
+
+GARBAGE = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
+"""For what lives for minutes memory is cheaper than time."""
+ALONE = ("--leader-elect=false", "--bind-address=127.0.0.1")
+REQUESTS, UNTHROTTLED_REQUESTS = (500, 1000), (2000, 4000)
+"""How many requests a second, and at once, controllers and scheduler may send."""
 EVICTION = ("node-lifecycle", "taint-eviction", "device-taint-eviction")
 UNTHROTTLED_CONTROLLERS = [
     "--concurrent-deployment-syncs=20",
@@ -145,6 +153,8 @@ class ControlPlane:
 
     `folder` holds certificates, tokens, kubeconfig, logs and data. Without it one is made, and
     removed in the end. With `is_unthrottled` its own clients are no limit, for benchmarks.
+    `definitions` are custom kinds that are there before the controllers start: a garbage
+    collector learns of later ones twice a minute only.
     """
 
     def __init__(
@@ -154,6 +164,7 @@ class ControlPlane:
         nodes: int = 0,
         gpus: int = 8,
         is_unthrottled: bool = False,
+        definitions: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._commands = programs()
         self._owns_folder = folder is None
@@ -163,6 +174,8 @@ class ControlPlane:
         self._nodes = nodes
         self._gpus = gpus
         self._is_unthrottled = is_unthrottled
+        self._requests = UNTHROTTLED_REQUESTS if is_unthrottled else REQUESTS
+        self._definitions = definitions
         self._token = secrets.token_urlsafe(24)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -215,19 +228,10 @@ class ControlPlane:
         self._run("kube-apiserver", apiserver_flags(self.folder, client, secure))
         self._wait_for("kube-apiserver", f"https://127.0.0.1:{secure}/readyz")
         self._write_private("kubeconfig", json.dumps(self._kubeconfig(secure), indent=1))
-        key = f"--service-account-private-key-file={self.folder / 'certs' / 'apiserver.key'}"
-        timing = ["--node-monitor-period=2s", "--node-monitor-grace-period=16s"]
-        speed = ["--kube-api-qps=500", "--kube-api-burst=1000"]
-        if self._is_unthrottled:
-            timing += UNTHROTTLED_CONTROLLERS
-            speed = UNTHROTTLED_CLIENTS
-        flags = [f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", *speed]
-        flags.append("--bind-address=127.0.0.1")
+        self._define(f"https://127.0.0.1:{secure}")
+        self._run_controllers(controllers)
+        self._run_scheduler(scheduler)
         ports_of = {"kube-controller-manager": controllers, "kube-scheduler": scheduler}
-        self._run(
-            "kube-controller-manager", [*flags, f"--secure-port={controllers}", key, *timing]
-        )
-        self._run("kube-scheduler", [*flags, f"--secure-port={scheduler}"])
         for name, port in ports_of.items():
             self._wait_for(name, f"https://127.0.0.1:{port}/healthz")
         # The first thing that only the controllers make.
@@ -235,6 +239,42 @@ class ControlPlane:
         self._wait_for("kube-controller-manager", f"https://127.0.0.1:{secure}/{account}")
         if self._nodes:
             self._run_kubelet()
+
+    def _define(self, server: str) -> None:
+        """Have the custom kinds served before anybody asks which kinds there are."""
+        for definition in self._definitions:
+            body = json.dumps(definition).encode()
+            answer = self._ask(server + DEFINITIONS, body)
+            if answer != 201:
+                name = definition["metadata"]["name"]
+                raise CannotStart(f"The API server answered {answer} to the definition of {name}.")
+        for definition in self._definitions:
+            spec = definition["spec"]
+            for version in spec["versions"]:
+                path = f"apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+                self._wait_for("kube-apiserver", f"{server}/{path}")
+
+    def _run_controllers(self, port: int) -> None:
+        key = f"--service-account-private-key-file={self.folder / 'certs' / 'apiserver.key'}"
+        flags = [f"--kubeconfig={self.kubeconfig}", f"--secure-port={port}", key, *ALONE]
+        flags += ["--node-monitor-period=2s", "--node-monitor-grace-period=16s"]
+        flags += [f"--kube-api-qps={self._requests[0]}", f"--kube-api-burst={self._requests[1]}"]
+        if self._is_unthrottled:
+            flags += UNTHROTTLED_CONTROLLERS
+        self._run("kube-controller-manager", flags)
+
+    def _run_scheduler(self, port: int) -> None:
+        qps, burst = self._requests
+        connection = {"kubeconfig": str(self.kubeconfig), "qps": qps, "burst": burst}
+        config = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": connection,
+            "podMaxBackoffSeconds": BACK_OFF_SECONDS,
+        }
+        self._write_private("scheduler.json", json.dumps(config))
+        flags = [f"--config={self.folder / 'scheduler.json'}", f"--secure-port={port}", *ALONE]
+        self._run("kube-scheduler", flags)
 
     def _run_kubelet(self) -> None:
         shape = ["--nodes", str(self._nodes), "--gpus", str(self._gpus), "--lease", "4"]
@@ -248,6 +288,7 @@ class ControlPlane:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
+                env=GARBAGE | os.environ,
                 cwd=REPOSITORY,
                 start_new_session=True,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - this process has one thread
@@ -263,18 +304,25 @@ class ControlPlane:
             time.sleep(0.05)
 
     def _answers(self, url: str) -> bool:
+        return self._ask(url) == 200
+
+    def _ask(self, url: str, body: bytes | None = None) -> int:
+        """Return the status of the answer; 0 when there is none."""
         certificate = self.folder / "certs" / "apiserver.crt"
         if not certificate.is_file():
-            return False
-        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {self._token}"})
+            return 0
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        request = urllib.request.Request(url, body, headers)
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         try:
-            with urllib.request.urlopen(request, timeout=2, context=context) as response:
-                return bool(response.status == 200)
-        except (OSError, urllib.error.URLError):
-            return False
+            with urllib.request.urlopen(request, timeout=10, context=context) as response:
+                return int(response.status)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code
+        except OSError:
+            return 0
 
     def _check_alive(self) -> None:
         for name, process in self._running.items():
@@ -309,14 +357,14 @@ class ControlPlane:
         }
 
     def _end_programs(self) -> None:
-        # The API server keeps its port for as long as somebody watches, so nobody is asked twice.
-        running = list(reversed(self._running.values()))
-        for process in running:
-            process.terminate()
-        deadline = time.monotonic() + STOP_SECONDS
-        for process in running:
+        # Nobody but the kubelets has anything to put in order: what the others know is thrown
+        # away. The API server would keep its port for as long as somebody watches.
+        kubelet = self._running.get("kubelet")
+        if kubelet is not None:
+            kubelet.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(deadline - time.monotonic(), 0))
+                kubelet.wait(STOP_SECONDS)
+        for process in reversed(self._running.values()):
             process.kill()
             process.wait()
         self._running.clear()
@@ -333,6 +381,7 @@ def etcd_flags(data: Path, client: int, peer: int) -> list[str]:
         f"--initial-advertise-peer-urls={peer_url}",
         f"--initial-cluster=default={peer_url}",
         "--unsafe-no-fsync",
+        "--backend-batch-interval=2s",
         "--log-level=warn",
     ]
 
@@ -361,6 +410,7 @@ def apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
         f"--audit-policy-file={folder / 'audit-policy.json'}",
         f"--audit-log-path={folder / AUDIT_LOG}",
         "--endpoint-reconciler-type=none",
+        "--delete-collection-workers=4",
     ]
 
 
@@ -399,6 +449,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--nodes", type=int, default=0, help="simulated nodes (default: none)")
     parser.add_argument("--gpus", type=int, default=8, help="GPUs a node (default: 8)")
     parser.add_argument("--unthrottled", action="store_true", help="no limits, for benchmarks")
+    parser.add_argument("--definitions", type=Path, help="JSON: custom kinds to begin with")
     parser.add_argument("--build-only", action="store_true", help="only build, if need be")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, stop_when_asked)
@@ -406,11 +457,13 @@ def main(arguments: list[str]) -> int:
         if options.build_only:
             programs()
             return 0
+        definitions = json.loads(options.definitions.read_text()) if options.definitions else ()
         with ControlPlane(
             options.folder,
             nodes=options.nodes,
             gpus=options.gpus,
             is_unthrottled=options.unthrottled,
+            definitions=definitions,
         ) as plane:
             sys.stdout.write(f"{plane.kubeconfig}\n")
             sys.stdout.flush()
