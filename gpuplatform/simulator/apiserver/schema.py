@@ -106,7 +106,7 @@ def validate(value: object, schema: Schema, path: str = "") -> list[Fault]:
     wrong = _type_fault(value, schema, path)
     if wrong:
         return [wrong]
-    faults = [*_value_faults(value, schema, path), *_logic_faults(value, schema, path)]
+    faults = list(_value_faults(value, schema, path))
     if isinstance(value, dict):
         faults += _object_faults(value, schema, path)
     elif isinstance(value, list):
@@ -174,20 +174,6 @@ def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Fault]:
     bits = {"int32": 31, "int64": 63}.get(schema.get("format", ""), 0)
     if bits and not -(2**bits) <= value < 2**bits:
         yield invalid_value(path, value, f"{path} in body must be of format {schema['format']}")
-
-
-def _logic_faults(value: object, schema: Schema, path: str) -> Iterator[Fault]:
-    for part in schema.get("allOf", ()):
-        yield from validate(value, part, path)
-    for word in ("anyOf", "oneOf"):
-        parts = schema.get(word, ())
-        count = sum(not validate(value, part, path) for part in parts)
-        if parts and (count == 0 or (count > 1 and word == "oneOf")):
-            want = "at least one schema" if word == "anyOf" else "one and only one schema"
-            detail = f'"{path}" must validate {want} ({word})'
-            yield invalid_value(path, value, detail)
-    if "not" in schema and not validate(value, schema["not"], path):
-        yield invalid_value(path, value, f'"{path}" must not validate the schema (not)')
 
 
 def _object_faults(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Fault]:

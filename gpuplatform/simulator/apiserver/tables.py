@@ -27,8 +27,6 @@ def table(
     entries: Sequence[Entry],
     metadata: Manifest,
     include: str,
-    *,
-    columns: bool = True,
 ) -> bytes:
     """Return a Table; `include` says how much of each object a row carries."""
     shape = _SHAPES.get(include, _SHAPES["Metadata"])
@@ -37,7 +35,7 @@ def table(
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": metadata,
-            "columnDefinitions": [_definition(c) for c in resource.columns] if columns else [],
+            "columnDefinitions": [_definition(c) for c in resource.columns],
             "rows": [
                 {"cells": [_cell(resource, column, entry.object) for column in resource.columns]}
                 | ({"object": shape(entry.object)} if include != "None" else {})

@@ -239,6 +239,9 @@ class ControlPlane:
         self._wait_for("kube-controller-manager", f"https://127.0.0.1:{secure}/{account}")
         if self._nodes:
             self._run_kubelet()
+        for number in range(1, self._nodes + 1):
+            node = f"https://127.0.0.1:{secure}/api/v1/nodes/gpu-node-{number}"
+            self._wait_for("kubelet", node)
 
     def _define(self, server: str) -> None:
         """Have the custom kinds served before anybody asks which kinds there are."""

@@ -275,3 +275,14 @@ def test_gpus_that_vanish_are_not_given_to_pods(world: World, control: Control) 
     world.create(POD, pod("one", container(resources=gpus(2)), nodeSelector=selector))
 
     assert "1 Insufficient nvidia.com/gpu" in unschedulable(world, "one")
+
+
+def test_an_evicted_pod_is_deleted(world: World) -> None:
+    world.create(POD, pod("one"))
+    world.until(lambda: is_ready(world.get(POD, "one")))
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "one"}}
+
+    reply = world.http("POST", world.path(POD, "one", "eviction"), body)
+
+    assert reply.status == 201
+    world.gone(POD, "one")

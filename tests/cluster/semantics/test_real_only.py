@@ -22,7 +22,6 @@ BINDING = ResourceKind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebi
 RBAC = pytest.mark.real_only(reason="the simulator has no RBAC: it asks nobody who they are")
 QUOTAS = pytest.mark.real_only(reason="the simulator has no ResourceQuota")
 PREEMPTION = pytest.mark.real_only(reason="the simulator's scheduler never preempts")
-EVICTIONS = pytest.mark.real_only(reason="the simulator has no eviction subresource")
 
 
 def token_of(world: World, name: str) -> str:
@@ -115,15 +114,3 @@ def test_a_preempting_pod_takes_the_place_of_a_lower_one(world: World) -> None:
     world.until(lambda: is_ready(world.get(POD, "high")))
     assert len(world.list(POD)) == 3
     world.cluster.delete(PRIORITY_CLASS, name)
-
-
-@EVICTIONS
-def test_an_evicted_pod_is_deleted(world: World) -> None:
-    world.create(POD, pod("one"))
-    world.until(lambda: is_ready(world.get(POD, "one")))
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "one"}}
-
-    reply = world.http("POST", world.path(POD, "one", "eviction"), body)
-
-    assert reply.status == 201
-    world.gone(POD, "one")

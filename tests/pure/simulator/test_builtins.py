@@ -15,6 +15,7 @@ RENAMED = {"NodeAllocatableResourceClaimStatus"}
 """An alpha type that changed between the two releases."""
 POD = REGISTRY.need("pods")
 DEPLOYMENT = REGISTRY.need("deployments", "apps")
+GROUP = "apiextensions.k8s.io"
 
 
 def named_types() -> dict[str, Schema]:
@@ -159,3 +160,30 @@ def test_the_selector_of_a_deployment_never_changes() -> None:
 def test_an_age_is_short() -> None:
     assert age(None) == "<unknown>"
     assert age("2020-01-01T00:00:00Z").endswith("y")
+
+
+@pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf", "not", "x-kubernetes-validations"])
+def test_a_definition_is_refused_whose_rules_nothing_would_hold(word: str) -> None:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", word: [{}]}}}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    definition: Manifest = {
+        "metadata": {"name": "widgets.rules.example.com"},
+        "spec": {
+            "group": "rules.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "conversion": {"strategy": "None"},
+            "versions": [version],
+        },
+    }
+
+    with pytest.raises(ApiError) as refusal:
+        faults_of(REGISTRY.need("customresourcedefinitions", GROUP), definition, None)
+
+    assert refusal.value.code == 501
+    assert word in str(refusal.value)

@@ -19,14 +19,16 @@ from gpuplatform.simulator.apiserver.status import (
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
-_VALUE_ONLY = ("allOf", "anyOf", "oneOf")
+_NOT_SIMULATED = {"allOf", "anyOf", "oneOf", "not", "x-kubernetes-validations"}
+"""What no spec model of the platform can say, so that nothing here holds values to it."""
 
 
 def definition_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
     """Yield what is wrong with a definition.
 
     Raises:
-        ApiError: 501, it has several versions, conversion by webhook, or CEL rules.
+        ApiError: 501, it has several versions, conversion by webhook, or a schema with words that
+            nothing holds values to.
     """
     faults = list(_faults(obj, old))
     yield from faults
@@ -119,8 +121,8 @@ def _schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator
     if not isinstance(schema, dict):
         yield invalid_value(path, schema, "must be an object")
         return
-    if schema.get("x-kubernetes-validations"):
-        raise not_simulated("CEL rules (x-kubernetes-validations)")
+    if unheld := sorted(_NOT_SIMULATED & schema.keys()):
+        raise not_simulated(f"{unheld[0]} in the schema of a custom resource")
     if "$ref" not in schema:
         yield from _type_faults(schema, path, is_root=is_root)
     yield from _word_faults(schema, path)
@@ -169,12 +171,6 @@ def _type_faults(schema: dict[str, Any], path: str, *, is_root: bool) -> Iterato
         yield unsupported(f"{path}.type", kind, _TYPES)
     elif is_root and kind != "object":
         yield invalid_value(f"{path}.type", kind, "must be object at the root")
-    for word in _VALUE_ONLY:
-        for index, part in enumerate(schema.get(word, ())):
-            for name in ("description", "default", "nullable", "additionalProperties"):
-                if name in part:
-                    detail = "must be undefined to be structural"
-                    yield forbidden_value(f"{path}.{word}[{index}].{name}", detail)
 
 
 def _list_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
