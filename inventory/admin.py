@@ -41,7 +41,7 @@ from gpuplatform.adminkit.mirrors import (
     mirror_panel,
     mirror_since,
 )
-from gpuplatform.adminkit.text import as_yaml, essence, shortened, visible
+from gpuplatform.adminkit.text import as_yaml, essence, shortened, told, visible
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.admin import jobs_of
@@ -157,7 +157,7 @@ def _steps(row: StockPool) -> Iterator[Step]:
     if row.deleted_at:
         yield Step("Deleted", row.deleted_at, Shape.OFF)
         return
-    words = shortened(row.message or row.reason)
+    words = told(row.reason, row.message)
     yield Step(row.phase, row.phase_since, phase_shape(row.phase), words)
     if row.phase not in WELL | {PoolPhase.EMPTY, PoolPhase.TERMINATING}:
         wanted = f"{row.available_replicas} of {row.desired_replicas} pods"

@@ -1,10 +1,10 @@
 """What operators do about stock pools in the admin, by the services that the API calls too."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
-from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm
+from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm, Suggestions
 from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.reconciliation.mirror import count
 from gpuplatform.tenancy.models import Tenant
@@ -12,6 +12,7 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.core.requests import StockPoolCreate, StockPoolPatch
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
+from inventory.selectors import spec_names
 from inventory.services import (
     pool_create,
     pool_reconcile_soon,
@@ -28,6 +29,7 @@ class PoolForm(DeclaredForm):
     declaration = StockPoolCreate
     shown = ("specName", "name", "namespace", "replicas", "gpu", "memory", "image", "template")
     labels = LABELS
+    suggestions: ClassVar[Suggestions] = {"specName": spec_names}
 
 
 class ScaleForm(DeclaredForm):

@@ -9,6 +9,9 @@ from gpuplatform.errors import NotFound
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import PoolPhase
 
+MOST_OFFERED = 1_000
+"""So many names of GPU specs a form offers."""
+
 
 class PodsHeld(NamedTuple):
     """Pods that pools hold, of one spec and size."""
@@ -77,6 +80,12 @@ def _whole(value: object) -> int:
 def specs_all() -> QuerySet[GpuSpec]:
     """Return the catalogue, by name."""
     return GpuSpec.objects.order_by("name")
+
+
+def spec_names() -> list[str]:
+    """Return the names of the enabled GPU specs, as many as a form offers."""
+    enabled = specs_all().filter(is_enabled=True)
+    return list(enabled.values_list("name", flat=True)[:MOST_OFFERED])
 
 
 def spec_get(name: str) -> GpuSpec:

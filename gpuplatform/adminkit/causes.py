@@ -1,5 +1,8 @@
 """Why a pod does not start, told apart by what the cluster said of it.
 
+A reason is shown in words everywhere. The machine's word, which `kubectl` shows, stands beside
+them on the page of one object, and in the tooltip where there is one line.
+
 One reason of ours, `PodStartupFailed`, stands for everything that keeps a pod from running; what
 a person does about it depends on which of them it is. The messages are those that
 `startup_failure` writes. Lists and overview name a cause as `PodStartupFailed:image`.
@@ -12,9 +15,10 @@ from typing import Any, Final
 
 from django.db.models import Case, F, Q, TextField, Value, When
 from django.db.models.functions import Cast
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.text import why, words
+from gpuplatform.adminkit.text import visible, why, words
 
 STARTUP_FAILED: Final = "PodStartupFailed"
 SEPARATOR: Final = ":"
@@ -100,10 +104,28 @@ def reason_title(key: str) -> str:
     return cause.title if cause else words(key)
 
 
+def title_of(reason: str, message: str) -> str:
+    """Return a reason in words: the title of the cause that the message tells of, if of one."""
+    cause = cause_of(reason, message)
+    return cause.title if cause else words(reason)
+
+
+def reason_html(reason: str, message: str = "") -> SafeString:
+    """Return a reason in words with the machine's word beside them, for the page of one object."""
+    title, word = title_of(reason, message), visible(reason)
+    if title == word:
+        return format_html("{}", title)
+    return format_html('{} <code class="off">{}</code>', title, word)
+
+
+def reason_word(reason: str, message: str) -> SafeString:
+    """Return a reason in words, with the machine's word as the tooltip."""
+    return format_html('<span title="{}">{}</span>', visible(reason), title_of(reason, message))
+
+
 def why_of(row: Any) -> SafeString:
     """Return why a row is what it is as one line of a list: the cluster's own words."""
-    cause = cause_of(row.reason, row.message)
-    return why(cause.title if cause else row.reason, row.message)
+    return why(row.reason, row.message, title_of(row.reason, row.message))
 
 
 def with_cause(reason: str, message: str) -> Case | Cast:

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_of_text
 from gpuplatform.adminkit.badges import Shape, shape_badge
+from gpuplatform.adminkit.causes import reason_word
 from gpuplatform.adminkit.detail import RelatedRow
 from gpuplatform.adminkit.pods import pod_steps, waiting_reason
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
@@ -155,7 +156,7 @@ def _event(event: ObjectEvent) -> RelatedRow:
     times = f", {event.count} times" if event.count > 1 else ""
     about = f"{event.object_kind} {event.object_name}{times}"
     return RelatedRow(
-        badge=shape_badge(shape, visible(event.reason)),
+        badge=shape_badge(shape, reason_word(event.reason, event.message)),
         name=shortened(about, 120),
         url="",
         text=shortened(event.message, 400),

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_of_text, ago_html
 from gpuplatform.adminkit.badges import CONDITION_SHAPES, Shape, shape_badge
+from gpuplatform.adminkit.causes import reason_html
 from gpuplatform.adminkit.text import shortened, visible
 from gpuplatform.adminkit.timeline import TimelineLine
 from gpuplatform.kube.fields import field, items
@@ -21,11 +22,10 @@ class Panel:
 
     shape: Shape
     title: str
+    """In words, and where a machine has one for it with that: see `reason_html`."""
     text: str
     since: SafeString
     next_step: str = ""
-    reason: str = ""
-    """The machine's word, where the title says more than it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class ConditionLine:
 
     badge: SafeString
     status: str
-    reason: str
+    reason: SafeString
     message: str
     since: SafeString
 
@@ -181,7 +181,7 @@ def _line(entry: dict[str, Any], *, failed: bool) -> ConditionLine:
     return ConditionLine(
         badge=shape_badge(shape, visible(str(entry.get("type", "")))),
         status=visible(status),
-        reason=visible(str(entry.get("reason", ""))),
+        reason=reason_html(str(entry.get("reason", "")), str(entry.get("message", ""))),
         message=visible(str(entry.get("message", ""))),
         since=age_of_text(entry.get("lastTransitionTime")),
     )

@@ -3,7 +3,8 @@
 No filter counts or reads a whole table.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, ClassVar, Final
@@ -129,13 +130,16 @@ class RecentValues(SeveralValues):
     """
 
     fields: ClassVar[tuple[str, ...]]
+    are_reasons: ClassVar[bool] = False
+    """Whether the values are a machine's words, which are offered as people write them."""
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
         recent = model_admin.get_queryset(request).order_by("-pk")[:RECENT_ROWS]
         rows = recent.values_list(*self.fields)
         found = {value for row in set(rows) for value in row if value}
-        return [(value, value) for value in sorted(found | set(self.chosen()))]
+        offered = sorted(found | set(self.chosen()))
+        return _in_words(offered) if self.are_reasons else [(value, value) for value in offered]
 
     @override
     def has_output(self) -> bool:
@@ -150,6 +154,15 @@ class RecentValues(SeveralValues):
         for field in self.fields:
             wanted |= Q(**{f"{field}__in": chosen} if len(chosen) > 1 else {field: chosen[0]})
         return queryset.filter(wanted)
+
+
+def _in_words(values: Sequence[str]) -> list[tuple[str, str]]:
+    """Return reasons with their words; of those that say the same, with the machine's too."""
+    often = Counter(map(words, values))
+    return [
+        (value, f"{words(value)} ({value})" if often[words(value)] > 1 else words(value))
+        for value in values
+    ]
 
 
 class SpecFilter(RecentValues):

@@ -6,12 +6,12 @@ fault is said next to its field, in the API's words.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Final
 
 from django import forms
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
@@ -20,6 +20,7 @@ from gpuplatform.errors import PlatformError
 from gpuplatform.formats.model import SpecModel
 
 OPERATION_ID: Final = "operationID"
+Suggestions = Mapping[str, Callable[[], Iterable[str]]]
 _WHOLE: Final = re.compile("-?[0-9]{1,18}")
 
 
@@ -28,6 +29,23 @@ class Text(forms.CharField):
 
     empty: ClassVar[Any] = ""
     """What an empty box says where it says something; None where it never does."""
+
+
+class Suggested(forms.TextInput):
+    """A line of text with known values to choose from; any other may be entered too."""
+
+    def __init__(self, values: Iterable[str], attrs: Mapping[str, Any]) -> None:
+        super().__init__(dict(attrs))
+        self._values = tuple(values)
+
+    @override
+    def render(
+        self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
+    ) -> SafeString:
+        number = f"{(attrs or {}).get('id', name)}_known"
+        line = super().render(name, value, {**(attrs or {}), "list": number}, renderer)
+        known = format_html_join("", '<option value="{}"></option>', zip(self._values))
+        return format_html('{}<datalist id="{}">{}</datalist>', line, number, known)
 
 
 class WholeNumber(forms.CharField):
@@ -92,6 +110,8 @@ class DeclaredForm(forms.Form):
     """What the declaration asks for that the form does not."""
     needed: ClassVar[frozenset[str]] = frozenset()
     """What has to be given here, though the declaration could do without."""
+    suggestions: ClassVar[Suggestions] = {}
+    """What finds the known values of a field that takes any."""
     presets: ClassVar[Mapping[str, Any]] = {}
     """What its fields hold before anything is entered."""
     is_change: ClassVar[bool] = False
@@ -105,6 +125,8 @@ class DeclaredForm(forms.Form):
         super().__init__(data, initial={**self.presets, **(initial or {})})
         for name in self.shown:
             field = declared_field(self.declaration, name, self.labels.get(name, ""))
+            if name in self.suggestions:
+                field.widget = _suggesting(field.widget, self.suggestions[name]())
             field.widget.is_required |= name in self.needed
             self.fields[name] = field
 
@@ -167,6 +189,14 @@ def declared_field(declaration: type[SpecModel], name: str, label: str = "") -> 
     field.widget.is_required = name in schema.get("required", ())
     field.widget.attrs.update(_attributes(kind, declared))
     return field
+
+
+def _suggesting(widget: forms.Widget, values: Iterable[str]) -> Suggested:
+    """Return a field's widget that offers values; a browser that completes nothing offers none."""
+    attrs = {name: value for name, value in widget.attrs.items() if name != "autocomplete"}
+    suggested = Suggested(values, attrs)
+    suggested.is_required = widget.is_required
+    return suggested
 
 
 def _attributes(kind: type[forms.Field], declared: Mapping[str, Any]) -> dict[str, Any]:

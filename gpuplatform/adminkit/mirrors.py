@@ -11,10 +11,10 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
-from gpuplatform.adminkit.causes import cause_of, why_of
+from gpuplatform.adminkit.causes import cause_of, reason_html, why_of
 from gpuplatform.adminkit.detail import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.failing import WAITS_LONG
-from gpuplatform.adminkit.text import visible, words
+from gpuplatform.adminkit.text import visible
 from gpuplatform.clock import now
 from gpuplatform.kube.fields import items, number
 from gpuplatform.reconciliation.models import MirrorRow
@@ -109,10 +109,9 @@ def mirror_panel(
         next_step = LONGER_THAN_USUAL
     return Panel(
         shape=Shape.FAILED if has_failed else Shape.WAITING,
-        title=cause.title if cause else words(row.reason),
+        title=reason_html(row.reason, row.message),
         text=visible(row.message),
         since=age_html(row.phase_since),
-        reason=row.reason if cause else "",
         next_step=next_step,
     )
 

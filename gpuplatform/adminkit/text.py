@@ -38,8 +38,13 @@ def shortened(text: str, length: int = LIST_LENGTH) -> str:
 
 def words(reason: str) -> str:
     """Return a machine's word as people write it: `PodStartupFailed` → `Pod startup failed`."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", reason).replace("_", " ")
-    return visible(spaced[:1].upper() + spaced[1:].lower())
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", reason)
+    said = (
+        one if one.isupper() and len(one) > 1 else one.lower()
+        for one in spaced.replace("_", " ").split()
+    )
+    text = " ".join(said)
+    return visible(text[:1].upper() + text[1:])
 
 
 def essence(message: str) -> str:
@@ -50,18 +55,26 @@ def essence(message: str) -> str:
     return _SPEAKER.sub("", message, count=1)
 
 
-def why(reason: str, message: str) -> SafeString:
+def told(reason: str, message: str) -> str:
+    """Return the message as one line; the reason in words where there is none."""
+    return shortened(message) or words(reason)
+
+
+def why(reason: str, message: str, title: str = "") -> SafeString:
     """Return the message as one line of a list; the reason in words where there is none.
 
-    The title has both, and more of the message.
+    The tooltip has both, the machine's word as well, and more of the message. `title` says the
+    reason better than its own words.
     """
     if not reason and not message:
         return SafeString("")
-    told = [part for part in (words(reason), shortened(message, TITLE_LENGTH)) if part]
+    said = title or words(reason)
+    named = said if said == reason else f"{said} ({visible(reason)})"
+    parts = [part for part in (named, shortened(message, TITLE_LENGTH)) if part]
     return format_html(
         '<span class="why" title="{}"><bdi>{}</bdi></span>',
-        ": ".join(told),
-        shortened(essence(message)) or words(reason),
+        ": ".join(parts),
+        shortened(essence(message)) or said,
     )
 
 

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
+from gpuplatform.adminkit.causes import reason_html
 from gpuplatform.adminkit.dashboard import (
     CountedRows,
     Line,
@@ -36,7 +37,7 @@ from gpuplatform.adminkit.links import (
 )
 from gpuplatform.adminkit.progress import progress_bar
 from gpuplatform.adminkit.schedules import register_schedules
-from gpuplatform.adminkit.text import as_yaml, shortened, visible, why, words
+from gpuplatform.adminkit.text import as_yaml, shortened, visible, why
 from gpuplatform.adminkit.timeline import timeline
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
 from gpuplatform.operations.admin_timeline import operation_steps
@@ -65,6 +66,7 @@ class ReasonFilter(RecentValues):
     title = "why"
     parameter_name = "why"
     fields = ("reason", "error_code")
+    are_reasons = True
 
 
 class NamespaceFilter(RecentValues):
@@ -215,7 +217,7 @@ def _panel(row: Operation) -> Panel | None:
     if row.phase == OperationPhase.FAILED:
         return Panel(
             shape=Shape.FAILED,
-            title=words(row.error_code),
+            title=reason_html(row.error_code),
             text=visible(row.error_message),
             since=since,
             next_step=AGAIN if row.error_retryable else CORRECT,
@@ -223,7 +225,7 @@ def _panel(row: Operation) -> Panel | None:
     if row.phase in OPEN_PHASES and row.reason:
         return Panel(
             shape=Shape.WAITING,
-            title=words(row.reason),
+            title=reason_html(row.reason),
             text=visible(row.message),
             since=since,
             next_step="" if WAITS in row.message else WAITS,

@@ -148,7 +148,11 @@ class GpuSpecCreate(_Settings):
     """Enters a GPU spec into the catalogue."""
 
     operation_id: OperationID = Field(alias="operationID")
-    name: SpecName
+    name: SpecName = Field(
+        description="The GPU spec's name, by which it is asked for. Kept as a label, so at most 63"
+        " characters: letters, digits, '-', '_' and '.', starting with a lower-case letter or a"
+        " digit.",
+    )
 
     def payload(self) -> dict[str, Any]:
         """Return what the request hash covers: no operationID, defaults left out."""

@@ -35,7 +35,7 @@ from gpuplatform.adminkit.filters import (
 )
 from gpuplatform.adminkit.links import ObjectPage, object_rows, register_object_page
 from gpuplatform.adminkit.mirrors import MirrorAdmin, mirror_badge, mirror_panel
-from gpuplatform.adminkit.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.text import as_yaml, shortened, told, visible, words
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.operations.admin import job_url, jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
@@ -156,8 +156,8 @@ class FunctionAdmin(MirrorAdmin):
         return format_html(
             '<a href="{}" title="{}">{}</a> {}',
             invocation_url(failure),
-            shortened(failure.error),
-            visible(failure.failure_class or failure.state),
+            f"{failure.failure_class}: {shortened(failure.error)}",
+            words(failure.failure_class or failure.state),
             age_html(failure.completed_at),
         )
 
@@ -207,7 +207,7 @@ def _facts(row: Function) -> Iterable[Fact]:
     yield Fact("Success", f"{_rate(recent)} of the newest {NEWEST}" if recent.succeeded else "")
     if failure := recent.last_failure:
         url = invocation_url(failure)
-        yield Fact("Last failure", shortened(failure.error or failure.failure_class), url)
+        yield Fact("Last failure", told(failure.failure_class, failure.error), url)
     yield Fact("Failed starts in a row", str(row.start_failures) if row.start_failures else "")
     if row.starts_after is not None and row.starts_after > clock.now():
         yield Fact.time("No start before", row.starts_after)
@@ -225,7 +225,7 @@ def _steps(row: Function) -> Iterator[Step]:
     """Yield that it was asked for, and since when it is what it is."""
     yield from operation_steps(row.operation)
     phase = "Deleted" if row.deleted_at else row.phase
-    words = shortened(row.message or row.reason)
+    words = told(row.reason, row.message)
     yield Step(phase, row.deleted_at or row.phase_since, phase_shape(phase), words)
     if row.phase not in WELL and not row.deleted_at:
         yield Step("Ready", None, Shape.OFF, f"not yet: {row.workers_ready} workers serve")

@@ -13,12 +13,13 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape, shape_badge
+from gpuplatform.adminkit.causes import reason_html
 from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
 from gpuplatform.adminkit.filters import RecentValues, TenantFilter
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.links import ObjectPage, object_url, register_object_page
 from gpuplatform.adminkit.masking import masked_headers
-from gpuplatform.adminkit.text import as_yaml, visible, why, words
+from gpuplatform.adminkit.text import as_yaml, visible, why
 from gpuplatform.operations.admin import jobs_of
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.lines import PAGE, invocation_line
@@ -46,6 +47,7 @@ class FailureFilter(RecentValues):
     title = "why"
     parameter_name = "why"
     fields = ("failure_class",)
+    are_reasons = True
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -150,7 +152,7 @@ def _panel(row: Invocation) -> Panel | None:
         return None
     return Panel(
         shape=Shape.FAILED,
-        title=words(row.failure_class or row.state),
+        title=reason_html(row.failure_class or row.state),
         text=visible(row.error),
         since=age_html(row.completed_at),
         next_step=FAILURE_NEXT_STEPS.get(row.failure_class, ""),

@@ -7,7 +7,7 @@ from django.urls import reverse
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import phase_badge
 from gpuplatform.adminkit.detail import RelatedRow
-from gpuplatform.adminkit.text import shortened, visible
+from gpuplatform.adminkit.text import told, visible
 from serverless.models import Invocation
 
 PAGE: Final = "admin:serverless_invocation_change"
@@ -24,6 +24,6 @@ def invocation_line(row: Invocation) -> RelatedRow:
         badge=phase_badge(row.state),
         name=visible(row.invocation_id),
         url=invocation_url(row),
-        text=shortened(row.error or row.failure_class),
+        text=told(row.failure_class, row.error),
         since=age_html(row.completed_at or row.accepted_at),
     )

@@ -356,6 +356,30 @@ class TestStock:
         assert "The catalogue says 1 for 'g1.1', not 4." in told(near)
 
 
+class TestSuggestions:
+    @pytest.mark.parametrize("address", [ADD_POOL, SEED])
+    def test_the_enabled_specs_are_offered_beside_a_field_that_takes_any(
+        self, operator_client: Client, cluster: FakeCluster, address: str
+    ) -> None:
+        for name, enabled in (("g2.1", True), ("old", False), ("g1.1", True)):
+            spec_row(name, is_enabled=enabled)
+
+        page = operator_client.get(address).content.decode()
+
+        (offers,) = re.findall(r'<input[^>]* name="specName"[^>]* list="([^"]+)"', page)
+        (offered,) = re.findall(f'<datalist id="{offers}">(.*?)</datalist>', page)
+        assert re.findall('value="([^"]*)"', offered) == ["g1.1", "g2.1"]
+
+    def test_so_many_are_offered_as_a_form_can_hold(
+        self, operator_client: Client, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("inventory.selectors.MOST_OFFERED", 1)
+        spec_row("g1.1")
+        spec_row("g2.1")
+
+        assert operator_client.get(SEED).content.decode().count("<option") == 1
+
+
 @pytest.mark.parametrize("body", [{}, {"_selected_action": "0"}, {"_selected_action": "x' OR 1"}])
 def test_rows_that_are_gone_or_none_are_said(
     operator_client: Client, rows: Rows, body: dict[str, str]

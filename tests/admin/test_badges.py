@@ -77,6 +77,8 @@ def test_shortened_text_is_one_line_of_bounded_length() -> None:
     [
         ("PodStartupFailed", "Pod startup failed"),
         ("name_conflict", "Name conflict"),
+        ("OOMKilling", "OOM killing"),
+        ("ScalingReplicaSet", "Scaling replica set"),
         ("", ""),
     ],
 )
@@ -92,10 +94,14 @@ def test_why_is_what_there_is(reason: str, message: str, text: str) -> None:
     assert f"<bdi>{text}</bdi>" in why(reason, message)
 
 
-def test_the_title_of_a_why_has_the_reason_too() -> None:
-    assert 'title="Pod startup failed: Pod p: it ends"' in why(
-        "PodStartupFailed", "Pod p: it ends"
-    )
+@pytest.mark.parametrize(
+    ("reason", "title"),
+    [("PodStartupFailed", "Pod startup failed (PodStartupFailed): a"), ("Stopped", "Stopped: a")],
+)
+def test_the_title_of_a_why_has_the_reason_in_words_and_as_the_cluster_says_it(
+    reason: str, title: str
+) -> None:
+    assert f'title="{title}"' in why(reason, "a")
 
 
 def test_nothing_to_explain_is_empty() -> None:

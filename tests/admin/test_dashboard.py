@@ -90,7 +90,7 @@ class TestFailing:
             (href,) = re.findall(f'href="([^"]+why=PodStartupFailed%3A{cause.name})"', page)
             listed = operator_client.get(href.replace("&amp;", "&")).content.decode()
             assert re.findall(">of-([a-z]+)<", listed) == [cause.name]
-            assert f'title="{cause.title}: ' in listed
+            assert f'title="{cause.title} (PodStartupFailed): ' in listed
 
     def test_a_unit_says_the_cause_with_the_reason_beside_it_and_what_to_do(
         self, operator_client: Client

@@ -57,7 +57,10 @@ class TestLists:
 
         assert '<span class="phase failed"><svg' in text
         assert ">ErrImagePull: manifest for" in text
-        assert 'title="The image cannot be pulled: Pod unit-a-1: ErrImagePull' in text
+        assert (
+            'title="The image cannot be pulled (PodStartupFailed): Pod unit-a-1: ErrImagePull'
+            in text
+        )
         assert ">5 min</time>" in text
         assert '<span title="docker.io/library/nginx:1.27">nginx:1.27</span>' in text
 
@@ -189,7 +192,7 @@ class TestDetail:
 
         text = detail(operator_client, unit)
 
-        assert text.index("UnitReady</b>") < text.index("caused-it</b>")
+        assert text.index("UnitReady</code></b>") < text.index("caused-it</b>")
 
     def test_what_was_ready_and_failed_since_says_so_last(self, operator_client: Client) -> None:
         unit = unit_row("Failed", message="OOMKilled")

@@ -1,15 +1,16 @@
 """What operators do about GPU units and stock in the admin, by the services of the API."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
-from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm
+from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm, Suggestions
 from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name, tenant_of
 from inventory.models import GpuSpec
+from inventory.selectors import spec_names
 from units.core.requests import StockSeed
 from units.models import GpuUnit, StockUnit
 from units.phases import UnitPhase
@@ -37,6 +38,7 @@ class SeedForm(DeclaredForm):
     declaration = StockSeed
     shown = ("specName", "replicas", "gpu", "cpu", "memory")
     labels = SEED_LABELS
+    suggestions: ClassVar[Suggestions] = {"specName": spec_names}
 
 
 def _seeded(operation_id: str, values: Values) -> tuple[Said, GpuUnit]:

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape
+from gpuplatform.adminkit.causes import reason_html
 from gpuplatform.adminkit.detail import (
     Comparison,
     Detail,
@@ -27,7 +28,7 @@ from gpuplatform.adminkit.mirrors import (
     mirror_panel,
     mirror_since,
 )
-from gpuplatform.adminkit.text import as_yaml, essence, shortened, visible
+from gpuplatform.adminkit.text import as_yaml, essence, shortened, told, visible
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import GPU_UNIT
@@ -115,7 +116,7 @@ def unit_line(unit: GpuUnit) -> RelatedRow:
         badge=mirror_badge(unit),
         name=str(unit),
         url=unit_url(unit),
-        text=shortened(essence(unit.message) or unit.reason),
+        text=told(unit.reason, essence(unit.message)),
         since=mirror_since(unit),
     )
 
@@ -148,11 +149,11 @@ def unit_steps(unit: GpuUnit) -> Iterator[Step]:
     """Yield its phases until it was ready for the first time, then what is wrong with it now."""
     is_well = unit.phase in WELL or unit.deleted_at
     for row in history_of(unit).order_by("id")[:SHOWN_STEPS]:
-        text = shortened(row.message or row.reason)
+        text = told(row.reason, row.message)
         yield Step(row.phase, row.at, phase_shape(row.phase), text)
         if row.phase == UnitPhase.READY:
             if not is_well:
-                why = shortened(unit.message or unit.reason)
+                why = told(unit.reason, unit.message)
                 yield Step(unit.phase, unit.phase_since, phase_shape(unit.phase), why)
             return
     if not is_well:
@@ -194,9 +195,10 @@ def _other_side(unit: GpuUnit) -> list[GpuUnit]:
 
 
 def _change(row: UnitHistory) -> RelatedRow:
+    job = visible(row.operation.operation_id) if row.operation else ""
     return RelatedRow(
         badge=phase_badge(row.phase),
-        name=visible(row.reason) or (visible(row.operation.operation_id) if row.operation else ""),
+        name=reason_html(row.reason, row.message) or job,
         url=job_url(row.operation) if row.operation else "",
         text=shortened(row.message),
         since=age_html(row.at),

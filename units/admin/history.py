@@ -48,6 +48,7 @@ class ReasonFilter(RecentValues):
     title = "why"
     parameter_name = "why"
     fields = ("reason",)
+    are_reasons = True
 
 
 class ChangedFilter(AgeFilter):

@@ -169,7 +169,10 @@ class StockSeed(SpecModel):
     """Asks for so many stock units of a GPU spec."""
 
     operation_id: OperationID = Field(alias="operationID")
-    spec_name: SpecName = Field(alias="specName", description="The GPU spec of the stock.")
+    spec_name: SpecName = Field(
+        alias="specName",
+        description="The GPU spec of the stock; the first seeding of a new name enters it.",
+    )
     cpu: Cpu | None = None
     memory: Memory | None = None
     gpu: Gpu | None = None

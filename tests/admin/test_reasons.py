@@ -1,0 +1,115 @@
+"""A reason is said in words on every page, with the machine's word where there is room for it."""
+
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gpuplatform.adminkit.cluster import cluster_part
+from gpuplatform.clock import now
+from gpuplatform.reconciliation.inspection import Inspection, ObjectEvent
+from serverless.models import Invocation
+from tests.factories.admin_rows import Rows
+from tests.factories.serverless import accept, function_row
+from tests.factories.unit_rows import PULL_FAILURE, stock_row, unit_row
+from tests.fakes.installed import cluster
+from units.models import GpuUnit, UnitHistory
+from units.phases import UnitPhase
+
+__all__ = ["cluster"]
+
+REASON = "PodStartupFailed"
+IMAGE = f'The image cannot be pulled <code class="off">{REASON}</code>'
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
+
+
+def page(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200, answer
+    return answer.content.decode()
+
+
+def of_unit(client: Client, unit: GpuUnit, kind: str = "activeunit") -> str:
+    return page(client, reverse(f"admin:units_{kind}_change", args=[unit.pk]))
+
+
+def fail_all() -> None:
+    Invocation.objects.update(state="Failed", failure_class="framework_error", completed_at=now())
+
+
+def choices(client: Client, kind: str) -> list[str]:
+    """Return what the filter of reasons offers in a list."""
+    text = page(client, reverse(f"admin:{kind}_changelist"))
+    (menu,) = re.findall(r"<summary>Why: .*?</details>", text, re.DOTALL)
+    return re.findall(">([^<]+)</a>", menu)
+
+
+def test_panel_conditions_and_history_of_a_unit_say_a_reason_alike(
+    operator_client: Client,
+) -> None:
+    unit = unit_row(UnitPhase.FAILED)
+    UnitHistory.objects.create(unit=unit, phase="Failed", reason=REASON, message=PULL_FAILURE)
+
+    text = of_unit(operator_client, unit)
+
+    assert text.count(IMAGE) == 3
+    assert text.count(REASON) == 3
+
+
+def test_a_word_that_people_would_write_alike_is_not_said_twice(operator_client: Client) -> None:
+    stopped = {"type": "Ready", "status": "False", "reason": "Stopped"}
+
+    text = of_unit(operator_client, unit_row(UnitPhase.STOPPED, conditions=[stopped]))
+
+    assert "<td>Stopped<span" in text
+
+
+def test_lines_about_a_unit_without_a_message_have_words(operator_client: Client) -> None:
+    stock = stock_row(reason="StockNotReady", message="")
+    taken = unit_row(source_uid=stock.uid)
+
+    assert "<bdi>Stock not ready</bdi>" in of_unit(operator_client, taken)
+
+
+def test_panels_of_jobs_and_invocations_have_the_word_that_callers_get(
+    operator_client: Client, rows: Rows
+) -> None:
+    job, invocation = rows.operation("Failed"), accept(function_row("echo"))
+    fail_all()
+
+    of_job = page(operator_client, reverse("admin:operations_operation_change", args=[job.pk]))
+    of_invocation = page(
+        operator_client, reverse("admin:serverless_invocation_change", args=[invocation.pk])
+    )
+
+    assert '<h2>Name conflict <code class="off">name_conflict</code></h2>' in of_job
+    assert '<h2>Framework error <code class="off">framework_error</code></h2>' in of_invocation
+
+
+def test_filters_offer_reasons_in_words(operator_client: Client, rows: Rows) -> None:
+    rows.operation("Failed", error_code="cluster_error")
+    rows.operation("Pending", reason="ClusterError")
+    rows.operation("Failed")
+    unit = unit_row(UnitPhase.FAILED)
+    UnitHistory.objects.create(unit=unit, phase="Failed", reason=REASON)
+    accept(function_row("echo"))
+    fail_all()
+
+    assert choices(operator_client, "units_unithistory") == ["All", "Pod startup failed"]
+    assert choices(operator_client, "serverless_invocation") == ["All", "Framework error"]
+    assert choices(operator_client, "operations_operation") == [
+        "All",
+        "Cluster error (ClusterError)",
+        "Cluster error (cluster_error)",
+        "Name conflict",
+    ]
+
+
+def test_events_of_the_cluster_have_words_and_its_own_as_the_tooltip() -> None:
+    event = ObjectEvent("Warning", "BackOff", "no", 2, "Pod", "a", "kubelet", "", "")
+
+    (line,) = cluster_part(Inspection(events=[event]), "a").events
+
+    assert '<span title="BackOff">Back off</span>' in line.badge
