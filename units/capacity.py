@@ -121,7 +121,7 @@ def _misfit(entry: GpuSpec | None, nodes: Sequence[Manifest]) -> str:
 def _products(specs: Sequence[SpecStanding], nodes: Sequence[Manifest]) -> list[ProductStanding]:
     held: dict[str, Counter[str]] = {}
     for spec in specs:
-        held.setdefault(spec.product, Counter()).update(spec.gpus)
+        held.setdefault(spec.product, Counter()).update(_on_nodes(spec))
     of_product, total, allocatable = Counter[str](), Counter[str](), Counter[str]()
     for node in nodes:
         name, offered = _product_of(node), _gpus_of(node, "allocatable")
@@ -140,6 +140,12 @@ def _products(specs: Sequence[SpecStanding], nodes: Sequence[Manifest]) -> list[
         )
         for name in sorted({name for name in of_product if of_product[name]} | in_use)
     ]
+
+
+def _on_nodes(spec: SpecStanding) -> dict[str, int]:
+    """Return the GPUs that it holds or waits for; what fits no node waits for none there is."""
+    nowhere = {StockState.STARTING.value, StockState.FAILED.value} if spec.misfit else set()
+    return {use: number for use, number in spec.gpus.items() if use not in nowhere}
 
 
 def _nodes() -> list[Manifest] | None:

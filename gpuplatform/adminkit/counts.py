@@ -40,5 +40,5 @@ def capped_counts(sets: Sequence[QuerySet[Any]], *, cap: int = COUNT_CAP) -> lis
 
 
 def capped(count: int, cap: int = COUNT_CAP) -> str:
-    """Return the count for a reader: `5000+` if it was cut."""
-    return f"{cap}+" if count >= cap else str(count)
+    """Return the count for a reader: `5,000+` if it was cut."""
+    return f"{cap:,}+" if count >= cap else f"{count:,}"

@@ -116,6 +116,15 @@ class ScheduleForm(ModelForm):
             _check_interval(interval.every, interval.period)
         return interval
 
+    @override
+    def validate_unique(self) -> None:
+        """Ask for one of the two kinds of schedule, which the model asks for among four."""
+        chosen = [self.cleaned_data.get(kind) for kind in ("interval", "crontab")]
+        if chosen.count(None) == 1:
+            super().validate_unique()
+        elif not {"interval", "crontab"} & self.errors.keys():
+            self.add_error("interval", "Choose either an interval or a crontab.")
+
     def clean_args(self) -> str:
         """Accept a JSON list only."""
         return self._json("args", list, "a JSON list such as [1]")
@@ -154,6 +163,10 @@ class IntervalForm(ModelForm):
             "every": f"{LEAST_SECONDS} seconds or more. Schedules that share it change with it.",
             "period": "",
         }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["period"].choices = IntervalSchedule.PERIOD_CHOICES  # type: ignore[attr-defined]
 
     @override
     def clean(self) -> dict[str, Any]:

@@ -113,6 +113,24 @@ def test_a_spec_that_no_node_can_hold_says_so_and_others_do_not(cluster: FakeClu
     assert "nvidia.com/gpu.product=H200" in said["elsewhere"]
 
 
+def test_what_fits_no_node_takes_nothing_from_what_is_free(cluster: FakeCluster) -> None:
+    cluster.put(NODE, _node("a", built_in="8", offered="8"))
+    spec_row("huge", gpu=64)
+    huge = {"spec_name": "huge", "gpu": 64, "spec": {"specName": "huge", "gpu": 64}}
+    stock_row(UnitPhase.PROGRESSING, **huge)
+    stock_row(UnitPhase.FAILED, **huge)
+    spec_row()
+    stock_row(UnitPhase.PROGRESSING)
+
+    take_sample()
+
+    _, seen = capacity_seen()
+    assert seen is not None
+    (product,) = seen.products or ()
+    assert (product.free, product.gpus["starting"], product.gpus["failed"]) == (7, 1, 0)
+    assert {spec.name: spec.gpus["starting"] for spec in seen.specs} == {"g1.1": 1, "huge": 64}
+
+
 def test_a_cluster_that_says_nothing_leaves_the_products_unknown(cluster: FakeCluster) -> None:
     cluster.fail("list", NODE, ClusterUnavailable.example())
     spec_row()
