@@ -1,5 +1,46 @@
-"""The fake cluster and the broker."""
+"""The fake cluster, the broker, and another process that holds a lock."""
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeAlias
+
+import psycopg
+import pytest
+from django.db import connection
+
+from gpuplatform.embedded.processes import wait_until
+from gpuplatform.locks import Lock
 from tests.fakes.installed import broker, cluster
 
-__all__ = ["broker", "cluster"]
+__all__ = ["Hold", "broker", "cluster"]
+
+Hold: TypeAlias = Callable[[Lock, Callable[[], object]], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def hold(transactional_db: None) -> Hold:
+    """Hold a lock as another process does, with a command that waits for it; then let it go on."""
+    values = connection.get_connection_params()
+    address = {key: values[key] for key in ("host", "port", "user", "password", "dbname")}
+
+    @contextmanager
+    def held(lock: Lock, command: Callable[[], object]) -> Iterator[None]:
+        def run() -> None:
+            command()
+            connection.close()
+
+        def is_waiting() -> bool:
+            query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            return other.execute(query).fetchone() == (1,)
+
+        waiting = threading.Thread(target=run)
+        with psycopg.connect(**address, autocommit=True) as other:
+            other.execute("SELECT pg_advisory_lock(%s)", [int(lock)])
+            waiting.start()
+            assert wait_until(is_waiting, 20)
+            yield
+        waiting.join(30)
+        assert not waiting.is_alive()
+
+    return held

@@ -1,17 +1,14 @@
 import io
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.db import connection
 from pytest_django import Settings
 
-from gpuplatform.embedded.processes import wait_until
-from gpuplatform.management.commands.prepare_database import ADMIN, LOCK_KEY
+from gpuplatform.locks import Lock
+from gpuplatform.management.commands.prepare_database import ADMIN
+from tests.commands.conftest import Hold
 
 
 @pytest.fixture(autouse=True)
@@ -82,31 +79,8 @@ def test_outside_development_mode_there_is_no_admin_with_a_known_password(
     assert not (data / "admin-password").exists()
 
 
-@pytest.fixture
-def lock_holder(transactional_db: None) -> Iterator[psycopg.Connection]:
-    """Another process that prepares the same database."""
-    values = connection.get_connection_params()
-    address = {key: values[key] for key in ("host", "port", "user", "password", "dbname")}
-    with psycopg.connect(**address, autocommit=True) as other:
-        other.execute("SELECT pg_advisory_lock(%s)", [LOCK_KEY])
-        yield other
-
-
-def test_one_prepares_while_the_other_waits(lock_holder: psycopg.Connection, data: Path) -> None:
-    def run() -> None:
-        prepare()
-        connection.close()
-
-    def is_waiting() -> bool:
-        query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        return lock_holder.execute(query).fetchone() == (1,)
-
-    second = threading.Thread(target=run)
-    second.start()
-    assert wait_until(is_waiting, 20)
-    assert not (data / "admin-password").exists()
-
-    lock_holder.execute("SELECT pg_advisory_unlock(%s)", [LOCK_KEY])
-    second.join(30)
+def test_one_prepares_while_the_other_waits(hold: Hold, data: Path) -> None:
+    with hold(Lock.PREPARATION, prepare):
+        assert not (data / "admin-password").exists()
 
     assert (data / "admin-password").exists()

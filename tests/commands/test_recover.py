@@ -10,6 +10,7 @@ from pytest_django import Settings
 
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.locks import Lock
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import (
@@ -26,6 +27,7 @@ from gpuplatform.reconciliation.models import ClusterState
 from inventory.models import StockPool
 from inventory.reconcile import POOLS
 from inventory.tasks import reconcile_all
+from tests.commands.conftest import Hold
 from tests.factories.inventory import accept_create, create_body, pool_resource
 from tests.fakes.cluster import FakeCluster
 
@@ -68,6 +70,18 @@ def test_it_refuses_while_any_part_lives(cluster: FakeCluster, part: Part) -> No
 
     with pytest.raises(CommandError, match=str(part)):
         recover()
+
+
+def test_it_waits_for_another_recovery(cluster: FakeCluster, hold: Hold) -> None:
+    made(name="a")
+    lose_the_database()
+
+    with hold(Lock.RECOVERY, recover):
+        assert not StockPool.objects.exists()
+        assert epoch.compare(cluster)
+
+    assert StockPool.objects.exists()
+    assert not epoch.compare(cluster)
 
 
 def test_a_lost_database_is_rebuilt_and_a_replay_answers_as_before(cluster: FakeCluster) -> None:

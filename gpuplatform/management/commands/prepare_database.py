@@ -5,8 +5,6 @@ work while the others wait and then find it done.
 """
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,29 +12,12 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
-from django.db import connection
 from typing_extensions import override
 
 from gpuplatform.embedded.data_directory import write_secret
-
-LOCK_KEY = 0x6770_7570_6C61_7466
-"""Of `pg_advisory_lock`; "gpuplatf" in ASCII, shared by every release."""
+from gpuplatform.locks import Lock, alone
 
 ADMIN = "admin"
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Hold the lock of the preparation; the database frees it when the connection ends."""
-    with connection.cursor() as cursor:
-        # A migration takes as long as it takes, and so does waiting for somebody else's.
-        cursor.execute("SET lock_timeout = 0; SET statement_timeout = 0")
-        cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK_KEY])
-        try:
-            yield
-        finally:
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK_KEY])
-            cursor.execute("RESET lock_timeout; RESET statement_timeout")
 
 
 class Command(BaseCommand):
@@ -46,7 +27,7 @@ class Command(BaseCommand):
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        with _alone():
+        with alone(Lock.PREPARATION):
             call_command("migrate", interactive=False, verbosity=0, stdout=self.stdout)
             if settings.GPUPLATFORM_DEV:
                 # Static files come from where they lie; the empty directory is only looked at.

@@ -8,6 +8,7 @@ from typing_extensions import override
 from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT, STOCK_POOL
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.locks import Lock, alone
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, part_states
@@ -45,16 +46,21 @@ class Command(BaseCommand):
             )
             raise CommandError(msg)
         try:
-            cluster = get_cluster()
-            for recover in (recover_pools, recover_units, recover_functions):
-                for line in recover(cluster, dry_run=options["dry_run"]):
-                    self.stdout.write(line)
-            if not options["dry_run"]:
-                resources = [*cluster.list(STOCK_POOL).items, *cluster.list(GPU_UNIT).items]
-                epoch.renew(cluster, applied=map(applied_operation, resources))
+            # Two at once could leave the epoch of one in the cluster, the other's in the database.
+            with alone(Lock.RECOVERY):
+                self._recover(dry_run=options["dry_run"])
         except (ClusterError, OperatorUnavailable) as error:
             msg = f"Nothing was decided, since the cluster could not be read: {error}"
             raise CommandError(msg) from error
         self.stdout.write(
             "nothing was changed" if options["dry_run"] else "recovered: start the platform again"
         )
+
+    def _recover(self, *, dry_run: bool) -> None:
+        cluster = get_cluster()
+        for recover in (recover_pools, recover_units, recover_functions):
+            for line in recover(cluster, dry_run=dry_run):
+                self.stdout.write(line)
+        if not dry_run:
+            resources = [*cluster.list(STOCK_POOL).items, *cluster.list(GPU_UNIT).items]
+            epoch.renew(cluster, applied=map(applied_operation, resources))
