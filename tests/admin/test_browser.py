@@ -48,12 +48,15 @@ MADE = ("inventory_gpuspec", "inventory_stockpool", "units_stockunit")
 SLOW_MS = 120_000
 """A large document of other people's scripts takes long to be drawn on a busy machine."""
 
-pytestmark = [
+IN_A_BROWSER = [
     pytest.mark.browser,
     pytest.mark.long,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
 ]
+"""The marks of all tests in a browser."""
+
+pytestmark = IN_A_BROWSER
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from gpuplatform.errors import ClusterUnavailable
 from inventory.phases import PoolPhase
-from tests.admin.test_browser import CHROMIUM, Visit, _paths, browser, visit
+from tests.admin.test_browser import IN_A_BROWSER, Visit, _paths, browser, visit
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import unit_row
 from tests.fakes.cluster import FakeCluster
@@ -27,12 +27,7 @@ FIND_FAULTS = """() => axe.run(document, {preload: false}).then((found) =>
     .map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`))"""
 AWAY = "The cluster does not answer. The platform tries again by itself."
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.long,
-    pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
-]
+pytestmark = IN_A_BROWSER
 
 
 @pytest.mark.timeout(600)

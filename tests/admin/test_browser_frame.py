@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from tests.admin.test_browser import CHROMIUM, Visit, browser, visit
+from tests.admin.test_browser import IN_A_BROWSER, Visit, browser, visit
 from tests.fakes.installed import cluster
 
 __all__ = ["browser", "cluster", "visit"]
@@ -15,13 +15,7 @@ __all__ = ["browser", "cluster", "visit"]
 UNITS = reverse("admin:units_activeunit_changelist")
 SURFACE = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 27, 34)"}
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.long,
-    pytest.mark.usefixtures("cluster"),
-    pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
-]
+pytestmark = [*IN_A_BROWSER, pytest.mark.usefixtures("cluster")]
 
 
 def test_light_and_dark_are_chosen_and_kept_until_the_choice_is_the_systems(

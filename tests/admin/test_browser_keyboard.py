@@ -11,7 +11,7 @@ from gpuplatform.operations.models import Operation
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
 from tests.admin.conftest import PASSWORD
-from tests.admin.test_browser import CHROMIUM, Visit, browser, visit
+from tests.admin.test_browser import IN_A_BROWSER, Visit, browser, visit
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import spec_row, unit_row
 from tests.fakes.cluster import FakeCluster
@@ -33,13 +33,7 @@ STOP = """() => {
   };
 }"""
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.long,
-    pytest.mark.usefixtures("cluster"),
-    pytest.mark.django_db(transaction=True, serialized_rollback=True),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
-]
+pytestmark = [*IN_A_BROWSER, pytest.mark.usefixtures("cluster")]
 
 
 @pytest.fixture
