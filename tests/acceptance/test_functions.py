@@ -40,14 +40,16 @@ ENDED = (
 ALL_ENDED_ONCE = [("Succeeded", 1, BURST + WAITING)]
 
 
-def seed(platform: RunningPlatform, spec_name: str) -> None:
-    """Have one stock unit ready."""
+def seed(platform: RunningPlatform, spec_name: str, units: int = 1) -> None:
+    """Have so many stock units ready."""
     number = platform.sql("SELECT count(*) FROM operations_operation")[0][0]
-    body = {"operationID": f"seed-{number}", "specName": spec_name, "replicas": 1}
+    body = {"operationID": f"seed-{number}", "specName": spec_name, "replicas": units}
     size = {"cpu": "1", "memory": "2Gi", "gpu": 1}
     assert platform.request("POST", STOCK, {**body, **size}).status == 202
     address = f"{STOCK}?specName={spec_name}&state=ready"
-    platform.wait(lambda: bool(platform.request("GET", address).data), "stock", SECONDS)
+    platform.wait(
+        lambda: len(platform.request("GET", address).data) >= units, "the stock", SECONDS
+    )
 
 
 def function(platform: RunningPlatform) -> Any:
@@ -116,8 +118,7 @@ def test_a_sleeping_function_wakes_answers_and_sleeps_again(platform: RunningPla
 def test_a_burst_from_zero_is_answered_once_each_though_workers_start_slowly(
     platform: RunningPlatform,
 ) -> None:
-    for _ in range(WORKERS + 1):
-        seed(platform, "serverless-walk")
+    seed(platform, "serverless-walk", WORKERS + 1)
     body = {"operationID": "burst-fn", "requestID": "burst", "specName": "serverless-walk"}
     shape = {"image": ECHO_FUNCTION_IMAGE, "maxWorkers": WORKERS, "idleTimeoutSeconds": 5}
     assert platform.request("POST", FUNCTIONS, {**body, **shape}).status == 202
