@@ -22,10 +22,14 @@ class Recent:
     last_failure: Invocation | None = None
 
     @property
+    def ended(self) -> int:
+        """How many of them ended by themselves."""
+        return self.succeeded + self.failed
+
+    @property
     def success_rate(self) -> float | None:
-        """The part that succeeded of those that ended by themselves; None without any."""
-        ended = self.succeeded + self.failed
-        return self.succeeded / ended if ended else None
+        """The part that succeeded of those; None without any."""
+        return self.succeeded / self.ended if self.ended else None
 
 
 def recent_outcomes(functions: Collection[int]) -> Mapping[int, Recent]:

@@ -45,7 +45,7 @@ from serverless.admin.lines import invocation_line, invocation_url
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function, Invocation
 from serverless.phases import FUNCTION_NEXT_STEPS, FunctionPhase, FunctionReason
-from serverless.recent import NEWEST, Recent, recent_outcomes
+from serverless.recent import Recent, recent_outcomes
 from serverless.selectors import with_oldest, workers_of
 from serverless.services import FUNCTION_KIND
 from units.services import UNIT_KIND
@@ -204,7 +204,7 @@ def _facts(row: Function) -> Iterable[Fact]:
     yield secrets_fact(row.spec)
     yield Fact("Backlog", str(row.backlog))
     yield Fact.time("Oldest waiting, accepted", getattr(row, "oldest_open_at", None))
-    yield Fact("Success", f"{_rate(recent)} of the newest {NEWEST}" if recent.succeeded else "")
+    yield Fact("Success", f"{_rate(recent)} of the newest {recent.ended}" if recent.ended else "")
     if failure := recent.last_failure:
         url = invocation_url(failure)
         yield Fact("Last failure", told(failure.failure_class, failure.error), url)

@@ -108,6 +108,21 @@ def test_the_page_of_a_function_says_what_to_do(operator_client: Client) -> None
     assert function.operation.operation_id in text
 
 
+@pytest.mark.parametrize(
+    ("succeeded", "failed", "said"), [(2, 0, "100% of the newest 2"), (0, 1, "0% of the newest 1")]
+)
+def test_how_many_succeeded_is_said_of_as_many_as_there_are(
+    operator_client: Client, succeeded: int, failed: int, said: str
+) -> None:
+    function = function_row("echo")
+    for _ in range(succeeded):
+        ended(function)
+    for _ in range(failed):
+        ended(function, InvocationState.FAILED, failure_class="framework_error")
+
+    assert said in detail(operator_client, function)
+
+
 @pytest.mark.parametrize(("ready", "differs"), [(0, False), (1, False), (7, True)])
 def test_only_workers_beyond_the_limits_are_a_difference(
     operator_client: Client, ready: int, *, differs: bool
