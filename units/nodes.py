@@ -1,4 +1,4 @@
-"""Comparing what nodes offer with what their pods hold: what stock there can be handed over?"""
+"""Comparing what nodes offer with what their pods hold: which units are on lost GPUs?"""
 
 from django.db import transaction
 
@@ -8,12 +8,11 @@ from gpuplatform.kube.kinds import NODE, POD
 from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from units.core.shortage import shortages
 from units.mirror import unit_touched
-from units.phases import STOCK_NAMESPACE
 from units.services import short_nodes_seen
 
 
 def compare_nodes(cluster: Cluster) -> list[int]:
-    """Keep which nodes are short of GPUs; return the numbers of stock for which that changed.
+    """Keep which nodes are short of GPUs; return the numbers of units for which that changed.
 
     Their reconcilers say so in the status; nothing is deleted, and what is in use runs on.
 
@@ -27,10 +26,7 @@ def compare_nodes(cluster: Cluster) -> list[int]:
     with transaction.atomic():
         changed = short_nodes_seen(shortages(pods, nodes))
         for pod in pods if changed else ():
-            place, name = (
-                pod["metadata"]["namespace"],
-                field(pod, "metadata", "labels", UNIT_LABEL),
-            )
-            if place == STOCK_NAMESPACE and name and field(pod, "spec", "nodeName") in changed:
-                due += unit_touched(place, str(name))
+            name = field(pod, "metadata", "labels", UNIT_LABEL)
+            if name and field(pod, "spec", "nodeName") in changed:
+                due += unit_touched(pod["metadata"]["namespace"], str(name))
     return due

@@ -112,8 +112,8 @@ UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
             "Wait; the reservation is starting.",
         ),
         UnitReason.GPUS_MISSING: Explanation(
-            "The node of a stock unit offers fewer GPUs than its pods hold: it is kept back.",
-            "See why the node lost GPUs; it comes back by itself once they are there again.",
+            "The node offers fewer GPUs than its pods hold: stock is kept back, units run on.",
+            "See why the node lost GPUs; all is well by itself once they are there again.",
         ),
         UnitReason.UNIT_PROGRESSING: Explanation(
             "The user's pod is starting or changing.",

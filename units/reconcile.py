@@ -85,7 +85,7 @@ class Records:
     void_starts: set[str]
     """UIDs of units whose last applied operation is a start that came to nothing."""
     short_nodes: Sequence[Shortage]
-    """Nodes that offer fewer GPUs than their pods hold; asked for stock only."""
+    """Nodes that offer fewer GPUs than their pods hold."""
 
     @classmethod
     def of(cls, units: Sequence[Manifest]) -> "Records":
@@ -102,7 +102,7 @@ class Records:
             makers=makers_among(operations, units),
             open_operations=frozenset(one.pk for one in operations if one.phase in OPEN_PHASES),
             void_starts=starts_void(units, operations),
-            short_nodes=short_nodes() if any(map(_is_stock, units)) else (),
+            short_nodes=short_nodes(),
         )
 
     def is_made(self, unit: Manifest) -> bool:
@@ -154,7 +154,7 @@ def observe_unit(cluster: Cluster, unit: Manifest) -> ObservedUnit:
 def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
     metadata = unit["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
-    is_stock = _is_stock(unit)
+    is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
     if is_stock and (consumer := records.consumed_by.get(uid, "")):
         return replace(_UNREAD, consumed_by=consumer)  # It goes, whatever it owns.
     named = None if is_stock else source_of(unit)
@@ -171,21 +171,20 @@ def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
             # The source first: what is seen of the unit itself is then no older.
             source = _source(owned, records, unit)
             deployment = owned.one(DEPLOYMENT, namespace, deployment_name(name))
-    short = records.short_nodes if is_stock else ()
     return ObservedUnit(
         deployment=deployment,
         service=owned.one(SERVICE, namespace, service_name(name)),
         # Of a unit that is up its pods matter only for the node that they are on.
-        pods=_NOTHING if is_up(deployment) and not short else owned.all(POD, namespace, name),
+        pods=(
+            _NOTHING
+            if is_up(deployment) and not records.short_nodes
+            else owned.all(POD, namespace, name)
+        ),
         source=source,
         is_start_void=uid in records.void_starts,
-        short_nodes=short,
+        short_nodes=records.short_nodes,
         at=clock.now(),
     )
-
-
-def _is_stock(unit: Manifest) -> bool:
-    return role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
 
 
 def _source(owned: Owned, records: Records, unit: Manifest) -> Source:

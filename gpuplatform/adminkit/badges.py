@@ -46,6 +46,10 @@ CONDITION_SHAPES: Mapping[str, Shape] = MappingProxyType(
     {"True": Shape.READY, "False": Shape.WAITING, "Unknown": Shape.OFF}
 )
 """The shape of each status of a condition. A false one need not be a failure."""
+DEGRADED_SHAPES: Mapping[str, Shape] = MappingProxyType(
+    {"True": Shape.WAITING, "False": Shape.READY, "Unknown": Shape.OFF}
+)
+"""The shapes of the one condition that is good news when it is false."""
 
 _DRAWINGS: Mapping[Shape, str] = MappingProxyType(
     {

@@ -9,11 +9,12 @@ from typing import Any
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_of_text, ago_html
-from gpuplatform.adminkit.badges import CONDITION_SHAPES, Shape, shape_badge
+from gpuplatform.adminkit.badges import CONDITION_SHAPES, DEGRADED_SHAPES, Shape, shape_badge
 from gpuplatform.adminkit.causes import reason_html
 from gpuplatform.adminkit.text import shortened, visible
 from gpuplatform.adminkit.timeline import TimelineLine
 from gpuplatform.kube.fields import field, items
+from gpuplatform.lifecycle.conditions import DEGRADED
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +175,13 @@ def condition_lines(conditions: Any, *, failed: bool) -> list[ConditionLine]:
 
 
 def _line(entry: dict[str, Any], *, failed: bool) -> ConditionLine:
-    status = str(entry.get("status", ""))
-    shape = CONDITION_SHAPES.get(status, Shape.OFF)
-    if failed and status == "False":
+    what, status = str(entry.get("type", "")), str(entry.get("status", ""))
+    shapes = DEGRADED_SHAPES if what == DEGRADED else CONDITION_SHAPES
+    shape = shapes.get(status, Shape.OFF)
+    if failed and status == "False" and what != DEGRADED:
         shape = Shape.FAILED
     return ConditionLine(
-        badge=shape_badge(shape, visible(str(entry.get("type", "")))),
+        badge=shape_badge(shape, visible(what)),
         status=visible(status),
         reason=reason_html(str(entry.get("reason", "")), str(entry.get("message", ""))),
         message=visible(str(entry.get("message", ""))),

@@ -10,13 +10,14 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, phase_badge
+from gpuplatform.adminkit.badges import Shape, phase_badge, shape_badge
 from gpuplatform.adminkit.causes import cause_of, reason_html, why_of
 from gpuplatform.adminkit.detail import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.failing import WAITS_LONG
 from gpuplatform.adminkit.text import visible
 from gpuplatform.clock import now
-from gpuplatform.kube.fields import items, number
+from gpuplatform.kube.fields import field, items, number
+from gpuplatform.lifecycle.conditions import DEGRADED
 from gpuplatform.reconciliation.models import MirrorRow
 
 FAILED = "Failed"
@@ -49,7 +50,7 @@ class MirrorAdmin(ActingAdmin):
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: Any) -> SafeString:
         """Return reason and message on one line; nothing for what is well."""
-        return SafeString("") if row.phase in self.well else why_of(row)
+        return SafeString("") if is_well(row, self.well) else why_of(row)
 
     @admin.display(description="Since", ordering="-phase_since")
     def since(self, row: Any) -> SafeString:
@@ -70,8 +71,8 @@ class MirrorAdmin(ActingAdmin):
         """
         for word in search_term.split()[:MOST_WORDS]:
             wanted = Q(operation_id__in=self._jobs_named(request, word))
-            for field in self.search_fields:
-                wanted |= Q(**{f"{field}__icontains": word})
+            for column in self.search_fields:
+                wanted |= Q(**{f"{column}__icontains": word})
             queryset = queryset.filter(wanted)
         return queryset, False
 
@@ -87,8 +88,23 @@ class MirrorAdmin(ActingAdmin):
 
 
 def mirror_badge(row: Any) -> SafeString:
-    """Return the badge of a mirrored row."""
+    """Return the badge of a mirrored row; what works and is degraded bears that word."""
+    if is_degraded(row) and not row.deleted_at:
+        return shape_badge(Shape.WAITING, DEGRADED)
     return phase_badge(DELETED if row.deleted_at else row.phase)
+
+
+def is_degraded(row: Any) -> bool:
+    """Say whether the condition Degraded of a row is true; what is no resource has none."""
+    return any(
+        field(one, "type") == DEGRADED and field(one, "status") == "True"
+        for one in getattr(row, "conditions", ())
+    )
+
+
+def is_well(row: Any, well: Collection[str]) -> bool:
+    """Say whether nothing about a row has to be explained; `well` are the phases without need."""
+    return row.phase in well and not is_degraded(row)
 
 
 def mirror_since(row: MirrorRow) -> SafeString:
@@ -100,12 +116,12 @@ def mirror_panel(
     row: Any, next_steps: Mapping[Any, str], *, well: Collection[str]
 ) -> Panel | None:
     """Return why a row is not well; None where there is nothing to explain."""
-    if row.deleted_at or row.phase in well or not row.reason:
+    if row.deleted_at or is_well(row, well) or not row.reason:
         return None
     has_failed = row.phase == FAILED
     cause = cause_of(row.reason, row.message)
     next_step = cause.next_step if cause else next_steps.get(row.reason, "")
-    if not has_failed and now() - row.phase_since > WAITS_LONG:
+    if not has_failed and row.phase not in well and now() - row.phase_since > WAITS_LONG:
         next_step = LONGER_THAN_USUAL
     return Panel(
         shape=Shape.FAILED if has_failed else Shape.WAITING,

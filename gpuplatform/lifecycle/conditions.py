@@ -6,11 +6,14 @@ Source: Kubernetes API conventions, "Typical status properties". Pure.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gpuplatform.clock import rfc3339
 
 ConditionStatus = Literal["True", "False", "Unknown"]
+
+DEGRADED: Final = "Degraded"
+"""Type of the condition of what works, but less well than wanted."""
 
 
 @dataclass(frozen=True, slots=True)

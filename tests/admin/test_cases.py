@@ -9,6 +9,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.samples.capacity import CapacitySeen, SpecSeen
@@ -17,7 +18,7 @@ from gpuplatform.tenancy.models import Tenant
 from inventory.models import GpuSpec, StockPool
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
-from units.models import ActiveUnit, GpuUnit, StockUnit, UnitHistory
+from units.models import ActiveUnit, GpuUnit, ShortNode, StockUnit, UnitHistory
 from units.phases import UnitPhase, UnitReason
 
 STOCK = reverse("admin:units_stockunit_changelist")
@@ -107,6 +108,27 @@ class TestGpusThatVanish:
         assert GONE in text
         assert re.search(r"Ready pods</span><span [^>]*>1</span><span [^>]*class=\"x\">0", text)
         assert changes.index("phase failed") < changes.index("phase ready")
+
+    def test_a_unit_that_runs_on_a_node_with_lost_gpus_is_degraded(
+        self, operator_client: Client
+    ) -> None:
+        message = "The pod runs, but the node 'n1' offers 6 GPUs and its pods hold 8."
+        said = {"reason": "GPUsMissing", "message": message}
+        degraded = {"type": "Degraded", "status": "True", **said}
+        unit = unit_row(name="a", conditions=[degraded], **said)
+        calm = page(operator_client, reverse("admin:index"))
+        ShortNode.objects.create(name="n1", gpus_offered=6, gpus_held=8)
+
+        failing = page(operator_client, reverse("admin:index"))
+        listed = page(operator_client, UNITS)
+        its_page = page(operator_client, reverse("admin:units_activeunit_change", args=[unit.pk]))
+
+        assert message not in calm.replace("&#x27;", "'")
+        for text in (failing, listed, its_page):
+            assert message in text.replace("&#x27;", "'")
+        for text in (listed, its_page):
+            assert shape_badge(Shape.WAITING, "Degraded") in text
+        assert 'class="panel waiting"' in its_page
 
     def test_stock_on_lost_gpus_leaves_the_ready_and_comes_back(
         self, operator_client: Client

@@ -183,12 +183,15 @@ def test_stock_that_runs_on_lost_gpus_is_kept_back_until_they_are_back(
         with pytest.raises(InsufficientCapacity):
             units.accept("b", stockName=row.name)
     assert (capacity().ready, capacity().starting, capacity().total) == (0, 2, 2)
-    assert units.row("a").phase == "Ready"
+    used = units.row("a")
+    assert (used.phase, used.reason) == ("Ready", "GPUsMissing")
+    assert ("Degraded", "True") in [(one["type"], one["status"]) for one in used.conditions]
     assert (len(units.pods(active)), [len(units.pods(row)) for row in free]) == (1, [1, 1])
 
     control.clear()
     see("StockReady")
     assert (capacity().ready, capacity().total) == (2, 2)
+    assert units.row("a").reason == "UnitReady"
     units.create("b")
     units.settle("b", "Ready")
 

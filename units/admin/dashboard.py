@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
+from django.db.models import Exists
 from django.http import HttpRequest
 from django.urls import reverse
 
 from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.failing import FailingRows
 from units.admin.detail import LISTS, PAGES, RIGHTS
-from units.models import GpuUnit
-from units.phases import UnitPhase, UnitRole
+from units.models import GpuUnit, ShortNode
+from units.phases import UnitPhase, UnitReason, UnitRole
 
 ON_THE_WAY: Final = frozenset({UnitPhase.PENDING, UnitPhase.PROGRESSING, UnitPhase.TERMINATING})
 """Phases that usually pass within a minute or so."""
@@ -34,11 +35,14 @@ def _counted(role: UnitRole) -> CountedRows:
 
 
 def _failing(role: UnitRole) -> Iterator[FailingRows]:
-    """Yield those that have failed, and those that are on their way."""
+    """Yield those that have failed or are on lost GPUs, and those that are on their way."""
     live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
     noun, url, page = _NOUNS[role], reverse(LISTS[role]), PAGES[role]
     yield FailingRows(noun, live.filter(phase=UnitPhase.FAILED), url, page)
-    on_the_way = live.filter(phase__in=ON_THE_WAY)
+    # Where no node is short, the database looks at no row for this.
+    on_lost_gpus = live.filter(Exists(ShortNode.objects.all()), reason=UnitReason.GPUS_MISSING)
+    yield FailingRows(noun, on_lost_gpus, url, page)
+    on_the_way = live.filter(phase__in=ON_THE_WAY).exclude(reason=UnitReason.GPUS_MISSING)
     yield FailingRows(noun, on_the_way, url, page, order="pk", waits=True)
 
 

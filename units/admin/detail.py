@@ -22,6 +22,8 @@ from gpuplatform.adminkit.mirrors import (
     FAILED,
     comparison_note,
     generation_line,
+    is_degraded,
+    is_well,
     mirror_badge,
     mirror_copies,
     mirror_facts,
@@ -32,6 +34,7 @@ from gpuplatform.adminkit.text import as_yaml, essence, shortened, told, visible
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.lifecycle.conditions import DEGRADED
 from gpuplatform.operations.admin import job_url, jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
 from gpuplatform.reconciliation.inspection import Subject
@@ -147,16 +150,19 @@ def _facts(unit: GpuUnit) -> Iterable[Fact]:
 
 def unit_steps(unit: GpuUnit) -> Iterator[Step]:
     """Yield its phases until it was ready for the first time, then what is wrong with it now."""
-    is_well = unit.phase in WELL or unit.deleted_at
+    is_settled = is_well(unit, WELL) or unit.deleted_at
     for row in history_of(unit).order_by("id")[:SHOWN_STEPS]:
         text = told(row.reason, row.message)
         yield Step(row.phase, row.at, phase_shape(row.phase), text)
         if row.phase == UnitPhase.READY:
-            if not is_well:
+            if not is_settled:
                 why = told(unit.reason, unit.message)
-                yield Step(unit.phase, unit.phase_since, phase_shape(unit.phase), why)
+                if is_degraded(unit):
+                    yield Step(DEGRADED, unit.phase_since, Shape.WAITING, why)
+                else:
+                    yield Step(unit.phase, unit.phase_since, phase_shape(unit.phase), why)
             return
-    if not is_well:
+    if not is_settled:
         yield Step("Ready", None, Shape.OFF, "not yet")
 
 

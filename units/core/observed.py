@@ -78,12 +78,8 @@ class Shortage:
 
     @override
     def __str__(self) -> str:
-        """Return what that means for stock on it, as sentences for a person."""
-        return (
-            f"The node '{self.node}' offers {self.offered} GPUs and its pods hold {self.held}, so"
-            " nothing could start in this unit's place. It can be handed over again once the"
-            " node offers as many as its pods hold."
-        )
+        """Return the two numbers, as a clause for a person."""
+        return f"node '{self.node}' offers {self.offered} GPUs and its pods hold {self.held}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +95,7 @@ class ObservedUnit:
     consumed_by: str = ""
     """Stock only: UID of the unit that took it, by its row; empty while it is not consumed."""
     short_nodes: Sequence[Shortage] = ()
-    """Stock only: the nodes that offer fewer GPUs than their pods hold."""
+    """The nodes that offer fewer GPUs than their pods hold."""
     at: datetime | None = None
     """When it was read; without it there is no time of grace."""
 

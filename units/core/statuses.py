@@ -1,19 +1,19 @@
 """What the status of a GPU unit says. Pure; the rules that choose are in `plan`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from gpuplatform.kube.fields import field, number
+from gpuplatform.kube.fields import condition, field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
-from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
+from gpuplatform.lifecycle.conditions import DEGRADED, Condition, ConditionStatus
 from gpuplatform.reconciliation.plan import Event, EventType, Observation, Present, Status
 from inventory.core.observed import first_cause, is_caught_up, silent_node, startup_failure
 from units.core import manifests
 from units.core.children import has_service
 from units.core.names import service_name
-from units.core.observed import ObservedUnit, holds_gpu, own_pods, source_of
+from units.core.observed import ObservedUnit, Shortage, holds_gpu, own_pods, source_of
 from units.core.shortage import shortage_of
 from units.core.spec import GPUUnitSpec
 from units.phases import UnitPhase, UnitReason, UnitRole, role_of
@@ -42,13 +42,11 @@ class Saying:
 
 def status(unit: Manifest, saying: Saying, fields: Mapping[str, Any] | None = None) -> Status:
     """Return the whole status; without `fields` the ones that were known last stay."""
-    generation = number(unit, "metadata", "generation")
-    truth: ConditionStatus = "True" if saying.phase == UnitPhase.READY else "False"
     known = {key: field(unit, "status", key) for key in _KNOWN}
     return Status(
         phase=saying.phase.value,
-        conditions=(Condition("Ready", truth, saying.reason.value, saying.message, generation),),
-        observed_generation=generation,
+        conditions=tuple(_conditions(unit, saying)),
+        observed_generation=number(unit, "metadata", "generation"),
         fields=(
             {key: value for key, value in known.items() if value is not None}
             if fields is None
@@ -58,11 +56,28 @@ def status(unit: Manifest, saying: Saying, fields: Mapping[str, Any] | None = No
     )
 
 
+def _conditions(unit: Manifest, saying: Saying) -> Iterator[Condition]:
+    """Yield the condition Ready; after it Degraded of a unit that is, or was, less than that."""
+    generation = number(unit, "metadata", "generation")
+    said = saying.reason.value, saying.message, generation
+    is_ready = saying.phase == UnitPhase.READY
+    is_degraded = is_ready and saying.reason == UnitReason.GPUS_MISSING
+    yield Condition("Ready", _truth(is_ready), *said)
+    if is_degraded or condition(unit, DEGRADED):
+        yield Condition(DEGRADED, _truth(is_degraded), *said)
+
+
+def _truth(is_so: bool) -> ConditionStatus:  # noqa: FBT001
+    return "True" if is_so else "False"
+
+
 def _event(unit: Manifest, saying: Saying) -> Event | None:
     """Return what is told of that state: of a hand-over once, when the unit is ready by it."""
     told, source = _TOLD.get(saying.phase), source_of(unit)
     if told is None:
         return None
+    if saying.reason == UnitReason.GPUS_MISSING:
+        return Event(EventType.WARNING, saying.reason.value, saying.message)
     is_active = role_of(unit["metadata"]["namespace"]) == UnitRole.ACTIVE
     message = saying.message
     if saying.phase == UnitPhase.READY and is_active and source is not None:
@@ -117,9 +132,9 @@ def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Say
         return starting(unit, "A change is under way.")
     if number(deployment, "status", "availableReplicas") >= 1:
         shortage = shortage_of(_pods(unit, observed), observed.short_nodes)
-        if shortage is not None:
-            return Saying(UnitPhase.PROGRESSING, UnitReason.GPUS_MISSING, str(shortage))
         is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
+        if shortage is not None:
+            return _short_of_gpus(shortage, is_stock=is_stock)
         reason = UnitReason.STOCK_READY if is_stock else UnitReason.UNIT_READY
         return Saying(UnitPhase.READY, reason, "The pod is ready.")
     pods = _pods(unit, observed)
@@ -130,6 +145,20 @@ def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Say
         return starting(unit, said or "The pod is starting.")
     message = first_cause(unit, failure, UnitReason.POD_STARTUP_FAILED)
     return Saying(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, message)
+
+
+def _short_of_gpus(shortage: Shortage, *, is_stock: bool) -> Saying:
+    """Say that stock is kept back, and that a unit in use runs on and may have lost its GPU."""
+    if is_stock:
+        message = (
+            f"The {shortage}, so nothing could start in this unit's place. It can be handed over"
+            " again once the node offers as many as its pods hold."
+        )
+        return Saying(UnitPhase.PROGRESSING, UnitReason.GPUS_MISSING, message)
+    message = (
+        f"The pod runs, but the {shortage}: the GPU of this unit may be among those that are lost."
+    )
+    return Saying(UnitPhase.READY, UnitReason.GPUS_MISSING, message)
 
 
 def is_up(deployment: Observation[Manifest]) -> bool:

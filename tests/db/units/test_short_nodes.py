@@ -1,4 +1,4 @@
-"""GPUs vanish from a node while the pods of stock run on: that stock is kept back until then."""
+"""GPUs vanish from a node while pods run on: stock is kept back, units in use are degraded."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from gpuplatform.errors import ClusterUnavailable, InsufficientCapacity
 from gpuplatform.kube.kinds import GPU_UNIT, NODE, POD
 from tests.fakes.unit_world import UnitWorld, stock_rows, unit_row
-from units.models import GpuUnit, ShortNode
+from units.models import GpuUnit, ShortNode, UnitHistory
 from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason
 from units.reconcile import compare_all
@@ -47,6 +47,10 @@ def free() -> list[GpuUnit]:
     return [row for row in stock_rows() if not row.consumed_by]
 
 
+def conditions(row: GpuUnit) -> dict[str, str]:
+    return {one["type"]: one["status"] for one in row.conditions}
+
+
 def counted() -> SpecCapacity:
     [found] = capacity_by_spec()
     parts = found.ready + found.claimed + found.starting + found.failed + found.deleting
@@ -64,7 +68,6 @@ def test_stock_on_lost_gpus_cannot_be_claimed_and_comes_back(placed: UnitWorld) 
     with pytest.raises(InsufficientCapacity):
         placed.create("b")
     assert (counted().ready, counted().starting, counted().total) == (0, 2, 2)
-    assert unit_row("a").phase == UnitPhase.READY
 
     offer(placed, 3)
     look(placed)
@@ -74,13 +77,33 @@ def test_stock_on_lost_gpus_cannot_be_claimed_and_comes_back(placed: UnitWorld) 
     assert placed.create("b").phase == "Pending"
 
 
-def test_only_the_stock_on_a_node_that_changed_is_marked_and_only_once(placed: UnitWorld) -> None:
+def test_a_unit_in_use_runs_on_and_is_degraded_until_the_gpus_are_back(placed: UnitWorld) -> None:
+    offer(placed, 2)
+    look(placed)
+
+    unit = unit_row("a")
+    assert (unit.phase, unit.reason) == (UnitPhase.READY, UnitReason.GPUS_MISSING)
+    assert "'n1' offers 2 GPUs and its pods hold 3" in unit.message
+    assert conditions(unit) == {"Ready": "True", "Degraded": "True"}
+
+    offer(placed, 3)
+    look(placed)
+    unit = unit_row("a")
+    assert (unit.phase, unit.reason) == (UnitPhase.READY, UnitReason.UNIT_READY)
+    assert conditions(unit) == {"Ready": "True", "Degraded": "False"}
+    said = [
+        (row.phase, row.reason) for row in UnitHistory.objects.filter(unit=unit).order_by("id")
+    ]
+    assert said[-2:] == [("Ready", "GPUsMissing"), ("Ready", "UnitReady")]
+
+
+def test_only_what_is_on_a_node_that_changed_is_marked_and_only_once(placed: UnitWorld) -> None:
     assert compare_nodes(placed.cluster) == []
     offer(placed, 2)
 
     first, second = compare_nodes(placed.cluster), compare_nodes(placed.cluster)
 
-    assert sorted(first) == sorted(row.pk for row in free())
+    assert sorted(first) == sorted(row.pk for row in [*free(), unit_row("a")])
     assert second == []
 
 
@@ -97,12 +120,13 @@ def test_what_is_kept_back_costs_no_write_and_stays_so_in_a_pass_over_all(
     assert compare_all(placed.cluster) == []
 
 
-def test_a_pass_over_all_finds_stock_that_was_not_told(placed: UnitWorld) -> None:
+def test_a_pass_over_all_finds_units_that_was_not_told(placed: UnitWorld) -> None:
     offer(placed, 2)
     compare_nodes(placed.cluster)
     GpuUnit.objects.update(due_at=None)
 
-    assert sorted(compare_all(placed.cluster)) == sorted(row.pk for row in free())
+    told = sorted(row.pk for row in [*free(), unit_row("a")])
+    assert sorted(compare_all(placed.cluster)) == told
 
 
 @pytest.mark.parametrize("kind", [POD, NODE], ids=["pods", "nodes"])

@@ -1,17 +1,20 @@
-"""Stock on a node that offers fewer GPUs than its pods hold is not ready to be handed over."""
+"""A node offers fewer GPUs than its pods hold: its stock is kept back, its units are degraded."""
 
 from typing import Any
 
 import pytest
 
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.reconciliation.plan import EventType
 from tests.factories.planned_units import (
     observed_unit,
     stock_resource,
     unit_deployment,
     unit_pod,
+    unit_resource,
+    unit_service,
 )
-from units.core.observed import Shortage
+from units.core.observed import ObservedUnit, Shortage, SourceUnread
 from units.core.plan import PROGRESS_SECONDS, plan_unit
 from units.core.shortage import shortages
 from units.phases import UnitPhase, UnitReason
@@ -33,6 +36,17 @@ def node(name: str = "n1", gpus: object = "8") -> Manifest:
 def placed(unit: Manifest, name: str = "n1", gpus: object = "1", **status: Any) -> Manifest:
     found = pod(name, gpus, **status)
     return {**unit_pod(unit), **found}
+
+
+def in_use(unit: Manifest, **more: Any) -> ObservedUnit:
+    """Return what is observed of a unit that is up on node n1."""
+    return observed_unit(
+        unit_deployment(unit),
+        unit_service(unit),
+        [placed(unit)],
+        source=SourceUnread(),
+        **more,
+    )
 
 
 def test_a_node_is_short_if_its_pods_hold_more_than_it_offers() -> None:
@@ -73,6 +87,30 @@ def test_stock_on_a_short_node_is_not_ready_and_says_node_and_numbers() -> None:
     assert ready.reason == UnitReason.GPUS_MISSING
     assert "The node 'n1' offers 6 GPUs and its pods hold 8" in ready.message
     assert (plan.actions, plan.requeue_after) == ([], PROGRESS_SECONDS)
+
+
+def test_a_unit_in_use_on_a_short_node_is_ready_degraded_and_tells_once() -> None:
+    unit = unit_resource()
+
+    plan = plan_unit(unit, in_use(unit, short_nodes=(SHORT,)))
+
+    assert plan.status is not None
+    ready, degraded = plan.status.conditions
+    assert (plan.status.phase, ready.status) == (UnitPhase.READY, "True")
+    assert (degraded.type, degraded.status, degraded.reason) == ("Degraded", "True", "GPUsMissing")
+    assert "the node 'n1' offers 6 GPUs and its pods hold 8" in degraded.message
+    event = plan.status.event
+    assert event is not None
+    assert (event.type, event.message) == (EventType.WARNING, degraded.message)
+
+
+def test_a_unit_that_was_never_degraded_says_nothing_of_it() -> None:
+    unit = unit_resource()
+
+    plan = plan_unit(unit, in_use(unit))
+
+    assert plan.status is not None
+    assert [one.type for one in plan.status.conditions] == ["Ready"]
 
 
 @pytest.mark.parametrize(
