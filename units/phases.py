@@ -117,7 +117,7 @@ UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
         ),
         UnitReason.UNIT_PROGRESSING: Explanation(
             "The user's pod is starting or changing.",
-            "Wait; the pod is starting.",
+            "Wait; if it lasts, its pod, its Events and its log say why.",
         ),
         UnitReason.WAITING_FOR_STOCK: Explanation(
             "The stock unit that is taken over has not given up its GPU yet.",

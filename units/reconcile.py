@@ -171,15 +171,13 @@ def _observed(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:
             # The source first: what is seen of the unit itself is then no older.
             source = _source(owned, records, unit)
             deployment = owned.one(DEPLOYMENT, namespace, deployment_name(name))
+    # Of a unit that is up its pods matter only for their node, and for how long they run again.
+    has_failed = field(unit, "status", "phase") == UnitPhase.FAILED
+    needs_pods = has_failed or records.short_nodes or not is_up(deployment)
     return ObservedUnit(
         deployment=deployment,
         service=owned.one(SERVICE, namespace, service_name(name)),
-        # Of a unit that is up its pods matter only for the node that they are on.
-        pods=(
-            _NOTHING
-            if is_up(deployment) and not records.short_nodes
-            else owned.all(POD, namespace, name)
-        ),
+        pods=owned.all(POD, namespace, name) if needs_pods else _NOTHING,
         source=source,
         is_start_void=uid in records.void_starts,
         short_nodes=records.short_nodes,

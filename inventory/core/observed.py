@@ -25,6 +25,9 @@ PULL_GRACE_SECONDS: Final = 20.0
 """For so long after a pod's start a failed pull is no failure of it: a registry that was away for
 a moment has answered by then, at the cluster's second try."""
 
+PROVEN_SECONDS: Final = 60.0
+"""For so long a container that had ended has to run until its pod's failure is over."""
+
 _PASSING = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
 _NOT_A_FAILURE = frozenset({"", "ContainerCreating", "PodInitializing"})
 _PULL_CAUSE = "ErrImagePull: "
@@ -82,17 +85,36 @@ def silent_node(pods: Sequence[Manifest]) -> str:
     return ""
 
 
+def is_unready(pods: Sequence[Manifest]) -> bool:
+    """Say whether all containers of a pod run and the cluster does not count it as ready."""
+    for pod in pods:
+        statuses = items(pod, "status", "containerStatuses")
+        running = [field(status, "state", "running") for status in statuses]
+        unready = condition(pod, "ContainersReady").get("status") == "False"
+        if unready and running and all(isinstance(one, dict) for one in running):
+            return True
+    return False
+
+
+def unproven_failure(
+    resource: Manifest, pods: Sequence[Manifest], reason: str, at: datetime | None
+) -> str | None:
+    """Return what was said of pods that failed, while one of them runs again but not for long.
+
+    A program that ends again and again is ready for a moment at each try. None if nothing was
+    said of this generation under `reason`, or if all that ended ran on since.
+    """
+    living = (pod for pod in pods if not field(pod, "metadata", "deletionTimestamp"))
+    is_unproven = at is not None and any(_ran_since_its_end(pod, at) for pod in living)
+    return _said_before(resource, reason) or None if is_unproven else None
+
+
 def first_cause(resource: Manifest, failure: str, reason: str) -> str:
     """Return the cause that was said of this generation while `failure` only says there is a wait.
 
     `reason` is the one under which failures are said.
     """
-    said = condition(resource, "Ready")
-    is_of_this_spec = number(said, "observedGeneration") == number(
-        resource, "metadata", "generation"
-    )
-    is_known = is_of_this_spec and said.get("reason") == reason
-    return str(said.get("message") or failure) if is_known and _is_wait(failure) else failure
+    return _said_before(resource, reason) or failure if _is_wait(failure) else failure
 
 
 def is_caught_up(deployment: Manifest) -> bool:
@@ -106,6 +128,29 @@ def is_caught_up(deployment: Manifest) -> bool:
         == number(deployment, "status", "updatedReplicas")
         and number(deployment, "status", "replicas") <= wanted
     )
+
+
+def _said_before(resource: Manifest, reason: str) -> str:
+    """Return what was said of this generation under `reason`; empty if it was not that."""
+    said = condition(resource, "Ready")
+    is_of_this_spec = number(said, "observedGeneration") == number(
+        resource, "metadata", "generation"
+    )
+    is_known = is_of_this_spec and said.get("reason") == reason
+    return str(said.get("message") or "") if is_known else ""
+
+
+def _ran_since_its_end(pod: Manifest, at: datetime) -> bool:
+    """Say whether a container of `pod` ended and was started again moments ago."""
+    for status in items(pod, "status", "containerStatuses"):
+        try:
+            started = clock.parse_rfc3339(str(field(status, "state", "running", "startedAt")))
+        except ValueError:
+            continue
+        is_recent = (at - started).total_seconds() < PROVEN_SECONDS
+        if is_recent and number(status, "restartCount") > 0:
+            return True
+    return False
 
 
 def _is_wait(text: str) -> bool:

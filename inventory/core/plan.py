@@ -41,6 +41,7 @@ from inventory.core.observed import (
     is_caught_up,
     silent_node,
     startup_failure,
+    unproven_failure,
 )
 from inventory.core.releases import keeps_its_template
 from inventory.core.spec import PodTemplate, StockPoolSpec, parse_spec
@@ -244,18 +245,19 @@ def _observed_status(
     """Say how the pool is doing, about the current generation only."""
     deployment = observed.deployment.value if isinstance(observed.deployment, Present) else {}
     available = number(deployment, "status", "availableReplicas")
+    pods = observed.pods.value if isinstance(observed.pods, Present) else ()
+    again = unproven_failure(pool, pods, PoolReason.POD_STARTUP_FAILED, observed.at)
     if is_changing or not is_caught_up(deployment):
         phase, reason = PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING
         message = f"{available} of {spec.replicas} pods are available; a change is under way."
     elif spec.replicas == 0:
         phase, reason = PoolPhase.EMPTY, PoolReason.SCALED_TO_ZERO
         message = "The pool is scaled to zero."
-    elif available >= spec.replicas:
+    elif available >= spec.replicas and not again:
         phase, reason = PoolPhase.READY, PoolReason.DEPLOYMENT_READY
         message = f"{available} of {spec.replicas} pods are available."
     else:
-        pods = observed.pods.value if isinstance(observed.pods, Present) else ()
-        failure = startup_failure(pods, deployment, observed.at)
+        failure = startup_failure(pods, deployment, observed.at) or again
         phase, reason, message = _unready(pool, failure, available, spec)
         if failure is None and (node := silent_node(pods)):
             message += f" The node '{node}' does not answer."

@@ -1,6 +1,6 @@
 """What the status of a GPU unit says. Pure; the rules that choose are in `plan`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -9,7 +9,14 @@ from gpuplatform.kube.fields import condition, field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import DEGRADED, Condition, ConditionStatus
 from gpuplatform.reconciliation.plan import Event, EventType, Observation, Present, Status
-from inventory.core.observed import first_cause, is_caught_up, silent_node, startup_failure
+from inventory.core.observed import (
+    first_cause,
+    is_caught_up,
+    is_unready,
+    silent_node,
+    startup_failure,
+    unproven_failure,
+)
 from units.core import manifests
 from units.core.children import has_service
 from units.core.names import service_name
@@ -130,21 +137,29 @@ def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Say
     deployment = _deployment(observed)
     if is_changing or not is_caught_up(deployment):
         return starting(unit, "A change is under way.")
-    if number(deployment, "status", "availableReplicas") >= 1:
-        shortage = shortage_of(_pods(unit, observed), observed.short_nodes)
+    pods = _pods(unit, observed)
+    again = unproven_failure(unit, pods, UnitReason.POD_STARTUP_FAILED, observed.at)
+    failure = startup_failure(pods, deployment, observed.at) or again
+    if number(deployment, "status", "availableReplicas") >= 1 and not again:
+        shortage = shortage_of(pods, observed.short_nodes)
         is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
         if shortage is not None:
             return _short_of_gpus(shortage, is_stock=is_stock)
         reason = UnitReason.STOCK_READY if is_stock else UnitReason.UNIT_READY
         return Saying(UnitPhase.READY, reason, "The pod is ready.")
-    pods = _pods(unit, observed)
-    failure = startup_failure(pods, deployment, observed.at)
     if failure is None:
-        node = silent_node(pods)
-        said = f"The node '{node}' does not answer; its pod counts as not ready." if node else ""
-        return starting(unit, said or "The pod is starting.")
+        return starting(unit, _why_unready(pods))
     message = first_cause(unit, failure, UnitReason.POD_STARTUP_FAILED)
     return Saying(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, message)
+
+
+def _why_unready(pods: Sequence[Manifest]) -> str:
+    """Say why pods that nothing hinders are not ready."""
+    if node := silent_node(pods):
+        return f"The node '{node}' does not answer; its pod counts as not ready."
+    if is_unready(pods):
+        return "The container runs and is not ready: its readiness probe has not succeeded yet."
+    return "The pod is starting."
 
 
 def _short_of_gpus(shortage: Shortage, *, is_stock: bool) -> Saying:

@@ -1,0 +1,121 @@
+"""A program that ends again and again is ready for a moment at each try; it has failed."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gpuplatform.clock import rfc3339
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.reconciliation.plan import Absent, Present
+from inventory.core.observed import PROVEN_SECONDS, ObservedPool
+from inventory.core.plan import plan_pool
+from inventory.phases import PoolPhase
+from tests.factories.inventory import live_deployment, pod, pool_resource
+from tests.factories.inventory import running as started
+from tests.factories.planned_units import (
+    observed_unit,
+    unit_deployment,
+    unit_pod,
+    unit_resource,
+    unit_service,
+)
+from units.core.observed import SourceUnread
+from units.core.plan import FAILED_SECONDS, plan_unit
+from units.core.statuses import Saying, running
+from units.phases import UnitPhase, UnitReason
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+CAUSE = "Pod unit-trainer-a: container app: Error (exit code 3)"
+
+
+def said(reason: str = "PodStartupFailed", generation: int = 1) -> Manifest:
+    found = {"type": "Ready", "status": "False", "reason": reason, "message": CAUSE}
+    return {"phase": "Failed", "conditions": [{**found, "observedGeneration": generation}]}
+
+
+def runs(seconds: float, *, restarts: int = 2, ready: bool = True) -> dict[str, Any]:
+    """Return the status of a pod whose container was started so long ago."""
+    started = {"startedAt": rfc3339(NOW - timedelta(seconds=seconds))}
+    container = {"name": "app", "state": {"running": started}, "restartCount": restarts}
+    state = {"type": "ContainersReady", "status": "True" if ready else "False"}
+    return {"phase": "Running", "containerStatuses": [container], "conditions": [state]}
+
+
+def saying(unit: Manifest, now: dict[str, Any], *, available: int = 1) -> Saying:
+    live = unit_deployment(unit)
+    live["status"]["availableReplicas"] = available
+    seen = observed_unit(
+        live, unit_service(unit), [unit_pod(unit, **now)], source=SourceUnread(), at=NOW
+    )
+    return running(unit, seen, is_changing=False)
+
+
+@pytest.mark.parametrize("available", [0, 1], ids=["not ready yet", "ready for a moment"])
+def test_a_program_that_runs_again_for_a_moment_has_still_failed_for_the_same_cause(
+    available: int,
+) -> None:
+    found = saying(unit_resource(status=said()), runs(5), available=available)
+
+    assert found == Saying(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, CAUSE)
+
+
+def test_it_is_looked_at_again_soon_without_an_event() -> None:
+    unit = unit_resource(status=said())
+    seen = observed_unit(
+        unit_deployment(unit),
+        unit_service(unit),
+        [unit_pod(unit, **runs(5))],
+        source=SourceUnread(),
+        at=NOW,
+    )
+
+    plan = plan_unit(unit, seen)
+
+    assert plan.status is not None
+    assert (plan.status.phase, plan.requeue_after) == (UnitPhase.FAILED, FAILED_SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("status", "now"),
+    [
+        (said(), runs(PROVEN_SECONDS)),
+        (said(), runs(5, restarts=0)),
+        (said(generation=0), runs(5)),
+        (said("UnitDeploymentSyncFailed"), runs(5)),
+        (None, runs(5)),
+        (said(), {"containerStatuses": [{"restartCount": 2, "state": {"running": {}}}]}),
+    ],
+    ids=["proven", "another pod", "another spec", "another cause", "ended for once", "no time"],
+)
+def test_otherwise_what_is_available_is_ready(
+    status: Manifest | None, now: dict[str, Any]
+) -> None:
+    assert saying(unit_resource(status=status), now).phase == UnitPhase.READY
+
+
+def test_a_container_that_runs_and_is_not_ready_is_told_from_one_that_starts() -> None:
+    unit = unit_resource()
+
+    unready = saying(unit, runs(5, restarts=0, ready=False), available=0)
+    starts = saying(unit, {"phase": "Pending"}, available=0)
+
+    assert "its readiness probe has not succeeded yet" in unready.message
+    assert starts.message == "The pod is starting."
+    assert {unready.phase, starts.phase} == {UnitPhase.PROGRESSING}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "phase"), [(5, PoolPhase.FAILED), (PROVEN_SECONDS, PoolPhase.READY)]
+)
+def test_a_pool_holds_to_the_same(seconds: float, phase: PoolPhase) -> None:
+    pool = pool_resource(status=said())
+    up = live_deployment(pool, status=started(pool["spec"]["replicas"]))
+    pods: Sequence[Manifest] = [pod(**runs(seconds))]
+    seen = ObservedPool(Present(up), Absent(), Present(pods), at=NOW)
+
+    plan = plan_pool(pool, seen)
+
+    assert plan.status is not None
+    assert plan.status.phase == phase
