@@ -145,7 +145,9 @@ class Activator:
                 if not worker_start(seen.function, seen=seen.units + number):
                     return plan
             except (InsufficientCapacity, InvalidSpec) as error:
-                standing, backoff = without_capacity(view, str(error), clock.now())
+                standing, backoff = without_capacity(
+                    view, seen.workers, seen.function.spec_name, clock.now()
+                )
                 if isinstance(error, InvalidSpec):
                     reason = FunctionReason.WORKER_FAILED
                     standing = Standing(FunctionPhase.FAILED, reason, str(error))

@@ -79,7 +79,7 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
         ),
         FunctionReason.NO_CAPACITY: Explanation(
             "No ready stock of its GPU spec is left; it is asked for again every ten seconds.",
-            "Seed stock of the function's GPU spec, or raise its target.",
+            "Seed stock of the function's GPU spec, or raise its warm target.",
         ),
         FunctionReason.WORKER_FAILED: Explanation(
             "A worker did not start; the message says why. It is tried again, ever more seldom.",

@@ -149,8 +149,10 @@ def _view(function: Function) -> FunctionView:
         is_ending=function.deletion_requested_at is not None,
         start_failures=function.start_failures,
         starts_after=function.starts_after,
+        phase=function.phase,
         reason=function.reason,
         message=function.message,
+        since=function.phase_since,
     )
 
 

@@ -1,10 +1,5 @@
 """Functions on the first page of the admin."""
 
-from datetime import timedelta
-from typing import Final
-
-from django.db.models import Q
-from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -12,21 +7,18 @@ from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboar
 from gpuplatform.adminkit.failing import FailingRows
 from serverless.admin.functions import ON_THE_WAY, PAGE, WELL
 from serverless.models import Function
-from serverless.phases import FunctionPhase, FunctionReason
+from serverless.phases import FunctionPhase
 
 _LIST = "admin:serverless_function_changelist"
-SOON: Final = timedelta(minutes=1)
-"""Stock that is on its way is there by then; what has none for longer needs somebody to seed."""
 
 
 def on_dashboard(request: HttpRequest) -> Shown:
-    """Return the functions by phase, and those that fail, have no capacity or wait for long."""
+    """Return the functions by phase, those that fail, and those that wait for long."""
     if not request.user.has_perm("serverless.view_function"):
         return Shown()
     rows, url = Function.objects.filter(deleted_at__isnull=True), reverse(_LIST)
-    starved = Q(reason=FunctionReason.NO_CAPACITY, phase_since__lt=Now() - SOON)
-    failed = rows.filter(Q(phase=FunctionPhase.FAILED) | starved)
-    on_the_way = rows.filter(phase__in=ON_THE_WAY).exclude(reason=FunctionReason.NO_CAPACITY)
+    failed = rows.filter(phase=FunctionPhase.FAILED)
+    on_the_way = rows.filter(phase__in=ON_THE_WAY)
     return Shown(
         counted=(CountedRows("Functions", rows, FunctionPhase.values, WELL, "ready", url),),
         failing=(

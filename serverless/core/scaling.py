@@ -20,6 +20,9 @@ LONGEST_WITHOUT_CAPACITY: Final = 10.0
 
 LONGEST_AFTER_FAILURES: Final = 300.0
 
+SOON: Final = timedelta(minutes=1)
+"""Stock that is on its way is there by then; what has none for longer needs somebody to seed."""
+
 
 class WorkerState(StrEnum):
     """What a worker is good for."""
@@ -84,8 +87,16 @@ class FunctionView:
     is_ending: bool = False
     start_failures: int = 0
     starts_after: datetime | None = None
+    phase: str = FunctionPhase.PENDING
     reason: str = ""
     message: str = ""
+    since: datetime | None = None
+    """Since when phase and reason are what they are."""
+
+    @property
+    def cannot_start(self) -> bool:
+        """Whether its last start of a worker failed, and none was ready since."""
+        return bool(self.start_failures) and self.reason == FunctionReason.WORKER_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,28 +150,37 @@ def plan_workers(
         live = tuple(one.name for one in workers if one.state != WorkerState.DRAINING)
         return Plan(None, backoff, stop=live)
     if demand is None:
-        return Plan(_unknown(), backoff)
+        return Plan(None if function.phase == FunctionPhase.FAILED else _unknown(), backoff)
     needed = workers_needed(function, demand)
     backoff = _after_failures(function, needed, workers, now)
     is_allowed = backoff.until is None or now >= backoff.until
     start = _starts(function, needed, workers) if is_allowed else 0
-    standing = _standing(function, demand, needed, workers)
+    standing = _standing(function, demand, needed, workers, now)
     return Plan(standing, backoff, start, tuple(_stops(function, demand, workers, now)))
 
 
-def without_capacity(function: FunctionView, why: str, now: datetime) -> tuple[Standing, Backoff]:
-    """Return what is said, and for how long nothing is started, when no stock is left."""
+def without_capacity(
+    function: FunctionView, workers: Sequence[Worker], spec_name: str, now: datetime
+) -> tuple[Standing, Backoff]:
+    """Return what is said, and for how long nothing is started, when no stock is left.
+
+    Workers that cannot start are still the reason: more stock would be used up like the last.
+    """
     failures = function.start_failures + 1
     seconds = backoff_seconds(failures, longest=LONGEST_WITHOUT_CAPACITY)
-    standing = Standing(FunctionPhase.PROGRESSING, FunctionReason.NO_CAPACITY, why)
-    return standing, Backoff(failures, now + timedelta(seconds=seconds))
+    backoff = Backoff(failures, now + timedelta(seconds=seconds))
+    ready = len(_of(workers, WorkerState.READY))
+    if function.cannot_start and not ready:
+        return _failed(function.message), backoff
+    why = f"No ready stock of the GPU spec '{spec_name}' is left; what waits goes on waiting."
+    return _lacking(function, ready, why, now), backoff
 
 
 def _after_failures(
     function: FunctionView, needed: int, workers: Sequence[Worker], now: datetime
 ) -> Backoff:
     """Return the back-off: longer for each worker that failed, none once there are enough."""
-    failed = _of(workers, WorkerState.FAILED)
+    failed = _failures(function, workers)
     if failed:
         failures = function.start_failures + len(failed)
         seconds = backoff_seconds(failures, longest=LONGEST_AFTER_FAILURES)
@@ -226,27 +246,46 @@ def _idle(demand: Demand, workers: Sequence[Worker], among: Sequence[Worker]) ->
 
 
 def _standing(
-    function: FunctionView, demand: Demand, needed: int, workers: Sequence[Worker]
+    function: FunctionView, demand: Demand, needed: int, workers: Sequence[Worker], now: datetime
 ) -> Standing:
-    ready = _of(workers, WorkerState.READY)
-    failed = _of(workers, WorkerState.FAILED)
-    if len(ready) >= needed and not failed:
-        return _well(demand, len(ready))
-    if failed and not ready:
-        return Standing(FunctionPhase.FAILED, FunctionReason.WORKER_FAILED, failed[0].message)
+    ready = len(_of(workers, WorkerState.READY))
+    failed = _failures(function, workers)
+    if not ready and failed:
+        return _failed(failed[0].message)
+    if not ready and function.cannot_start:
+        # A further try is under way, or nothing waits now: neither shows that one would start.
+        return _failed(function.message)
+    if ready >= needed and not failed:
+        return _well(demand, ready)
     if _of(workers, WorkerState.STARTING) or failed:
-        message = f"{len(ready)} of {needed} workers are ready."
-        return Standing(FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING, message)
-    return _missing(function, len(ready), needed)
+        return _activating(ready, needed)
+    return _missing(function, ready, needed, now)
 
 
-def _missing(function: FunctionView, ready: int, needed: int) -> Standing:
+def _missing(function: FunctionView, ready: int, needed: int, now: datetime) -> Standing:
     """Return what is said while nothing starts: why the last start did not succeed, if so."""
-    if function.start_failures and function.reason == FunctionReason.WORKER_FAILED:
-        phase = FunctionPhase.PROGRESSING if ready else FunctionPhase.FAILED
+    if function.cannot_start:
+        phase = FunctionPhase.PROGRESSING
         return Standing(phase, FunctionReason.WORKER_FAILED, function.message)
     if function.start_failures and function.reason == FunctionReason.NO_CAPACITY:
-        return Standing(FunctionPhase.PROGRESSING, FunctionReason.NO_CAPACITY, function.message)
+        return _lacking(function, ready, function.message, now)
+    return _activating(ready, needed)
+
+
+def _lacking(function: FunctionView, ready: int, why: str, now: datetime) -> Standing:
+    """Return that there is no stock: a failure, once nothing serves and none came soon."""
+    lacks = function.reason == FunctionReason.NO_CAPACITY
+    has_failed = function.phase == FunctionPhase.FAILED
+    is_long = lacks and (has_failed or now - (function.since or now) >= SOON)
+    phase = FunctionPhase.FAILED if is_long and not ready else FunctionPhase.PROGRESSING
+    return Standing(phase, FunctionReason.NO_CAPACITY, why)
+
+
+def _failed(message: str) -> Standing:
+    return Standing(FunctionPhase.FAILED, FunctionReason.WORKER_FAILED, message)
+
+
+def _activating(ready: int, needed: int) -> Standing:
     message = f"{ready} of {needed} workers are ready."
     return Standing(FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING, message)
 
@@ -265,6 +304,11 @@ def _unknown() -> Standing:
 
 def _of(workers: Sequence[Worker], state: WorkerState) -> list[Worker]:
     return [one for one in workers if one.state == state]
+
+
+def _failures(function: FunctionView, workers: Sequence[Worker]) -> list[Worker]:
+    """Return those that failed; of an earlier spec they say nothing about this one."""
+    return _current(function, _of(workers, WorkerState.FAILED))
 
 
 def _serving(workers: Sequence[Worker]) -> list[Worker]:

@@ -66,6 +66,9 @@ def function_update(*, tenant: Tenant, request_id: str, asked: FunctionUpdate) -
             spec=spec.normalised(),
             spec_name=spec.spec_name,
             generation=F("generation") + 1,
+            # What could not start was the spec before: this one is tried at once.
+            start_failures=0,
+            starts_after=None,
             updated_at=Now(),
         )
 

@@ -148,16 +148,18 @@ def test_what_waits_long_is_on_the_overview(operator_client: Client) -> None:
     assert reverse("admin:serverless_function_change", args=[function.pk]) in text
 
 
-def test_what_has_no_capacity_needs_somebody_soon(operator_client: Client) -> None:
+def test_a_function_without_capacity_counts_alike_in_tile_group_and_list(
+    operator_client: Client,
+) -> None:
     function_row("starved")
-    Function.objects.update(
-        phase="Progressing", reason="NoCapacity", phase_since=now() - timedelta(minutes=2)
-    )
+    Function.objects.update(phase="Failed", reason="NoCapacity", message="No stock.")
 
     text = page(operator_client, reverse("admin:index"))
+    listed = page(operator_client, FUNCTIONS, phase="Failed", why="NoCapacity")
 
     assert "1 <small>failing</small>" in text
-    assert f"{FUNCTIONS}?phase=Progressing&amp;why=NoCapacity" in text
+    assert f"{FUNCTIONS}?phase=Failed&amp;why=NoCapacity" in text
+    assert "starved" in listed
 
 
 def test_the_search_over_everything_finds_both(operator_client: Client) -> None:

@@ -12,13 +12,14 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.models import ClusterState
 from serverless.activator import Activator
+from serverless.core.requests import FunctionUpdate
 from serverless.core.workers import generation_of, worker_name
 from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
 from serverless.queue.gateway import Queue
 from serverless.relay import Relay
 from serverless.selectors import workers_of
-from serverless.services import function_request_deletion
+from serverless.services import function_request_deletion, function_update
 from serverless.services.activation import worker_start
 from tests.factories.serverless import Worker, accept, function_row, tenant_row
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
@@ -151,7 +152,7 @@ def test_ten_minutes_without_capacity_cost_few_tries_and_end_with_the_first_stoc
         monkeypatch.setattr(clock, "now", lambda at=passed: began + timedelta(seconds=at))
         look()
 
-    assert phase_of(function) == ("Progressing", "NoCapacity")
+    assert phase_of(function) == ("Failed", "NoCapacity")
     assert 10 <= len(tries) <= 60, tries
     invocation.refresh_from_db()
     assert invocation.state == InvocationState.QUEUED
@@ -182,6 +183,33 @@ def test_a_failed_worker_is_removed_and_the_next_start_waits(look: Look, queue: 
     function.refresh_from_db()
     assert function.start_failures == 1
     assert workers_of(function).count() == 1
+
+
+def test_a_changed_function_is_tried_at_once_and_is_not_failed_any_more(
+    look: Look, queue: Queue
+) -> None:
+    stock_row()
+    function = function_row()
+    Worker(queue, function)
+    accept(function)
+    Function.objects.update(
+        phase="Failed",
+        reason="WorkerFailed",
+        message="ErrImagePull",
+        start_failures=9,
+        starts_after=Now() + SLEPT,
+    )
+
+    corrected = {"specName": "g1.1", "image": "registry.example.com/corrected:2"}
+    function_update(
+        tenant=function.tenant,
+        request_id=function.request_id,
+        asked=FunctionUpdate.parse({"operationID": "correct", **corrected}),
+    )
+    look()
+
+    assert workers_of(function).count() == 1
+    assert phase_of(function) == ("Progressing", "Activating")
 
 
 def test_a_refused_start_counts_once(look: Look, queue: Queue) -> None:

@@ -200,16 +200,107 @@ def test_the_reason_stays_through_the_pause_and_ends_with_a_ready_worker() -> No
     assert served.backoff == Backoff()
 
 
-def test_without_capacity_it_says_so_and_asks_again_within_seconds() -> None:
-    standing, backoff = without_capacity(view(start_failures=30), "No stock is left.", NOW)
+BROKEN = view(
+    start_failures=3,
+    starts_after=NOW - timedelta(seconds=1),
+    phase=FunctionPhase.FAILED,
+    reason=FunctionReason.WORKER_FAILED,
+    message="ErrImagePull",
+)
+"""Its workers cannot start, and the next one may be tried."""
 
-    assert (standing.reason, standing.message) == (
-        FunctionReason.NO_CAPACITY,
-        "No stock is left.",
-    )
+
+@pytest.mark.parametrize(
+    ("demand", "workers"),
+    [
+        pytest.param(Demand(pending=1), [], id="the next try begins"),
+        pytest.param(Demand(pending=1), [STARTING], id="the next try is under way"),
+        pytest.param(Demand(pending=1), [DRAINING], id="the last one is being removed"),
+        pytest.param(Demand(), [], id="nothing waits any more"),
+    ],
+)
+def test_a_function_whose_workers_cannot_start_stays_failed_until_one_was_ready(
+    demand: Demand, workers: list[WorkerState]
+) -> None:
+    found = plan(BROKEN, demand, crew(*workers))
+
+    assert said(found) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
+    assert found.standing is not None
+    assert found.standing.message == "ErrImagePull"
+    assert found.backoff.failures == 3
+
+
+def test_tries_go_on_while_it_is_failed() -> None:
+    assert plan(BROKEN, Demand(pending=1), []).start == 1
+
+
+def test_a_failed_function_stays_so_while_the_queue_says_nothing() -> None:
+    assert plan(BROKEN, None, []).standing is None
+
+
+def test_without_stock_workers_that_cannot_start_stay_the_reason() -> None:
+    standing, backoff = without_capacity(BROKEN, [], "g1.1", NOW)
+
+    assert (standing.phase, standing.message) == (FunctionPhase.FAILED, "ErrImagePull")
+    assert backoff.failures == 4
+
+
+def test_a_worker_of_an_earlier_spec_that_failed_says_nothing_about_this_one() -> None:
+    corrected = view(generation=2)
+
+    found = plan(corrected, Demand(pending=1), crew(FAILED, generation=1))
+
+    assert found.stop == ("w0",)
+    assert said(found) == (FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING)
+    assert found.backoff == Backoff()
+
+
+def test_without_capacity_it_says_so_and_asks_again_within_seconds() -> None:
+    standing, backoff = without_capacity(view(start_failures=30), [], "g1.1", NOW)
+
+    assert standing.reason == FunctionReason.NO_CAPACITY
+    assert "'g1.1'" in standing.message
     assert backoff.failures == 31
     assert backoff.until is not None
     assert NOW < backoff.until <= NOW + timedelta(seconds=12)
+
+
+@pytest.mark.parametrize(
+    ("ready", "phase", "seconds", "expected"),
+    [
+        pytest.param(0, "Progressing", 59, "Progressing", id="stock may be on its way"),
+        pytest.param(0, "Progressing", 60, "Failed", id="none came"),
+        pytest.param(0, "Failed", 1, "Failed", id="failed a moment ago"),
+        pytest.param(1, "Progressing", 600, "Progressing", id="one serves meanwhile"),
+    ],
+)
+def test_a_function_without_stock_for_a_minute_and_without_a_worker_has_failed(
+    ready: int, phase: str, seconds: int, expected: str
+) -> None:
+    lacking = view(
+        max_workers=2,
+        start_failures=3,
+        starts_after=NOW + timedelta(seconds=5),
+        phase=FunctionPhase(phase),
+        reason=FunctionReason.NO_CAPACITY,
+        message="No stock.",
+        since=NOW - timedelta(seconds=seconds),
+    )
+    workers = crew(*[READY] * ready)
+
+    paused = plan(lacking, Demand(pending=2), workers)
+    tried, _ = without_capacity(lacking, workers, "g1.1", NOW)
+
+    assert said(paused) == (expected, FunctionReason.NO_CAPACITY)
+    assert (tried.phase, tried.reason) == (expected, FunctionReason.NO_CAPACITY)
+
+
+def test_stock_that_came_ends_the_failure_for_want_of_it() -> None:
+    lacking = view(start_failures=3, phase=FunctionPhase.FAILED, reason="NoCapacity")
+
+    found = plan(lacking, Demand(pending=1), crew(STARTING))
+
+    assert said(found) == (FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING)
 
 
 def test_unknown_holds_what_runs_and_starts_nothing() -> None:
