@@ -13,6 +13,7 @@ from django.template.response import TemplateResponse
 from django.urls import path
 from typing_extensions import override
 
+from gpuplatform.adminkit.choosing import delete_chosen
 from gpuplatform.adminkit.dashboard import dashboard_context
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.health import health_summary, platform_health
@@ -33,6 +34,11 @@ class PlatformAdminSite(AdminSite):
     site_url = None
     empty_value_display = "—"
     enable_nav_sidebar = False  # the navigation is our own
+
+    def __init__(self, name: str = "admin") -> None:
+        super().__init__(name)
+        self.disable_action("delete_selected")
+        self.add_action(delete_chosen, "delete_selected")
 
     @override
     def each_context(self, request: HttpRequest) -> dict[str, Any]:

@@ -5,16 +5,14 @@ schedule that the platform does not use. Changes reach beat by the library's own
 """
 
 import json
-from datetime import timedelta
-from typing import Any, ClassVar, Final
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
-from django_celery_beat.admin import TaskSelectWidget
 from django_celery_beat.models import (
     ClockedSchedule,
     CrontabSchedule,
@@ -27,178 +25,17 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.choosing import ChoosingAdmin
-from gpuplatform.adminkit.fields import moment_field
-from gpuplatform.adminkit.generics import ChoiceField, ModelForm
+from gpuplatform.adminkit.choosing import ChoosingAdmin, Deletion
 from gpuplatform.adminkit.run_columns import RunsAdmin
+from gpuplatform.adminkit.schedule_forms import (
+    CrontabForm,
+    IntervalForm,
+    ScheduleForm,
+    TimingField,
+    when_of,
+)
 from gpuplatform.adminkit.text import visible
 from gpuplatform.queueing import enqueue_schedule
-
-LEAST_SECONDS: Final = 5
-"""The shortest interval: shorter ones come before the one before them is dealt with."""
-
-
-def registered_tasks() -> list[tuple[str, str]]:
-    """Return the tasks that workers know, as choices."""
-    return [(str(name), str(name)) for name, _label in TaskSelectWidget().tasks_as_choices()]
-
-
-class TimingField(ChoiceField):
-    """Offers intervals, or crontabs, in words."""
-
-    @override
-    def label_from_instance(self, obj: Any) -> str:
-        return _when(obj)
-
-
-class ScheduleForm(ModelForm):
-    """Asks for a task by name out of those that exist, and for one kind of schedule."""
-
-    task = forms.ChoiceField(choices=registered_tasks, help_text="What is sent.")
-    start_time = moment_field(
-        "Nothing is sent before this time; empty: at once.", label="Not before"
-    )
-
-    class Meta:
-        model = PeriodicTask
-        fields = (
-            "name",
-            "task",
-            "enabled",
-            "description",
-            "interval",
-            "crontab",
-            "start_time",
-            "one_off",
-            "args",
-            "kwargs",
-            "queue",
-            "expire_seconds",
-        )
-        labels: ClassVar[dict[str, str]] = {
-            "task": "Task",
-            "interval": "Interval",
-            "crontab": "Crontab",
-            "start_time": "Not before",
-            "one_off": "Only once",
-            "args": "Arguments",
-            "kwargs": "Named arguments",
-            "queue": "Queue",
-            "expire_seconds": "Expires after seconds",
-        }
-        help_texts: ClassVar[dict[str, str]] = {
-            "task": "What is sent.",
-            "start_time": "Nothing is sent before this time; empty: at once. In UTC.",
-            "interval": "Choose either an interval or a crontab.",
-            "crontab": "Choose either an interval or a crontab.",
-            "name": "What people call it.",
-            "enabled": "Whether it is sent at all.",
-            "description": "What it is for.",
-            "one_off": "It is disabled when it was sent.",
-            "args": "A JSON list.",
-            "kwargs": "A JSON object.",
-            "queue": "Empty: the queue of periodic work.",
-            "expire_seconds": "A worker that gets it later than this throws it away.",
-        }
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        present = self.instance.task
-        known = registered_tasks()
-        if present and present not in dict(known):
-            known.append((present, f"{present} (unknown to this release)"))
-        self.fields["task"].choices = known  # type: ignore[attr-defined]  # fields are untyped
-
-    def clean_interval(self) -> IntervalSchedule | None:
-        """Refuse an interval that would send more than there is time for."""
-        interval: IntervalSchedule | None = self.cleaned_data["interval"]
-        if interval is not None:
-            _check_interval(interval.every, interval.period)
-        return interval
-
-    @override
-    def validate_unique(self) -> None:
-        """Ask for one of the two kinds of schedule, which the model asks for among four."""
-        chosen = [self.cleaned_data.get(kind) for kind in ("interval", "crontab")]
-        if chosen.count(None) == 1:
-            super().validate_unique()
-        elif not {"interval", "crontab"} & self.errors.keys():
-            self.add_error("interval", "Choose either an interval or a crontab.")
-
-    def clean_args(self) -> str:
-        """Accept a JSON list only."""
-        return self._json("args", list, "a JSON list such as [1]")
-
-    def clean_kwargs(self) -> str:
-        """Accept a JSON object only."""
-        return self._json("kwargs", dict, 'a JSON object such as {"limit": 1}')
-
-    def _json(self, field: str, kind: type, what: str) -> str:
-        text = str(self.cleaned_data[field])
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = None
-        if not isinstance(value, kind):
-            msg = f"Must be {what}."
-            raise forms.ValidationError(msg)
-        return text
-
-
-def _check_interval(every: int, period: str) -> None:
-    seconds = timedelta(**{period: every}).total_seconds()
-    if seconds < LEAST_SECONDS:
-        msg = f"Must be {LEAST_SECONDS} seconds or more."
-        raise forms.ValidationError(msg)
-
-
-class IntervalForm(ModelForm):
-    """An interval that is not too short; changing it changes every schedule that shares it."""
-
-    class Meta:
-        model = IntervalSchedule
-        fields = ("every", "period")
-        labels: ClassVar[dict[str, str]] = {"every": "Every", "period": "Unit"}
-        help_texts: ClassVar[dict[str, str]] = {
-            "every": f"{LEAST_SECONDS} seconds or more. Schedules that share it change with it.",
-            "period": "",
-        }
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["period"].choices = IntervalSchedule.PERIOD_CHOICES  # type: ignore[attr-defined]
-
-    @override
-    def clean(self) -> dict[str, Any]:
-        """Check both fields together."""
-        data: dict[str, Any] = super().clean() or self.cleaned_data
-        if "every" in data and "period" in data:
-            _check_interval(data["every"], data["period"])
-        return data
-
-
-class CrontabForm(ModelForm):
-    """A line of a crontab; changing it changes every schedule that shares it."""
-
-    class Meta:
-        model = CrontabSchedule
-        fields = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week", "timezone")
-        labels: ClassVar[dict[str, str]] = {
-            "minute": "Minute",
-            "hour": "Hour",
-            "day_of_month": "Day of the month",
-            "month_of_year": "Month",
-            "day_of_week": "Day of the week",
-            "timezone": "Time zone",
-        }
-        help_texts: ClassVar[dict[str, str]] = {
-            "minute": "0 to 59, as 0,30 or */5; * is each one.",
-            "hour": "0 to 23, as 8,20 or */6.",
-            "day_of_month": "1 to 31.",
-            "month_of_year": "1 to 12.",
-            "day_of_week": "0 to 7: Sunday is 0 and 7, Monday is 1.",
-            "timezone": "Whose clock it is.",
-        }
 
 
 class ScheduleAdmin(RunsAdmin):
@@ -256,7 +93,7 @@ class ScheduleAdmin(RunsAdmin):
     def schedule_text(self, row: PeriodicTask) -> str:
         """Return when it is sent."""
         timing = row.interval or row.crontab
-        return _when(timing) if timing else str(row.solar or row.clocked or "—")
+        return when_of(timing) if timing else str(row.solar or row.clocked or "—")
 
     @admin.display(description="Last sent")
     def last_sent(self, row: PeriodicTask) -> SafeString:
@@ -272,6 +109,11 @@ class ScheduleAdmin(RunsAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[PeriodicTask]:
         related = ("interval", "crontab", "solar", "clocked")
         return super().get_queryset(request).select_related(*related)
+
+    @override
+    def deletion(self, rows: Sequence[PeriodicTask]) -> Deletion:
+        them = "It is" if len(rows) == 1 else "They are"
+        return Deletion(f"{them} sent no more. {_what_stops(rows)}", _lines(rows))
 
     @override
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[PeriodicTask]) -> None:
@@ -319,25 +161,21 @@ class ScheduleAdmin(RunsAdmin):
         self.message_user(request, f"Schedules {word}: {count}.", messages.SUCCESS)
 
 
-def _every(time: timedelta) -> str:
-    """Return an interval in its largest whole unit; empty for one of seconds."""
-    for words, unit in (
-        ("days", timedelta(days=1)),
-        ("hours", timedelta(hours=1)),
-        ("minutes", timedelta(minutes=1)),
-    ):
-        number = time // unit
-        if time == number * unit:
-            return f"every {words[:-1]}" if number == 1 else f"every {number} {words}"
-    return ""
+def _what_stops(rows: Sequence[PeriodicTask]) -> str:
+    """Return which work ends with these schedules, and what could be done instead."""
+    tasks = {row.task for row in rows}
+    others = PeriodicTask.objects.filter(task__in=tasks, enabled=True)
+    kept = others.exclude(pk__in=[row.pk for row in rows]).values_list("task", flat=True)
+    stopped = sorted(tasks.difference(kept))
+    work = f"Nothing else sends {', '.join(stopped)}: that work stops. " if stopped else ""
+    return (
+        f"{work}A deleted schedule does not come back by itself, at the next start neither."
+        " Disable it instead to stop it for a while."
+    )
 
 
-def _when(timing: Any) -> str:
-    """Return an interval, or a crontab as people write it with its time zone."""
-    if not isinstance(timing, CrontabSchedule):
-        return _every(timedelta(**{timing.period: timing.every})) or str(timing)
-    days = (timing.day_of_month, timing.month_of_year, timing.day_of_week)
-    return f"{' '.join((timing.minute, timing.hour, *days))} ({timing.timezone})"
+def _lines(rows: Iterable[PeriodicTask]) -> list[tuple[str, str]]:
+    return [(row.name, visible(row.description)) for row in rows]
 
 
 class TimingAdmin(ChoosingAdmin):
@@ -350,12 +188,21 @@ class TimingAdmin(ChoosingAdmin):
     @admin.display(description="When")
     def when(self, row: Any) -> str:
         """Return when that is."""
-        return _when(row)
+        return when_of(row)
 
     @admin.display(description="Used by")
     def used_by(self, row: IntervalSchedule | CrontabSchedule) -> str:
         """Return the names of its schedules; deleting it deletes them."""
         return ", ".join(sorted(task.name for task in row.periodictask_set.all())) or "—"
+
+    @override
+    def deletion(self, rows: Sequence[IntervalSchedule | CrontabSchedule]) -> Deletion:
+        sharing = [task for row in rows for task in row.periodictask_set.all()]
+        lines = [(when_of(row), "") for row in rows] + _lines(sharing)
+        if not sharing:
+            return Deletion("No schedule uses it.", lines)
+        them = "the schedule" if len(sharing) == 1 else f"the {len(sharing)} schedules"
+        return Deletion(f"Deletes {them} below with it. {_what_stops(sharing)}", lines)
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

@@ -1,10 +1,13 @@
 """People and groups in the admin: who may log in, and who may do what."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm
 from django.contrib.auth.models import Group, User
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -12,17 +15,22 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
+from gpuplatform.adminkit.actions import counted
 from gpuplatform.adminkit.age import age_html, ago_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.choosing import ChoosingAdmin
+from gpuplatform.adminkit.choosing import ChoosingAdmin, Deletion
 from gpuplatform.adminkit.fields import RightsField
 from gpuplatform.adminkit.generics import ManyChoicesField, ModelForm
 from gpuplatform.tenancy.groups import StaffGroup
 
 if TYPE_CHECKING:
     PeopleAdmin: TypeAlias = UserAdmin[User]
+    PersonCreation: TypeAlias = AdminUserCreationForm[User]
+    PasswordForm: TypeAlias = AdminPasswordChangeForm[User]
 else:
     PeopleAdmin = UserAdmin
+    PersonCreation = AdminUserCreationForm
+    PasswordForm = AdminPasswordChangeForm
 
 _MAY: Final = {
     StaffGroup.VIEWER: "sees everything but people and groups",
@@ -40,6 +48,38 @@ class GroupsField(ManyChoicesField):
     def label_from_instance(self, obj: Group) -> str:
         words = {name.value: words for name, words in _MAY.items()}.get(obj.name)
         return f"{obj.name}: {words}" if words else obj.name
+
+
+_NAME: Final = "At most 150 characters: letters, digits and @ . + - _"
+_NEXT_PAGE: Final = "What somebody may do is asked for on the next page."
+_OTHER_WAY: Final = "Without one, a person comes in only by another way that was set up here."
+
+
+class NewPersonForm(PersonCreation):
+    """Asks for a name and a password; what somebody may do is asked for afterwards."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["username"].help_text = f"{_NAME}. {_NEXT_PAGE}"
+        _name_password_fields(self.fields)
+
+
+class NewPasswordForm(PasswordForm):
+    """Asks for the password of somebody else."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _name_password_fields(self.fields)
+        self.order_fields(("usable_password",))
+
+
+def _name_password_fields(fields: dict[str, forms.Field]) -> None:
+    """Say what a password is for in our words."""
+    by_password = fields.get("usable_password")
+    if isinstance(by_password, forms.ChoiceField):
+        by_password.label, by_password.help_text = "Logs in", _OTHER_WAY
+        by_password.choices = [("true", "by a password"), ("false", "without a password")]
+    fields["password2"].label, fields["password2"].help_text = "Password again", ""
 
 
 class PersonForm(ModelForm):
@@ -65,7 +105,7 @@ class PersonForm(ModelForm):
             "is_superuser": "May do everything",
         }
         help_texts: ClassVar[dict[str, str]] = {
-            "username": "At most 150 characters: letters, digits and @ . + - _",
+            "username": _NAME,
             "is_active": "Take it away instead of deleting somebody: what they did keeps a name.",
             "is_staff": "Without it nobody gets in here, whatever else they may do.",
             "is_superuser": "Groups and rights are not asked for then.",
@@ -82,6 +122,11 @@ class PersonAdmin(ChoosingAdmin, PeopleAdmin):
     """Who may log in here, and by which groups they may do what."""
 
     form = PersonForm
+    add_form = NewPersonForm
+    change_password_form = NewPasswordForm
+    add_fieldsets = (
+        (None, {"fields": ("username", "usable_password", "password1", "password2")}),
+    )
     fieldsets = (
         (None, {"fields": ("username", "password_set", "first_name", "last_name", "email")}),
         ("Access", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
@@ -134,6 +179,17 @@ class PersonAdmin(ChoosingAdmin, PeopleAdmin):
         return ago_html(row.date_joined)
 
     @override
+    def deletion(self, rows: Sequence[User]) -> Deletion:
+        written = LogEntry.objects.filter(user__in=rows).count()
+        lost = f" What they did is deleted from the admin log, too: {counted(written, 'line')}."
+        return Deletion(
+            f"Nobody logs in by {'this name' if len(rows) == 1 else 'these names'} any more; what"
+            f" was asked for stays, with the name.{lost if written else ''} Take 'May log in' away"
+            " instead to keep the log. It cannot be undone.",
+            [(row.username, row.get_full_name()) for row in rows],
+        )
+
+    @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         return super().get_queryset(request).prefetch_related("groups")
 
@@ -166,6 +222,16 @@ class PeoplesGroupAdmin(ChoosingAdmin, GroupAdmin):
     def people(self, row: Group) -> str:
         """Return who is in it."""
         return ", ".join(sorted(person.username for person in row.user_set.all())) or "nobody"
+
+    @override
+    def deletion(self, rows: Sequence[Group]) -> Deletion:
+        number = len({person.pk for row in rows for person in row.user_set.all()})
+        who = {0: "Nobody loses", 1: "1 person loses"}.get(number, f"{number} people lose")
+        return Deletion(
+            f"{who} the rights that come with it; no person is deleted. A deleted group does not"
+            " come back by itself, at the next start neither.",
+            [(row.name, self.people(row)) for row in rows],
+        )
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
