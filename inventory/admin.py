@@ -218,7 +218,7 @@ def _on_dashboard(request: HttpRequest) -> Shown:
     failed = rows.filter(phase=PoolPhase.FAILED)
     waiting = rows.filter(phase__in=ON_THE_WAY)
     return Shown(
-        counted=(CountedRows("Stock pools", rows, PoolPhase.values, WELL, "ready", url, "pools"),),
+        counted=(CountedRows("Stock pools", rows, PoolPhase.values, url, "pools"),),
         failing=(
             FailingRows("pool", failed, url, PAGE_URL),
             FailingRows("pool", waiting, url, PAGE_URL, order="pk", waits=True),

@@ -37,6 +37,7 @@ class SpecBar:
     about: str
     drawing: SafeString
     stands: str
+    failed: int
     notes: str
     is_short: bool
     misfit: str
@@ -117,7 +118,8 @@ def _spec_bar(spec: SpecSeen, free: Mapping[str, int], spec_url: Callable[[str],
         drawing=stacked_bar(segments, label, mark=held + target * per_unit if target else None),
         stands=f"{spec.ready} ready of {target}" if target else f"{spec.ready} ready",
         notes=_notes(spec),
-        is_short=_lack(spec) > 0,
+        is_short=_missing(spec) > 0,
+        failed=spec.failed,
         misfit=visible(spec.misfit),
     )
 
@@ -156,9 +158,13 @@ def _by_units(spec: SpecSeen) -> dict[str, int]:
 
 def _lack(spec: SpecSeen) -> int:
     """Return how many units of stock a spec lacks; one that fits nowhere lacks one more."""
+    return _missing(spec) + spec.failed + bool(spec.misfit and spec.is_enabled)
+
+
+def _missing(spec: SpecSeen) -> int:
+    """Return how many units are ready too few."""
     is_kept = spec.is_enabled and not spec.is_top_up_paused
-    missing = max(spec.warm_target - spec.ready, 0) if is_kept else 0
-    return missing + spec.failed + bool(spec.misfit and spec.is_enabled)
+    return max(spec.warm_target - spec.ready, 0) if is_kept else 0
 
 
 def _about(spec: SpecSeen) -> str:
@@ -171,7 +177,6 @@ def _about(spec: SpecSeen) -> str:
 
 def _notes(spec: SpecSeen) -> str:
     notes = [
-        f"{spec.failed} failed" if spec.failed else "",
         f"{spec.starting} starting" if spec.starting else "",
         "disabled" if not spec.is_enabled else "",
         "top-up paused" if spec.is_top_up_paused else "",

@@ -5,7 +5,7 @@ much there is, the page costs the same few queries: large tables are counted up 
 needs more than that is read from the samples that beat takes.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -34,16 +34,11 @@ LIVE_CAP = 1_000
 
 @dataclass(frozen=True, slots=True)
 class CountedRows:
-    """An app's rows, counted by phase; the sum of the phases in `main` stands first.
-
-    `sampled` is what the samples call them, if they count them.
-    """
+    """An app's rows, counted by phase; `sampled` is what the samples call them."""
 
     title: str
     rows: QuerySet[Any]
     phases: Sequence[str]
-    main: Collection[str]
-    main_word: str
     url: str
     sampled: str = ""
 
@@ -62,8 +57,6 @@ class Tally:
     """Rows by phase."""
 
     title: str
-    number: str
-    word: str
     url: str
     counts: Sequence[Count]
 
@@ -95,6 +88,7 @@ _PARTS: list[DashboardPart] = []
 _SPEC_RIGHT = "inventory.view_gpuspec"
 _JOB_RIGHT = "operations.view_operation"
 _UNIT_RIGHT = "units.view_activeunit"
+_STOCK_RIGHT = "units.view_stockunit"
 
 
 def register_dashboard_part(part: DashboardPart) -> None:
@@ -108,11 +102,13 @@ def dashboard_context(request: HttpRequest) -> dict[str, Any]:
     at, seen = capacity_seen()
     health = platform_health(sample, moment)
     parts = [part(request) for part in _PARTS]
+    failing = [rows for part in parts for rows in part.failing]
     return {
         "health": health,
         "health_badge": health_summary(health),
         "troubles": [part for part in health if part.shape is Shape.FAILED],
-        "failing": failing_now([rows for part in parts for rows in part.failing]),
+        "failing": failing_now(failing),
+        "sees_failing": bool(failing),
         "tallies": _tallies([rows for part in parts for rows in part.counted], seen),
         "latest": [line for part in parts for line in part.latest],
         **_capacity(request, at, seen),
@@ -131,20 +127,18 @@ def _tallies(counted: Sequence[CountedRows], seen: CapacitySeen | None) -> list[
 
 
 def _tally(one: CountedRows, numbers: dict[str, int], sampled: Mapping[str, int]) -> Tally:
-    def text(phases: Collection[str]) -> str:
+    def text(phase: str) -> str:
         """Return what was counted just now; of very many, what the samples say."""
-        if all(numbers[phase] < LIVE_CAP for phase in phases):
-            return str(sum(numbers[phase] for phase in phases))
-        known = sum(sampled.get(phase, 0) for phase in phases)
+        if numbers[phase] < LIVE_CAP:
+            return str(numbers[phase])
+        known = sampled.get(phase, 0)
         return f"{known:,}" if known >= LIVE_CAP else f"{LIVE_CAP:,}+"
 
     return Tally(
         title=one.title,
-        number=text(one.main),
-        word=one.main_word,
         url=one.url,
         counts=[
-            Count(phase_badge(phase), text((phase,)), f"{one.url}?phase={phase}")
+            Count(phase_badge(phase), text(phase), f"{one.url}?phase={phase}")
             for phase, number in numbers.items()
             if number
         ],
@@ -157,11 +151,13 @@ def _capacity(
     if not request.user.has_perm(_SPEC_RIGHT):
         return {}
     url = reverse("admin:inventory_gpuspec_changelist")
+    sees_stock = request.user.has_perm(_STOCK_RIGHT)
     return {
         "shows_capacity": True,
         "capacity": None if seen is None else capacity_view(seen, lambda name: f"{url}?q={name}"),
         "capacity_at": age_html(at) if at else "",
         "specs_url": url,
+        "stock_url": reverse("admin:units_stockunit_changelist") if sees_stock else "",
         "legend": USES.items(),
         "knows_cluster": settings.KUBE_MODE != "off",
     }
@@ -181,6 +177,6 @@ def _pace(request: HttpRequest, sample: Any, moment: datetime) -> dict[str, Any]
         "claim_p50": seconds_text(getattr(sample, f"{span}_p50", None)),
         "claim_p95": seconds_text(getattr(sample, f"{span}_p95", None)),
         "claim_words": format_html(
-            "{} in the last {}", getattr(sample, f"{span}_claims", 0), span
+            "{} in the last {}", f"{getattr(sample, f'{span}_claims', 0):,}", span
         ),
     }

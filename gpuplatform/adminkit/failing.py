@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.db.models import Count, F, QuerySet, TextField, Value, Window
+from django.db.models import Count, F, Min, QuerySet, TextField, Value, Window
 from django.db.models.functions import Cast, Left, Now
 from django.urls import reverse
 from django.utils.safestring import SafeString
@@ -21,11 +21,13 @@ from gpuplatform.adminkit.causes import reason_title, with_cause
 from gpuplatform.adminkit.counts import capped
 from gpuplatform.adminkit.text import essence, shortened
 
-SHOWN_GROUPS = 10
+SHOWN_GROUPS = 40
 MOST_ROWS = 1_000
 """So many rows of a kind are grouped."""
 WAITS_LONG: Final = timedelta(minutes=15)
 """What usually takes seconds, or an image's minutes, waits for long after this."""
+APART: Final = timedelta(minutes=1)
+"""Failures that began within this time of each other began together."""
 WAITS_LONG_QUERY: Final = {"age": "over15min"}
 """The same as the filter of a list."""
 
@@ -67,8 +69,13 @@ class FailingGroup:
     message: str
     since: SafeString
     kind: FailingRows
+    phase: str
     count: int
     moment: datetime
+    others: str = ""
+    """How many more there are; empty for one alone."""
+    first: SafeString = SafeString("")  # noqa: RUF009 - a string
+    """For how long the first of them has failed, if that is much longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,8 @@ class Failing:
     waiting: Sequence[FailingGroup] = ()
     """The longest first."""
     waiting_total: str = "0"
-    sums: Sequence[str] = ()
+    sums: Sequence[tuple[str, str]] = ()
+    """How many of each kind, and the address of their list."""
     total: str = "0"
     """Those that were looked at; `1000+` if there are more."""
 
@@ -103,7 +111,7 @@ def failing_now(kinds: Sequence[FailingRows]) -> Failing:
         further=max(len(failed) - SHOWN_GROUPS, 0),
         waiting=waiting[:SHOWN_GROUPS],
         waiting_total=_total(_sums(waiting)),
-        sums=[_number_of(noun, sums[noun]) for noun in sums],
+        sums=[(_number_of(noun, sums[noun]), _url_of(noun, failed)) for noun in sums],
         total=_total(sums),
     )
 
@@ -113,13 +121,15 @@ def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
     rows: QuerySet[Any] = QuerySet(kind.rows.model).filter(pk__in=looked_at)
     if kind.waits:
         rows = rows.filter(**{f"{kind.since}__lt": Now() - WAITS_LONG})
+    alike = [F("phase"), F("failing_reason")]
     rows = rows.annotate(
         failing_place=Value(place),
         failing_phase=Cast(F("phase"), TextField()),
         failing_reason=with_cause(kind.reason, kind.message),
         failing_message=Left(kind.message, _MESSAGE_LENGTH),
         failing_name=Cast(F(kind.name), TextField()),
-        failing_number=Window(Count("pk"), partition_by=[F("phase"), F("failing_reason")]),
+        failing_number=Window(Count("pk"), partition_by=alike),
+        failing_first=Window(Min(kind.since), partition_by=alike),
     )
     shown_first = kind.since if kind.waits else f"-{kind.since}"
     keys = ("failing_phase", "failing_reason")
@@ -133,11 +143,12 @@ def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
         "failing_name",
         "pk",
         "failing_number",
+        "failing_first",
     )
 
 
 def _group(kind: FailingRows, *line: Any) -> FailingGroup:
-    phase, reason, message, since, name, number, count = line
+    phase, reason, message, since, name, number, count, first = line
     query = {"phase": phase} | ({"why": reason} if reason else {})
     badge = shape_badge(Shape.FAILED, reason_title(reason) or "No reason told")
     if kind.waits:
@@ -152,8 +163,11 @@ def _group(kind: FailingRows, *line: Any) -> FailingGroup:
         message=shortened(essence(message), 240),
         since=age_html(since),
         kind=kind,
+        phase=phase,
         count=count,
         moment=since,
+        others=capped(count - 1, MOST_ROWS - 1) if count > 1 else "",
+        first=age_html(first) if since - first > APART else SafeString(""),
     )
 
 
@@ -172,6 +186,14 @@ def _sums(groups: Sequence[FailingGroup]) -> dict[str, int]:
 def _total(sums: Mapping[str, int]) -> str:
     is_cut = any(number >= MOST_ROWS for number in sums.values())
     return f"{sum(sums.values())}{'+' if is_cut else ''}"
+
+
+def _url_of(noun: str, groups: Sequence[FailingGroup]) -> str:
+    """Return the address of the list of what is called so, of one phase if all are in that."""
+    found = [group for group in groups if group.kind.noun == noun]
+    phases = {group.phase for group in found}
+    query = f"?{urlencode({'phase': phases.pop()})}" if len(phases) == 1 else ""
+    return found[0].kind.list_url + query
 
 
 def _number_of(noun: str, count: int) -> str:

@@ -12,7 +12,12 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.age import age_html, duration
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.text import shortened, words
-from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, parts_off
+from gpuplatform.reconciliation.heartbeats import (
+    FRESH_SECONDS,
+    NEED_THE_CLUSTER,
+    Part,
+    parts_off,
+)
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
 from gpuplatform.samples.models import PlatformSample
 
@@ -31,6 +36,8 @@ class Health:
     shape: Shape
     text: str
     since: SafeString = SafeString("")  # noqa: RUF009 - a string
+    detail: str = ""
+    """What there is to say beside the few words of the text."""
 
 
 AskHealth = Callable[[], Sequence[Health]]
@@ -43,18 +50,21 @@ def register_health(ask: AskHealth) -> None:
     _ASKED.append(ask)
 
 
-def health_of(shape: Shape, part: str, text: str, seen_at: datetime | None = None) -> Health:
+def health_of(
+    shape: Shape, part: str, text: str, seen_at: datetime | None = None, detail: str = ""
+) -> Health:
     """Return a part's line."""
     since = age_html(seen_at) if seen_at else SafeString("")
-    return Health(shape_badge(shape, words(part)), shape, text, since)
+    return Health(shape_badge(shape, words(part)), shape, text, since, shortened(detail))
 
 
 def platform_health(sample: PlatformSample | None, now: datetime) -> list[Health]:
     """Return every part: first what all of them need, then the processes."""
-    processes = process_health()
+    cluster = cluster_health()
+    processes = process_health(cluster_is_away=cluster.shape is Shape.FAILED)
     database = health_of(Shape.READY, "database", "answers")  # It has just answered.
     asked = [line for ask in _ASKED for line in ask()]
-    return [cluster_health(), database, *asked, due_health(sample, now), *processes]
+    return [cluster, database, *asked, due_health(sample, now), *processes]
 
 
 def cluster_health() -> Health:
@@ -65,9 +75,11 @@ def cluster_health() -> Health:
     if state is None or (state.seen_at is None and not state.error):
         return health_of(Shape.WAITING, "cluster", "Not seen yet")
     if state.recovery_reason:
-        return health_of(Shape.FAILED, "cluster", shortened(state.recovery_reason), state.seen_at)
+        return health_of(
+            Shape.FAILED, "cluster", "Has to be recovered", state.seen_at, state.recovery_reason
+        )
     if state.closed_until is not None:
-        return health_of(Shape.FAILED, "cluster", shortened(state.error), state.seen_at)
+        return health_of(Shape.FAILED, "cluster", "Does not answer", state.seen_at, state.error)
     ready, nodes = state.ready_node_count or 0, state.node_count or 0
     shape = Shape.READY if ready or not nodes else Shape.FAILED
     return health_of(shape, "cluster", f"{ready} of {nodes} nodes ready", state.seen_at)
@@ -87,12 +99,15 @@ def due_health(sample: PlatformSample | None, now: datetime) -> Health:
     return health_of(shape, name, f"oldest row due for {duration(oldest)}")
 
 
-def process_health() -> list[Health]:
-    """Return each part that shows signs of life, and when it showed one last."""
+def process_health(*, cluster_is_away: bool) -> list[Health]:
+    """Return each part that shows signs of life, and when it showed one last.
+
+    Those that hold a Lease in the cluster show none while that is away, and are not to blame.
+    """
     beats = {beat.part: beat for beat in ProcessHeartbeat.objects.annotate(asked_at=Now())}
     off = parts_off()
     return [
-        _process(part, beats.get(part))
+        _process(part, beats.get(part), waits=cluster_is_away and part in NEED_THE_CLUSTER)
         if part not in off or part in beats
         else health_of(Shape.OFF, part, "off by choice")
         for part in Part
@@ -109,9 +124,12 @@ def health_summary(health: Sequence[Health]) -> SafeString:
     return shape_badge(Shape.READY, "Healthy")
 
 
-def _process(part: Part, beat: Any) -> Health:
+def _process(part: Part, beat: Any, *, waits: bool) -> Health:
+    is_alive = beat and beat.asked_at - beat.seen_at <= timedelta(seconds=FRESH_SECONDS)
+    if waits and not is_alive:
+        return health_of(Shape.WAITING, part, "Waits for the cluster", beat and beat.seen_at)
     if beat is None:
         return health_of(Shape.WAITING, part, "Not running")
-    if beat.asked_at - beat.seen_at > timedelta(seconds=FRESH_SECONDS):
+    if not is_alive:
         return health_of(Shape.FAILED, part, "No sign of life", beat.seen_at)
     return health_of(Shape.READY, part, shortened(beat.detail), beat.seen_at)

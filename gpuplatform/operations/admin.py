@@ -309,7 +309,7 @@ def _on_dashboard(request: HttpRequest) -> Shown:
         waits=True,
     )
     return Shown(
-        counted=(CountedRows("Jobs", rows, OperationPhase.values, OPEN_PHASES, "open", url),),
+        counted=(CountedRows("Jobs", rows, OperationPhase.values, url),),
         failing=(failed, waiting),
         latest=[_line(row) for row in rows.order_by("-id")[:LATEST_JOBS]],
     )

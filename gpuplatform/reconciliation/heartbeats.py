@@ -46,6 +46,8 @@ class PartState:
 NO_CLUSTER: Final = PartState(ok=True, detail="off by choice (KUBE_MODE=off)")
 NO_QUEUE: Final = PartState(ok=True, detail="off: there is no queue (NATS_URL is not set)")
 
+NEED_THE_CLUSTER: Final = frozenset({Part.CONTROLLER, Part.ACTIVATOR})
+"""The parts that work while they hold a Lease in the cluster, and show life then only."""
 _SERVERLESS: Final = frozenset({Part.ACTIVATOR, Part.RESULTS})
 """The parts that only functions need; without a cluster there are none."""
 

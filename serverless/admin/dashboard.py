@@ -5,7 +5,7 @@ from django.urls import reverse
 
 from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.failing import FailingRows
-from serverless.admin.functions import ON_THE_WAY, PAGE, WELL
+from serverless.admin.functions import ON_THE_WAY, PAGE
 from serverless.models import Function
 from serverless.phases import FunctionPhase
 
@@ -20,7 +20,7 @@ def on_dashboard(request: HttpRequest) -> Shown:
     failed = rows.filter(phase=FunctionPhase.FAILED)
     on_the_way = rows.filter(phase__in=ON_THE_WAY)
     return Shown(
-        counted=(CountedRows("Functions", rows, FunctionPhase.values, WELL, "ready", url),),
+        counted=(CountedRows("Functions", rows, FunctionPhase.values, url),),
         failing=(
             FailingRows("function", failed, url, PAGE, name="request_id"),
             FailingRows(

@@ -15,6 +15,7 @@ from gpuplatform.adminkit import dashboard, failing
 from gpuplatform.adminkit.causes import CAUSES
 from gpuplatform.clock import now
 from gpuplatform.operations.phases import OperationPhase
+from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.samples.capacity import CapacitySeen, ProductSeen, SpecSeen
 from gpuplatform.samples.models import CapacitySnapshot, PlatformSample
 from gpuplatform.samples.services import capacity_keep
@@ -64,7 +65,7 @@ class TestFailing:
     def test_the_same_reason_is_one_line_with_count_newest_message_and_list(
         self, operator_client: Client, rows: Rows
     ) -> None:
-        for age, message in ((9, "the first"), (2, "the newest <b>words</b>"), (5, "old")):
+        for age, message in ((9, "the oldest"), (2, "the newest <b>words</b>"), (5, "old")):
             since = now() - timedelta(minutes=age)
             rows.pool(PoolPhase.FAILED, message=message, phase_since=since)
         rows.pool(PoolPhase.FAILED, reason="NameConflict", message="in the way")
@@ -74,7 +75,8 @@ class TestFailing:
         assert "3 pools" in page
         assert "1 pool" in page
         assert "the newest &lt;b&gt;words&lt;/b&gt;" in page
-        assert "the first" not in page
+        assert "the oldest" not in page
+        assert re.search(r">2 more</a>, the first <time [^>]+>9 min</time> ago:", page)
         assert "/stockpool/?phase=Failed&amp;why=NameConflict" in page
 
     def test_what_keeps_pods_from_starting_is_told_apart_and_its_list_has_just_those(
@@ -177,8 +179,8 @@ class TestFailing:
 
         page = _page(operator_client)
 
-        assert '<b>95,000</b> <span class="off">ready</span>' in page
-        assert '<b>3+</b> <span class="off">ready</span>' in page
+        assert "Ready</span><b>95,000</b>" in page
+        assert "Ready</span><b>3+</b>" in page
         assert "Stopped</span><b>1</b>" in page
 
     def test_very_many_reasons_are_cut_with_a_word(
@@ -192,8 +194,44 @@ class TestFailing:
         assert page.count("why=Reason") == failing.SHOWN_GROUPS
         assert "2 further reasons." in page
 
+    def test_who_may_see_nothing_is_not_told_that_nothing_fails(
+        self, client: Client, rows: Rows
+    ) -> None:
+        rows.pool(PoolPhase.FAILED)
+        client.force_login(User.objects.create_user("looks", is_staff=True))
+
+        page = _page(client)
+
+        assert "Nothing has failed" not in page
+        assert "You may not see what could fail." in page
+        assert "Ask for the group viewer." in page
+
+    def test_the_numbers_lead_to_their_lists(self, operator_client: Client, rows: Rows) -> None:
+        rows.pool(PoolPhase.FAILED)
+        rows.pool(PoolPhase.FAILED, reason="NameConflict")
+
+        page = _page(operator_client)
+
+        assert re.search(r'<a href="[^"]+/stockpool/\?phase=Failed">2 pools</a>', page)
+
 
 class TestHealth:
+    def test_what_waits_for_the_cluster_is_not_to_blame(
+        self, operator_client: Client, settings: Settings
+    ) -> None:
+        settings.KUBE_MODE = "required"
+        words = "connection refused by 10.0.0.1"
+        ClusterState.objects.update_or_create(
+            pk=ClusterState.SINGLETON,
+            defaults={"error": words, "closed_until": now() + timedelta(minutes=1)},
+        )
+
+        page = _page(operator_client)
+
+        assert "Waits for the cluster" in page
+        assert page.count(words) == 1
+        assert "<bdi>Does not answer</bdi>" in page
+
     def test_a_broker_that_is_away_is_told(
         self, operator_client: Client, settings: Settings
     ) -> None:

@@ -15,7 +15,7 @@ from units.phases import UnitPhase, UnitReason, UnitRole
 
 ON_THE_WAY: Final = frozenset({UnitPhase.PENDING, UnitPhase.PROGRESSING, UnitPhase.TERMINATING})
 """Phases that usually pass within a minute or so."""
-_TITLES: Final = {UnitRole.ACTIVE: "GPU units", UnitRole.STOCK: "Stock"}
+_TITLES: Final = {UnitRole.ACTIVE: "GPU units", UnitRole.STOCK: "Stock units"}
 _NOUNS: Final = {UnitRole.ACTIVE: "unit", UnitRole.STOCK: "stock unit"}
 
 
@@ -30,8 +30,7 @@ def on_dashboard(request: HttpRequest) -> Shown:
 
 def _counted(role: UnitRole) -> CountedRows:
     live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
-    ready, url = (UnitPhase.READY,), reverse(LISTS[role])
-    return CountedRows(_TITLES[role], live, UnitPhase.values, ready, "ready", url, role)
+    return CountedRows(_TITLES[role], live, UnitPhase.values, reverse(LISTS[role]), role)
 
 
 def _failing(role: UnitRole) -> Iterator[FailingRows]:
