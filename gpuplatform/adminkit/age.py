@@ -5,6 +5,7 @@ from datetime import datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from gpuplatform.adminkit.text import NONE
 from gpuplatform.clock import now, parse_rfc3339
 
 _UNITS = ((60, 1, "s"), (3600, 60, "min"), (2 * 86400, 3600, "h"))
@@ -21,7 +22,7 @@ def age(moment: datetime, at: datetime) -> str:
 def age_html(moment: datetime | None) -> SafeString:
     """Return the age as HTML, with the exact time as its title; a dash for no time."""
     if moment is None:
-        return SafeString("—")
+        return NONE
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         moment.isoformat(),
@@ -48,7 +49,7 @@ def age_of_text(text: object) -> SafeString:
     try:
         return age_html(parse_rfc3339(str(text)))
     except ValueError:
-        return SafeString("—")
+        return NONE
 
 
 def _span(seconds: int) -> str:

@@ -21,6 +21,7 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.text import visible, why, words
 
 STARTUP_FAILED: Final = "PodStartupFailed"
+HELD_UP: Final = "FinalizersRemain"
 SEPARATOR: Final = ":"
 
 
@@ -123,8 +124,18 @@ def reason_word(reason: str, message: str) -> SafeString:
     return format_html('<span title="{}">{}</span>', visible(reason), title_of(reason, message))
 
 
+def is_explained(row: Any) -> bool:
+    """Say whether reason and message are about a row's phase.
+
+    One that is being deleted keeps what was last said of it, until something holds that up.
+    """
+    return bool(row.phase != "Terminating" or row.reason == HELD_UP)
+
+
 def why_of(row: Any) -> SafeString:
     """Return why a row is what it is as one line of a list: the cluster's own words."""
+    if not is_explained(row):
+        return SafeString("")
     return why(row.reason, row.message, title_of(row.reason, row.message))
 
 

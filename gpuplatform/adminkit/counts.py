@@ -12,10 +12,10 @@ COUNT_CAP = 5_000
 """Up to here a phase is counted."""
 
 
-def phase_counts(rows: QuerySet[Any], phases: Iterable[str]) -> Counter[str]:
+def phase_counts(rows: QuerySet[Any], phases: Iterable[str], field: str = "phase") -> Counter[str]:
     """Return the number of `rows` in each of `phases`, at most the cap, in one query."""
     names = list(phases)
-    counts = capped_counts([rows.filter(phase=phase) for phase in names])
+    counts = capped_counts([rows.filter(**{field: phase}) for phase in names])
     return Counter(dict(zip(names, counts, strict=True)))
 
 

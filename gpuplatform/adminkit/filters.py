@@ -51,6 +51,7 @@ class PhaseTabs(admin.SimpleListFilter):
     title = "phase"
     parameter_name = "phase"
     template = "admin/phase_tabs.html"
+    field: ClassVar[str] = "phase"
     shows_as_tabs = True
 
     def __init__(
@@ -67,21 +68,22 @@ class PhaseTabs(admin.SimpleListFilter):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        field = model_admin.opts.get_field("phase")
+        field = model_admin.opts.get_field(self.field)
         choices = field.choices if isinstance(field, Field) else ()
         return [(str(value), str(label)) for value, label in choices or ()]
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
         self._others = queryset
-        return queryset.filter(phase=self.value()) if self.value() else queryset
+        return queryset.filter(**{self.field: self.value()}) if self.value() else queryset
 
     @override
     def choices(self, changelist: ChangeList) -> Iterator[Choice]:  # type: ignore[override]  # more keys
         found, _ = self._model_admin.get_search_results(
             self._request, self._others, changelist.query
         )
-        counts = phase_counts(found, [str(value) for value, _label in self.lookup_choices])
+        phases = [str(value) for value, _label in self.lookup_choices]
+        counts = phase_counts(found, phases, self.field)
         yield {
             "selected": not self.value(),
             "query_string": changelist.get_query_string(remove=[self.parameter_name]),

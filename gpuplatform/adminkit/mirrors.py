@@ -11,7 +11,7 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge, shape_badge
-from gpuplatform.adminkit.causes import cause_of, reason_html, why_of
+from gpuplatform.adminkit.causes import cause_of, is_explained, reason_html, why_of
 from gpuplatform.adminkit.detail import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.failing import WAITS_LONG
 from gpuplatform.adminkit.text import visible
@@ -118,10 +118,13 @@ def mirror_panel(
     """Return why a row is not well; None where there is nothing to explain."""
     if row.deleted_at or is_well(row, well) or not row.reason:
         return None
+    is_late = now() - row.phase_since > WAITS_LONG
+    if not is_explained(row):
+        return _late_deletion(row) if is_late else None
     has_failed = row.phase == FAILED
     cause = cause_of(row.reason, row.message)
     next_step = cause.next_step if cause else next_steps.get(row.reason, "")
-    if not has_failed and row.phase not in well and now() - row.phase_since > WAITS_LONG:
+    if not has_failed and row.phase not in well and is_late:
         next_step = LONGER_THAN_USUAL
     return Panel(
         shape=Shape.FAILED if has_failed else Shape.WAITING,
@@ -129,6 +132,16 @@ def mirror_panel(
         text=visible(row.message),
         since=age_html(row.phase_since),
         next_step=next_step,
+    )
+
+
+def _late_deletion(row: Any) -> Panel:
+    return Panel(
+        shape=Shape.WAITING,
+        title="Being deleted",
+        text="The cluster has not finished its deletion.",
+        since=age_html(row.phase_since),
+        next_step=LONGER_THAN_USUAL,
     )
 
 

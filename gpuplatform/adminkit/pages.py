@@ -19,6 +19,7 @@ from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.health import health_summary, platform_health
 from gpuplatform.adminkit.navigation import navigation
 from gpuplatform.adminkit.search import search_everything, search_text
+from gpuplatform.adminkit.text import NONE
 from gpuplatform.clock import now
 from gpuplatform.samples.selectors import latest_sample
 
@@ -32,7 +33,7 @@ class PlatformAdminSite(AdminSite):
     site_title = "GPU platform"
     index_title = "Overview"
     site_url = None
-    empty_value_display = "—"
+    empty_value_display = NONE
     enable_nav_sidebar = False  # the navigation is our own
 
     def __init__(self, name: str = "admin") -> None:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 from django.conf import settings
 from django.utils.html import format_html, format_html_join
@@ -10,11 +9,9 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_html, duration
 from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape, shape_badge
-from gpuplatform.adminkit.text import shortened
+from gpuplatform.adminkit.text import NONE, shortened
 from gpuplatform.clock import now
 from gpuplatform.samples.models import KEPT_RUNS, RunOutcome, TaskRun
-
-DASH: Final = SafeString("—")
 
 _BAR, _STEP, _HEIGHT = 4, 5, 18
 _SHORTEST, _LONGEST = 0.001, 60.0
@@ -23,13 +20,13 @@ _SHORTEST, _LONGEST = 0.001, 60.0
 
 def run_time(run: TaskRun | None) -> str:
     """Return how long a run took, or takes by now."""
-    return "—" if run is None else duration(_seconds(run))
+    return NONE if run is None else duration(_seconds(run))
 
 
 def run_badge(run: TaskRun | None) -> SafeString:
     """Return how a run ended, with what it raised as the title."""
     if run is None:
-        return DASH
+        return NONE
     if run.outcome:
         return format_html(
             '<span title="{}">{}</span>', shortened(run.message), phase_badge(run.outcome)
@@ -42,7 +39,7 @@ def run_badge(run: TaskRun | None) -> SafeString:
 def runs_strip(runs: Sequence[TaskRun]) -> SafeString:
     """Return the runs as bars, oldest first: the longer it took the higher, failed ones marked."""
     if not runs:
-        return DASH
+        return NONE
     bars = [_bar(place, run) for place, run in enumerate(reversed(runs), KEPT_RUNS - len(runs))]
     return format_html(
         '<svg class="strip" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>',

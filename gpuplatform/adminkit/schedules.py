@@ -34,7 +34,7 @@ from gpuplatform.adminkit.schedule_forms import (
     TimingField,
     when_of,
 )
-from gpuplatform.adminkit.text import visible
+from gpuplatform.adminkit.text import NONE, visible
 from gpuplatform.queueing import enqueue_schedule
 
 
@@ -82,7 +82,7 @@ class ScheduleAdmin(RunsAdmin):
             field.widget.can_change_related = field.widget.can_view_related = False
         return field
 
-    @admin.display(description="Enabled")
+    @admin.display(description="State")
     def state(self, row: PeriodicTask) -> SafeString:
         """Return whether it is sent at all."""
         if row.enabled:
@@ -93,7 +93,7 @@ class ScheduleAdmin(RunsAdmin):
     def schedule_text(self, row: PeriodicTask) -> str:
         """Return when it is sent."""
         timing = row.interval or row.crontab
-        return when_of(timing) if timing else str(row.solar or row.clocked or "—")
+        return when_of(timing) if timing else str(row.solar or row.clocked or NONE)
 
     @admin.display(description="Last sent")
     def last_sent(self, row: PeriodicTask) -> SafeString:
@@ -193,7 +193,7 @@ class TimingAdmin(ChoosingAdmin):
     @admin.display(description="Used by")
     def used_by(self, row: IntervalSchedule | CrontabSchedule) -> str:
         """Return the names of its schedules; deleting it deletes them."""
-        return ", ".join(sorted(task.name for task in row.periodictask_set.all())) or "—"
+        return ", ".join(sorted(task.name for task in row.periodictask_set.all())) or NONE
 
     @override
     def deletion(self, rows: Sequence[IntervalSchedule | CrontabSchedule]) -> Deletion:

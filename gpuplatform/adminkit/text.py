@@ -5,7 +5,7 @@ cannot be seen or that turn the reading direction, and length.
 """
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from django.utils.html import format_html
@@ -18,6 +18,9 @@ LIST_LENGTH = 160
 
 TITLE_LENGTH = 1000
 """Characters of a message in a tooltip."""
+
+NONE: Final = SafeString('<span class="none">—</span>')
+"""What stands where there is nothing; a phone leaves it out."""
 
 _SPEAKER = re.compile(r"^Pod [-.a-z0-9]+: (?:container [-a-z0-9]+: )?")
 _INVISIBLE = re.compile(
@@ -38,9 +41,12 @@ def shortened(text: str, length: int = LIST_LENGTH) -> str:
 
 def words(reason: str) -> str:
     """Return a machine's word as people write it: `PodStartupFailed` → `Pod startup failed`."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", reason)
+    # A word of capitals may have a plural: `GPUsMissing`.
+    spaced = re.sub(
+        r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?:[A-Z_]|$))[a-z])", " ", reason
+    )
     said = (
-        one if one.isupper() and len(one) > 1 else one.lower()
+        one if sum(map(str.isupper, one)) > 1 else one.lower()
         for one in spaced.replace("_", " ").split()
     )
     text = " ".join(said)
@@ -52,7 +58,8 @@ def essence(message: str) -> str:
 
     For one line about an object: which of its pods said it is on its page.
     """
-    return _SPEAKER.sub("", message, count=1)
+    said = _SPEAKER.sub("", message, count=1)
+    return f"It {said[3:]}" if said.startswith("it ") else said
 
 
 def told(reason: str, message: str) -> str:

@@ -113,7 +113,6 @@ class OperationAdmin(InspectedAdmin):
         "operation_column",
         "kind",
         "object_column",
-        "progress_column",
         "why_column",
         "since",
     )
@@ -140,21 +139,26 @@ class OperationAdmin(InspectedAdmin):
         return visible(row.operation_id)
 
     @admin.display(description="Object")
-    def object_column(self, row: Operation) -> str:
-        """Return where the object is, with a link to its page."""
+    def object_column(self, row: Operation) -> SafeString:
+        """Return the object with a link to its page, and its namespace."""
         url = object_url(row.object_kind, row.object_row)
-        name = _place(row)
-        return format_html('<a href="{}">{}</a>', url, name) if url else name
-
-    @admin.display(description="Progress", empty_value="")
-    def progress_column(self, row: Operation) -> SafeString:
-        """Return how far one that makes several things has come."""
-        return progress_bar(row.progress_done, row.progress_total)
+        name = format_html("{}", row.object_name)
+        if url:
+            name = format_html('<a href="{}">{}</a>', url, name)
+        place = f"{row.object_kind} {_place(row)}"
+        return format_html(
+            '<span title="{}">{} <small class="off">{}</small></span>',
+            place,
+            name,
+            row.object_namespace,
+        )
 
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: Operation) -> SafeString:
-        """Return why it waits or failed, on one line."""
-        return why(row.error_code or row.reason, row.error_message or row.message)
+        """Return how far it has come that makes several things, and why it waits or failed."""
+        progress = progress_bar(row.progress_done, row.progress_total)
+        reason = why(row.error_code or row.reason, row.error_message or row.message)
+        return format_html("{}{}", progress, reason)
 
     @admin.display(description="Since")
     def since(self, row: Operation) -> SafeString:

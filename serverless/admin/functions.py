@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform import clock
-from gpuplatform.adminkit.age import age_html
+from gpuplatform.adminkit.age import age_html, ago_html
 from gpuplatform.adminkit.badges import Shape, phase_shape
 from gpuplatform.adminkit.detail import (
     Comparison,
@@ -35,7 +35,7 @@ from gpuplatform.adminkit.filters import (
 )
 from gpuplatform.adminkit.links import ObjectPage, object_rows, register_object_page
 from gpuplatform.adminkit.mirrors import MirrorAdmin, mirror_badge, mirror_panel
-from gpuplatform.adminkit.text import as_yaml, shortened, told, visible, words
+from gpuplatform.adminkit.text import NONE, as_yaml, shortened, told, visible, words
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.operations.admin import job_url, jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
@@ -100,7 +100,6 @@ class FunctionAdmin(MirrorAdmin):
         "workers_column",
         "oldest_column",
         "success_column",
-        "failure_column",
         "why_column",
         "since",
     )
@@ -117,7 +116,7 @@ class FunctionAdmin(MirrorAdmin):
     search_help_text = "name or operationID"
     sortable_by: ClassVar[tuple[str, ...]] = ("name_column", "backlog", "since")
 
-    @admin.display(description="Function", ordering="request_id")
+    @admin.display(description="Name", ordering="request_id")
     def name_column(self, row: Function) -> str:
         """Return its name."""
         return row.request_id
@@ -147,18 +146,19 @@ class FunctionAdmin(MirrorAdmin):
         """Return the part of the newest invocations that succeeded."""
         return _rate(row.recent)
 
-    @admin.display(description="Last failure")
-    def failure_column(self, row: Any) -> SafeString | str:
-        """Return the newest failed invocation, if one of the newest failed."""
+    @override
+    @admin.display(description="Why", empty_value="")
+    def why_column(self, row: Any) -> SafeString:
+        """Return why it is not well; of one that is, the newest of its invocations that failed."""
         failure: Invocation | None = row.recent.last_failure
-        if failure is None:
-            return "—"
+        if row.phase not in WELL or failure is None or failure.completed_at is None:
+            return super().why_column(row)
         return format_html(
-            '<a href="{}" title="{}">{}</a> {}',
-            invocation_url(failure),
+            '<span class="why" title="{}">Last failure: <a href="{}">{}</a>, {}</span>',
             f"{failure.failure_class}: {shortened(failure.error)}",
+            invocation_url(failure),
             words(failure.failure_class or failure.state),
-            age_html(failure.completed_at),
+            ago_html(failure.completed_at),
         )
 
     @override
@@ -251,7 +251,7 @@ def _newest(row: Function) -> Related:
 
 
 def _rate(recent: Recent) -> str:
-    return "—" if recent.success_rate is None else f"{recent.success_rate:.0%}"
+    return NONE if recent.success_rate is None else f"{recent.success_rate:.0%}"
 
 
 def _rows(number: int) -> Sequence[RelatedRow]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -15,8 +15,7 @@ from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape, shape_badge
 from gpuplatform.adminkit.causes import reason_html
 from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
-from gpuplatform.adminkit.filters import RecentValues, TenantFilter
-from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.filters import PhaseTabs, RecentValues, TenantFilter
 from gpuplatform.adminkit.links import ObjectPage, object_url, register_object_page
 from gpuplatform.adminkit.masking import masked_headers
 from gpuplatform.adminkit.text import as_yaml, visible, why
@@ -24,7 +23,7 @@ from gpuplatform.operations.admin import jobs_of
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.lines import PAGE, invocation_line
 from serverless.models import Invocation
-from serverless.phases import FAILED_STATES, FAILURE_NEXT_STEPS, InvocationState
+from serverless.phases import FAILED_STATES, FAILURE_NEXT_STEPS
 from serverless.services import FUNCTION_KIND, INVOCATION_KIND
 from units.models import GpuUnit
 from units.phases import UnitRole
@@ -50,20 +49,12 @@ class FailureFilter(RecentValues):
     are_reasons = True
 
 
-class StateFilter(admin.SimpleListFilter):
+class StateTabs(PhaseTabs):
     """What has become of it."""
 
     title = "state"
     parameter_name = "state"
-    template = "admin/choice_filter.html"
-
-    @override
-    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [(state.value, str(state.label)) for state in InvocationState]
-
-    @override
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(state=self.value()) if self.value() else queryset
+    field = "state"
 
 
 @admin.register(Invocation)
@@ -87,7 +78,7 @@ class InvocationAdmin(ActingAdmin):
         "since",
     )
     list_display_links = ("id_column",)
-    list_filter = (StateFilter, FunctionFilter, FailureFilter, TenantFilter)
+    list_filter = (FunctionFilter, FailureFilter, TenantFilter, StateTabs)
     search_fields = ("invocation_id",)
     search_help_text = "invocationID"
 

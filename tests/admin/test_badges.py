@@ -7,7 +7,7 @@ from django.db.models import TextChoices
 
 from gpuplatform.adminkit.age import age, age_html, age_of_text
 from gpuplatform.adminkit.badges import PHASE_SHAPES, phase_badge
-from gpuplatform.adminkit.text import essence, shortened, visible, why, words
+from gpuplatform.adminkit.text import NONE, essence, shortened, visible, why, words
 from gpuplatform.operations.phases import OperationPhase
 from inventory.phases import PoolPhase
 from serverless.phases import FunctionPhase, InvocationState
@@ -55,12 +55,12 @@ def test_age_has_one_unit(seconds: int, text: str) -> None:
 
 
 def test_no_time_is_a_dash() -> None:
-    assert age_html(None) == "—"
+    assert age_html(None) == NONE
 
 
 @pytest.mark.parametrize("odd", [None, "", "yesterday", 5, {"a": 1}, "2026-01-31T12:00:00"])
 def test_odd_time_of_a_resource_is_a_dash(odd: object) -> None:
-    assert age_of_text(odd) == "—"
+    assert age_of_text(odd) == NONE
 
 
 def test_what_cannot_be_seen_is_written_out() -> None:
@@ -78,6 +78,7 @@ def test_shortened_text_is_one_line_of_bounded_length() -> None:
         ("PodStartupFailed", "Pod startup failed"),
         ("name_conflict", "Name conflict"),
         ("OOMKilling", "OOM killing"),
+        ("GPUsMissing", "GPUs missing"),
         ("ScalingReplicaSet", "Scaling replica set"),
         ("", ""),
     ],

@@ -19,6 +19,10 @@ from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
+from tests.factories.serverless import accept, function_row
+from tests.fakes.installed import cluster
+
+__all__ = ["cluster"]
 
 INDEX = reverse("admin:index")
 POOLS = reverse("admin:inventory_stockpool_changelist")
@@ -395,3 +399,25 @@ def test_development_mode_is_said_on_every_page(client: Client, operator_client:
 
     assert notice in _page(client, reverse("admin:login"))
     assert notice in _page(operator_client, INDEX)
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("listed", "heading"),
+    [
+        ("operations_operation", "operationID"),
+        ("serverless_invocation", "invocationID"),
+        ("inventory_stockpool", "Namespace"),
+    ],
+)
+def test_a_heading_is_spelled_as_it_is_everywhere(
+    operator_client: Client, rows: Rows, listed: str, heading: str
+) -> None:
+    rows.operation()
+    rows.pool()
+    accept(function_row())
+
+    page = operator_client.get(reverse(f"admin:{listed}_changelist")).content.decode()
+
+    assert f">{heading}</" in page
+    assert "OperationID" not in page

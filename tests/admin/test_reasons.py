@@ -1,6 +1,7 @@
 """A reason is said in words on every page, with the machine's word where there is room for it."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -113,3 +114,26 @@ def test_events_of_the_cluster_have_words_and_its_own_as_the_tooltip() -> None:
     (line,) = cluster_part(Inspection(events=[event]), "a").events
 
     assert '<span title="BackOff">Back off</span>' in line.badge
+
+
+def test_what_is_being_deleted_is_not_explained_by_what_was_said_before(
+    operator_client: Client,
+) -> None:
+    before = {"reason": "UnitReady", "message": "The pod is ready."}
+    going = unit_row(UnitPhase.TERMINATING, **before)
+    UnitHistory.objects.create(unit=going, phase="Terminating", **before)
+
+    for kind in ("activeunit", "unithistory"):
+        listed = page(operator_client, reverse(f"admin:units_{kind}_changelist"))
+        assert "The pod is ready." not in listed
+    assert 'aria-label="Why"' not in of_unit(operator_client, going)
+
+
+def test_a_deletion_that_takes_long_or_is_held_up_is_explained(operator_client: Client) -> None:
+    long_ago = now() - timedelta(minutes=20)
+    late = unit_row(UnitPhase.TERMINATING, reason="UnitReady", phase_since=long_ago)
+    words = "The finalizer 'example.com/x' is still there."
+    held = unit_row(UnitPhase.TERMINATING, reason="FinalizersRemain", message=words)
+
+    assert "The cluster has not finished its deletion." in of_unit(operator_client, late)
+    assert words.replace("'", "&#x27;") in of_unit(operator_client, held)

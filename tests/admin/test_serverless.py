@@ -61,9 +61,7 @@ def test_the_list_tells_how_functions_are_doing(operator_client: Client) -> None
     )
     for _ in range(3):
         ended(function)
-    failed = ended(
-        function, InvocationState.FAILED, failure_class="framework_error", error="It said 500."
-    )
+    ended(function, InvocationState.FAILED)
     accept(function)
     Invocation.objects.filter(state="Queued").update(accepted_at=now() - timedelta(minutes=9))
 
@@ -73,9 +71,28 @@ def test_the_list_tells_how_functions_are_doing(operator_client: Client) -> None
     assert "2 ready, 1 starting" in text
     assert ">9 min</time>" in text
     assert '<td class="field-success_column">75%</td>' in text
-    assert reverse("admin:serverless_invocation_change", args=[failed.pk]) in text
-    assert "framework_error" in text
     assert "NoCapacity" in text
+
+
+def test_of_a_function_that_is_well_the_list_tells_the_last_failure(
+    operator_client: Client,
+) -> None:
+    function = function_row("echo")
+    failed = ended(
+        function, InvocationState.FAILED, failure_class="framework_error", error="It said 500."
+    )
+    place = reverse("admin:serverless_invocation_change", args=[failed.pk])
+
+    Function.objects.update(phase="Failed", reason="WorkerFailed", message="No image.")
+    ill = page(operator_client, FUNCTIONS)
+    Function.objects.update(phase="Ready")
+    well = page(operator_client, FUNCTIONS)
+
+    assert place not in ill
+    assert "No image." in ill
+    assert f'Last failure: <a href="{place}">Framework error</a>' in well
+    assert "framework_error: It said 500." in well
+    assert "No image." not in well
 
 
 def test_the_lists_take_few_queries_whatever_there_is(

@@ -93,7 +93,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
         """Return reason and message on one line."""
         return why_of(row)
 
-    @admin.display(description="Since")
+    @admin.display(description="Ago")
     def since(self, row: UnitHistory) -> SafeString:
         """Return how long ago it was."""
         return age_html(row.at)

@@ -34,6 +34,12 @@ class SpecColumns(ModelAdmin):
         """Return the GPUs of one unit."""
         return row.gpu
 
+    @admin.display(description="CPU, memory", empty_value="")
+    def size(self, row: GpuSpec) -> str:
+        """Return what else one unit gets."""
+        cpu = f"{row.cpu} CPU" if row.cpu else ""
+        return " · ".join(part for part in (cpu, row.memory) if part)
+
     @admin.display(description="Warm target")
     def target(self, row: GpuSpec) -> int:
         """Return how many ready stock units are kept."""

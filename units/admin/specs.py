@@ -68,6 +68,7 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
         "state",
         "name",
         "gpus",
+        "size",
         "product",
         "target",
         "top_up",

@@ -42,7 +42,7 @@ from units.admin.detail import (
 )
 from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UnitReason, UnitRole
-from units.selectors import StockState, stock_in, stock_state
+from units.selectors import StockState, stock_in
 from units.services import UNIT_KIND
 
 MOST_OF_A_SEEDING = 50
@@ -125,7 +125,7 @@ class StockUnitAdmin(UnitAdmin):
         "phase_column",
         "name",
         "spec_column",
-        "state_column",
+        "claim_column",
         "why_column",
         "since",
     )
@@ -139,20 +139,22 @@ class StockUnitAdmin(UnitAdmin):
     )
     search_help_text = "name, operationID or UID"
 
-    @admin.display(description="Counts as")
-    def state_column(self, row: GpuUnit) -> SafeString:
-        """Return how it counts, with the operation that it is set aside for."""
-        if row.deleted_at:
-            return shape_badge(Shape.OFF, "taken" if row.consumed_by else "removed")
-        state = stock_state(row)
+    @admin.display(description="Set aside", empty_value="")
+    def claim_column(self, row: GpuUnit) -> SafeString:
+        """Return for which job it is set aside, or that a unit took it; nothing while it is free.
+
+        What it counts as beyond that is its phase in other words.
+        """
         if row.consumed_by:
-            return shape_badge(Shape.PROGRESS, "taken")
-        badge = shape_badge(STATE_SHAPES[state], state.value)
+            return shape_badge(Shape.OFF if row.deleted_at else Shape.PROGRESS, "Taken")
         claim = row.claimed_by
-        if claim is None:
-            return badge
+        if claim is None or row.deleted_at:
+            return SafeString("")
         return format_html(
-            '{} <a href="{}">{}</a>', badge, job_url(claim), visible(claim.operation_id)
+            '{} <a href="{}">{}</a>',
+            shape_badge(Shape.WAITING, "Claimed"),
+            job_url(claim),
+            visible(claim.operation_id),
         )
 
 
