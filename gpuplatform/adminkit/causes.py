@@ -23,6 +23,8 @@ from gpuplatform.adminkit.text import visible, why, words
 STARTUP_FAILED: Final = "PodStartupFailed"
 HELD_UP: Final = "FinalizersRemain"
 SEPARATOR: Final = ":"
+UNREADY: Final = "and is not ready"
+"""What `startup_news` writes of a container that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,14 @@ def cause_of(reason: str, message: str) -> Cause | None:
     if reason != STARTUP_FAILED:
         return None
     return next((cause for cause in CAUSES if re.search(cause.pattern, message)), None)
+
+
+def hint_of(message: str) -> str:
+    """Return what a person can do already about something that has not failed yet, if anything."""
+    if UNREADY in message:
+        return "See its log below, and what its readiness probe asks for."
+    cause = next((one for one in CAUSES if re.search(one.pattern, message)), None)
+    return cause.next_step if cause else ""
 
 
 def reason_title(key: str) -> str:

@@ -11,7 +11,7 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, phase_badge, shape_badge
-from gpuplatform.adminkit.causes import cause_of, is_explained, reason_html, why_of
+from gpuplatform.adminkit.causes import cause_of, hint_of, is_explained, reason_html, why_of
 from gpuplatform.adminkit.detail import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.failing import WAITS_LONG
 from gpuplatform.adminkit.text import visible
@@ -124,8 +124,9 @@ def mirror_panel(
     has_failed = row.phase == FAILED
     cause = cause_of(row.reason, row.message)
     next_step = cause.next_step if cause else next_steps.get(row.reason, "")
-    if not has_failed and row.phase not in well and is_late:
-        next_step = LONGER_THAN_USUAL
+    if not has_failed:
+        usual = LONGER_THAN_USUAL if is_late and row.phase not in well else next_step
+        next_step = hint_of(row.message) or usual
     return Panel(
         shape=Shape.FAILED if has_failed else Shape.WAITING,
         title=reason_html(row.reason, row.message),

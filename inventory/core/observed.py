@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gpuplatform import clock
@@ -19,6 +19,7 @@ __all__ = [
     "items",
     "number",
     "startup_failure",
+    "startup_news",
 ]
 
 PULL_GRACE_SECONDS: Final = 20.0
@@ -69,6 +70,22 @@ def startup_failure(
     return None
 
 
+def startup_news(pods: Sequence[Manifest], at: datetime | None = None) -> str:
+    """Return what is known of pods that start and have not failed; empty if nothing is.
+
+    A pull that fails and has its time of grace, and until when; a container that runs and is not
+    ready, and since when. It says the same as long as nothing changes.
+    """
+    living = [pod for pod in pods if not field(pod, "metadata", "deletionTimestamp")]
+    for pod in living:
+        text, started = _container_failure(pod), _started(pod)
+        if text and started is not None and _is_pulling(pod) and _is_young(pod, at):
+            end = started + timedelta(seconds=PULL_GRACE_SECONDS)
+            said = _shortened(f"Pod {field(pod, 'metadata', 'name')}: {text}")
+            return f"{said}. It is tried again, and counts as failed from {end:%H:%M:%S} UTC on."
+    return next((said for pod in living if (said := _runs_unready(pod))), "")
+
+
 def silent_node(pods: Sequence[Manifest]) -> str:
     """Return the name of a node that no longer answers for one of its pods; empty if none is seen.
 
@@ -83,17 +100,6 @@ def silent_node(pods: Sequence[Manifest]) -> str:
         if said == {"Ready": "False", "ContainersReady": "True"} and node and not has_gates:
             return str(node)
     return ""
-
-
-def is_unready(pods: Sequence[Manifest]) -> bool:
-    """Say whether all containers of a pod run and the cluster does not count it as ready."""
-    for pod in pods:
-        statuses = items(pod, "status", "containerStatuses")
-        running = [field(status, "state", "running") for status in statuses]
-        unready = condition(pod, "ContainersReady").get("status") == "False"
-        if unready and running and all(isinstance(one, dict) for one in running):
-            return True
-    return False
 
 
 def unproven_failure(
@@ -143,11 +149,8 @@ def _said_before(resource: Manifest, reason: str) -> str:
 def _ran_since_its_end(pod: Manifest, at: datetime) -> bool:
     """Say whether a container of `pod` ended and was started again moments ago."""
     for status in items(pod, "status", "containerStatuses"):
-        try:
-            started = clock.parse_rfc3339(str(field(status, "state", "running", "startedAt")))
-        except ValueError:
-            continue
-        is_recent = (at - started).total_seconds() < PROVEN_SECONDS
+        started = _time(field(status, "state", "running", "startedAt"))
+        is_recent = started is not None and (at - started).total_seconds() < PROVEN_SECONDS
         if is_recent and number(status, "restartCount") > 0:
             return True
     return False
@@ -166,11 +169,34 @@ def _is_pulling(pod: Manifest) -> bool:
 
 
 def _is_young(pod: Manifest, at: datetime | None) -> bool:
-    try:
-        started = clock.parse_rfc3339(str(field(pod, "status", "startTime")))
-    except ValueError:
+    started = _started(pod)
+    if at is None or started is None:
         return False
-    return at is not None and (at - started).total_seconds() < PULL_GRACE_SECONDS
+    return (at - started).total_seconds() < PULL_GRACE_SECONDS
+
+
+def _started(pod: Manifest) -> datetime | None:
+    return _time(field(pod, "status", "startTime"))
+
+
+def _runs_unready(pod: Manifest) -> str:
+    """Return that a container of the pod runs and is not ready, and how its last run ended."""
+    has_probe = any(field(one, "readinessProbe") for one in items(pod, "spec", "containers"))
+    for one in items(pod, "status", "containerStatuses"):
+        since = _time(field(one, "state", "running", "startedAt"))
+        if since is not None and field(one, "ready") is False:
+            why = ": its readiness probe has not passed" if has_probe else ""
+            said = f"The container runs since {since:%H:%M:%S} UTC and is not ready{why}."
+            last = _termination(field(one, "lastState", "terminated"))
+            return _shortened(f"{said} Its last run ended: {last}") if last else said
+    return ""
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return clock.parse_rfc3339(str(text))
+    except ValueError:
+        return None
 
 
 def _container_failure(pod: Manifest) -> str | None:

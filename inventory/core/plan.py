@@ -41,6 +41,7 @@ from inventory.core.observed import (
     is_caught_up,
     silent_node,
     startup_failure,
+    startup_news,
     unproven_failure,
 )
 from inventory.core.releases import keeps_its_template
@@ -259,8 +260,9 @@ def _observed_status(
     else:
         failure = startup_failure(pods, deployment, observed.at) or again
         phase, reason, message = _unready(pool, failure, available, spec)
-        if failure is None and (node := silent_node(pods)):
-            message += f" The node '{node}' does not answer."
+        if failure is None:
+            silent = f"The node '{node}' does not answer." if (node := silent_node(pods)) else ""
+            message = f"{message} {silent or startup_news(pods, observed.at)}".rstrip()
     counts = {
         "available": available,
         "allocated": max(spec.replicas - available, 0),

@@ -137,3 +137,18 @@ def test_a_deletion_that_takes_long_or_is_held_up_is_explained(operator_client: 
 
     assert "The cluster has not finished its deletion." in of_unit(operator_client, late)
     assert words.replace("'", "&#x27;") in of_unit(operator_client, held)
+
+
+def test_what_hinders_a_start_is_told_before_it_has_failed(operator_client: Client) -> None:
+    pull = f"{PULL_FAILURE}. It is tried again, and counts as failed from 12:00:20 UTC on."
+    probe = "The container runs since 12:00:05 UTC and is not ready."
+    pulls, runs = (
+        unit_row(UnitPhase.PROGRESSING, reason="UnitProgressing", message=words)
+        for words in (pull, probe)
+    )
+
+    for unit, words, hint in ((pulls, pull, "Correct the image"), (runs, probe, "See its log")):
+        text = of_unit(operator_client, unit)
+        assert words.replace('"', "&quot;") in text
+        assert hint in text
+        assert "Wait; the pod is starting." not in text

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -12,9 +13,9 @@ from gpuplatform.reconciliation.plan import Event, EventType, Observation, Prese
 from inventory.core.observed import (
     first_cause,
     is_caught_up,
-    is_unready,
     silent_node,
     startup_failure,
+    startup_news,
     unproven_failure,
 )
 from units.core import manifests
@@ -148,18 +149,16 @@ def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Say
         reason = UnitReason.STOCK_READY if is_stock else UnitReason.UNIT_READY
         return Saying(UnitPhase.READY, reason, "The pod is ready.")
     if failure is None:
-        return starting(unit, _why_unready(pods))
+        return starting(unit, _why_unready(pods, observed.at))
     message = first_cause(unit, failure, UnitReason.POD_STARTUP_FAILED)
     return Saying(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, message)
 
 
-def _why_unready(pods: Sequence[Manifest]) -> str:
+def _why_unready(pods: Sequence[Manifest], at: datetime | None) -> str:
     """Say why pods that nothing hinders are not ready."""
     if node := silent_node(pods):
         return f"The node '{node}' does not answer; its pod counts as not ready."
-    if is_unready(pods):
-        return "The container runs and is not ready: its readiness probe has not succeeded yet."
-    return "The pod is starting."
+    return startup_news(pods, at) or "The pod is starting."
 
 
 def _short_of_gpus(shortage: Shortage, *, is_stock: bool) -> Saying:

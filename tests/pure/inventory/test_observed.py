@@ -13,6 +13,7 @@ from inventory.core.observed import (
     items,
     number,
     startup_failure,
+    startup_news,
 )
 from tests.factories.inventory import pod, waiting_pod
 
@@ -167,6 +168,45 @@ def test_an_older_pod_speaks_beside_a_young_one() -> None:
     young, old = begun("ErrImagePull"), begun("ErrImagePull", "2026-01-31T11:00:00Z")
 
     assert startup_failure([young, old], {}, YOUNG)
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"])
+def test_a_failed_pull_is_told_in_its_time_of_grace_with_its_end(reason: str) -> None:
+    said = startup_news([begun(reason)], YOUNG)
+
+    assert f"{reason}: m" in said
+    assert "counts as failed from 12:00:20 UTC on" in said
+    assert startup_news([begun(reason)], OLD) == ""
+
+
+def unready(**status: Any) -> Manifest:
+    """Return a pod whose container runs and is not ready."""
+    state = {"running": {"startedAt": "2026-01-31T12:00:05Z"}}
+    return pod(containerStatuses=[container(state=state, ready=False, **status)])
+
+
+def test_a_container_that_runs_and_is_not_ready_is_told_with_what_it_lacks() -> None:
+    plain, probed = unready(), unready()
+    probed["spec"] = {"containers": [{"name": "main", "readinessProbe": {"tcpSocket": {}}}]}
+
+    told = "The container runs since 12:00:05 UTC and is not ready"
+    assert startup_news([plain], YOUNG) == f"{told}."
+    assert startup_news([probed], YOUNG) == f"{told}: its readiness probe has not passed."
+    assert startup_news([probed], OLD) == startup_news([probed], YOUNG)
+
+
+def test_of_a_container_that_was_restarted_the_last_end_is_told() -> None:
+    again = unready(lastState={"terminated": {"reason": "OOMKilled", "exitCode": 137}})
+
+    assert startup_news([again], OLD).endswith("Its last run ended: OOMKilled (exit code 137)")
+
+
+def test_of_pods_that_are_ready_or_going_nothing_is_told() -> None:
+    ready = pod(containerStatuses=[container(state={"running": {}}, ready=True)])
+    going = begun("ErrImagePull")
+    going["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:01Z"
+
+    assert startup_news([ready, going, {}], YOUNG) == ""
 
 
 def test_an_init_container_counts() -> None:

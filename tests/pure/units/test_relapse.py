@@ -35,12 +35,11 @@ def said(reason: str = "PodStartupFailed", generation: int = 1) -> Manifest:
     return {"phase": "Failed", "conditions": [{**found, "observedGeneration": generation}]}
 
 
-def runs(seconds: float, *, restarts: int = 2, ready: bool = True) -> dict[str, Any]:
+def runs(seconds: float, *, restarts: int = 2) -> dict[str, Any]:
     """Return the status of a pod whose container was started so long ago."""
     started = {"startedAt": rfc3339(NOW - timedelta(seconds=seconds))}
     container = {"name": "app", "state": {"running": started}, "restartCount": restarts}
-    state = {"type": "ContainersReady", "status": "True" if ready else "False"}
-    return {"phase": "Running", "containerStatuses": [container], "conditions": [state]}
+    return {"phase": "Running", "containerStatuses": [container]}
 
 
 def saying(unit: Manifest, now: dict[str, Any], *, available: int = 1) -> Saying:
@@ -93,17 +92,6 @@ def test_otherwise_what_is_available_is_ready(
     status: Manifest | None, now: dict[str, Any]
 ) -> None:
     assert saying(unit_resource(status=status), now).phase == UnitPhase.READY
-
-
-def test_a_container_that_runs_and_is_not_ready_is_told_from_one_that_starts() -> None:
-    unit = unit_resource()
-
-    unready = saying(unit, runs(5, restarts=0, ready=False), available=0)
-    starts = saying(unit, {"phase": "Pending"}, available=0)
-
-    assert "its readiness probe has not succeeded yet" in unready.message
-    assert starts.message == "The pod is starting."
-    assert {unready.phase, starts.phase} == {UnitPhase.PROGRESSING}
 
 
 @pytest.mark.parametrize(
