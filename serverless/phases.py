@@ -221,11 +221,12 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
         ),
         FailureClass.FRAMEWORK_ERROR: Explanation(
             "The function answered with an error, or broke off.",
-            "Correct the function; its worker's log says more.",
+            "Correct the function, then send it again with a new invocationID.",
         ),
         FailureClass.FRAMEWORK_TIMEOUT: Explanation(
             "The function took longer than it may.",
-            "Raise timeoutSeconds, or make the function faster.",
+            "Raise timeoutSeconds, or make the function faster; then send it again with a new"
+            " invocationID.",
         ),
         FailureClass.RESULT_STORE_ERROR: Explanation(
             "The result could not be stored as the worker sent it.",
@@ -233,7 +234,7 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
         ),
         FailureClass.RETRY_EXHAUSTED: Explanation(
             "Workers began with it as often as they may and never ended it.",
-            "See its worker's log; then replay it.",
+            "See what ended its workers; then replay it.",
         ),
     }
 )

@@ -10,8 +10,8 @@ from gpuplatform.tenancy.models import Tenant
 from serverless.core.workers import function_of
 from serverless.models import OPEN, Function, Invocation
 from serverless.queue.names import unit_prefix
-from units.models import GpuUnit
-from units.phases import UnitRole
+from units.models import GpuUnit, UnitHistory
+from units.phases import UnitPhase, UnitRole
 from units.selectors import units_live
 
 
@@ -88,6 +88,23 @@ def workers_of(function: Function) -> QuerySet[GpuUnit]:
     return all_workers().filter(
         tenant_id=function.tenant_id, name__startswith=unit_prefix(function.pk)
     )
+
+
+def failed_workers_of(function: Function) -> QuerySet[GpuUnit]:
+    """Return the GPU units that were workers of the function and failed, newest first.
+
+    `failed_because` is what the cluster said, which a deleted row itself does not keep.
+    """
+    said = UnitHistory.objects.filter(unit=OuterRef("pk"), phase=UnitPhase.FAILED).order_by("-id")
+    rows = GpuUnit.objects.filter(
+        role=UnitRole.ACTIVE,
+        tenant_id=function.tenant_id,
+        name__startswith=unit_prefix(function.pk),
+        phase=UnitPhase.TERMINATING,
+        deleted_at__isnull=False,
+    )
+    failed = rows.annotate(failed_because=Subquery(said.values("message")[:1]))
+    return failed.filter(failed_because__isnull=False).order_by("-id")
 
 
 def all_workers() -> QuerySet[GpuUnit]:

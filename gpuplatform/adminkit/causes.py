@@ -3,14 +3,15 @@
 A reason is shown in words everywhere. The machine's word, which `kubectl` shows, stands beside
 them on the page of one object, and in the tooltip where there is one line.
 
-One reason of ours, `PodStartupFailed`, stands for everything that keeps a pod from running; what
-a person does about it depends on which of them it is. The messages are those that
-`startup_failure` writes. Lists and overview name a cause as `PodStartupFailed:image`.
+Two reasons of ours stand for everything that keeps a pod from running: `PodStartupFailed` of what
+has pods, and `WorkerFailed` of a function, whose workers are GPU units. What a person does about
+it depends on which of them it is. The messages are those that `startup_failure` writes. Lists and
+overview name a cause as `PodStartupFailed:image`.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.db.models import Case, F, Q, TextField, Value, When
@@ -21,6 +22,7 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.text import visible, why, words
 
 STARTUP_FAILED: Final = "PodStartupFailed"
+WORKER_FAILED: Final = "WorkerFailed"
 HELD_UP: Final = "FinalizersRemain"
 SEPARATOR: Final = ":"
 UNREADY: Final = "and is not ready"
@@ -36,11 +38,12 @@ class Cause:
     pattern: str
     """What its message has, as a regular expression that Python and PostgreSQL read alike."""
     next_step: str
+    reason: str = STARTUP_FAILED
 
     @property
     def key(self) -> str:
         """Return how filters and addresses name it."""
-        return f"{STARTUP_FAILED}{SEPARATOR}{self.name}"
+        return f"{self.reason}{SEPARATOR}{self.name}"
 
 
 CAUSES: Final = (
@@ -91,14 +94,40 @@ CAUSES: Final = (
 )
 """The first whose pattern fits is it."""
 
-_BY_KEY: Final[Mapping[str, Cause]] = {cause.key: cause for cause in CAUSES}
+_STEPS_OF_WORKERS: Final[Mapping[str, str]] = {
+    "image": "Correct the image of the function, or push it, and see that the node may read the"
+    " registry; a worker is tried again by itself.",
+    "memory": "Have the program need less memory, or change the function to a GPU spec with more.",
+    "container": "Correct the command of the function, or make the Secret that it names.",
+    "ends": "Correct the command of the function, its arguments or the image.",
+}
+"""Where it is another thing to do: a function's failed workers are replaced, with their logs."""
+
+_CAUSES_OF: Final[Mapping[str, Sequence[Cause]]] = {
+    STARTUP_FAILED: CAUSES,
+    WORKER_FAILED: [
+        replace(
+            cause,
+            reason=WORKER_FAILED,
+            next_step=_STEPS_OF_WORKERS.get(cause.name, cause.next_step),
+        )
+        for cause in CAUSES
+    ],
+}
+_BY_KEY: Final[Mapping[str, Cause]] = {
+    cause.key: cause for causes in _CAUSES_OF.values() for cause in causes
+}
+
+
+def causes_of(reason: str) -> Sequence[Cause]:
+    """Return the causes that a reason stands for; most stand for themselves."""
+    return _CAUSES_OF.get(reason, ())
 
 
 def cause_of(reason: str, message: str) -> Cause | None:
     """Return the cause that reason and message tell of, if it is a known one."""
-    if reason != STARTUP_FAILED:
-        return None
-    return next((cause for cause in CAUSES if re.search(cause.pattern, message)), None)
+    causes = causes_of(reason)
+    return next((cause for cause in causes if re.search(cause.pattern, message)), None)
 
 
 def hint_of(message: str) -> str:
@@ -156,7 +185,7 @@ def with_cause(reason: str, message: str) -> Case | Cast:
         return key
     known = [
         When(_is(cause, reason, message), then=Value(cause.key, output_field=TextField()))
-        for cause in CAUSES
+        for cause in _BY_KEY.values()
     ]
     return Case(*known, default=key)
 
@@ -166,13 +195,13 @@ def of_reason(key: str) -> Q:
     cause = _BY_KEY.get(key)
     if cause is None:
         return Q(reason=key)
-    earlier = CAUSES[: CAUSES.index(cause)]
+    causes = causes_of(cause.reason)
     found = _is(cause, "reason", "message")
-    for one in earlier:
-        found &= ~Q(message__regex=one.pattern)
+    for earlier in causes[: causes.index(cause)]:
+        found &= ~Q(message__regex=earlier.pattern)
     return found
 
 
 def _is(cause: Cause, reason: str, message: str) -> Q:
-    values: dict[str, Any] = {reason: STARTUP_FAILED, f"{message}__regex": cause.pattern}
+    values: dict[str, Any] = {reason: cause.reason, f"{message}__regex": cause.pattern}
     return Q(**values)

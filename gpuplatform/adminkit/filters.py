@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from typing_extensions import override
 
 from gpuplatform.adminkit.badges import phase_badge
-from gpuplatform.adminkit.causes import CAUSES, STARTUP_FAILED, of_reason
+from gpuplatform.adminkit.causes import causes_of, of_reason
 from gpuplatform.adminkit.counts import capped, phase_counts
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.text import words
@@ -241,8 +241,8 @@ class ReasonFilter(SeveralValues):
         """Yield the reasons; after the one that has several causes, those."""
         for reason in self.reasons:
             yield reason.value, words(reason.value)
-            if reason.value == STARTUP_FAILED:
-                yield from ((cause.key, f"{INDENT}{cause.title}") for cause in CAUSES)
+            for cause in causes_of(reason.value):
+                yield cause.key, f"{INDENT}{cause.title}"
 
 
 class YesNoFilter(admin.SimpleListFilter):

@@ -67,11 +67,11 @@ def told(reason: str, message: str) -> str:
     return shortened(message) or words(reason)
 
 
-def why(reason: str, message: str, title: str = "") -> SafeString:
+def why(reason: str, message: str, title: str = "", *, is_title_shown: bool = False) -> SafeString:
     """Return the message as one line of a list; the reason in words where there is none.
 
     The tooltip has both, the machine's word as well, and more of the message. `title` says the
-    reason better than its own words.
+    reason better than its own words; it can be shown in place of the message.
     """
     if not reason and not message:
         return SafeString("")
@@ -81,7 +81,7 @@ def why(reason: str, message: str, title: str = "") -> SafeString:
     return format_html(
         '<span class="why" title="{}"><bdi>{}</bdi></span>',
         ": ".join(parts),
-        shortened(essence(message)) or said,
+        said if is_title_shown else shortened(essence(message)) or said,
     )
 
 

@@ -5,7 +5,8 @@ from django.urls import reverse
 
 from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.failing import FailingRows
-from serverless.admin.functions import ON_THE_WAY, PAGE
+from serverless.admin.function_detail import PAGE
+from serverless.admin.functions import ON_THE_WAY
 from serverless.models import Function
 from serverless.phases import FunctionPhase
 

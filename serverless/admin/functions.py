@@ -1,30 +1,18 @@
-"""The list and the pages of functions."""
+"""The list of functions."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform import clock
 from gpuplatform.adminkit.age import age_html, ago_html
-from gpuplatform.adminkit.badges import Shape, phase_shape
-from gpuplatform.adminkit.detail import (
-    Comparison,
-    Copy,
-    Detail,
-    Document,
-    Fact,
-    Related,
-    RelatedRow,
-    secrets_fact,
-)
+from gpuplatform.adminkit.detail import Detail, RelatedRow
 from gpuplatform.adminkit.filters import (
     AgeFilter,
     HistoryFilter,
@@ -33,31 +21,28 @@ from gpuplatform.adminkit.filters import (
     SpecFilter,
     TenantFilter,
 )
-from gpuplatform.adminkit.links import ObjectPage, object_rows, register_object_page
-from gpuplatform.adminkit.mirrors import MirrorAdmin, mirror_badge, mirror_panel
-from gpuplatform.adminkit.text import NONE, as_yaml, shortened, told, visible, words
-from gpuplatform.adminkit.timeline import Step, timeline
-from gpuplatform.operations.admin import job_url, jobs_of
-from gpuplatform.operations.admin_timeline import operation_steps
-from inventory.models import GpuSpec
+from gpuplatform.adminkit.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.mirrors import MirrorAdmin
+from gpuplatform.adminkit.text import shortened
 from serverless.admin.actions import FUNCTION_ACTIONS
-from serverless.admin.lines import invocation_line, invocation_url
-from serverless.core.spec import FunctionSpec
+from serverless.admin.function_detail import (
+    PAGE,
+    WELL,
+    function_detail,
+    function_line,
+    success_rate,
+)
+from serverless.admin.lines import failure_title, invocation_url
 from serverless.models import Function, Invocation
-from serverless.phases import FUNCTION_NEXT_STEPS, FunctionPhase, FunctionReason
+from serverless.phases import FunctionPhase, FunctionReason
 from serverless.recent import Recent, recent_outcomes
-from serverless.selectors import with_oldest, workers_of
+from serverless.selectors import with_oldest
 from serverless.services import FUNCTION_KIND
-from units.services import UNIT_KIND
 
-PAGE: Final = "admin:serverless_function_change"
-SPEC_URL: Final = "admin:inventory_gpuspec_change"
-WELL: Final = frozenset({FunctionPhase.READY})
 ON_THE_WAY: Final = frozenset(
     {FunctionPhase.PENDING, FunctionPhase.PROGRESSING, FunctionPhase.TERMINATING}
 )
 """Phases that usually pass within a minute or so."""
-SHOWN_INVOCATIONS: Final = 10
 
 
 class FunctionReasonFilter(ReasonFilter):
@@ -144,7 +129,7 @@ class FunctionAdmin(MirrorAdmin):
     @admin.display(description="Success")
     def success_column(self, row: Any) -> str:
         """Return the part of the newest invocations that succeeded."""
-        return _rate(row.recent)
+        return success_rate(row.recent)
 
     @override
     @admin.display(description="Why", empty_value="")
@@ -157,7 +142,7 @@ class FunctionAdmin(MirrorAdmin):
             '<span class="why" title="{}">Last failure: <a href="{}">{}</a>, {}</span>',
             f"{failure.failure_class}: {shortened(failure.error)}",
             invocation_url(failure),
-            words(failure.failure_class or failure.state),
+            failure_title(failure.failure_class or failure.state),
             ago_html(failure.completed_at),
         )
 
@@ -172,100 +157,15 @@ class FunctionAdmin(MirrorAdmin):
 
     @override
     def line(self, row: Function) -> RelatedRow:
-        return _line(row)
+        return function_line(row)
 
     @override
     def detail(self, row: Function) -> Detail:
-        return Detail(
-            title=row.request_id,
-            badge=mirror_badge(row),
-            since=age_html(row.deleted_at or row.phase_since),
-            panel=mirror_panel(row, FUNCTION_NEXT_STEPS, well=WELL),
-            facts=[fact for fact in _facts(row) if fact.value],
-            comparisons=() if row.deleted_at else _comparisons(row),
-            timeline=timeline(_steps(row)),
-            copies=(
-                Copy("Name", row.request_id),
-                Copy("operationID", visible(row.operation.operation_id)),
-            ),
-            related=[_workers(row), _newest(row), jobs_of(FUNCTION_KIND, row.pk)],
-            documents=(Document("Spec", visible(as_yaml(row.spec))),),
-        )
-
-
-def _facts(row: Function) -> Iterable[Fact]:
-    recent = recent_outcomes([row.pk]).get(row.pk, Recent())
-    entry = GpuSpec.objects.filter(name=row.spec_name).first()
-    if entry is None:
-        yield Fact("GPU spec", f"{row.spec_name} (not in the catalogue)")
-    else:
-        yield Fact("GPU spec", row.spec_name, reverse(SPEC_URL, args=[entry.pk]))
-    yield Fact("Image", visible(str(row.spec.get("image", ""))))
-    yield secrets_fact(row.spec)
-    yield Fact("Backlog", str(row.backlog))
-    yield Fact.time("Oldest waiting, accepted", getattr(row, "oldest_open_at", None))
-    yield Fact("Success", f"{_rate(recent)} of the newest {recent.ended}" if recent.ended else "")
-    if failure := recent.last_failure:
-        url = invocation_url(failure)
-        yield Fact("Last failure", told(failure.failure_class, failure.error), url)
-    yield Fact("Failed starts in a row", str(row.start_failures) if row.start_failures else "")
-    if row.starts_after is not None and row.starts_after > clock.now():
-        yield Fact.time("No start before", row.starts_after)
-    yield Fact.time("Last active", row.last_active_at)
-    yield Fact.time("Last looked at", row.observed_at)
-    yield Fact("Tenant", row.tenant.name)
-    yield Fact("Made by", visible(row.operation.operation_id), job_url(row.operation))
-    yield Fact.time("Asked for", row.created_at)
-    yield Fact.time("Changed", row.updated_at)
-    yield Fact.time("Deletion asked", row.deletion_requested_at)
-    yield Fact.time("Deleted", row.deleted_at)
-
-
-def _steps(row: Function) -> Iterator[Step]:
-    """Yield that it was asked for, and since when it is what it is."""
-    yield from operation_steps(row.operation)
-    phase = "Deleted" if row.deleted_at else row.phase
-    words = told(row.reason, row.message)
-    yield Step(phase, row.deleted_at or row.phase_since, phase_shape(phase), words)
-    if row.phase not in WELL and not row.deleted_at:
-        yield Step("Ready", None, Shape.OFF, f"not yet: {row.workers_ready} workers serve")
-
-
-def _comparisons(row: Function) -> Sequence[Comparison]:
-    spec = FunctionSpec.parse(row.spec)
-    limits = f"{spec.min_workers} to {spec.max_workers}"
-    is_within = spec.min_workers <= row.workers_ready <= spec.max_workers
-    return (Comparison("Ready workers", limits, str(row.workers_ready), is_within=is_within),)
-
-
-def _workers(row: Function) -> Related:
-    units = workers_of(row).values_list("pk", flat=True)
-    lines = [line for unit in units for line in object_rows(UNIT_KIND, unit)]
-    return Related("Workers", lines)
-
-
-def _newest(row: Function) -> Related:
-    newest = Invocation.objects.filter(function=row).defer("payload", "result_body")
-    lines = [invocation_line(one) for one in newest.order_by("-id")[:SHOWN_INVOCATIONS]]
-    return Related("Newest invocations", lines)
-
-
-def _rate(recent: Recent) -> str:
-    return NONE if recent.success_rate is None else f"{recent.success_rate:.0%}"
+        return function_detail(row)
 
 
 def _rows(number: int) -> Sequence[RelatedRow]:
-    return [_line(row) for row in Function.objects.filter(pk=number)]
-
-
-def _line(row: Function) -> RelatedRow:
-    return RelatedRow(
-        badge=mirror_badge(row),
-        name=row.request_id,
-        url=reverse(PAGE, args=[row.pk]),
-        text=shortened(row.message),
-        since=age_html(row.deleted_at or row.phase_since),
-    )
+    return [function_line(row) for row in Function.objects.filter(pk=number)]
 
 
 register_object_page(FUNCTION_KIND, ObjectPage(PAGE, _rows))

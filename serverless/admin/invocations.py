@@ -1,8 +1,6 @@
-"""The list and the pages of invocations: what became of each, step by step."""
+"""The list of invocations: what became of each."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
-from typing import Final
+from collections.abc import Sequence
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -12,24 +10,18 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape, shape_badge
-from gpuplatform.adminkit.causes import reason_html
-from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
+from gpuplatform.adminkit.badges import phase_badge
+from gpuplatform.adminkit.causes import title_of
+from gpuplatform.adminkit.detail import Detail, RelatedRow
 from gpuplatform.adminkit.filters import PhaseTabs, RecentValues, TenantFilter
-from gpuplatform.adminkit.links import ObjectPage, object_url, register_object_page
-from gpuplatform.adminkit.masking import masked_headers
-from gpuplatform.adminkit.text import as_yaml, visible, why
-from gpuplatform.operations.admin import jobs_of
+from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.text import visible, why
 from serverless.admin.actions import INVOCATION_ACTIONS
-from serverless.admin.lines import PAGE, invocation_line
+from serverless.admin.invocation_detail import invocation_detail
+from serverless.admin.lines import PAGE, failure_title, invocation_line, is_held_up
 from serverless.models import Invocation
-from serverless.phases import FAILED_STATES, FAILURE_NEXT_STEPS
-from serverless.services import FUNCTION_KIND, INVOCATION_KIND
-from units.models import GpuUnit
-from units.phases import UnitRole
-from units.services import UNIT_KIND
-
-SHOWN_BYTES: Final = 4096
+from serverless.services import INVOCATION_KIND
 
 
 class FunctionFilter(RecentValues):
@@ -46,7 +38,12 @@ class FailureFilter(RecentValues):
     title = "why"
     parameter_name = "why"
     fields = ("failure_class",)
-    are_reasons = True
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [
+            (value, failure_title(value)) for value, _ in super().lookups(request, model_admin)
+        ]
 
 
 class StateTabs(PhaseTabs):
@@ -104,8 +101,12 @@ class InvocationAdmin(ActingAdmin):
 
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: Invocation) -> SafeString:
-        """Return why it did not succeed, on one line."""
-        return why(row.failure_class, row.error)
+        """Return why it did not succeed, or why no worker gets it, on one line."""
+        function = row.function
+        if is_held_up(row):
+            title = f"Waits: {title_of(function.reason, function.message)}"
+            return why(function.reason, function.message, title, is_title_shown=True)
+        return why(row.failure_class, row.error, failure_title(row.failure_class))
 
     @admin.display(description="Since")
     def since(self, row: Invocation) -> SafeString:
@@ -123,107 +124,7 @@ class InvocationAdmin(ActingAdmin):
 
     @override
     def detail(self, row: Invocation) -> Detail:
-        return Detail(
-            title=row.invocation_id,
-            badge=phase_badge(row.state),
-            since=age_html(row.completed_at or row.attempted_at or row.accepted_at),
-            panel=_panel(row),
-            facts=[fact for fact in _facts(row) if fact.value],
-            related=[
-                Related("Timeline", list(_timeline(row))),
-                jobs_of(INVOCATION_KIND, row.pk),
-            ],
-            documents=list(_documents(row)),
-        )
-
-
-def _panel(row: Invocation) -> Panel | None:
-    """Return why it did not succeed; None where there is nothing to explain."""
-    if row.state not in FAILED_STATES:
-        return None
-    return Panel(
-        shape=Shape.FAILED,
-        title=reason_html(row.failure_class or row.state),
-        text=visible(row.error),
-        since=age_html(row.completed_at),
-        next_step=FAILURE_NEXT_STEPS.get(row.failure_class, ""),
-    )
-
-
-def _facts(row: Invocation) -> Iterable[Fact]:
-    yield Fact("Function", row.function.request_id, object_url(FUNCTION_KIND, row.function_id))
-    yield Fact("Tenant", row.tenant.name)
-    yield Fact("Mode", row.mode)
-    yield Fact("May take", f"{row.timeout_seconds} s")
-    is_of_another = 0 < row.result_attempt < row.attempts
-    of = f", the result is that of attempt {row.result_attempt}" if is_of_another else ""
-    yield Fact("Attempts", f"{row.attempts}{of}")
-    yield Fact("Worker", visible(row.worker), _worker_url(row))
-    yield Fact("Status", "" if row.status_code is None else str(row.status_code))
-    size = f"{row.result_bytes} bytes" + (", cut" if row.is_truncated else "")
-    yield Fact("Answer", size if row.status_code is not None else "")
-    times = "" if row.publications < 2 else f"{row.publications} times"
-    yield Fact("Put in the queue", times)
-    yield Fact("Number in the queue", str(row.stream_sequence or ""))
-
-
-def _worker_url(row: Invocation) -> str:
-    """Return the page of the unit that had it last, while there is one."""
-    if not row.worker:
-        return ""
-    units = GpuUnit.objects.filter(
-        role=UnitRole.ACTIVE, namespace=row.tenant.namespace, name=row.worker
-    )
-    return object_url(UNIT_KIND, units.order_by("-id").values_list("pk", flat=True).first())
-
-
-def _timeline(row: Invocation) -> Iterator[RelatedRow]:
-    """Yield its steps in order; those that it did not come to are left out."""
-    worker = visible(row.worker)
-    again = f"attempt {row.attempts}, {worker}" if row.attempts > 1 else ""
-    yield _step(row.accepted_at, Shape.READY, "Accepted", "")
-    steps: Sequence[tuple[datetime | None, str, str]] = (
-        (row.published_at, "Put in the queue", f"number {row.stream_sequence}"),
-        (row.started_at, "A worker began", worker if not again else ""),
-        (row.attempted_at if again else None, "A worker began again", again),
-    )
-    for moment, name, text in steps:
-        if moment is not None:
-            yield _step(moment, Shape.READY, name, text)
-    if row.stored_at is not None and row.completed_at is not None:
-        has_answered = row.status_code is not None
-        name = "The function answered" if has_answered else "Its worker gave it up"
-        said = f"status {row.status_code}" if has_answered else ""
-        yield _step(row.completed_at, Shape.READY if has_answered else Shape.FAILED, name, said)
-    ended_at, stored = row.stored_at or row.completed_at, "stored" if row.stored_at else ""
-    if ended_at is not None:
-        yield _step(ended_at, phase_shape(row.state), row.state, stored)
-
-
-def _step(moment: datetime, shape: Shape, name: str, text: str) -> RelatedRow:
-    at = moment.strftime("%H:%M:%S.") + f"{moment.microsecond // 1000:03d}"
-    return RelatedRow(
-        badge=shape_badge(shape, name),
-        name=at,
-        url="",
-        text=text,
-        since=age_html(moment),
-    )
-
-
-def _documents(row: Invocation) -> Iterator[Document]:
-    yield Document(f"Payload ({row.content_type})", _text(bytes(row.payload)))
-    if row.headers:
-        yield Document("Headers", visible(as_yaml(masked_headers(row.headers))))
-    if row.result_body is not None:
-        title = f"Answer ({visible(row.result_content_type)})"
-        yield Document(title, _text(bytes(row.result_body)))
-
-
-def _text(body: bytes) -> str:
-    """Return the beginning of a body for a reader."""
-    shown = visible(body[:SHOWN_BYTES].decode(errors="replace"))
-    return shown if len(body) <= SHOWN_BYTES else f"{shown}\n… {len(body)} bytes"
+        return invocation_detail(row)
 
 
 def _rows(number: int) -> Sequence[RelatedRow]:

@@ -1,5 +1,6 @@
-"""An invocation as a line on another page."""
+"""An invocation as a line on another page, and in which words its failure is said."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from django.urls import reverse
@@ -7,10 +8,42 @@ from django.urls import reverse
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import phase_badge
 from gpuplatform.adminkit.detail import RelatedRow
-from gpuplatform.adminkit.text import told, visible
-from serverless.models import Invocation
+from gpuplatform.adminkit.text import told, visible, words
+from serverless.models import Function, Invocation
+from serverless.phases import FailureClass, FunctionPhase, FunctionReason, InvocationState
 
 PAGE: Final = "admin:serverless_invocation_change"
+
+_TITLES: Final[Mapping[str, str]] = {
+    FailureClass.MALFORMED_MESSAGE: "Its message cannot be read",
+    FailureClass.DISPATCH_ERROR: "It was lost on its way",
+    FailureClass.FRAMEWORK_ERROR: "The function failed",
+    FailureClass.FRAMEWORK_TIMEOUT: "The function took too long",
+    FailureClass.RESULT_STORE_ERROR: "The result could not be stored",
+    FailureClass.RETRY_EXHAUSTED: "No worker ended it",
+}
+_HOLDS_UP: Final = frozenset(
+    {
+        FunctionReason.WORKER_FAILED,
+        FunctionReason.NO_CAPACITY,
+        FunctionReason.QUEUE_UNAVAILABLE,
+    }
+)
+
+
+def failure_title(failure_class: str) -> str:
+    """Return a failure class in words for people."""
+    return _TITLES.get(failure_class) or words(failure_class)
+
+
+def cannot_serve(function: Function) -> bool:
+    """Say whether something that does not pass by itself keeps a function from its work."""
+    return function.phase == FunctionPhase.FAILED or function.reason in _HOLDS_UP
+
+
+def is_held_up(row: Invocation) -> bool:
+    """Say whether no worker gets an invocation, for what its function says."""
+    return row.state == InvocationState.QUEUED and cannot_serve(row.function)
 
 
 def invocation_url(row: Invocation) -> str:

@@ -86,7 +86,7 @@ def test_panels_of_jobs_and_invocations_have_the_word_that_callers_get(
     )
 
     assert '<h2>Name conflict <code class="off">name_conflict</code></h2>' in of_job
-    assert '<h2>Framework error <code class="off">framework_error</code></h2>' in of_invocation
+    assert '<h2>The function failed <code class="off">framework_error</code></h2>' in of_invocation
 
 
 def test_filters_offer_reasons_in_words(operator_client: Client, rows: Rows) -> None:
@@ -99,7 +99,7 @@ def test_filters_offer_reasons_in_words(operator_client: Client, rows: Rows) -> 
     fail_all()
 
     assert choices(operator_client, "units_unithistory") == ["All", "Pod startup failed"]
-    assert choices(operator_client, "serverless_invocation") == ["All", "Framework error"]
+    assert choices(operator_client, "serverless_invocation") == ["All", "The function failed"]
     assert choices(operator_client, "operations_operation") == [
         "All",
         "Cluster error (ClusterError)",

@@ -110,7 +110,7 @@ def test_the_lists_take_few_queries_whatever_there_is(
 def test_the_page_of_a_function_says_what_to_do(operator_client: Client) -> None:
     function = function_row("echo")
     Function.objects.update(
-        phase="Failed", reason="WorkerFailed", message="ErrImagePull: no such image"
+        phase="Failed", reason="WorkerFailed", message="The queue has another address."
     )
     name = f"fn-{function.pk}-1-0123abcd"
     unit_row(name=name, spec={"specName": "g1.1", "serverless": {}})
@@ -118,7 +118,7 @@ def test_the_page_of_a_function_says_what_to_do(operator_client: Client) -> None
 
     text = detail(operator_client, function)
 
-    assert "ErrImagePull: no such image" in text
+    assert "The queue has another address." in text
     assert FUNCTION_NEXT_STEPS[FunctionReason.WORKER_FAILED] in text
     assert name in text
     assert row.invocation_id in text
@@ -196,15 +196,19 @@ def test_an_empty_list_says_how_the_first_one_comes(operator_client: Client) -> 
 
 
 def test_the_page_of_an_invocation_has_its_steps_in_order(operator_client: Client) -> None:
+    began = now()
+    times = [began + timedelta(seconds=second) for second in range(5)]
     row = ended(
         function_row("echo"),
         attempts=2,
         worker="fn-1-1-0123abcd",
-        published_at=now(),
+        accepted_at=began,
+        published_at=times[0],
         stream_sequence=42,
-        started_at=now(),
-        attempted_at=now(),
-        stored_at=now(),
+        started_at=times[1],
+        attempted_at=times[2],
+        completed_at=times[3],
+        stored_at=times[4],
         status_code=200,
         result_content_type="text/plain",
         result_body=b"hello back",
@@ -213,11 +217,12 @@ def test_the_page_of_an_invocation_has_its_steps_in_order(operator_client: Clien
 
     text = detail(operator_client, row)
 
-    began = ["A worker began", "A worker began again"]
-    steps = ["Accepted", "Put in the queue", *began, "The function answered", "Succeeded"]
+    workers = ["Worker began", "Began again"]
+    steps = ["Accepted", "In the queue", *workers, "Answered", "Succeeded"]
     found = [step for step in re.findall(r"</svg>([^<]+)</span>", text) if step in steps]
     assert found[-len(steps) :] == steps
-    assert "number 42" in text
+    assert "message 42 of the stream" in text
+    assert "+ 4 s" in text
     assert "hello back" in text
 
 
@@ -238,7 +243,8 @@ def test_a_failure_stands_first_with_its_words_and_the_next_step(operator_client
 
     assert "It was given to a worker 5 times." in text
     assert escape(FAILURE_NEXT_STEPS["retry_exhausted"]) in text
-    assert "Retry exhausted" in text
+    assert "No worker ended it" in text
+    assert "<time" in text.split("No worker ended it")[1].split(" ago. ")[0]
 
 
 def test_hostile_words_stay_words(operator_client: Client, hostile_text: str) -> None:

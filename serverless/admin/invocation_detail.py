@@ -1,0 +1,183 @@
+"""What the page of an invocation shows: what became of it, step by step, and what it waits for."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from gpuplatform.adminkit.actions import counted
+from gpuplatform.adminkit.age import age_html, ago_html
+from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape
+from gpuplatform.adminkit.causes import cause_of, title_of
+from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel
+from gpuplatform.adminkit.links import object_url
+from gpuplatform.adminkit.masking import masked_headers
+from gpuplatform.adminkit.text import as_yaml, visible
+from gpuplatform.adminkit.timeline import Step, timeline
+from gpuplatform.operations.admin import jobs_of
+from serverless.admin.lines import failure_title, is_held_up
+from serverless.models import Invocation
+from serverless.phases import (
+    FAILED_STATES,
+    FAILURE_NEXT_STEPS,
+    FUNCTION_NEXT_STEPS,
+    InvocationState,
+)
+from serverless.selectors import open_invocations
+from serverless.services import FUNCTION_KIND, INVOCATION_KIND
+from units.models import GpuUnit
+from units.phases import UnitRole
+from units.services import UNIT_KIND
+
+SHOWN_BYTES: Final = 4096
+LEAST_ERROR: Final = 400
+"""A status from here on is none of success, as workers see it."""
+
+
+def invocation_detail(row: Invocation) -> Detail:
+    """Return the whole page."""
+    worker, jobs = _worker(row), jobs_of(INVOCATION_KIND, row.pk)
+    return Detail(
+        title=row.invocation_id,
+        badge=phase_badge(row.state),
+        since=age_html(row.completed_at or row.attempted_at or row.accepted_at),
+        panel=_failure(row, worker) if row.state in FAILED_STATES else _waiting(row),
+        facts=[fact for fact in _facts(row, worker) if fact.value],
+        timeline=timeline(_steps(row, worker)),
+        related=[jobs] if jobs.rows else [],
+        documents=list(_documents(row)),
+    )
+
+
+def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:
+    """Return why it did not succeed; it is over, so that there is a moment and no duration."""
+    log = ""
+    if worker is not None and not worker.deleted_at:
+        url = object_url(UNIT_KIND, worker.pk)
+        log = format_html(' Its worker is there: <a href="{}">see its log</a>.', url)
+    elif row.worker:
+        log = " Its worker is gone, and its log with it."
+    ended = format_html("{}. ", ago_html(row.completed_at)) if row.completed_at else ""
+    next_step = FAILURE_NEXT_STEPS.get(row.failure_class, "")
+    title = failure_title(row.failure_class or row.state)
+    word = format_html(' <code class="off">{}</code>', visible(row.failure_class))
+    return Panel(
+        shape=Shape.FAILED,
+        title=format_html("{}{}", title, word if row.failure_class else ""),
+        text=visible(row.error),
+        since=SafeString(""),
+        next_step=format_html("{}{}{}", ended, next_step, log),
+    )
+
+
+def _waiting(row: Invocation) -> Panel | None:
+    """Return what one waits for that no worker has begun."""
+    if row.state != InvocationState.QUEUED:
+        return None
+    function = row.function
+    url = object_url(FUNCTION_KIND, function.pk)
+    link = format_html('<a href="{}">{}</a>', url, function.request_id)
+    before = open_invocations(function).filter(pk__lt=row.pk).count()
+    place = f"{counted(before, 'other', 'was', 'were')} accepted before it." if before else ""
+    if is_held_up(row):
+        cause = cause_of(function.reason, function.message)
+        known = FUNCTION_NEXT_STEPS.get(function.reason, "")  # type: ignore[call-overload]  # text
+        next_step = cause.next_step if cause else known
+        title = f"Waits: {title_of(function.reason, function.message)}"
+        text = format_html("Function {}: {}", link, visible(function.message))
+    elif row.published_at is None:
+        title, next_step = (
+            "Waits to be put in the queue",
+            "It is kept here until the queue has it.",
+        )
+        text = format_html("Function {} has not got it yet.", link)
+    else:
+        title, next_step = "Waits for a worker", "Wait; nothing has to be done."
+        text = format_html("Function {}: {}", link, visible(function.message))
+    return Panel(
+        shape=Shape.WAITING,
+        title=title,
+        text=text,
+        since=age_html(row.accepted_at),
+        next_step=" ".join(part for part in (place, next_step) if part),
+    )
+
+
+def _facts(row: Invocation, worker: GpuUnit | None) -> Iterable[Fact]:
+    yield Fact("Function", row.function.request_id, object_url(FUNCTION_KIND, row.function_id))
+    yield Fact("Tenant", row.tenant.name)
+    yield Fact("Mode", row.mode)
+    yield Fact("May take", f"{row.timeout_seconds} s")
+    is_of_another = 0 < row.result_attempt < row.attempts
+    of = f", the result is that of attempt {row.result_attempt}" if is_of_another else ""
+    yield Fact("Attempts", f"{row.attempts}{of}")
+    gone = " (gone)" if row.worker and (worker is None or worker.deleted_at) else ""
+    yield Fact("Worker", f"{visible(row.worker)}{gone}", _worker_url(worker))
+    yield Fact("Status", "" if row.status_code is None else str(row.status_code))
+    size = f"{row.result_bytes} bytes" + (", cut" if row.is_truncated else "")
+    yield Fact("Answer", size if row.status_code is not None else "")
+    times = "" if row.publications < 2 else f"{row.publications} times"
+    yield Fact("Put in the queue", times)
+
+
+def _worker(row: Invocation) -> GpuUnit | None:
+    """Return the unit that had it last, as long as its row is kept."""
+    if not row.worker:
+        return None
+    units = GpuUnit.objects.filter(
+        role=UnitRole.ACTIVE, namespace=row.tenant.namespace, name=row.worker
+    )
+    return units.order_by("-id").first()
+
+
+def _worker_url(worker: GpuUnit | None) -> str:
+    return object_url(UNIT_KIND, worker.pk) if worker else ""
+
+
+def _steps(row: Invocation, worker: GpuUnit | None) -> Iterator[Step]:
+    """Yield what happened, and what is still to come of one that has not ended."""
+    name, url = visible(row.worker), _worker_url(worker)
+    is_again = row.attempts > 1
+    yield Step("Accepted", row.accepted_at)
+    if row.published_at is not None:
+        message = f"message {row.stream_sequence} of the stream" if row.stream_sequence else ""
+        yield Step("In the queue", row.published_at, text=message)
+    if row.started_at is not None:
+        first = ("", "") if is_again else (name, url)
+        yield Step("Worker began", row.started_at, Shape.READY, *first)
+    if is_again and row.attempted_at is not None:
+        text = f"attempt {row.attempts}, {name}"
+        yield Step("Began again", row.attempted_at, Shape.READY, text, url)
+    if row.stored_at is not None and row.completed_at is not None:
+        yield _answer(row)
+    ended_at = row.stored_at or row.completed_at
+    if ended_at is not None:
+        stored = "stored" if row.stored_at else ""
+        yield Step(row.state, ended_at, phase_shape(row.state), stored)
+    elif row.started_at is None:
+        yield Step("Worker begins", None, Shape.OFF, "not yet")
+    else:
+        yield Step("Ended", None, Shape.OFF, "not yet")
+
+
+def _answer(row: Invocation) -> Step:
+    if row.status_code is None:
+        return Step("Given up", row.completed_at, Shape.FAILED)
+    shape = Shape.READY if row.status_code < LEAST_ERROR else Shape.FAILED
+    return Step("Answered", row.completed_at, shape, f"status {row.status_code}")
+
+
+def _documents(row: Invocation) -> Iterator[Document]:
+    yield Document(f"Payload ({row.content_type})", _text(bytes(row.payload)))
+    if row.headers:
+        yield Document("Headers", visible(as_yaml(masked_headers(row.headers))))
+    if row.result_body is not None:
+        title = f"Answer ({visible(row.result_content_type)})"
+        yield Document(title, _text(bytes(row.result_body)))
+
+
+def _text(body: bytes) -> str:
+    """Return the beginning of a body for a reader."""
+    shown = visible(body[:SHOWN_BYTES].decode(errors="replace"))
+    return shown if len(body) <= SHOWN_BYTES else f"{shown}\n… {len(body)} bytes"

@@ -1,0 +1,117 @@
+"""What the pages of functions and invocations explain: causes, limits, and what is waited for."""
+
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from gpuplatform.clock import now
+from serverless.models import Function, Invocation
+from serverless.phases import InvocationState
+from tests.admin.test_serverless import FUNCTIONS, INVOCATIONS, detail, ended, page
+from tests.factories.serverless import accept, function_row
+from tests.factories.unit_rows import PULL_FAILURE, unit_row
+from tests.fakes.installed import cluster
+from units.models import UnitHistory
+from units.phases import UnitPhase
+
+__all__ = ["cluster"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
+
+
+def test_the_page_of_a_function_says_which_cause_its_workers_fail_for(
+    operator_client: Client,
+) -> None:
+    function = function_row("echo")
+    worker = unit_row(UnitPhase.TERMINATING, name=f"fn-{function.pk}-1-0123abcd", deleted_at=now())
+    UnitHistory.objects.create(unit=worker, phase="Failed", message=PULL_FAILURE)
+    Function.objects.update(
+        phase="Failed", reason="WorkerFailed", message=PULL_FAILURE, start_failures=4
+    )
+
+    text = detail(operator_client, function)
+    overview = page(operator_client, reverse("admin:index"))
+    found = page(operator_client, FUNCTIONS, why="WorkerFailed:image")
+    other = page(operator_client, FUNCTIONS, why="WorkerFailed:memory")
+
+    assert '<h2>The image cannot be pulled <code class="off">WorkerFailed</code></h2>' in text
+    assert "Correct the image of the function" in text
+    assert "4 in a row" in text
+    assert reverse("admin:units_activeunit_change", args=[worker.pk]) in text
+    assert f"{FUNCTIONS}?phase=Failed&amp;why=WorkerFailed%3Aimage" in overview
+    assert reverse("admin:serverless_function_change", args=[function.pk]) in found
+    assert reverse("admin:serverless_function_change", args=[function.pk]) not in other
+
+
+def test_the_page_of_a_function_has_the_limits_that_apply(operator_client: Client) -> None:
+    plain, other = function_row("plain"), function_row("other", maxDeliver=1, timeoutSeconds=90)
+
+    of_plain, of_other = (detail(operator_client, row) for row in (plain, other))
+
+    assert "0 to 1, each 1 invocation at a time" in of_plain
+    assert "up to 5, after pauses of 2 s, 10 s, 30 s" in of_plain
+    assert "30 s an invocation" in of_plain
+    assert "after 5 min without work" in of_plain
+    assert "1 min 30 s an invocation" in of_other
+    assert "<dt>Tries</dt><dd><bdi>one</bdi>" in of_other
+
+
+def test_an_answer_that_is_none_of_success_is_no_green_step(operator_client: Client) -> None:
+    row = ended(
+        function_row("echo"),
+        InvocationState.FAILED,
+        failure_class="framework_error",
+        stored_at=now(),
+        status_code=500,
+    )
+
+    text = detail(operator_client, row)
+
+    assert re.search(r'class="phase failed"[^A]*</svg>Answered<', text)
+
+
+def test_what_waits_says_for_what_its_function_waits(operator_client: Client) -> None:
+    function = function_row("echo")
+    first, second = accept(function), accept(function)
+    Invocation.objects.update(published_at=now())
+    Function.objects.update(phase="Failed", reason="WorkerFailed", message=PULL_FAILURE)
+
+    listed = page(operator_client, INVOCATIONS)
+    place = reverse("admin:serverless_function_change", args=[function.pk])
+    oldest, newest = (detail(operator_client, row) for row in (first, second))
+
+    assert listed.count("<bdi>Waits: The image cannot be pulled</bdi>") == 2
+    for text in (oldest, newest):
+        assert "<h2>Waits: The image cannot be pulled</h2>" in text
+        assert f'<a href="{place}">echo</a>: ' in text
+    assert "1 other was accepted before it." in newest
+    assert "before it." not in oldest
+
+
+def test_what_waits_for_busy_workers_is_no_trouble(operator_client: Client) -> None:
+    row = accept(function_row("echo"))
+    Invocation.objects.update(published_at=now())
+    Function.objects.update(phase="Ready", reason="Serving", message="1 worker is ready.")
+
+    assert "Waits: " not in page(operator_client, INVOCATIONS)
+    assert "<h2>Waits for a worker</h2>" in detail(operator_client, row)
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_failure_leads_to_the_log_of_its_worker_while_there_is_one(
+    operator_client: Client, is_gone: bool
+) -> None:
+    unit = unit_row(name="fn-1-1-0123abcd", deleted_at=now() if is_gone else None)
+    row = ended(
+        function_row("echo"),
+        InvocationState.FAILED,
+        failure_class="framework_error",
+        worker=unit.name,
+    )
+
+    text = detail(operator_client, row)
+
+    assert ("see its log</a>" in text) is not is_gone
+    assert ("Its worker is gone, and its log with it." in text) is is_gone
