@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gpuplatform.errors import ClusterGone
-from gpuplatform.kube.client import WatchEvent
+from gpuplatform.kube.client import WatchEvent, WatchStream
 from gpuplatform.kube.kinds import CONFIG_MAP, ResourceKind
 from tests.cluster.world import World
 
@@ -22,18 +22,22 @@ def version_now(world: World) -> str:
     return world.cluster.list(CONFIG_MAP, namespace=world.namespace).resource_version
 
 
-def watch(
-    world: World, version: str, *, selector: str = "", seconds: float = 20
-) -> Iterator[WatchEvent]:
-    """Yield the events of the test's own objects."""
-    events = world.cluster.watch(
+def begin(world: World, version: str, *, selector: str = "", seconds: float = 20) -> WatchStream:
+    """Return a watch that the server has begun."""
+    return world.cluster.watch(
         CONFIG_MAP,
         resource_version=version,
         namespace=world.namespace,
         label_selector=selector,
         timeout_seconds=seconds,
     )
-    for event in events:
+
+
+def watch(
+    world: World, version: str, *, selector: str = "", seconds: float = 20
+) -> Iterator[WatchEvent]:
+    """Yield the events of the test's own objects; nothing is asked before the first of them."""
+    for event in begin(world, version, selector=selector, seconds=seconds):
         if not event.object["metadata"].get("name", "").startswith("kube-root"):
             yield event
 
@@ -97,20 +101,19 @@ def test_a_watch_sees_a_change_made_while_it_is_open(world: World) -> None:
 
 def test_a_bookmark_brings_a_quiet_watch_forward(world: World) -> None:
     version = version_now(world)
-    world.cluster.create(
-        CONFIG_MAP,
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": f"elsewhere-{world.namespace}", "namespace": "default"},
-        },
-    )
+    found = None
+    for number in range(BOOKMARK_WATCHES):
+        # A bookmark tells of what came since the watch was begun: what was there is no news.
+        events = begin(world, version, seconds=BOOKMARK_SECONDS)
+        name = f"elsewhere-{world.namespace}-{number}"
+        made = {"metadata": {"name": name, "namespace": "default"}}
+        world.create(CONFIG_MAP, made)
+        found = next((event for event in events if event.type == "BOOKMARK"), None)
+        world.cluster.delete(CONFIG_MAP, name, namespace="default")
+        if found:
+            break
 
-    watches = (watch(world, version, seconds=BOOKMARK_SECONDS) for _ in range(BOOKMARK_WATCHES))
-    events = itertools.chain.from_iterable(watches)
-    found = next(event for event in events if event.type == "BOOKMARK")
-
-    world.cluster.delete(CONFIG_MAP, f"elsewhere-{world.namespace}", namespace="default")
+    assert found is not None
     assert int(found.resource_version) > int(version)
 
 
