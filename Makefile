@@ -32,7 +32,7 @@ test:  ## the tests, on servers of their own, but for the long ones (PYTEST_ARGS
 
 test-long:  ## whole platforms that are killed, browsers, and a fault at every call
 	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest -n 3 --dist loadgroup -m long $(PYTEST_ARGS)
+	@GPUPLATFORM_TEST_PODS=5000 $(PYTHON) -m pytest -n 3 --dist loadgroup -m long $(PYTEST_ARGS)
 
 test-pure:  ## the tests of pure code
 	@sh requirements/install.sh test
