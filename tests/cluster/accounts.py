@@ -9,9 +9,10 @@ from typing import Any
 
 import yaml
 
-from gpuplatform.kube.kinds import GROUP
+from gpuplatform.kube.kinds import GROUP, SERVICE_ACCOUNT
 from gpuplatform.rights import ACCOUNTS, NAMESPACES, PREFIX, Account, Place, Right
 from tests.cluster.controlplane.launcher import AUDIT_LOG
+from tests.cluster.world import Http
 
 SYSTEM_NAMESPACE = "gpu-platform"
 USER = f"system:serviceaccount:{SYSTEM_NAMESPACE}:"
@@ -38,13 +39,16 @@ def kubectl(kubeconfig: Path, *arguments: str, text: str | None = None) -> str:
 
 def account_kubeconfigs(admin: Path, folder: Path) -> dict[str, Path]:
     """Write a kubeconfig with the ServiceAccount's token for each process."""
-    written = {}
+    written, http = {}, Http(admin)
     for account in ACCOUNTS:
-        token = kubectl(admin, "-n", SYSTEM_NAMESPACE, "create", "token", account.name).strip()
+        path = SERVICE_ACCOUNT.path(SYSTEM_NAMESPACE, account.name, "token")
+        reply = http("POST", path, {"spec": {}})
+        assert reply.status == 201, reply.message
         config = yaml.safe_load(admin.read_text())
-        config["users"][0]["user"] = {"token": token}
+        config["users"][0]["user"] = {"token": reply.body["status"]["token"]}
         written[account.process] = folder / f"kubeconfig-{account.process}"
         written[account.process].write_text(json.dumps(config))
+    http.close()
     return written
 
 
@@ -145,27 +149,24 @@ def _words(event: dict[str, Any]) -> str:
 
 def may(plane: Path, process: str, verb: str, resource: str, namespace: str) -> bool:
     """Ask the API server whether the account of a process may do something."""
-    user = f"system:serviceaccount:{SYSTEM_NAMESPACE}:gpu-platform-{process}"
-    question = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": user,
-            "resourceAttributes": {
-                "verb": verb,
-                "group": GROUPS.get(resource, ""),
-                "resource": resource,
-                "namespace": namespace,
+    http = Http(plane)
+    reply = http(
+        "POST",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": f"system:serviceaccount:{SYSTEM_NAMESPACE}:gpu-platform-{process}",
+                "resourceAttributes": {
+                    "verb": verb,
+                    "group": GROUPS.get(resource, ""),
+                    "resource": resource,
+                    "namespace": namespace,
+                },
             },
         },
-    }
-    said = kubectl(
-        plane,
-        "create",
-        "-f",
-        "-",
-        "-o",
-        "jsonpath={.status.allowed}",
-        text=yaml.safe_dump(question),
     )
-    return said == "true"
+    http.close()
+    assert reply.status == 201, reply.message
+    return bool(reply.body["status"]["allowed"])

@@ -49,12 +49,9 @@ FIRST = ("operations", "reconcile", "periodic", "controller", "activator")
 """Whichever of these processes is the first on a cluster makes the mark of its epoch."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def plane(pytestconfig: pytest.Config) -> Iterator[Path]:
-    """A control plane for this module alone, since all of `deploy/` is applied to a new one.
-
-    It lasts as long as the process: in random order other modules come in between.
-    """
+    """A control plane for this module alone, since all of `deploy/` is applied to a new one."""
     if pytestconfig.getoption("--server") == "simulator":
         pytest.skip("the simulator has no RBAC and no pod security, and does not claim to")
     servers = Servers(definitions=())
@@ -64,7 +61,7 @@ def plane(pytestconfig: pytest.Config) -> Iterator[Path]:
         servers.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def applied(plane: Path) -> dict[str, str]:
     """What kubectl said when `deploy/` was tried, and when it was applied."""
     kubectl(plane, "apply", "--server-side", "-f", str(DEPLOY / "base" / "namespaces.yaml"))
@@ -80,7 +77,7 @@ def applied(plane: Path) -> dict[str, str]:
     return said
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def accounts(
     plane: Path, applied: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
