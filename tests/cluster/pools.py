@@ -125,7 +125,10 @@ class Pools:
 
     @staticmethod
     def wait(
-        met: Callable[[], bool], otherwise: Callable[[], str], seconds: float = WAIT_SECONDS
+        met: Callable[[], bool],
+        otherwise: Callable[[], str],
+        seconds: float = WAIT_SECONDS,
+        last_pause_seconds: float = LAST_PAUSE_SECONDS,
     ) -> None:
         """Return when `met` says so. The longer it takes, the more seldom it is asked."""
         pause, pause_seconds = threading.Event(), FIRST_PAUSE_SECONDS
@@ -133,4 +136,4 @@ class Pools:
         while not met():
             assert time.monotonic() < end, otherwise()
             pause.wait(pause_seconds)
-            pause_seconds = min(1.25 * pause_seconds, LAST_PAUSE_SECONDS)
+            pause_seconds = min(1.25 * pause_seconds, last_pause_seconds)

@@ -14,7 +14,7 @@ from gpuplatform.reconciliation import driver, event_writer, gate
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from gpuplatform.tenancy.models import Tenant
-from tests.cluster.pools import Pools
+from tests.cluster.pools import LAST_PAUSE_SECONDS, Pools
 from units.core.names import deployment_name
 from units.core.requests import GPUUnitCreate, StockSeed
 from units.mirror import unit_observed
@@ -129,14 +129,20 @@ class Units:
             driver.run(UNITS, number)
         event_writer.finish(COLLECTED_SECONDS)  # So that a test may count what is written.
 
-    def until(self, met: Callable[[], object], said: str = "") -> None:
-        """Reconcile everything until `met` says so."""
+    def until(
+        self,
+        met: Callable[[], object],
+        said: str = "",
+        *,
+        last_pause_seconds: float = LAST_PAUSE_SECONDS,
+    ) -> None:
+        """Reconcile everything until `met` says so; more and more seldom."""
 
         def reached() -> bool:
             self.tick()
             return bool(met())
 
-        Pools.wait(reached, lambda: f"{said} {self.rows()}", COLLECTED_SECONDS)
+        Pools.wait(reached, lambda: f"{said} {self.rows()}", COLLECTED_SECONDS, last_pause_seconds)
 
     @staticmethod
     def rows() -> list[tuple[str, str, str, str]]:

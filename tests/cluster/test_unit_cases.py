@@ -218,7 +218,12 @@ def test_a_lost_nodes_stock_cannot_be_claimed_and_what_is_to_go_is_gone_with_the
     with pytest.raises(InsufficientCapacity):
         units.accept("b", stockName=left.name)
     assert capacity().active == 2, "the GPU counts until the pod is gone"
-    units.until(lambda: units.row("goes").deleted_at, "the node is gone, and its pods with it")
+    # A server that waits for a minute need not be asked twice a second.
+    units.until(
+        lambda: units.row("goes").deleted_at,
+        "the node is gone, and its pods with it",
+        last_pause_seconds=3,
+    )
     assert units.pods(goes) == []
     units.until(lambda: "No node for the pod" in units.row("stays").message)
     assert units.row("stays").uid == stays.uid, "what nobody deleted is not deleted"
@@ -243,7 +248,10 @@ def test_a_unit_names_the_node_that_does_not_answer(units: Units, control: Contr
 
     control.node(OTHER_NODE, failed=True)
 
-    units.until(lambda: f"The node '{OTHER_NODE}' does not answer" in units.row("a").message)
+    units.until(
+        lambda: f"The node '{OTHER_NODE}' does not answer" in units.row("a").message,
+        last_pause_seconds=2,
+    )
     assert units.row("a").phase == "Progressing"
     control.clear()
     units.settle("a", "Ready")

@@ -30,6 +30,7 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 WAIT_SECONDS = 30.0
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.25
 RUNNING = (GPU_UNIT, STOCK_POOL, DEPLOYMENT, REPLICA_SET, POD)
 """What holds GPUs, and what makes something that does; owners first."""
 
@@ -169,14 +170,18 @@ class World:
         return self.create(CONFIG_MAP, {"metadata": {"name": name}, "data": data})
 
     def until(self, probe: Callable[[], Found | None], seconds: float = WAIT_SECONDS) -> Found:
-        """Return the first true answer of `probe`; fails when there is none in time."""
-        deadline = time.monotonic() + seconds
+        """Return the first true answer of `probe`; fails when there is none in time.
+
+        The longer it takes, the more seldom it is asked.
+        """
+        deadline, pause = time.monotonic() + seconds, FIRST_PAUSE_SECONDS
         while True:
             found = probe()
             if found:
                 return found
             assert time.monotonic() < deadline, f"not seen within {seconds:g} s: {_words(probe)}"
-            self._pause.wait(0.05)
+            self._pause.wait(pause)
+            pause = min(1.25 * pause, LAST_PAUSE_SECONDS)
 
     def gone(self, kind: ResourceKind, name: str) -> None:
         """Return when the object is gone."""
