@@ -9,12 +9,13 @@ from functools import partial
 
 import pytest
 
-from gpuplatform.kube.kinds import POD, Manifest
+from gpuplatform.kube.kinds import POD
+from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from tests.cluster.tenant_units import Units
 from tests.cluster.test_unit_cases import OTHER_NODE, on_one_node
 from tests.cluster.world import World, condition, container, gpus, pod
 from units.models import GpuUnit
-from units.phases import UnitRole
+from units.phases import STOCK_NAMESPACE, UnitRole
 
 pytestmark = [
     pytest.mark.cluster,
@@ -43,9 +44,11 @@ def bystander(world: World, name: str) -> None:
 
 def stock_pods(units: Units) -> dict[str, str]:
     """Return the UID of each stock unit's pod, by the unit's name."""
-    live = GpuUnit.objects.filter(role=UnitRole.STOCK, deleted_at__isnull=True)
-    found: dict[str, list[Manifest]] = {row.name: units.pods(row) for row in live}
-    return {name: pods[0]["metadata"]["uid"] for name, pods in found.items() if pods}
+    rows = GpuUnit.objects.filter(role=UnitRole.STOCK, deleted_at__isnull=True)
+    live = set(rows.values_list("name", flat=True))
+    pods = units.cluster.list(POD, namespace=STOCK_NAMESPACE, label_selector=UNIT_LABEL).items
+    found = {pod["metadata"]["labels"][UNIT_LABEL]: pod["metadata"]["uid"] for pod in pods}
+    return {name: uid for name, uid in found.items() if name in live}
 
 
 def is_gone(units: Units, name: str) -> bool:
