@@ -136,10 +136,11 @@ class RunningPlatform:
         if part.is_ready is not None:
             self.wait(part.is_ready, f"{name} to be ready", START_SECONDS)
 
-    def run_once(self, name: str) -> None:
-        """Run a part that ends by itself."""
+    def run_once(self, name: str, further: Mapping[str, str] | None = None) -> None:
+        """Run a part that ends by itself; `further` is put into its environment."""
         command = self._parts[name].command
         assert command is not None
+        command = replace(command, env={**command.env, **(further or {})})
         assert self._starter.start(command, name).wait(START_SECONDS) == 0, f"{name} failed"
 
     def kill(self, name: str) -> None:
