@@ -14,6 +14,7 @@ from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.causes import reason_word
 from gpuplatform.adminkit.detail import RelatedRow
 from gpuplatform.adminkit.pods import pod_steps, waiting_reason
+from gpuplatform.adminkit.sizes import Running, running
 from gpuplatform.adminkit.text import as_yaml, shortened, visible
 from gpuplatform.adminkit.timeline import TimelineLine, timeline
 from gpuplatform.kube.fields import condition, field, items, number
@@ -39,6 +40,8 @@ class ClusterPart:
 
     about: str
     objects: Sequence[RelatedRow]
+    running: Running | None
+    """Image and size of what runs beside what is wanted."""
     pods: Sequence[PodTimeline]
     events: Sequence[RelatedRow]
     log: str
@@ -57,6 +60,7 @@ def cluster_part(found: Inspection, about: str) -> ClusterPart:
     return ClusterPart(
         about=visible(about),
         objects=list(_objects(found)),
+        running=running(found),
         pods=[_timeline(pod, found.events) for pod in found.pods[:MOST_TIMELINES]],
         events=[_event(event) for event in found.events],
         log=visible(found.log[-LOG_CHARACTERS:]),
