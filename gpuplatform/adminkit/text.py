@@ -22,6 +22,9 @@ TITLE_LENGTH = 1000
 NONE: Final = SafeString('<span class="none">—</span>')
 """What stands where there is nothing; a phone leaves it out."""
 
+_KEY_LENGTH: Final = 28
+"""Characters of an operationID that a list has room for."""
+
 _SPEAKER = re.compile(r"^Pod [-.a-z0-9]+: (?:container [-a-z0-9]+: )?")
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
@@ -37,6 +40,18 @@ def shortened(text: str, length: int = LIST_LENGTH) -> str:
     """Return `text` on one line, with at most `length` characters."""
     line = visible(" ".join(text[: 4 * length].split()))
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+def key_html(key: str) -> SafeString:
+    """Return an operationID for a list: a long one without its middle, with the whole as a title.
+
+    What differs between the keys of one action is their end.
+    """
+    whole = visible(key)
+    if len(whole) <= _KEY_LENGTH:
+        return format_html("{}", whole)
+    cut = f"{whole[:12]}…{whole[-12:]}"
+    return format_html('<span title="{}">{}</span>', whole, cut)
 
 
 def words(reason: str) -> str:

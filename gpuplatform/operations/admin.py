@@ -37,7 +37,7 @@ from gpuplatform.adminkit.links import (
 )
 from gpuplatform.adminkit.progress import progress_bar
 from gpuplatform.adminkit.schedules import register_schedules
-from gpuplatform.adminkit.text import as_yaml, shortened, visible, why
+from gpuplatform.adminkit.text import as_yaml, key_html, shortened, visible, why
 from gpuplatform.adminkit.timeline import timeline
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
 from gpuplatform.operations.admin_timeline import operation_steps
@@ -134,9 +134,9 @@ class OperationAdmin(InspectedAdmin):
         return phase_badge(row.phase)
 
     @admin.display(description="operationID")
-    def operation_column(self, row: Operation) -> str:
+    def operation_column(self, row: Operation) -> SafeString:
         """Return the caller's key."""
-        return visible(row.operation_id)
+        return key_html(row.operation_id)
 
     @admin.display(description="Object")
     def object_column(self, row: Operation) -> SafeString:

@@ -71,9 +71,9 @@ def shown(rows: Rows, cluster: FakeCluster) -> None:
     rows.operation("Running", kind="stock.seed", progress_done=3, progress_total=1000)
     rows.pool("Failed", operation=job, message=100 * "The words of it. ")
     rows.pool()
-    stock_row(claimed_by=job)
+    stock_row(claimed_by=job, name=f"stock-h100-16g-{'8' * 16}-001")
     stock_row(UnitPhase.FAILED, message=100 * "The words of it. ")
-    unit_row(UnitPhase.FAILED, image=LONG, operation=job)
+    unit_row(UnitPhase.FAILED, name=f"unit-{'y' * 50}", image=LONG, operation=job)
     unit = unit_row(UnitPhase.READY)
     for one in (job, None):
         UnitHistory.objects.create(

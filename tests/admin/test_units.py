@@ -234,8 +234,8 @@ class TestDashboard:
 
         assert f"/stockunit/{stock.pk}/change/" in text
         assert f"/activeunit/{unit.pk}/change/" in text
-        assert '<b>1</b> <span class="off">ready</span>' in text
-        assert '<b>0</b> <span class="off">ready</span>' in text
+        assert f"{reverse('admin:units_activeunit_changelist')}?phase=Ready" in text
+        assert f"{reverse('admin:units_stockunit_changelist')}?phase=Ready" not in text
 
     def test_nothing_is_shown_that_the_user_may_not_see(self) -> None:
         unit = unit_row(UnitPhase.FAILED)

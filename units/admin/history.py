@@ -15,7 +15,7 @@ from gpuplatform.adminkit.badges import phase_badge
 from gpuplatform.adminkit.causes import why_of
 from gpuplatform.adminkit.filters import AgeFilter, RecentValues
 from gpuplatform.adminkit.readonly import ReadOnlyAdmin
-from gpuplatform.adminkit.text import visible
+from gpuplatform.adminkit.text import key_html
 from gpuplatform.operations.admin import job_url
 from gpuplatform.operations.models import Operation
 from units.admin.detail import RIGHTS, unit_url
@@ -78,7 +78,13 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     @admin.display(description="Unit")
     def unit_column(self, row: UnitHistory) -> SafeString:
         """Return the unit, with its page."""
-        return format_html('<a href="{}"><b>{}</b></a>', unit_url(row.unit), row.unit)
+        return format_html(
+            '<a href="{}" title="{}"><b>{}</b></a> <small class="off">{}</small>',
+            unit_url(row.unit),
+            row.unit,
+            row.unit.name,
+            row.unit.namespace,
+        )
 
     @admin.display(description="Job")
     def operation_column(self, row: UnitHistory) -> SafeString | str:
@@ -86,7 +92,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
         job = row.operation
         if job is None:
             return ""
-        return format_html('<a href="{}">{}</a>', job_url(job), visible(job.operation_id))
+        return format_html('<a href="{}">{}</a>', job_url(job), key_html(job.operation_id))
 
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: UnitHistory) -> SafeString:

@@ -25,7 +25,7 @@ from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.inspected import InspectedAdmin
 from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.mirrors import MirrorAdmin
-from gpuplatform.adminkit.text import TITLE_LENGTH, shortened, visible
+from gpuplatform.adminkit.text import TITLE_LENGTH, key_html, shortened
 from gpuplatform.adminkit.timeline import Step
 from gpuplatform.operations.admin import job_url
 from gpuplatform.reconciliation.inspection import Subject
@@ -154,7 +154,7 @@ class StockUnitAdmin(UnitAdmin):
             '{} <a href="{}">{}</a>',
             shape_badge(Shape.WAITING, "Claimed"),
             job_url(claim),
-            visible(claim.operation_id),
+            key_html(claim.operation_id),
         )
 
 
