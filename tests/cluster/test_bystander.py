@@ -11,6 +11,7 @@ import pytest
 
 from gpuplatform.kube.kinds import POD
 from gpuplatform.reconciliation.ownership import UNIT_LABEL
+from tests.cluster.control import Control
 from tests.cluster.tenant_units import Units
 from tests.cluster.test_unit_cases import OTHER_NODE, on_one_node
 from tests.cluster.world import World, condition, container, gpus, pod
@@ -21,11 +22,12 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
     pytest.mark.timeout(400),
+    pytest.mark.lasts(seconds=45),
     pytest.mark.real_only(reason="the simulator's scheduler never preempts"),
 ]
 
 ROUNDS = 10
-GPUS_A_NODE = 8
+GPUS_OF_THE_NODE = 4
 
 
 def waits(world: World, name: str) -> bool:
@@ -57,10 +59,11 @@ def is_gone(units: Units, name: str) -> bool:
 
 
 def test_the_unit_gets_the_gpu_and_no_other_stock_is_disturbed(
-    installed: World, units: Units
+    installed: World, units: Units, control: Control
 ) -> None:
+    control.node(OTHER_NODE, gpus=GPUS_OF_THE_NODE)
     on_one_node(OTHER_NODE)
-    units.seed(GPUS_A_NODE)
+    units.seed(GPUS_OF_THE_NODE)
 
     for number in range(ROUNDS):
         name = f"a-{number}"
@@ -70,7 +73,7 @@ def test_the_unit_gets_the_gpu_and_no_other_stock_is_disturbed(
         units.create(name)
         row = units.settle(name, "Ready", "UnitReady")
 
-        units.until(lambda: len(stock_pods(units)) == GPUS_A_NODE - 1)
+        units.until(lambda: len(stock_pods(units)) == GPUS_OF_THE_NODE - 1)
         after = stock_pods(units)
         assert after == {stock: uid for stock, uid in before.items() if stock != row.source_name}
 
