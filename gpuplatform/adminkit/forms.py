@@ -148,17 +148,19 @@ class DeclaredForm(forms.Form):
         entered = super().clean() or {}
         for name in self.needed - self.given.keys() - self.errors.keys():
             self.add_error(name, "Is required.")
-        if not self.errors:
-            try:
-                self.declaration.parse({OPERATION_ID: "admin", **self.beside, **self.given})
-            except PlatformError as error:
-                self.refuse(error)
+        try:
+            self.declaration.parse({OPERATION_ID: "admin", **self.beside, **self.given})
+        except PlatformError as error:
+            self.refuse(error)
         return entered
 
     def refuse(self, error: PlatformError) -> None:
-        """Say each fault of a refusal next to its field."""
+        """Say each fault of a refusal next to its field, but where one has its fault already."""
+        told = frozenset(self.errors)
         for fault in error.details:
             name = re.split(r"[.\[]", fault.field, maxsplit=1)[0]
+            if name in told:
+                continue
             where = fault.field[len(name) :].lstrip(".")
             known = name in self.fields
             said = where if known else fault.field

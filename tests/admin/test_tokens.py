@@ -1,14 +1,17 @@
 """API tokens in the admin: made, shown once, taken back."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
+from gpuplatform.clock import now
 from gpuplatform.tenancy.models import ApiToken
 from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_used
+from tests.factories.admin_steps import address, choose, confirm, press, told
 
 LIST = "/admin/tenancy/apitoken/"
 
@@ -18,6 +21,11 @@ def _add(client: Client, **changes: object) -> str:
     answer = client.post(f"{LIST}add/", form)
     assert answer.status_code == 200
     return answer.content.decode()
+
+
+def made(client: Client, name: str = "ci") -> ApiToken:
+    _add(client, name=name)
+    return ApiToken.objects.get(name=name)
 
 
 def test_the_secret_is_shown_once(operator_client: Client) -> None:
@@ -38,15 +46,66 @@ def test_a_name_in_use_and_no_scope_are_faults_of_the_form(operator_client: Clie
     assert ApiToken.objects.count() == 1
 
 
-def test_taking_back_is_in_the_log(operator_client: Client) -> None:
-    _add(operator_client)
-    token = ApiToken.objects.get()
+def test_the_new_token_comes_with_a_line_to_try_it_and_what_it_may(
+    operator_client: Client,
+) -> None:
+    page = told(_add(operator_client, scopes=["user"]))
 
-    operator_client.post(LIST, {"action": "revoke", "_selected_action": [token.pk]})
+    secret = re.findall(r"gpu_[-_A-Za-z0-9]{43}", page)[0]
+    assert f"curl -H 'Authorization: Bearer {secret}' http://testserver/api/v1/gpu-units" in page
+    assert "User: GPU units of the tenant" in page
+    assert "Expiresnever" in page
+
+
+def test_a_token_that_has_expired_already_is_not_made(operator_client: Client) -> None:
+    assert "Must lie in the future." in _add(operator_client, expires_at="2020-01-01T00:00")
+    assert not ApiToken.objects.exists()
+
+
+def test_taking_back_asks_first_and_says_which_and_when_it_was_used(
+    operator_client: Client,
+) -> None:
+    token = made(operator_client)
+
+    page = told(choose(operator_client, "revoke", token))
+
+    token.refresh_from_db()
+    assert token.revoked_at is None
+    assert "Whatever calls the API with 'ci' is refused at once" in page
+    assert "It was never used." in page
+
+
+def test_taking_several_back_says_how_many_are_in_use(operator_client: Client) -> None:
+    tokens = [made(operator_client, name) for name in ("ci", "old")]
+    ApiToken.objects.filter(name="ci").update(last_used_at=now() - timedelta(hours=1))
+    ApiToken.objects.filter(name="old").update(last_used_at=now() - timedelta(days=2))
+
+    assert "1 token was used in the last day." in told(choose(operator_client, "revoke", *tokens))
+
+
+def test_confirming_takes_back_for_good_and_is_in_the_log_once(operator_client: Client) -> None:
+    token = made(operator_client)
+    asked = press(operator_client, "revoke", token)
+
+    page = confirm(operator_client, asked)
+    confirm(operator_client, asked)
 
     token.refresh_from_db()
     assert token.revoked_at is not None
-    assert LogEntry.objects.filter(change_message__contains="Taken back").exists()
+    assert "API token ci: It is taken back" in told(page)
+    assert "formaction" not in page
+    assert LogEntry.objects.filter(change_message__startswith="Take back:").count() == 1
+
+
+def test_a_tokens_page_says_who_made_it_and_leads_to_its_tenant(operator_client: Client) -> None:
+    token = made(operator_client)
+
+    page = operator_client.get(address(token, "change", token.pk)).content.decode()
+
+    assert "<dt>Made by</dt><dd><bdi>operator</bdi></dd>" in page
+    assert "<dt>Expires</dt><dd><bdi>never</bdi></dd>" in page
+    assert address(token.tenant, "change", token.tenant.pk) in page
+    assert "Admin log" in page
 
 
 @pytest.mark.usefixtures("db")
