@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
-from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm, Suggestions
+from gpuplatform.adminkit.forms import MEMORY_HELP, OPERATION_ID, DeclaredForm, Suggestions
 from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.reconciliation.mirror import count
 from gpuplatform.tenancy.models import Tenant
@@ -21,6 +21,12 @@ from inventory.services import (
 )
 
 LABELS: Final = {"specName": "GPU spec", "gpu": "GPUs a pod", "memory": "Memory a pod"}
+HELPS: Final = {
+    "specName": "The GPU spec that the pool holds.",
+    "name": "A DNS label of at most 58 characters; empty: the platform makes one.",
+    "gpu": "Request and limit.",
+    "memory": MEMORY_HELP,
+}
 
 
 class PoolForm(DeclaredForm):
@@ -29,6 +35,7 @@ class PoolForm(DeclaredForm):
     declaration = StockPoolCreate
     shown = ("specName", "name", "namespace", "replicas", "gpu", "memory", "image", "template")
     labels = LABELS
+    helps = HELPS
     suggestions: ClassVar[Suggestions] = {"specName": spec_names}
 
 

@@ -3,10 +3,11 @@
 What is deleted by Django's own forms says the consequence first, in our words, as our actions do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django import forms
 from django.contrib import admin
 from django.contrib.admin.actions import delete_selected
 from django.db.models import QuerySet
@@ -14,8 +15,10 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from typing_extensions import override
 
-from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.generics import ModelAdmin, ModelForm
 
+REQUIRED: Final = "Is required."
+"""What every form says of an empty field."""
 ONE_BUTTON: Final = {"show_save_and_add_another": False, "show_save_and_continue": False}
 
 
@@ -27,6 +30,12 @@ class Deletion:
     """What stops, what is lost, and what could be done instead."""
     lines: Sequence[tuple[str, str]]
     """Everything that goes, also with its rows: its name, and what is to be known of it."""
+
+
+def name_what_is_required(fields: Mapping[str, forms.Field]) -> None:
+    """Let a form of Django say of an empty field what ours say."""
+    for field in fields.values():
+        field.error_messages["required"] = REQUIRED
 
 
 class ChoosingAdmin(ModelAdmin):
@@ -56,6 +65,12 @@ class ChoosingAdmin(ModelAdmin):
         self, request: HttpRequest, default_choices: Any = (("", "Choose…"),)
     ) -> list[tuple[str, str]]:
         return super().get_action_choices(request, list(default_choices))
+
+    @override
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> type[ModelForm]:
+        form = super().get_form(request, *args, **kwargs)
+        name_what_is_required(form.base_fields)
+        return form
 
     @override
     def render_change_form(

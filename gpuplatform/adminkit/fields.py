@@ -21,8 +21,11 @@ _OF_FORMS = {"view": "See", "add": "Add", "change": "Change", "delete": "Delete"
 
 
 def moment_field(help_text: str, **options: Any) -> forms.DateTimeField:
-    """Return a field for a time in UTC, which the browser asks for; it may stay empty."""
-    widget = forms.DateTimeInput({"type": "datetime-local", "step": 1}, format="%Y-%m-%dT%H:%M:%S")
+    """Return a field for a time in UTC, to the minute; it may stay empty.
+
+    The browser asks for it, in the order and the clock of the one who sits before it.
+    """
+    widget = forms.DateTimeInput({"type": "datetime-local", "step": 60}, format="%Y-%m-%dT%H:%M")
     words = f"{help_text} In UTC."
     return forms.DateTimeField(widget=widget, required=False, help_text=words, **options)
 

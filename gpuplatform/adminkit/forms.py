@@ -15,11 +15,14 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
+from gpuplatform.adminkit.choosing import REQUIRED
 from gpuplatform.adminkit.text import words
 from gpuplatform.errors import PlatformError
 from gpuplatform.formats.model import SpecModel
 
 OPERATION_ID: Final = "operationID"
+CPU_HELP: Final = "Request and limit: a Kubernetes quantity, at least 1m."
+MEMORY_HELP: Final = "Request and limit: a Kubernetes quantity, at least 1Mi."
 Suggestions = Mapping[str, Callable[[], Iterable[str]]]
 _WHOLE: Final = re.compile("-?[0-9]{1,18}")
 
@@ -106,6 +109,8 @@ class DeclaredForm(forms.Form):
     shown: ClassVar[Sequence[str]]
     """The API's names of its fields, in their order."""
     labels: ClassVar[Mapping[str, str]] = {}
+    helps: ClassVar[Mapping[str, str]] = {}
+    """What is said of a field to people, where the declaration speaks of programs."""
     beside: ClassVar[Mapping[str, Any]] = {}
     """What the declaration asks for that the form does not."""
     needed: ClassVar[frozenset[str]] = frozenset()
@@ -124,7 +129,8 @@ class DeclaredForm(forms.Form):
     ) -> None:
         super().__init__(data, initial={**self.presets, **(initial or {})})
         for name in self.shown:
-            field = declared_field(self.declaration, name, self.labels.get(name, ""))
+            label, said = self.labels.get(name, ""), self.helps.get(name, "")
+            field = declared_field(self.declaration, name, label, said)
             if name in self.suggestions:
                 field.widget = _suggesting(field.widget, self.suggestions[name]())
             field.widget.is_required |= name in self.needed
@@ -147,7 +153,7 @@ class DeclaredForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         entered = super().clean() or {}
         for name in self.needed - self.given.keys() - self.errors.keys():
-            self.add_error(name, "Is required.")
+            self.add_error(name, REQUIRED)
         try:
             self.declaration.parse({OPERATION_ID: "admin", **self.beside, **self.given})
         except PlatformError as error:
@@ -174,8 +180,10 @@ class DeclaredForm(forms.Form):
         return [self[name].as_hidden() for name in self.shown]
 
 
-def declared_field(declaration: type[SpecModel], name: str, label: str = "") -> forms.Field:
-    """Return the field of a form for a field of a declaration."""
+def declared_field(
+    declaration: type[SpecModel], name: str, label: str = "", said: str = ""
+) -> forms.Field:
+    """Return the field of a form for a field of a declaration; `said` replaces what it says."""
     schema = _schema(declaration)
     declared = _described(schema, schema["properties"][name])
     example = _example(declared)
@@ -185,9 +193,8 @@ def declared_field(declaration: type[SpecModel], name: str, label: str = "") -> 
         "string": Text,
     }
     kind = kinds.get(declared.get("type", ""), JsonText)
-    field = kind(
-        required=False, label=label or words(name), help_text=_help(kind, declared, example)
-    )
+    help_text = _help(kind, said or str(declared.get("description", "")), example)
+    field = kind(required=False, label=label or words(name), help_text=help_text)
     field.widget.is_required = name in schema.get("required", ())
     field.widget.attrs.update(_attributes(kind, declared))
     return field
@@ -212,8 +219,7 @@ def _attributes(kind: type[forms.Field], declared: Mapping[str, Any]) -> dict[st
     return {}
 
 
-def _help(kind: type[forms.Field], declared: Mapping[str, Any], example: Any) -> str:
-    text = str(declared.get("description", ""))
+def _help(kind: type[forms.Field], text: str, example: Any) -> str:
     if kind is YesOrNo or example in ("", None, [], {}):
         return format_html("{}", text)
     shown = json.dumps(example) if kind is JsonText else str(example)

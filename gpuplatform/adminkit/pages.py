@@ -7,16 +7,18 @@ from typing import Any
 from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.contrib.admin.options import BaseModelAdmin
+from django.contrib.auth.views import PasswordChangeView
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import path
+from django.urls import path, reverse
 from typing_extensions import override
 
 from gpuplatform.adminkit.choosing import delete_chosen
 from gpuplatform.adminkit.dashboard import dashboard_context
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.health import health_summary, platform_health
+from gpuplatform.adminkit.login import LogInForm, OwnPasswordForm
 from gpuplatform.adminkit.navigation import navigation
 from gpuplatform.adminkit.search import search_everything, search_text
 from gpuplatform.adminkit.text import NONE
@@ -35,6 +37,7 @@ class PlatformAdminSite(AdminSite):
     site_url = None
     empty_value_display = NONE
     enable_nav_sidebar = False  # the navigation is our own
+    login_form = LogInForm
 
     def __init__(self, name: str = "admin") -> None:
         super().__init__(name)
@@ -73,6 +76,17 @@ class PlatformAdminSite(AdminSite):
     def health(self, _request: HttpRequest) -> HttpResponse:
         """Answer with one badge for the whole platform, for the head of each page."""
         return HttpResponse(health_summary(platform_health(latest_sample(), now())))
+
+    @override
+    def password_change(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        view = PasswordChangeView.as_view(
+            form_class=OwnPasswordForm,
+            success_url=reverse("admin:password_change_done"),
+            extra_context={**self.each_context(request), **(extra_context or {})},
+        )
+        return view(request)
 
     @override
     def index(

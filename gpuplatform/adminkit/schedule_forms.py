@@ -12,6 +12,8 @@ from typing_extensions import override
 from gpuplatform.adminkit.fields import moment_field
 from gpuplatform.adminkit.generics import ChoiceField, ModelForm
 
+PARTS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
+"""The five of a crontab's line."""
 LEAST_SECONDS: Final = 5
 """The shortest interval: shorter ones come before the one before them is dealt with."""
 
@@ -67,8 +69,8 @@ class ScheduleForm(ModelForm):
         help_texts: ClassVar[dict[str, str]] = {
             "task": "What is sent.",
             "start_time": "Nothing is sent before this time; empty: at once. In UTC.",
-            "interval": "Choose either an interval or a crontab.",
-            "crontab": "Choose either an interval or a crontab.",
+            "interval": "Either this, or a crontab.",
+            "crontab": "Either this, or an interval.",
             "name": "What people call it.",
             "enabled": "Whether it is sent at all.",
             "description": "What it is for.",
@@ -85,6 +87,8 @@ class ScheduleForm(ModelForm):
         known = registered_tasks()
         if present and present not in dict(known):
             known.append((present, f"{present} (unknown to this release)"))
+        if not present:
+            known.insert(0, ("", "Choose…"))
         self.fields["task"].choices = known  # type: ignore[attr-defined]  # fields are untyped
 
     def clean_interval(self) -> IntervalSchedule | None:
@@ -145,13 +149,17 @@ class IntervalForm(ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["period"].choices = IntervalSchedule.PERIOD_CHOICES  # type: ignore[attr-defined]
+        self.fields["period"].initial = IntervalSchedule.MINUTES
 
     @override
     def clean(self) -> dict[str, Any]:
-        """Check both fields together."""
+        """Check both fields together; what is too short is said at the number, once."""
         data: dict[str, Any] = super().clean() or self.cleaned_data
         if "every" in data and "period" in data:
-            _check_interval(data["every"], data["period"])
+            try:
+                _check_interval(data["every"], data["period"])
+            except forms.ValidationError as error:
+                self.add_error("every", error)
         return data
 
 
@@ -160,7 +168,7 @@ class CrontabForm(ModelForm):
 
     class Meta:
         model = CrontabSchedule
-        fields = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week", "timezone")
+        fields = (*PARTS, "timezone")
         labels: ClassVar[dict[str, str]] = {
             "minute": "Minute",
             "hour": "Hour",
@@ -172,11 +180,24 @@ class CrontabForm(ModelForm):
         help_texts: ClassVar[dict[str, str]] = {
             "minute": "0 to 59, as 0,30 or */5; * is each one.",
             "hour": "0 to 23, as 8,20 or */6.",
-            "day_of_month": "1 to 31.",
-            "month_of_year": "1 to 12.",
-            "day_of_week": "0 to 7: Sunday is 0 and 7, Monday is 1.",
+            "day_of_month": "1 to 31, as 1,15 or */2.",
+            "month_of_year": "1 to 12, as 1,7 or */3.",
+            "day_of_week": "0 to 6, as 1-5 or sun: Sunday is 0, Monday is 1.",
             "timezone": "Whose clock it is.",
         }
+
+    @override
+    def clean(self) -> dict[str, Any]:
+        """Say of each part that beat could not go by what may stand there, in our words."""
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        for name in {*PARTS} & data.keys():
+            column = CrontabSchedule._meta.get_field(name)  # noqa: SLF001 - there is no other way
+            try:
+                column.run_validators(data[name])
+                _ = CrontabSchedule(**{name: data[name]}).schedule  # beat knows less than those
+            except (forms.ValidationError, ValueError):
+                self.add_error(name, f"Must be {self.fields[name].help_text}")
+        return data
 
 
 def _every(time: timedelta) -> str:

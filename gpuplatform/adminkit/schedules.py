@@ -185,6 +185,10 @@ class TimingAdmin(ChoosingAdmin):
     list_display = ("when", "used_by")
     readonly_fields = ("used_by",)
 
+    @override
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        return super().get_readonly_fields(request, obj) if obj else ()  # nothing uses it yet
+
     @admin.display(description="When")
     def when(self, row: Any) -> str:
         """Return when that is."""

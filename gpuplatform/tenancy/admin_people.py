@@ -18,7 +18,7 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions import counted
 from gpuplatform.adminkit.age import age_html, ago_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.choosing import ChoosingAdmin, Deletion
+from gpuplatform.adminkit.choosing import ChoosingAdmin, Deletion, name_what_is_required
 from gpuplatform.adminkit.fields import RightsField
 from gpuplatform.adminkit.generics import ManyChoicesField, ModelForm
 from gpuplatform.tenancy.groups import StaffGroup
@@ -74,7 +74,8 @@ class NewPasswordForm(PasswordForm):
 
 
 def _name_password_fields(fields: dict[str, forms.Field]) -> None:
-    """Say what a password is for in our words."""
+    """Say what a password is for, and what is missing, in our words."""
+    name_what_is_required(fields)
     by_password = fields.get("usable_password")
     if isinstance(by_password, forms.ChoiceField):
         by_password.label, by_password.help_text = "Logs in", _OTHER_WAY

@@ -188,7 +188,7 @@ def test_hostile_text_does_nothing(
 def test_wrong_password_is_refused_in_words(visit: Visit, operator: User) -> None:
     visit.log_in("operator", "wrong")
 
-    expect(visit.page.locator(".errornote")).to_contain_text("correct username and password")
+    expect(visit.page.locator(".errornote")).to_contain_text("Name or password is wrong")
 
 
 def test_keyboard_reaches_the_content_first(

@@ -141,7 +141,7 @@ def test_task_that_this_release_does_not_know_stays_until_it_is_changed(
         ({"kwargs": "[1]"}, "Must be a JSON object"),
         ({"task": "no.such.task"}, "is not one of the available choices"),
         ({"interval": ""}, "Choose either an interval or a crontab.</li>"),
-        ({"name": ""}, "This field is required"),
+        ({"name": ""}, "Is required"),
     ],
     ids=["no JSON", "object", "list", "unknown task", "no time", "no name"],
 )

@@ -1,10 +1,16 @@
 """What operators do about GPU units and stock in the admin, by the services of the API."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
-from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm, Suggestions
+from gpuplatform.adminkit.forms import (
+    CPU_HELP,
+    MEMORY_HELP,
+    OPERATION_ID,
+    DeclaredForm,
+    Suggestions,
+)
 from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.models import Tenant
@@ -38,6 +44,11 @@ class SeedForm(DeclaredForm):
     declaration = StockSeed
     shown = ("specName", "replicas", "gpu", "cpu", "memory")
     labels = SEED_LABELS
+    helps: ClassVar[Mapping[str, str]] = {
+        "gpu": "Request and limit.",
+        "cpu": CPU_HELP,
+        "memory": MEMORY_HELP,
+    }
     suggestions: ClassVar[Suggestions] = {"specName": spec_names}
 
 

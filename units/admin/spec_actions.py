@@ -45,6 +45,10 @@ class SpecForm(DeclaredForm):
     declaration = GpuSpecCreate
     shown = ("name", *_FIELDS)
     labels = LABELS
+    helps: ClassVar[Mapping[str, str]] = {
+        "name": "By which it is asked for: at most 63 letters, digits, '-', '_' and '.'; a"
+        " lower-case letter or a digit first."
+    }
     presets: ClassVar[Mapping[str, Any]] = {"mayPreempt": True, "enabled": True}
 
 
