@@ -1,10 +1,13 @@
 """What a reply looks like: `{"data": …}`, as JSON or in a page that a person can post from."""
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from django import forms
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from pydantic import BaseModel
 from rest_framework.renderers import BrowsableAPIRenderer, JSONRenderer
 from rest_framework.request import Request
@@ -15,6 +18,8 @@ from typing_extensions import override
 from gpuplatform.api.endpoint import endpoint_of
 from gpuplatform.api.examples import example_of
 from gpuplatform.api.pagination import Page
+
+_ADDRESS: Final = re.compile(r'(?<=")((?:https?:/|/api)/[^\s"\\]+)(?=")')
 
 
 class _Encoder(JSONEncoder):
@@ -48,6 +53,14 @@ class FormRenderer(BrowsableAPIRenderer):
     """DRF's page for browsers, with the body's example in the raw form."""
 
     @override
+    def get_content(
+        self, renderer: Any, data: Any, accepted_media_type: Any, renderer_context: Any
+    ) -> SafeString:
+        """Return the reply; values that are addresses lead there."""
+        text = super().get_content(renderer, data, accepted_media_type, renderer_context)
+        return _with_links(str(text))
+
+    @override
     def get_rendered_html_form(
         self, data: Any, view: APIView, method: str, request: Request
     ) -> Any:
@@ -65,6 +78,14 @@ class FormRenderer(BrowsableAPIRenderer):
         media_type = view.parser_classes[0].media_type
         example = json.dumps(example_of(endpoint.body), indent=4, ensure_ascii=False)
         return _raw_form(str(media_type), example)
+
+
+def _with_links(text: str) -> SafeString:
+    """Return JSON as HTML; only a whole value is an address, a host in a sentence is none."""
+    link = '<a href="{0}" rel="nofollow noreferrer">{0}</a>'
+    parts = _ADDRESS.split(text)
+    shown = (format_html(link if place % 2 else "{}", part) for place, part in enumerate(parts))
+    return SafeString("".join(shown))
 
 
 def _envelope(data: Any) -> dict[str, Any]:

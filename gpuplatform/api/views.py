@@ -1,7 +1,11 @@
 """The base of every API view. Methods are declared with `Endpoint`."""
 
-from rest_framework.views import APIView
+import re
 
+from rest_framework.views import APIView
+from typing_extensions import override
+
+from gpuplatform.api.endpoint import endpoint_of
 from gpuplatform.api.negotiation import Negotiation
 from gpuplatform.api.parsers import StrictJSONParser
 from gpuplatform.api.renderers import EnvelopeRenderer, FormRenderer
@@ -13,3 +17,10 @@ class ApiView(APIView):
     renderer_classes = (EnvelopeRenderer, FormRenderer)
     parser_classes = (StrictJSONParser,)
     content_negotiation_class = Negotiation
+
+    @override
+    def get_view_name(self) -> str:
+        """Return what its first method does, in the words of the documentation."""
+        declared = (endpoint_of(self, method) for method in self.http_method_names)
+        summary = next((one.summary for one in declared if one), super().get_view_name())
+        return re.split("[,:;]", summary, maxsplit=1)[0]

@@ -248,6 +248,16 @@ def test_on_paper_a_page_is_light_and_has_nothing_to_click(
         expect(visit.page.locator(hidden)).to_be_hidden()
 
 
+def test_swagger_keeps_the_policy_and_leads_to_the_admin(visit: Visit) -> None:
+    visit.page.set_default_timeout(SLOW_MS)
+    visit.open(reverse("swagger"))
+    expect(visit.page.locator("#operations-Stock_pools-listStockPools")).to_be_visible()
+
+    assert visit.complaints == []
+    visit.page.click("text=Admin")
+    expect(visit.page).to_have_title(re.compile("Log in"))
+
+
 def test_authorize_in_swagger_sends_the_token(visit: Visit, settings: Settings) -> None:
     settings.GPUPLATFORM_DEV = False  # Where each request carries a token.
     _, secret = token_create(tenant=tenant_by_name(), name="ci", scopes=(Scope.OPERATOR,))

@@ -97,3 +97,11 @@ def test_swagger_asks_nobody_outside(api: Client) -> None:
     assert "://" not in page
     assert "/swagger/doc.json" in script
     assert api.get("/swagger/").status_code == 302
+
+
+def test_swagger_has_no_style_in_the_page_and_leads_to_the_admin(api: Client) -> None:
+    page = api.get("/swagger/index.html").content.decode()
+
+    assert "<style" not in page
+    assert " style=" not in page
+    assert 'href="/admin/"' in page
