@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -32,6 +33,8 @@ from gpuplatform.adminkit.readonly import ReadOnlyAdmin
 from gpuplatform.errors import PlatformError
 
 MOST_AT_ONCE: Final = 100
+JOBS: Final = "admin:operations_operation_changelist"
+"""Where what was accepted is followed."""
 KEY: Final = "key"
 ASKED: Final = "asked"
 """Sent with the fields of an action: they were filled in."""
@@ -82,6 +85,8 @@ class Action:
     """Whether it takes away what does not come back."""
     is_of_one: bool = False
     """Whether it makes sense for one row only."""
+    button: str = ""
+    """What the last button says where the label would be misread; empty: the label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +198,8 @@ class ActingAdmin(ReadOnlyAdmin):
         if not _KEY.fullmatch(key):
             context = self._consequence(action, chosen, values)
             return self._page(request, "confirm", {"title": title, "form": form, **context})
-        return self._results(
-            request, title, [self._do(request, action, row, values, key) for row in chosen]
-        )
+        results = [self._do(request, action, row, values, key) for row in chosen]
+        return self._results(request, title, results, action=action, key=key)
 
     def _action(self, name: str) -> Action | None:
         return next((one for one in self.row_actions if one.name == name), None)
@@ -244,29 +248,52 @@ class ActingAdmin(ReadOnlyAdmin):
         self.log_change(request, asked.row, text)
 
     def _results(
-        self, request: HttpRequest, title: str, results: Sequence[Result]
+        self,
+        request: HttpRequest,
+        title: str,
+        results: Sequence[Result],
+        *,
+        action: Action,
+        key: str,
     ) -> HttpResponse:
-        if len(results) > 1:
-            badges = {True: shape_badge(Shape.READY, "Accepted")}
-            refused = shape_badge(Shape.FAILED, "Refused")
-            shown = [(badges.get(one.is_done, refused), one) for one in results]
-            return self._page(request, "results", {"title": title, "results": shown})
-        (only,) = results
-        self._tell(request, only.line.name, only.said, is_done=only.is_done)
-        is_there = self.get_queryset(request).filter(pk=only.row.pk).exists()
-        return HttpResponseRedirect(only.line.url if is_there else self._list())
+        if len(results) == 1:
+            (only,) = results
+            self._tell(request, only.line.name, only.said, action.label, is_done=only.is_done)
+            is_there = self.get_queryset(request).filter(pk=only.row.pk).exists()
+            return HttpResponseRedirect(only.line.url if is_there else self._list())
+        done = sum(one.is_done for one in results)
+        has_jobs = any(one.said.url for one in results)
+        badges = {
+            True: shape_badge(Shape.READY, "Accepted"),
+            False: shape_badge(Shape.FAILED, "Refused"),
+        }
+        context = {
+            "title": title,
+            "results": [(badges[one.is_done], one) for one in _refused_first(results)],
+            "done": done,
+            "refused": len(results) - done,
+            "jobs_url": f"{reverse(JOBS)}?{urlencode({'q': key})}" if has_jobs else "",
+        }
+        return self._page(request, "results", context)
 
     def _made(self, request: HttpRequest, said: Said, row: Any) -> HttpResponse:
         if not said.is_replay:
             self.log_addition(request, row, said.text)
-        self._tell(request, self.line(row).name, said, is_done=True)
+        self._tell(request, self.line(row).name, said, "Creation", is_done=True)
         return HttpResponseRedirect(self.line(row).url)
 
-    def _tell(self, request: HttpRequest, name: str, said: Said, *, is_done: bool) -> None:
+    def _tell(
+        self, request: HttpRequest, name: str, said: Said, label: str, *, is_done: bool
+    ) -> None:
+        """Say what became of a row; what a job does has been accepted, and its page tells more."""
         noun = str(self.opts.verbose_name).partition(" (")[0]
-        text = format_html("{}{} {}: {}", noun[:1].upper(), noun[1:], name, said.text)
+        text = format_html("{}{} {}: ", noun[:1].upper(), noun[1:], name)
         if said.url:
-            text = format_html('{} <a href="{}">Job</a>', text, said.url)
+            text = format_html(
+                '{}{} accepted. <a href="{}">See its job</a>', text, label, said.url
+            )
+        else:
+            text = format_html("{}{}", text, said.text)
         self.message_user(request, text, messages.SUCCESS if is_done else messages.ERROR)
 
     def _fields(
@@ -304,6 +331,10 @@ class ActingAdmin(ReadOnlyAdmin):
 
     def _list(self) -> str:
         return reverse(f"admin:{self._url_name('changelist')}")
+
+
+def _refused_first(results: Sequence[Result]) -> Sequence[Result]:
+    return sorted(results, key=lambda one: one.is_done)
 
 
 def counted(number: int, noun: str, does: str = "", do: str = "") -> str:

@@ -124,11 +124,15 @@ class Detail:
     has_conditions: bool = False
     related: Sequence[Related] = ()
     documents: Sequence[Document] = ()
+    is_right_short: bool = False
+    """Whether what else stands in the right column is shorter than the facts."""
 
     @property
     def begins_right(self) -> bool:
-        """Whether the first related rows stand in the right column, where nothing else does."""
-        return not (self.timeline or self.has_conditions or self.comparisons)
+        """Whether the first related rows stand in the right column."""
+        return self.is_right_short or not (
+            self.timeline or self.has_conditions or self.comparisons
+        )
 
 
 def kubectl_copies(

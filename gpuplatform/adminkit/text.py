@@ -22,7 +22,7 @@ TITLE_LENGTH = 1000
 NONE: Final = SafeString('<span class="none">—</span>')
 """What stands where there is nothing; a phone leaves it out."""
 
-_KEY_LENGTH: Final = 28
+_KEY_LENGTH: Final = 18
 """Characters of an operationID that a list has room for."""
 
 _SPEAKER = re.compile(r"^Pod [-.a-z0-9]+: (?:container [-a-z0-9]+: )?")
@@ -50,7 +50,7 @@ def key_html(key: str) -> SafeString:
     whole = visible(key)
     if len(whole) <= _KEY_LENGTH:
         return format_html("{}", whole)
-    cut = f"{whole[:12]}…{whole[-12:]}"
+    cut = f"{whole[:7]}…{whole[-10:]}"
     return format_html('<span title="{}">{}</span>', whole, cut)
 
 

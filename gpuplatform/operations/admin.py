@@ -1,7 +1,8 @@
 """Jobs (operations) in the admin, and the schedules of the periodic work."""
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -9,11 +10,11 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.age import age_html
+from gpuplatform.adminkit.age import age_html, ago_html
 from gpuplatform.adminkit.badges import Shape, phase_badge
 from gpuplatform.adminkit.causes import reason_html
 from gpuplatform.adminkit.dashboard import (
@@ -39,11 +40,13 @@ from gpuplatform.adminkit.progress import progress_bar
 from gpuplatform.adminkit.schedules import register_schedules
 from gpuplatform.adminkit.text import as_yaml, key_html, shortened, visible, why
 from gpuplatform.adminkit.timeline import timeline
+from gpuplatform.clock import now
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
 from gpuplatform.operations.admin_timeline import operation_steps
-from gpuplatform.operations.interventions import JOB_KIND
+from gpuplatform.operations.admin_words import job_subject, job_words, kind_words
+from gpuplatform.operations.interventions import JOB_KIND, cancel_obstacle
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
+from gpuplatform.operations.phases import OPEN_PHASES, WAIT_NEXT_STEPS, OperationPhase
 from gpuplatform.operations.registry import kind_names
 from gpuplatform.reconciliation.inspection import Subject
 
@@ -86,7 +89,7 @@ class KindFilter(admin.SimpleListFilter):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [(name, name) for name in kind_names()]
+        return sorted(((name, kind_words(name)) for name in kind_names()), key=_words)
 
     @override
     def has_output(self) -> bool:
@@ -110,13 +113,13 @@ class OperationAdmin(InspectedAdmin):
     rows_are = "job,jobs"
     list_display = (
         "phase_column",
-        "operation_column",
-        "kind",
+        "job_column",
         "object_column",
+        "operation_column",
         "why_column",
         "since",
     )
-    list_display_links = ("operation_column",)
+    list_display_links = ("job_column",)
     list_filter = (
         KindFilter,
         ReasonFilter,
@@ -133,6 +136,13 @@ class OperationAdmin(InspectedAdmin):
         """Return the badge."""
         return phase_badge(row.phase)
 
+    @admin.display(description="Job")
+    def job_column(self, row: Operation) -> SafeString:
+        """Return what it does; who does not see the row is told to what, too."""
+        return format_html(
+            '{}<span class="visually-hidden"> {}</span>', kind_words(row.kind), job_subject(row)
+        )
+
     @admin.display(description="operationID")
     def operation_column(self, row: Operation) -> SafeString:
         """Return the caller's key."""
@@ -142,7 +152,7 @@ class OperationAdmin(InspectedAdmin):
     def object_column(self, row: Operation) -> SafeString:
         """Return the object with a link to its page, and its namespace."""
         url = object_url(row.object_kind, row.object_row)
-        name = format_html("{}", row.object_name)
+        name = format_html("{}", job_subject(row))
         if url:
             name = format_html('<a href="{}">{}</a>', url, name)
         place = f"{row.object_kind} {_place(row)}"
@@ -189,16 +199,21 @@ class OperationAdmin(InspectedAdmin):
         is_making = row.kind.endswith(".create")
         made = object_steps(row.object_kind, row.object_row) if is_making else ()
         return Detail(
-            title=row.operation_id,
+            title=job_words(row),
             badge=phase_badge(row.phase),
             since=age_html(_since(row)),
             panel=_panel(row),
-            facts=_facts(row),
+            facts=_facts(row, related),
             timeline=timeline((*operation_steps(row), *made)),
             copies=(Copy("operationID", visible(row.operation_id)),),
             related=[Related("What it acts on", related)],
+            is_right_short=True,
             documents=_documents(row),
         )
+
+
+def _words(choice: tuple[str, str]) -> str:
+    return choice[1]
 
 
 def _documents(row: Operation) -> Sequence[Document]:
@@ -217,47 +232,64 @@ def _since(row: Operation) -> Any:
 
 
 def _panel(row: Operation) -> Panel | None:
-    since = age_html(_since(row))
+    """Return why it failed, which is over, or what it waits for."""
     if row.phase == OperationPhase.FAILED:
+        next_step = AGAIN if row.error_retryable else CORRECT
+        ended = format_html("{}. ", ago_html(row.ended_at)) if row.ended_at else ""
         return Panel(
             shape=Shape.FAILED,
             title=reason_html(row.error_code),
             text=visible(row.error_message),
-            since=since,
-            next_step=AGAIN if row.error_retryable else CORRECT,
+            since=SafeString(""),
+            next_step=format_html("{}{}", ended, next_step),
         )
     if row.phase in OPEN_PHASES and row.reason:
+        known: Mapping[Any, str] = WAIT_NEXT_STEPS
         return Panel(
             shape=Shape.WAITING,
             title=reason_html(row.reason),
             text=visible(row.message),
-            since=since,
-            next_step="" if WAITS in row.message else WAITS,
+            since=age_html(_since(row)),
+            next_step=known.get(row.reason) or ("" if WAITS in row.message else WAITS),
         )
     return None
 
 
-def _facts(row: Operation) -> Sequence[Fact]:
+def _facts(row: Operation, acts_on: Sequence[RelatedRow]) -> Sequence[Fact]:
     url = object_url(row.object_kind, row.object_row)
     place = f"{row.object_kind} {_place(row)}"
     progress = f"{row.progress_done} of {row.progress_total}"
+    is_open = row.phase in OPEN_PHASES
     facts = [
         Fact("Kind", row.kind),
         Fact("Object", place, url),
         Fact("UID", row.object_uid),
         Fact("Tenant", row.tenant.name),
         Fact("Asked by", visible(row.asked_by) or BY_ITSELF),
+        Fact("To cancel", cancel_obstacle(row) if is_open else ""),
         _job("Cancelled by", row.cancelled_by),
         _job("Retry of", row.retry_of),
         _job("Retried by", Operation.objects.filter(retry_of=row).first()),
         Fact("Progress", progress if row.progress_total > 1 else ""),
+        Fact("Now", _states(acts_on) if len(acts_on) > 1 else ""),
         Fact.time("Accepted", row.created_at),
         Fact.time("Changed", row.updated_at),
         Fact.time("Ended", row.ended_at),
-        Fact.time("Due", row.due_at),
+        Fact("Next try", _next_try(row.due_at) if row.due_at and row.reason else ""),
         Fact("Failed tries", str(row.failures) if row.failures else ""),
     ]
     return [fact for fact in facts if fact.value]
+
+
+def _states(rows: Sequence[RelatedRow]) -> str:
+    """Return how many of the rows are in which state: a seeding can have succeeded with few."""
+    states = Counter(strip_tags(row.badge).lower() for row in rows)
+    return ", ".join(f"{number} {state}" for state, number in states.items())
+
+
+def _next_try(due: datetime) -> str:
+    """Return when a worker takes one that waits; what is due already is only waiting for one."""
+    return ago_html(due) if due > now() else "as soon as a worker is free"
 
 
 def _job(label: str, row: Operation | None) -> Fact:
@@ -279,9 +311,9 @@ def job_url(row: Operation) -> str:
 def _related_row(row: Operation) -> RelatedRow:
     return RelatedRow(
         badge=phase_badge(row.phase),
-        name=visible(row.operation_id),
+        name=job_words(row),
         url=job_url(row),
-        text=f"{row.kind} {_place(row)}",
+        text=visible(row.operation_id),
         since=age_html(row.created_at),
     )
 
@@ -322,8 +354,8 @@ def _on_dashboard(request: HttpRequest) -> Shown:
 def _line(row: Operation) -> Line:
     done = f"{row.progress_done} of {row.progress_total}" if row.progress_total > 1 else ""
     return Line(
-        badge=phase_badge(row.phase, row.kind),
-        name=shortened(row.object_name, 50),
+        badge=phase_badge(row.phase, kind_words(row.kind)),
+        name=shortened(job_subject(row), 50),
         url=job_url(row),
         text=shortened(row.error_message or row.message or done),
         since=age_html(_since(row)),

@@ -37,11 +37,15 @@ def _retry(asked: Asked) -> Said:
 def _cancel_consequence(jobs: Sequence[Operation], _: Values) -> str:
     made = sum(job.progress_done for job in jobs)
     left = sum(job.progress_total for job in jobs) - made
-    return (
-        f"Ends {counted(len(jobs), 'job')}. What was made stays ({made}); what was not made"
-        f" ({left}) is given up, and what was set aside for it is free again. A seeding that a"
-        " worker has ends after the part that it is at. It cannot be taken up again."
-    )
+    them = "it asks" if len(jobs) == 1 else "they ask"
+    parts = [f"Ends {counted(len(jobs), 'job')}: what {them} for is given up ({left} to be made)"]
+    if made:
+        parts.append(f"what was made stays ({made})")
+    parts.append("what was set aside for it is free again")
+    text = f"{', '.join(parts[:-1])}, and {parts[-1]}."
+    if any(job.progress_total > 1 for job in jobs):
+        text += " One that a worker has ends after the part that it is at."
+    return f"{text} It cannot be taken up again."
 
 
 def _retry_consequence(jobs: Sequence[Operation], _: Values) -> str:
@@ -60,6 +64,7 @@ CANCEL: Final = Action(
     obstacle=cancel_obstacle,
     service=_cancel,
     is_final=True,
+    button="Yes, cancel",
 )
 RETRY: Final = Action(
     name="retry",

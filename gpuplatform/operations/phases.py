@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from django.db.models import TextChoices
 
-from gpuplatform.lifecycle.explanations import Explanation
+from gpuplatform.lifecycle.explanations import Explanation, next_steps
 from gpuplatform.lifecycle.transition import PhaseTable, open_phases, terminal_phases
 
 
@@ -114,3 +114,6 @@ OPERATION_WAITS: MappingProxyType[OperationWait, Explanation] = MappingProxyType
     }
 )
 """What each of them means, and what a person does."""
+
+WAIT_NEXT_STEPS = next_steps(OPERATION_WAITS)
+"""What a person does next, by what it waits for."""

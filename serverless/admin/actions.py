@@ -18,6 +18,7 @@ from serverless.services import (
     invocation_cancel,
     invocation_replay,
 )
+from units.models import GpuUnit
 
 
 class ScaleForm(DeclaredForm):
@@ -78,12 +79,12 @@ def is_going(function: Function) -> str:
 def _not_waiting(row: Invocation) -> str:
     if row.state == InvocationState.QUEUED:
         return ""
-    return f"It is {row.state}; only one that no worker has begun can be cancelled."
+    return f"Only what no worker has begun can be cancelled; it is {row.state}."
 
 
 def _no_dead_letter(row: Invocation) -> str:
     if row.state != InvocationState.DEAD_LETTERED:
-        return f"It is {row.state}, no dead letter."
+        return f"Only a dead letter can be replayed; it is {row.state}."
     return "Its function is gone." if is_going(row.function) else ""
 
 
@@ -102,29 +103,40 @@ def _scale_consequence(functions: Sequence[Function], values: Values) -> str:
 def _delete_consequence(functions: Sequence[Function], _: Values) -> str:
     states, workers = open_states(functions), workers_of_all(functions)
     waiting, running = states[InvocationState.QUEUED], states[InvocationState.RUNNING]
+    ends = [
+        (
+            waiting,
+            counted(waiting, "invocation", "waits and is cancelled", "wait and are cancelled"),
+        ),
+        (running, counted(running, "invocation", "runs and is finished", "run and are finished")),
+        (len(workers), _ending(workers)),
+    ]
+    happens = [text for number, text in ends if number]
+    end = f": {', '.join(happens)}." if happens else "; nothing waits, and no worker runs."
+    return f"Deletes {counted(len(functions), 'function')}{end} It cannot be undone."
+
+
+def _ending(workers: Sequence[GpuUnit]) -> str:
+    ended = counted(len(workers), "worker", "ends", "end")
     gpus = sum(unit.gpu for unit in workers)
-    return (
-        f"Deletes {counted(len(functions), 'function')}:"
-        f" {counted(waiting, 'invocation', 'waits and is', 'wait and are')} cancelled,"
-        f" {counted(running, 'invocation', 'runs and is', 'run and are')} finished; then"
-        f" {counted(len(workers), 'worker', 'ends', 'end')} and"
-        f" {counted(gpus, 'GPU', 'becomes', 'become')} free. It cannot be undone."
-    )
+    return f"{ended} and {counted(gpus, 'GPU', 'becomes', 'become')} free"
 
 
 def _cancel_consequence(rows: Sequence[Invocation], _: Values) -> str:
+    them, one = ("it", "it") if len(rows) == 1 else ("them", "one")
     return (
-        f"Cancels {counted(len(rows), 'invocation')} of {_functions(rows)}: no worker gets them."
-        " It cannot be undone; whoever wants one again sends it with a new invocationID."
+        f"Cancels {counted(len(rows), 'invocation')} of {_functions(rows)}: no worker gets {them}."
+        f" It cannot be undone; whoever wants {one} again sends it with a new invocationID."
     )
 
 
 def _replay_consequence(rows: Sequence[Invocation], _: Values) -> str:
     ready = sum(function.workers_ready for function in {row.function for row in rows})
+    its, it = ("its", "it") if len(rows) == 1 else ("their", "they")
     return (
         f"Puts {counted(len(rows), 'dead letter')} of {_functions(rows)} into the queue again,"
-        f" with all their deliveries; {counted(ready, 'worker', 'is', 'are')} ready now."
-        " What they did when they ran before, they may do again."
+        f" with all {its} deliveries; {counted(ready, 'worker', 'is', 'are')} ready now."
+        f" What {it} did before, {it} may do again."
     )
 
 
@@ -161,6 +173,7 @@ INVOCATION_ACTIONS: Final = (
         obstacle=_not_waiting,
         service=_by(invocation_cancel),
         is_final=True,
+        button="Yes, cancel",
     ),
     Action(
         name="replay",

@@ -1,7 +1,7 @@
 """What the page of an invocation shows: what became of it, step by step, and what it waits for."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -82,8 +82,8 @@ def _waiting(row: Invocation) -> Panel | None:
     place = f"{counted(before, 'other', 'was', 'were')} accepted before it." if before else ""
     if is_held_up(row):
         cause = cause_of(function.reason, function.message)
-        known = FUNCTION_NEXT_STEPS.get(function.reason, "")  # type: ignore[call-overload]  # text
-        next_step = cause.next_step if cause else known
+        known: Mapping[Any, str] = FUNCTION_NEXT_STEPS
+        next_step = cause.next_step if cause else known.get(function.reason, "")
         title = f"Waits: {title_of(function.reason, function.message)}"
         text = format_html("Function {}: {}", link, visible(function.message))
     elif row.published_at is None:

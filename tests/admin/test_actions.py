@@ -151,8 +151,12 @@ class TestPools:
         page = confirm(operator_client, choose(operator_client, "scale", *pools), replicas="5")
         StockPool.objects.filter(pk=pools[0].pk).update(deletion_requested_at=now())
 
-        result = told(confirm(operator_client, page))
+        answer = confirm(operator_client, page)
+        result = told(answer)
+        (jobs,) = re.findall('<a href="([^"]+)">follow the jobs</a>', answer)
 
+        assert "1 accepted, 1 refused." in result
+        assert list(operator_client.get(jobs).context["cl"].queryset) == [Operation.objects.get()]
         assert "Accepteddefault/pool-1" in re.sub(r"\s", "", result)
         assert "Refuseddefault/pool-0" in re.sub(r"\s", "", result)
         assert "is being deleted. Wait until it is gone." in result
@@ -341,8 +345,10 @@ class TestStock:
 
         assert GpuUnit.objects.filter(spec_name="new-1").count() == 2
         page = answer.content.decode()
-        assert f"Asked for by the job '{KEY}'." in told(page)
-        assert re.search(r'<a href="/admin/operations/operation/\d+/change/">Job</a>', page)
+        assert "Creation accepted. See its job" in told(page)
+        assert re.search(
+            r'<a href="/admin/operations/operation/\d+/change/">See its job</a>', page
+        )
 
     def test_a_value_against_the_catalogue_is_said_at_its_field(
         self, operator_client: Client, cluster: FakeCluster

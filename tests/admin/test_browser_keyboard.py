@@ -165,7 +165,7 @@ def test_rows_are_chosen_and_deleted_and_a_form_is_filled_in(
     expect(page.locator(".consequence")).to_contain_text("Deletes 1 stock pool")
     reach(page, "Delete")
     page.keyboard.press("Enter")
-    expect(page.locator(".messagelist")).to_contain_text("Asked for by the job")
+    expect(page.locator(".messagelist")).to_contain_text("See its job")
 
     keys.open(reverse("admin:inventory_stockpool_add"))
     page.locator("[name=specName]").focus()
@@ -176,6 +176,6 @@ def test_rows_are_chosen_and_deleted_and_a_form_is_filled_in(
     page.keyboard.type("1")
     reach(page, "Create a stock pool")
     page.keyboard.press("Space")
-    expect(page.locator(".messagelist")).to_contain_text("Asked for by the job")
+    expect(page.locator(".messagelist")).to_contain_text("See its job")
     assert StockPool.objects.count() == Operation.objects.count() == 2
     assert keys.complaints == []

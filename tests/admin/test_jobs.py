@@ -64,7 +64,7 @@ def test_the_consequence_is_said_before_anything_is_done(
 
     page = choose(operator_client, "cancel", operation)
 
-    assert "Ends 1 job. What was made stays (0); what was not made (1) is given up" in page
+    assert "Ends 1 job: what it asks for is given up (1 to be made)" in page
     assert "make-a" in page
     assert phase(operation) == "Pending"
 
@@ -82,7 +82,7 @@ def test_each_job_says_what_became_of_it_and_the_log_has_the_operation_id(
     made = Operation.objects.get(kind="job.cancel")
     assert phase(operation) == "Cancelled"
     assert made.asked_by == "admin user 'operator'"
-    assert f"Job make-a: Its end was asked for by the job '{made}'." in told(result)
+    assert "Job Create stock pool a: Cancel accepted. See its job" in told(result)
     assert "make-f" not in told(result)
     entry = LogEntry.objects.get()
     assert (entry.object_id, made.operation_id in entry.change_message) == (
@@ -100,7 +100,7 @@ def test_a_confirmation_that_is_sent_twice_is_one_request(
     result = confirm(operator_client, page)
 
     assert Operation.objects.count() == 2
-    assert "It was asked for again as the job" in told(result)
+    assert "Retry accepted. See its job" in told(result)
     assert LogEntry.objects.count() == 1
 
 

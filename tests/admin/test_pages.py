@@ -169,8 +169,23 @@ class TestLists:
 
         page = _page(operator_client, JOBS, **query)
 
-        assert ">wanted</a>" in page
-        assert ">other</a>" not in page
+        assert ">wanted</td>" in page
+        assert ">other</td>" not in page
+
+    def test_a_job_is_called_by_what_it_does(self, operator_client: Client, rows: Rows) -> None:
+        key = f"admin-{'0' * 32}"
+        made = {"kind": "stockpool.update", "object_name": "h100"}
+        for number in (1, 2):
+            rows.operation(operation_id=f"{key}-{number}", **made)
+        seeding = {"kind": "stock.seed", "object_name": "stock-a-001"}
+        rows.operation(payload={"specName": "g8.1"}, progress_total=2, **seeding)
+
+        text = re.sub(r"<[^>]+>", "", _page(operator_client, JOBS))
+
+        assert text.count("Change stock pool h100") == 2
+        assert "0000000-1" in text
+        assert "0000000-2" in text
+        assert "Seed stock g8.1" in text
 
     def test_a_filter_takes_several_values_and_each_choice_adds_or_takes_away_its_own(
         self, operator_client: Client, rows: Rows

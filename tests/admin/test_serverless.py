@@ -90,7 +90,7 @@ def test_of_a_function_that_is_well_the_list_tells_the_last_failure(
 
     assert place not in ill
     assert "No image." in ill
-    assert f'Last failure: <a href="{place}">Framework error</a>' in well
+    assert f'Last failure: <a href="{place}">The function failed</a>' in well
     assert "framework_error: It said 500." in well
     assert "No image." not in well
 

@@ -99,7 +99,7 @@ def test_a_deletion_says_what_is_cancelled_what_runs_and_what_becomes_free(
 
     assert (
         "Deletes 1 function: 2 invocations wait and are cancelled, 1 invocation runs and is"
-        " finished; then 1 worker ends and 2 GPUs become free." in told(page)
+        " finished, 1 worker ends and 2 GPUs become free." in told(page)
     )
     assert "Terminating" in after
     cancelled = Invocation.objects.filter(state=InvocationState.CANCELLED)
@@ -113,7 +113,7 @@ def test_what_waits_is_cancelled_and_what_has_begun_is_left_out(operator_client:
     page = choose(operator_client, "cancel", waiting, running)
     confirm(operator_client, page)
 
-    assert "Cancels 1 invocation of 1 function: no worker gets them." in told(page)
+    assert "Cancels 1 invocation of 1 function: no worker gets it." in told(page)
     assert "Not possible for 1" in page
     assert asked_for() == ["invocation.cancel"]
     states = dict(Invocation.objects.values_list("pk", "state"))
@@ -159,7 +159,7 @@ def test_what_is_no_dead_letter_or_has_no_function_is_not_replayed(
 
     page = choose(operator_client, "replay", failed, orphan)
 
-    assert "It is Failed, no dead letter." in told(page)
+    assert "Only a dead letter can be replayed; it is Failed." in told(page)
     assert "Its function is gone." in told(page)
     assert 'name="key"' not in page
 

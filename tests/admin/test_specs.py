@@ -85,7 +85,7 @@ def test_an_entry_is_made_through_the_services(
     operation = Operation.objects.get()
     assert (operation.kind, operation.object_row) == ("gpuspec.create", row.pk)
     assert answer.redirect_chain[-1][0] == address(row, "change", row.pk)
-    assert f"GPU spec g1.1: Asked for by the job '{KEY}'." in told(answer.content.decode())
+    assert "GPU spec g1.1: Creation accepted. See its job" in told(answer.content.decode())
     assert KEY in LogEntry.objects.get().change_message
 
 
@@ -204,7 +204,7 @@ def test_one_that_is_enabled_is_not_deleted_and_says_so(
 
     assert "Disable it first" in refused
     assert "Removes 1 GPU spec from the catalogue" in page
-    assert "Removed by the job" in told(after)
+    assert "Delete accepted. See its job" in told(after)
     assert not GpuSpec.objects.exists()
     assert Operation.objects.get().kind == "gpuspec.delete"
 
@@ -221,7 +221,7 @@ def test_many_are_paused_and_resumed_and_each_says_so(
     assert "2 GPU specs" in told(page)
     assert set(GpuSpec.objects.values_list("is_top_up_paused", flat=True)) == {paused}
     assert Operation.objects.count() == LogEntry.objects.count() == 2
-    assert result.count("Changed by the job") == 2
+    assert result.count(">Job</a>") == 2
 
 
 def test_stock_is_seeded_of_a_spec_and_the_gpus_are_said(

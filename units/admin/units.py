@@ -41,7 +41,7 @@ from units.admin.detail import (
     unit_url,
 )
 from units.models import ActiveUnit, GpuUnit, StockUnit
-from units.phases import UnitReason, UnitRole
+from units.phases import UnitPhase, UnitReason, UnitRole
 from units.selectors import StockState, stock_in
 from units.services import UNIT_KIND
 
@@ -209,8 +209,13 @@ class ActiveUnitAdmin(UnitAdmin):
 
 
 def _rows(number: int) -> Sequence[RelatedRow]:
-    """Return the unit of a row; of a seeding, which names its first, all that it made."""
-    rows = GpuUnit.objects.filter(_of_object(number)).order_by("id")[:MOST_OF_A_SEEDING]
+    """Return the unit of a row; of a seeding, which names its first, all that it made.
+
+    Those that failed come first.
+    """
+    failed_first = Case(When(phase=UnitPhase.FAILED, then=0), default=1)
+    made = GpuUnit.objects.filter(_of_object(number))
+    rows = made.order_by(failed_first, "id")[:MOST_OF_A_SEEDING]
     return [unit_line(row) for row in rows]
 
 

@@ -1,0 +1,35 @@
+"""What a job is called by people: `Create unit trainer` for the kind `unit.create`.
+
+The machine's word stays where it is looked for: among the facts of a job's page and in the API.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from gpuplatform.adminkit.text import visible, words
+from gpuplatform.operations.models import Operation
+
+_NOUNS: Final[Mapping[str, str]] = {
+    "unit": "GPU unit",
+    "stockpool": "stock pool",
+    "gpuspec": "GPU spec",
+}
+_VERBS: Final[Mapping[str, str]] = {"update": "Change"}
+_SEED: Final = "stock.seed"
+
+
+def kind_words(kind: str) -> str:
+    """Return what jobs of a kind do."""
+    noun, _, verb = kind.partition(".")
+    return f"{_VERBS.get(verb) or words(verb)} {_NOUNS.get(noun, noun)}".strip()
+
+
+def job_subject(job: Operation) -> str:
+    """Return what a job is about, by its name; a seeding is about a GPU spec, not about a unit."""
+    spec = job.payload.get("specName") if job.kind == _SEED else None
+    return visible(str(spec or job.object_name))
+
+
+def job_words(job: Operation) -> str:
+    """Return what a job does, and to what."""
+    return f"{kind_words(job.kind)} {job_subject(job)}".strip()
