@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
@@ -36,6 +36,11 @@ class MirrorAdmin(ActingAdmin):
     """
 
     well: Collection[str] = ()
+
+    def failed_rows(self) -> QuerySet[Any]:
+        """Return its rows that have failed, for the count beside its name."""
+        rows: QuerySet[Any] = self.model.objects.filter(deleted_at__isnull=True, phase=FAILED)
+        return rows
 
     @admin.display(description="Phase")
     def phase_column(self, row: Any) -> SafeString:

@@ -1,10 +1,18 @@
 """The left navigation: who looks for what, in groups that do not follow the Python packages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from django.http import HttpRequest
 from django.urls import reverse
+
+from gpuplatform.adminkit.counts import capped, capped_counts
+from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.mirrors import MirrorAdmin
+
+MOST_FAILED: Final = 1_000
+"""So many failed rows are counted."""
 
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Platform", ("operations.operation",)),
@@ -30,6 +38,8 @@ class NavigationLink:
     name: str
     url: str
     is_here: bool
+    failed: str = ""
+    """How many of its rows have failed; empty where none has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +50,13 @@ class NavigationGroup:
     links: tuple[NavigationLink, ...]
 
 
-def navigation(apps: Iterable[dict[str, Any]], path: str) -> list[NavigationGroup]:
-    """Return the models of Django's app list in groups; unknown ones under their app's name."""
+def navigation(
+    apps: Iterable[dict[str, Any]], path: str, failed: Mapping[str, str]
+) -> list[NavigationGroup]:
+    """Return the models of Django's app list in groups; unknown ones under their app's name.
+
+    `failed` has the number of failed rows of a model, by its label.
+    """
     home = reverse("admin:index")
     models = {
         _label(app, model): (str(app["name"]), model) for app in apps for model in app["models"]
@@ -50,10 +65,28 @@ def navigation(apps: Iterable[dict[str, Any]], path: str) -> list[NavigationGrou
     for name, labels in _GROUPS:
         for label in labels:
             if label in models:
-                groups.setdefault(name, []).append(_link(models.pop(label)[1], path))
+                link = _link(models.pop(label)[1], path, failed.get(label, ""))
+                groups.setdefault(name, []).append(link)
     for app_name, model in models.values():
         groups.setdefault(app_name, []).append(_link(model, path))
     return [NavigationGroup(name, tuple(links)) for name, links in groups.items()]
+
+
+def failed_rows(request: HttpRequest, pages: Iterable[ModelAdmin]) -> dict[str, str]:
+    """Return how many rows of each page have failed, by the label of its model: one query.
+
+    Counted to `MOST_FAILED` by an index, so that every page can afford it.
+    """
+    asked = [
+        page
+        for page in pages
+        if isinstance(page, MirrorAdmin) and page.has_view_permission(request)
+    ]
+    if not asked:
+        return {}
+    counts = capped_counts([page.failed_rows() for page in asked], cap=MOST_FAILED)
+    found = zip(asked, counts, strict=True)
+    return {page.opts.label_lower: capped(count, MOST_FAILED) for page, count in found if count}
 
 
 def place_of(label: str) -> int:
@@ -66,7 +99,9 @@ def _label(app: dict[str, Any], model: dict[str, Any]) -> str:
     return f"{app['app_label']}.{model['object_name'].lower()}"
 
 
-def _link(model: dict[str, Any], path: str) -> NavigationLink:
+def _link(model: dict[str, Any], path: str, failed: str = "") -> NavigationLink:
     url = str(model.get("admin_url") or model.get("add_url") or "")
     name = str(model["name"])
-    return NavigationLink(name[:1].upper() + name[1:], url, bool(url) and path.startswith(url))
+    return NavigationLink(
+        name[:1].upper() + name[1:], url, bool(url) and path.startswith(url), failed
+    )

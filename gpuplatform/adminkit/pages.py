@@ -19,7 +19,7 @@ from gpuplatform.adminkit.dashboard import dashboard_context
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.health import health_summary, platform_health
 from gpuplatform.adminkit.login import LogInForm, OwnPasswordForm
-from gpuplatform.adminkit.navigation import navigation
+from gpuplatform.adminkit.navigation import failed_rows, navigation
 from gpuplatform.adminkit.search import search_everything, search_text
 from gpuplatform.adminkit.text import NONE
 from gpuplatform.clock import now
@@ -49,7 +49,8 @@ class PlatformAdminSite(AdminSite):
         context = super().each_context(request)
         context["environment_label"] = settings.GPUPLATFORM_ENVIRONMENT
         context["development_notice"] = DEVELOPMENT_NOTICE if settings.GPUPLATFORM_DEV else ""
-        context["navigation"] = navigation(context["available_apps"], request.path)
+        failed = failed_rows(request, self._registry.values())
+        context["navigation"] = navigation(context["available_apps"], request.path, failed)
         return context
 
     @override

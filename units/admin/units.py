@@ -97,6 +97,10 @@ class UnitAdmin(InspectedAdmin, MirrorAdmin):
         return rows.filter(role=self.role).select_related("tenant", "operation", "claimed_by")
 
     @override
+    def failed_rows(self) -> QuerySet[GpuUnit]:
+        return super().failed_rows().filter(role=self.role)
+
+    @override
     def line(self, row: GpuUnit) -> RelatedRow:
         return unit_line(row)
 

@@ -19,6 +19,10 @@
   if (["light", "dark"].includes(kept())) root.dataset.scheme = kept();
 
   document.addEventListener("DOMContentLoaded", () => {
+    // On a phone the navigation is a strip: where one is stands in sight.
+    const nav = document.querySelector(".nav");
+    const here = nav && nav.querySelector(".on");
+    if (here) nav.scrollLeft = here.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
     const button = document.querySelector("[data-scheme]:not(html)");
     if (!button) return;
     const name = () => { button.textContent = isDark() ? "Light" : "Dark"; };
