@@ -222,8 +222,16 @@ class ActingAdmin(ReadOnlyAdmin):
             "key": f"admin-{uuid.uuid4().hex}",
             "consequence": action.consequence(acting, values) if acting else "",
             "lines": [(row.pk, self.line(row)) for row in acting],
-            "refused": [(self.line(row), why[row.pk]) for row in chosen if why[row.pk]],
+            "refused": self._refused([(row, why[row.pk]) for row in chosen if why[row.pk]]),
+            "refused_count": len(chosen) - len(acting),
         }
+
+    def _refused(self, refused: Sequence[tuple[Any, str]]) -> list[tuple[str, list[RelatedRow]]]:
+        """Return the obstacles, each once with the rows that it is in the way of."""
+        found: dict[str, list[RelatedRow]] = {}
+        for row, obstacle in refused:
+            found.setdefault(obstacle, []).append(self.line(row))
+        return list(found.items())
 
     def _do(
         self, request: HttpRequest, action: Action, row: Any, values: Values, key: str

@@ -94,6 +94,7 @@ CAUSES: Final = (
 )
 """The first whose pattern fits is it."""
 
+_UNPLACED: Final = frozenset({"node", "quota", "refused"})
 _STEPS_OF_WORKERS: Final[Mapping[str, str]] = {
     "image": "Correct the image of the function, or push it, and see that the node may read the"
     " registry; a worker is tried again by itself.",
@@ -128,6 +129,12 @@ def cause_of(reason: str, message: str) -> Cause | None:
     """Return the cause that reason and message tell of, if it is a known one."""
     causes = causes_of(reason)
     return next((cause for cause in causes if re.search(cause.pattern, message)), None)
+
+
+def is_unplaced(reason: str, message: str) -> bool:
+    """Say whether what failed has no pod on a node, and so holds nothing there."""
+    cause = cause_of(reason, message)
+    return cause is not None and cause.name in _UNPLACED
 
 
 def hint_of(message: str) -> str:

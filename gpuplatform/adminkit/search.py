@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -54,11 +55,23 @@ def _place(page: ReadOnlyAdmin) -> int:
 def _found(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> FoundRows:
     rows, _ = page.get_search_results(request, page.get_queryset(request), text)
     newest = list(rows.order_by("-pk")[: MOST_OF_A_LIST + 1])
+    has_more = len(newest) > MOST_OF_A_LIST
+    if has_more:
+        exact = list(_exact(request, page, text))
+        newest = [*exact, *(row for row in newest if row not in exact)]
     listed = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist")
     history = {"history": "all"} if hasattr(page.model, "deleted_at") else {}
     return FoundRows(
         title=str(page.opts.verbose_name_plural),
         rows=[page.line(row) for row in newest[:MOST_OF_A_LIST]],
         url=f"{listed}?{urlencode({'q': text, **history})}",
-        has_more=len(newest) > MOST_OF_A_LIST,
+        has_more=has_more,
     )
+
+
+def _exact(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> QuerySet[Any]:
+    """Return the newest rows that are named exactly so: of very many, they come first."""
+    named = Q()
+    for one in page.search_fields:
+        named |= Q(**{one: text})
+    return page.get_queryset(request).filter(named).order_by("-pk")[:MOST_OF_A_LIST]

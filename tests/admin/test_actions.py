@@ -268,7 +268,7 @@ class TestUnits:
         page = press(operator_client, "stop", unit(gpu=4))
         confirm(operator_client, page)
 
-        assert "Stops 1 unit of 1 tenant; 4 GPUs become free." in told(page)
+        assert "Stops 1 unit; 4 GPUs become free. What runs in it ends;" in told(page)
         assert kinds() == ["unit.stop"]
 
     def test_a_start_says_how_much_is_ready(
@@ -312,6 +312,29 @@ class TestStock:
         assert set(going.values_list("pk", flat=True)) == {row.pk for row in chosen}
         assert not StockUnit.objects.get(pk=kept.pk).claimed_by_id
         assert kinds() == ["stock.remove"] * 2
+
+    def test_stock_that_no_node_could_take_frees_no_gpu(
+        self, operator_client: Client, cluster: FakeCluster
+    ) -> None:
+        no_node = "No node for the pod: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+        unplaced = [stock(UnitPhase.FAILED, message=no_node, gpu=16) for _ in range(2)]
+        page = choose(operator_client, "remove", *unplaced)
+        assert "Removes 2 stock units, 0 of them ready; no GPU becomes free." in told(page)
+
+        page = choose(operator_client, "remove", *unplaced, stock(gpu=4))
+        assert "4 GPUs become free." in told(page)
+
+    def test_an_obstacle_is_said_once_with_all_that_it_is_in_the_way_of(
+        self, operator_client: Client, cluster: FakeCluster
+    ) -> None:
+        going = [stock(deletion_requested_at=now()) for _ in range(5)]
+
+        page = choose(operator_client, "remove", *going, stock())
+
+        assert "Not possible for 5" in page
+        assert page.count("It is being deleted.") == 1
+        assert "5 stock units</summary>" in page
+        assert all(f"<bdi>runtime-stock/{row.name}</bdi>" in page for row in going)
 
     def test_what_is_set_aside_or_taken_says_who_has_it(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows

@@ -338,9 +338,7 @@ def test_units_are_deleted_after_the_consequence_was_confirmed(
     page.check("#action-toggle")
     page.select_option("[name=action]", "delete")
     page.click("button[name=index]")
-    expect(page.locator(".consequence")).to_contain_text(
-        "Deletes 2 units of 1 tenant; 4 GPUs become free."
-    )
+    expect(page.locator(".consequence")).to_contain_text("Deletes 2 units; 4 GPUs become free.")
     expect(page.locator("text=Not possible for 1")).to_be_visible()
     assert not Operation.objects.exists()
     page.click("button[name=key]")

@@ -48,6 +48,18 @@ def test_image_uid_and_operation_id_find_the_unit(operator_client: Client, rows:
     assert set(found(operator_client, "of-the-caller")) == {"activeunit", "operation"}
 
 
+def test_of_many_the_one_of_exactly_that_name_comes_first(operator_client: Client) -> None:
+    exact = unit_row(name="many-1")
+    for number in range(10, 18):
+        unit_row(name=f"many-{number}")
+
+    page = operator_client.get(SEARCH, {"q": "many-1"}).content.decode()
+
+    lines = re.findall('<a href="/admin/units/activeunit/([0-9]+)/change/"', page)
+    assert lines[0] == str(exact.pk)
+    assert len(lines) == len(set(lines)) == 6
+
+
 def test_of_many_the_newest_are_shown_and_the_list_has_all(operator_client: Client) -> None:
     for number in range(8):
         unit_row(name=f"many-{number}")

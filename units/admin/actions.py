@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
+from gpuplatform.adminkit.causes import is_unplaced
 from gpuplatform.adminkit.forms import (
     CPU_HELP,
     MEMORY_HELP,
@@ -118,16 +119,18 @@ def _delete_consequence(units: Sequence[GpuUnit], _: Values) -> str:
         if restocked
         else ""
     )
+    ends = f" What runs in {_it(units)} ends, and what is kept inside is lost."
     return (
         f"Deletes {_of_tenants(units)}; {_freed(running)}.{again}"
-        " What runs in them ends, and what is kept inside is lost. It cannot be undone."
+        f"{ends if running else ''} It cannot be undone."
     )
 
 
 def _stop_consequence(units: Sequence[GpuUnit], _: Values) -> str:
+    can = "it can" if len(units) == 1 else "they can"
     return (
-        f"Stops {_of_tenants(units)}; {_freed(units)}. What runs in"
-        " them ends; names and settings stay, and they can be started again on ready stock."
+        f"Stops {_of_tenants(units)}; {_freed(units)}. What runs in {_it(units)} ends;"
+        f" name and settings stay, and {can} be started again on ready stock."
     )
 
 
@@ -174,12 +177,20 @@ def _gpus(units: Iterable[GpuUnit]) -> int:
 
 
 def _freed(units: Iterable[GpuUnit]) -> str:
-    return f"{counted(_gpus(units), 'GPU', 'becomes', 'become')} free"
+    """Return how many GPUs are given up: what no node could take holds none."""
+    holding = [unit for unit in units if not is_unplaced(unit.reason, unit.message)]
+    if not (gpus := _gpus(holding)):
+        return "no GPU becomes free"
+    return f"{counted(gpus, 'GPU', 'becomes', 'become')} free"
+
+
+def _it(units: Sequence[GpuUnit]) -> str:
+    return "it" if len(units) == 1 else "them"
 
 
 def _of_tenants(units: Sequence[GpuUnit]) -> str:
     tenants = len({unit.namespace for unit in units})
-    return f"{counted(len(units), 'unit')} of {counted(tenants, 'tenant')}"
+    return counted(len(units), "unit") + (f" of {tenants} tenants" if tenants > 1 else "")
 
 
 def _restocked(units: Sequence[GpuUnit]) -> int:
