@@ -32,6 +32,7 @@ SAMPLE_SECONDS: Final = 180.0
 class Health:
     """A part of the platform and how it is."""
 
+    name: str
     badge: SafeString
     shape: Shape
     text: str
@@ -55,7 +56,8 @@ def health_of(
 ) -> Health:
     """Return a part's line."""
     since = age_html(seen_at) if seen_at else SafeString("")
-    return Health(shape_badge(shape, words(part)), shape, text, since, shortened(detail))
+    badge = shape_badge(shape, words(part))
+    return Health(part, badge, shape, text, since, shortened(detail))
 
 
 def platform_health(sample: PlatformSample | None, now: datetime) -> list[Health]:

@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from typing_extensions import override
 
+from gpuplatform.adminkit.badges import Shape
 from gpuplatform.adminkit.choosing import delete_chosen
 from gpuplatform.adminkit.dashboard import dashboard_context
 from gpuplatform.adminkit.generics import ModelAdmin
@@ -74,9 +75,15 @@ class PlatformAdminSite(AdminSite):
         context = {**self.each_context(request), "title": "Search", "text": text, "found": found}
         return TemplateResponse(request, "admin/search.html", context)
 
-    def health(self, _request: HttpRequest) -> HttpResponse:
-        """Answer with one badge for the whole platform, for the head of each page."""
-        return HttpResponse(health_summary(platform_health(latest_sample(), now())))
+    def health(self, request: HttpRequest) -> TemplateResponse:
+        """Answer with a badge for the head of each page, and a word when the cluster is away."""
+        health = platform_health(latest_sample(), now())
+        cluster = next(part for part in health if part.name == "cluster")
+        context = {
+            "badge": health_summary(health),
+            "cluster": cluster if cluster.shape is Shape.FAILED else None,
+        }
+        return TemplateResponse(request, "admin/health.html", context)
 
     @override
     def password_change(

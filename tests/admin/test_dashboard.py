@@ -30,8 +30,8 @@ MOST_QUERIES = 12
 pytestmark = pytest.mark.django_db
 
 
-def _page(client: Client) -> str:
-    answer = client.get(INDEX)
+def _page(client: Client, url: str = INDEX) -> str:
+    answer = client.get(url)
     assert answer.status_code == 200, answer
     return answer.content.decode()
 
@@ -231,6 +231,7 @@ class TestHealth:
         assert "Waits for the cluster" in page
         assert page.count(words) == 1
         assert "<bdi>Does not answer</bdi>" in page
+        assert "The cluster does not answer." in _page(operator_client, reverse("admin:health"))
 
     def test_a_broker_that_is_away_is_told(
         self, operator_client: Client, settings: Settings
