@@ -5,6 +5,8 @@ CODE := manage.py gpuplatform inventory units serverless tests
 KUBERNETES := tests/cluster/controlplane/launcher.py
 # Commands beside a running platform and checks without one are in development mode.
 export GPUPLATFORM_DEV := 1
+# What is compiled once need not be compiled by each of the many processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint \
