@@ -40,10 +40,11 @@ test-pure:  ## the tests of pure code
 	@sh requirements/install.sh test
 	@$(PYTHON) -m pytest tests/pure $(PYTEST_ARGS)
 
+# Most of these tests wait now and then: more of them at once than processors keep those busy.
 test-cluster:  ## the cluster tests on a real control plane (needs Go once, to build it)
 	@sh requirements/install.sh test
 	@$(PYTHON) $(KUBERNETES) --build-only
-	@$(PYTHON) -m pytest tests/cluster --server controlplane -n 2 --dist loadgroup $(PYTEST_ARGS)
+	@$(PYTHON) -m pytest tests/cluster --server controlplane -n 4 --dist loadgroup $(PYTEST_ARGS)
 
 cluster:  ## run a real control plane with three played nodes until Ctrl-C
 	@sh requirements/install.sh run

@@ -65,11 +65,16 @@ def golden(update_golden: bool) -> GoldenFiles:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the group that waits most, so that the others run beside it."""
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    """Begin with the group that waits most, then the longest tests: the others run beside them."""
+    items.sort(key=lambda item: (item.get_closest_marker("xdist_group") is None, -_lasts(item)))
     if config.getoption("loadgroup", default=False):
         for item in items:
             _name_group(item)
+
+
+def _lasts(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("lasts")
+    return float(marker.kwargs["seconds"]) if marker is not None else 0
 
 
 def _name_group(item: pytest.Item) -> None:

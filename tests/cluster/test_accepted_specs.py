@@ -34,6 +34,7 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.django_db,
     pytest.mark.timeout(400),
+    pytest.mark.lasts(seconds=10),
     pytest.mark.real_only(reason="the simulator refuses less than Kubernetes does"),
 ]
 

@@ -218,6 +218,7 @@ def test_comparing_everything_takes_the_same_requests_however_many_there_are(
 
 
 @pytest.mark.long
+@pytest.mark.lasts(seconds=10)
 def test_comparing_everything_beside_many_pods_reads_pages_and_nothing_one_by_one(
     pools: Pools, proxy: FaultProxy
 ) -> None:

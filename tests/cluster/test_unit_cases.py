@@ -196,6 +196,8 @@ def test_stock_that_runs_on_lost_gpus_is_kept_back_until_they_are_back(
     units.settle("b", "Ready")
 
 
+@pytest.mark.lasts(seconds=70)
+@pytest.mark.timeout(400)
 def test_a_lost_nodes_stock_cannot_be_claimed_and_what_is_to_go_is_gone_with_the_node(
     units: Units, control: Control
 ) -> None:
@@ -239,6 +241,7 @@ def test_a_lost_nodes_stock_cannot_be_claimed_and_what_is_to_go_is_gone_with_the
     assert (capacity().active, capacity().ready, capacity().total) == (1, 1, 1)
 
 
+@pytest.mark.lasts(seconds=20)
 @pytest.mark.real_only(reason="the simulator watches no leases: its nodes say that they fail")
 def test_a_unit_names_the_node_that_does_not_answer(units: Units, control: Control) -> None:
     on_one_node(OTHER_NODE)

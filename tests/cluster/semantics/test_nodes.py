@@ -37,6 +37,7 @@ def test_a_node_has_gpus_a_product_and_a_lease(world: World) -> None:
     assert lease["spec"]["holderIdentity"] == NODE_NAME
 
 
+@pytest.mark.lasts(seconds=20)
 @pytest.mark.real_only(reason="the simulator watches no leases: its nodes say that they fail")
 def test_a_silent_node_becomes_unknown_and_tainted(world: World, control: Control) -> None:
     on_the_node(world, "one")
@@ -62,6 +63,8 @@ def test_a_pod_on_a_silent_node_cannot_finish_its_deletion(world: World, control
     world.gone(POD, "one")
 
 
+@pytest.mark.lasts(seconds=60)
+@pytest.mark.timeout(400)
 def test_pods_of_a_node_that_is_gone_are_deleted_and_not_before(
     world: World, control: Control
 ) -> None:
