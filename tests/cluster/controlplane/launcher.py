@@ -414,6 +414,8 @@ def apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
         f"--audit-log-path={folder / AUDIT_LOG}",
         "--endpoint-reconciler-type=none",
         "--delete-collection-workers=4",
+        # One who may do everything is never queued: what is asked for it at each request is lost.
+        "--enable-priority-and-fairness=false",
     ]
 
 
