@@ -156,7 +156,9 @@ class ActingAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         creation = self.creation
-        if creation is None or not self.has_add_permission(request):
+        if creation is None:
+            return super().add_view(request, form_url, extra_context)
+        if not self.has_add_permission(request):
             raise PermissionDenied
         if request.method != "POST":
             return self._fields(request, creation.title, creation.form(), creation)

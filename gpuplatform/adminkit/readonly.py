@@ -75,6 +75,15 @@ class ReadOnlyAdmin(ChoosingAdmin):
         return False
 
     @override
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Make no row; a page on which some can be made has a view of its own."""
+        noun = str(self.opts.verbose_name_plural)
+        msg = f"{noun[:1].upper()}{noun[1:]} are not made here."
+        raise PermissionDenied(msg)
+
+    @override
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:

@@ -367,7 +367,7 @@ def test_a_viewer_sees_no_button_and_is_refused(
     operator.groups.add(Group.objects.get(name="viewer"))
     page.click("button[name=key]")
 
-    expect(page.locator("h1")).to_have_text("You may not see this")
+    expect(page.locator("h1")).to_have_text("You may not do this")
     visit.open(reverse("admin:inventory_stockpool_change", args=[pool.pk]))
     expect(page.locator("h1")).to_have_text(pool.name)
     expect(page.locator("[formaction]")).to_have_count(0)
