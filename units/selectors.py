@@ -1,6 +1,6 @@
 """Reading GPU units and stock."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, cast
@@ -21,6 +21,7 @@ from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 START_KIND: Final = "unit.start"
 """The kind of the operation that starts a stopped unit."""
 
+_USED = ("units", "failed", "gpus")
 _DECIDES = ("kind", "phase", "object_namespace", "object_name")
 _VOID_PHASES = (OperationPhase.FAILED, OperationPhase.CANCELLED)
 
@@ -206,6 +207,22 @@ def gpus_by_spec() -> dict[str, dict[str, int]]:
         one["spec_name"]: {use: one[use] for use in which}
         for one in cast("Iterable[dict[str, Any]]", rows)
     }
+
+
+def usage_by_tenant(tenants: Collection[int]) -> dict[int, dict[str, int]]:
+    """Return how many units, failed ones among them and GPUs each tenant has; none: left out."""
+    live = GpuUnit.objects.filter(_LIVE, role=UnitRole.ACTIVE, tenant__in=tenants)
+    rows = (
+        live.order_by("tenant")
+        .values("tenant")
+        .annotate(
+            units=Count("id"),
+            failed=Count("id", filter=Q(phase=UnitPhase.FAILED)),
+            gpus=Coalesce(Sum("gpu", filter=~Q(phase=UnitPhase.STOPPED)), 0),
+        )
+    )
+    found = cast("Iterable[dict[str, int]]", rows)
+    return {one["tenant"]: {name: one[name] for name in _USED} for one in found}
 
 
 def is_unit_leftover(unit: Manifest, operation: Operation | None) -> bool:

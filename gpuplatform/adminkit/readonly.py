@@ -1,6 +1,6 @@
 """The base of every page about rows that people do not edit."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from django.contrib.admin.utils import unquote
@@ -12,6 +12,7 @@ from typing_extensions import override
 from gpuplatform.adminkit.choosing import ChoosingAdmin
 from gpuplatform.adminkit.detail import Detail, RelatedRow
 from gpuplatform.adminkit.paginator import CappedPaginator
+from gpuplatform.adminkit.usage import Usage
 
 NUL = "\x00"
 
@@ -46,6 +47,10 @@ class ReadOnlyAdmin(ChoosingAdmin):
     def line(self, row: Any) -> RelatedRow:
         """Return a row as a line of a table."""
         raise NotImplementedError
+
+    def usage(self, tenants: Collection[int]) -> Mapping[int, Usage]:  # noqa: ARG002 - see there
+        """Return what each of the tenants, by its number, uses by these rows; most count none."""
+        return {}
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return what the page of `row` is drawn with."""

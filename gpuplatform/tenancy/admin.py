@@ -1,22 +1,43 @@
 """Tenants in the admin."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
+from gpuplatform.adminkit.counts import capped, capped_counts
 from gpuplatform.adminkit.detail import Detail, Fact, RelatedRow
-from gpuplatform.adminkit.filters import TenantFilter
+from gpuplatform.adminkit.filters import PhaseTabs, TenantFilter
 from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.usage import Usage
 from gpuplatform.tenancy import admin_people, admin_tokens
 from gpuplatform.tenancy.models import Tenant
 
+FAILED = "Failed"
 __all__ = ["admin_people", "admin_tokens"]
+
+
+class TenantList(ChangeList):
+    """A page of tenants with what each uses."""
+
+    @override
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows: list[Any] = list(self.result_list)
+        used = _usage(request, [row.pk for row in rows])
+        for row in rows:
+            row.usage = used[row.pk]
+        self.result_list = rows
 
 
 @admin.register(Tenant)
@@ -24,14 +45,35 @@ class TenantAdmin(ReadOnlyAdmin):
     """Who owns what."""
 
     found_at = 6
-    list_display = ("name", "namespace", "since")
+    list_display = ("name", "namespace", "units", "failed", "gpus", "since")
     search_fields = ("name", "namespace")
     search_help_text = "name or namespace"
+
+    @admin.display(description="GPU units")
+    def units(self, row: Any) -> str:
+        """Return how many it has."""
+        return str(row.usage.units) if row.usage else ""
+
+    @admin.display(description="Failed")
+    def failed(self, row: Any) -> SafeString:
+        """Return how many of them have failed."""
+        if not row.usage or not row.usage.failed:
+            return SafeString("0" if row.usage else "")
+        return shape_badge(Shape.FAILED, str(row.usage.failed))
+
+    @admin.display(description="GPUs")
+    def gpus(self, row: Any) -> str:
+        """Return how many its units hold."""
+        return str(row.usage.gpus) if row.usage else ""
 
     @admin.display(description="Since")
     def since(self, row: Tenant) -> SafeString:
         """Return the tenant's age."""
         return age_html(row.created_at)
+
+    @override
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return TenantList
 
     @override
     def line(self, row: Tenant) -> RelatedRow:
@@ -49,18 +91,60 @@ class TenantAdmin(ReadOnlyAdmin):
             title=row.name,
             badge=shape_badge(Shape.READY, "Active"),
             since=age_html(row.created_at),
-            facts=[
-                Fact("Namespace", row.namespace),
-                Fact.time("Made", row.created_at),
-                *self._lists(row),
-            ],
+            facts=[Fact("Namespace", row.namespace), Fact.time("Made", row.created_at)],
         )
 
-    def _lists(self, row: Tenant) -> Iterator[Fact]:
-        """Yield a link to each list that can be narrowed down to a tenant."""
-        for page in self.admin_site._registry.values():  # noqa: SLF001 - there is no other way
-            if TenantFilter in page.list_filter:
-                listed = f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist"
-                name = str(page.opts.verbose_name_plural)
-                query = urlencode({str(TenantFilter.parameter_name): row.name})
-                yield Fact(name[:1].upper() + name[1:], "show", f"{reverse(listed)}?{query}")
+    @override
+    def page_context(self, request: HttpRequest, row: Tenant) -> dict[str, Any]:
+        context = super().page_context(request, row)
+        detail: Detail = context["detail"]
+        used = _usage(request, [row.pk])[row.pk]
+        held = [Fact("GPUs held", str(used.gpus))] if used else []
+        facts = [*detail.facts, *held, *_lists(request, row)]
+        return {**context, "detail": replace(detail, facts=facts)}
+
+
+def _usage(request: HttpRequest, tenants: Collection[int]) -> dict[int, Usage | None]:
+    """Return what each tenant uses; None where the one who asks may not see it."""
+    found: dict[int, Usage | None] = dict.fromkeys(tenants)
+    for page in admin.site._registry.values():  # noqa: SLF001 - there is no other way
+        if isinstance(page, ReadOnlyAdmin) and page.has_view_permission(request):
+            found.update(page.usage(tenants))
+    return found
+
+
+def _lists(request: HttpRequest, tenant: Tenant) -> Iterator[Fact]:
+    """Yield how much of a tenant's each list has, and how much of it failed, as links to it."""
+    pages = [
+        page
+        for page in admin.site._registry.values()  # noqa: SLF001 - as above
+        if TenantFilter in page.list_filter and page.has_view_permission(request)
+    ]
+    sets = []
+    for page in pages:
+        rows = page.get_queryset(request).filter(tenant=tenant)
+        live = rows.filter(deleted_at=None) if hasattr(page.model, "deleted_at") else rows
+        tabs = _tabs(page)
+        sets += [live, live.filter(**{tabs.field: FAILED}) if tabs else live.none()]
+    counts = capped_counts(sets)
+    for page, number, failed in zip(pages, counts[::2], counts[1::2], strict=True):
+        name = str(page.opts.verbose_name_plural)
+        listed = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist")
+        mine = {str(TenantFilter.parameter_name): tenant.name}
+        value = _link(capped(number), listed, mine)
+        tabs = _tabs(page)
+        if failed and tabs:
+            of_failed = {**mine, str(tabs.parameter_name): FAILED}
+            only = _link(f"{capped(failed)} failed", listed, of_failed)
+            value = format_html("{}, {} of them", value, only)
+        yield Fact(name[:1].upper() + name[1:], value)
+
+
+def _tabs(page: Any) -> type[PhaseTabs] | None:
+    """Return the tabs of a list, which know where it has its phase."""
+    kinds = (one for one in page.list_filter if isinstance(one, type))
+    return next((one for one in kinds if issubclass(one, PhaseTabs)), None)
+
+
+def _link(text: str, listed: str, query: dict[str, str]) -> SafeString:
+    return format_html('<a href="{}?{}">{}</a>', listed, urlencode(query), text)

@@ -9,7 +9,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import AdminPasswordChangeForm, AdminUserCreationForm
 from django.contrib.auth.models import Group, User
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -20,6 +20,7 @@ from gpuplatform.adminkit.age import age_html, ago_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.choosing import ChoosingAdmin, Deletion, name_what_is_required
 from gpuplatform.adminkit.fields import RightsField
+from gpuplatform.adminkit.filters import YesNoFilter
 from gpuplatform.adminkit.generics import ManyChoicesField, ModelForm
 from gpuplatform.tenancy.groups import StaffGroup
 
@@ -34,9 +35,16 @@ else:
 
 _MAY: Final = {
     StaffGroup.VIEWER: "sees everything but people and groups",
-    StaffGroup.OPERATOR: "also acts on stock, units, functions, jobs and schedules",
-    StaffGroup.ADMIN: "also makes people, groups and API tokens",
+    StaffGroup.OPERATOR: (
+        "acts on stock, units, functions, jobs and schedules, and sees what a viewer does"
+    ),
+    StaffGroup.ADMIN: "makes people, groups and API tokens, and does what an operator does",
 }
+
+
+def _may(group: Group) -> str:
+    """Return what one of the platform's own groups may do, in words; nothing for another one."""
+    return next((words for name, words in _MAY.items() if name.value == group.name), "")
 
 
 class GroupsField(ManyChoicesField):
@@ -46,7 +54,7 @@ class GroupsField(ManyChoicesField):
 
     @override
     def label_from_instance(self, obj: Group) -> str:
-        words = {name.value: words for name, words in _MAY.items()}.get(obj.name)
+        words = _may(obj)
         return f"{obj.name}: {words}" if words else obj.name
 
 
@@ -119,6 +127,24 @@ class PersonForm(ModelForm):
             rights.offer(self.instance.user_permissions.all() if self.instance.pk else None)
 
 
+class MayLogInFilter(YesNoFilter):
+    """Whether somebody may log in at all."""
+
+    title = "may log in"
+    parameter_name = "active"
+    field = "is_active"
+    words = ("Yes", "No")
+
+
+class MayDoEverythingFilter(YesNoFilter):
+    """Whether groups and rights are not asked for."""
+
+    title = "may do everything"
+    parameter_name = "superuser"
+    field = "is_superuser"
+    words = ("Yes", "No")
+
+
 class PersonAdmin(ChoosingAdmin, PeopleAdmin):
     """Who may log in here, and by which groups they may do what."""
 
@@ -139,7 +165,7 @@ class PersonAdmin(ChoosingAdmin, PeopleAdmin):
     is_live_with_actions = True
     list_display = ("state", "username", "may", "since")
     list_display_links = ("username",)
-    list_filter = ("groups", "is_active", "is_superuser")
+    list_filter = ("groups", MayLogInFilter, MayDoEverythingFilter)
     search_help_text = "name or address"
     sortable_by = ("username",)
 
@@ -150,12 +176,14 @@ class PersonAdmin(ChoosingAdmin, PeopleAdmin):
             return shape_badge(Shape.OFF, "Disabled")
         if not row.is_staff:
             return shape_badge(Shape.OFF, "Not let in here")
+        if not (row.is_superuser or row.groups.all() or row.user_permissions.all()):
+            return shape_badge(Shape.WAITING, "May do nothing")
         return shape_badge(Shape.READY, "May log in")
 
     @admin.display(description="Groups")
     def may(self, row: User) -> str:
         """Return the groups, which say what somebody may do."""
-        names = ["everything (superuser)"] if row.is_superuser else []
+        names = ["may do everything"] if row.is_superuser else []
         return ", ".join([*names, *(group.name for group in row.groups.all())]) or "none"
 
     @admin.display(description="Last log-in", ordering="-last_login")
@@ -192,7 +220,7 @@ class PersonAdmin(ChoosingAdmin, PeopleAdmin):
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        return super().get_queryset(request).prefetch_related("groups")
+        return super().get_queryset(request).prefetch_related("groups", "user_permissions")
 
 
 class GroupForm(ModelForm):
@@ -217,7 +245,13 @@ class PeoplesGroupAdmin(ChoosingAdmin, GroupAdmin):
     form = GroupForm
     filter_horizontal = ()
     is_live_with_actions = True
-    list_display = ("name", "people")
+    list_display = ("name", "may_do", "people")
+    search_help_text = "name"
+
+    @admin.display(description="May")
+    def may_do(self, row: Any) -> str:
+        """Return what its people may do, or how many rights that are."""
+        return _may(row) or counted(row.rights, "right")
 
     @admin.display(description="People")
     def people(self, row: Group) -> str:
@@ -228,15 +262,21 @@ class PeoplesGroupAdmin(ChoosingAdmin, GroupAdmin):
     def deletion(self, rows: Sequence[Group]) -> Deletion:
         number = len({person.pk for row in rows for person in row.user_set.all()})
         who = {0: "Nobody loses", 1: "1 person loses"}.get(number, f"{number} people lose")
+        back = "A deleted group does not come back by itself, at the next start neither."
+        if any(_may(row) for row in rows):
+            back += (
+                " Of the platform's own, a later release may make one again, with those rights"
+                " alone that it adds."
+            )
         return Deletion(
-            f"{who} the rights that come with it; no person is deleted. A deleted group does not"
-            " come back by itself, at the next start neither.",
+            f"{who} the rights that come with it; no person is deleted. {back}",
             [(row.name, self.people(row)) for row in rows],
         )
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        return super().get_queryset(request).prefetch_related("user_set")
+        rows: QuerySet[Group] = super().get_queryset(request).prefetch_related("user_set")
+        return rows.annotate(rights=Count("permissions"))
 
 
 admin.site.unregister([User, Group])

@@ -11,13 +11,12 @@ from django.contrib.contenttypes.models import ContentType
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform import clock
 from gpuplatform.adminkit.actions import ActingAdmin, Action, Asked, Said, Values, counted
-from gpuplatform.adminkit.age import age_html, ago_html
+from gpuplatform.adminkit.age import age, age_html, ago_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.detail import Copy, Detail, Fact, Panel, RelatedRow
 from gpuplatform.adminkit.fields import moment_field
@@ -43,7 +42,7 @@ def _what_ends(rows: Sequence[ApiToken], _values: Values) -> str:
 
 def _last_use(row: ApiToken) -> str:
     used = row.last_used_at
-    return format_html("It was last used {}.", ago_html(used)) if used else "It was never used."
+    return f"It was last used {age(used, clock.now())} ago." if used else "It was never used."
 
 
 def _uses(rows: Sequence[ApiToken]) -> str:

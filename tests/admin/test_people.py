@@ -7,6 +7,8 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 from django.urls import reverse
 
+from tests.factories.admin_steps import told
+
 GROUPS = reverse("admin:auth_group_changelist")
 
 pytestmark = pytest.mark.django_db
@@ -87,3 +89,46 @@ def test_the_list_of_groups_says_who_is_in_them(operator_client: Client) -> None
 
     assert '<td class="field-people">anna</td>' in page
     assert '<td class="field-people">nobody</td>' in page
+
+
+def test_who_may_log_in_and_do_nothing_is_told_from_the_others(operator_client: Client) -> None:
+    User.objects.create_user("nobody", is_staff=True)
+    User.objects.create_user("anna", is_staff=True).groups.add(Group.objects.get(name="viewer"))
+    one = User.objects.create_user("one-right", is_staff=True)
+    one.user_permissions.add(right("view_stockpool"))
+
+    page = told(operator_client.get(reverse("admin:auth_user_changelist")).content.decode())
+
+    assert page.count("May do nothing") == 1
+    assert page.count("May log in") == 4  # three people, and the filter
+
+
+def test_people_are_found_by_what_their_form_calls_it(operator_client: Client) -> None:
+    User.objects.create_user("gone", is_active=False)
+
+    listed = reverse("admin:auth_user_changelist")
+    for query in ({"active": "no"}, {"superuser": "no"}):
+        page = told(operator_client.get(listed, query).content.decode())
+
+        assert "1 user" in page
+        assert "gone" in page
+
+
+def test_the_list_of_groups_says_what_each_may(operator_client: Client) -> None:
+    Group.objects.create(name="night shift").permissions.add(right("view_stockpool"))
+
+    page = told(operator_client.get(GROUPS).content.decode())
+
+    assert "sees everything but people and groups" in page
+    assert "1 right" in page
+
+
+def test_deleting_one_of_the_platforms_own_groups_says_how_it_may_come_back(
+    operator_client: Client,
+) -> None:
+    def asked(group: Group) -> str:
+        place = reverse("admin:auth_group_delete", args=[group.pk])
+        return told(operator_client.get(place).content.decode())
+
+    assert "a later release may make one again" in asked(Group.objects.get(name="viewer"))
+    assert "later release" not in asked(Group.objects.create(name="night shift"))

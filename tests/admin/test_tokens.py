@@ -73,6 +73,8 @@ def test_taking_back_asks_first_and_says_which_and_when_it_was_used(
     assert token.revoked_at is None
     assert "Whatever calls the API with 'ci' is refused at once" in page
     assert "It was never used." in page
+    ApiToken.objects.update(last_used_at=now() - timedelta(minutes=7))
+    assert "It was last used 7 min ago." in told(choose(operator_client, "revoke", token))
 
 
 def test_taking_several_back_says_how_many_are_in_use(operator_client: Client) -> None:

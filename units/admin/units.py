@@ -1,6 +1,6 @@
 """The two lists of GPU units: stock, and units in use."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin
@@ -27,6 +27,7 @@ from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.mirrors import MirrorAdmin
 from gpuplatform.adminkit.text import TITLE_LENGTH, key_html, shortened
 from gpuplatform.adminkit.timeline import Step
+from gpuplatform.adminkit.usage import Usage
 from gpuplatform.operations.admin import job_url
 from gpuplatform.reconciliation.inspection import Subject
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
@@ -42,7 +43,7 @@ from units.admin.detail import (
 )
 from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UnitPhase, UnitReason, UnitRole
-from units.selectors import StockState, stock_in
+from units.selectors import StockState, stock_in, usage_by_tenant
 from units.services import UNIT_KIND
 
 MOST_OF_A_SEEDING = 50
@@ -199,6 +200,11 @@ class ActiveUnitAdmin(UnitAdmin):
         name = row.image.rpartition("/")[2]
         title = shortened(row.image, TITLE_LENGTH)
         return format_html('<span title="{}">{}</span>', title, shortened(name, 40))
+
+    @override
+    def usage(self, tenants: Collection[int]) -> Mapping[int, Usage]:
+        found = usage_by_tenant(tenants)
+        return {tenant: Usage(**found.get(tenant, {})) for tenant in tenants}
 
     @override
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:

@@ -1,0 +1,79 @@
+"""Tenants: what each has, in numbers that lead to it."""
+
+import re
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from gpuplatform.clock import now
+from gpuplatform.tenancy.models import Tenant
+from gpuplatform.tenancy.selectors import tenant_by_name
+from tests.factories.admin_steps import address, told
+from tests.factories.unit_rows import stock_row, unit_row
+from units.phases import UnitPhase
+
+LIST = reverse("admin:tenancy_tenant_changelist")
+UNITS = reverse("admin:units_activeunit_changelist")
+MOST_QUERIES = 12
+
+pytestmark = pytest.mark.django_db
+
+
+def some_units() -> None:
+    unit_row(gpu=2)
+    unit_row(UnitPhase.FAILED, gpu=1)
+    unit_row(UnitPhase.STOPPED, gpu=4)
+    unit_row(gpu=8, deleted_at=now())
+    stock_row(gpu=16)
+
+
+def test_the_list_says_units_failures_and_gpus_of_each(operator_client: Client) -> None:
+    some_units()
+    Tenant.objects.create(name="team-b", namespace="team-b")
+
+    page = operator_client.get(LIST).content.decode()
+
+    assert re.findall(r'field-(?:units|gpus)">(\d+)<', page) == ["3", "3", "0", "0"]
+    assert re.search(
+        r'<td class="field-failed"><span class="phase failed">.*?</svg>1</span>', page
+    )
+
+
+def test_its_page_leads_to_what_it_has_and_to_what_failed_of_it(operator_client: Client) -> None:
+    some_units()
+    tenant = tenant_by_name()
+
+    page = operator_client.get(address(tenant, "change", tenant.pk)).content.decode()
+
+    assert f'<a href="{UNITS}?tenant=default">3</a>' in page
+    assert f'<a href="{UNITS}?tenant=default&amp;phase=Failed">1 failed</a> of them' in page
+    assert "GPUs held3" in told(page)
+
+
+def test_who_may_not_see_units_reads_no_number_of_them() -> None:
+    some_units()
+    person = User.objects.create_user("anna", is_staff=True)
+    person.user_permissions.add(Permission.objects.get(codename="view_tenant"))
+    client = Client()
+    client.force_login(person)
+
+    page = client.get(address(tenant_by_name(), "change", tenant_by_name().pk)).content.decode()
+
+    assert "GPUs held" not in page
+    assert UNITS not in page
+    assert not re.search(r'field-(?:units|failed|gpus)">\d', client.get(LIST).content.decode())
+
+
+def test_the_pages_cost_few_queries(
+    operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    some_units()
+    for number in range(20):
+        Tenant.objects.create(name=f"team-{number}", namespace=f"team-{number}")
+
+    for path in (LIST, address(tenant_by_name(), "change", tenant_by_name().pk)):
+        with django_assert_max_num_queries(MOST_QUERIES):
+            operator_client.get(path)
