@@ -11,7 +11,9 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django_celery_beat.models import (
     ClockedSchedule,
@@ -23,7 +25,8 @@ from django_celery_beat.models import (
 )
 from typing_extensions import override
 
-from gpuplatform.adminkit.age import age_html
+from gpuplatform.adminkit.actions import counted
+from gpuplatform.adminkit.age import ago_html
 from gpuplatform.adminkit.badges import Shape, shape_badge
 from gpuplatform.adminkit.choosing import ChoosingAdmin, Deletion
 from gpuplatform.adminkit.run_columns import RunsAdmin
@@ -34,7 +37,7 @@ from gpuplatform.adminkit.schedule_forms import (
     TimingField,
     when_of,
 )
-from gpuplatform.adminkit.text import NONE, visible
+from gpuplatform.adminkit.text import NONE, shortened, visible
 from gpuplatform.queueing import enqueue_schedule
 
 
@@ -47,6 +50,7 @@ class ScheduleAdmin(RunsAdmin):
         "state",
         "name",
         "schedule_text",
+        "next",
         "last_run",
         "took",
         "result",
@@ -62,16 +66,16 @@ class ScheduleAdmin(RunsAdmin):
     actions = ("run_now", "enable", "disable")
     fieldsets = (
         (None, {"fields": ("name", "task", "enabled", "description")}),
+        ("Runs", {"fields": ("next", "runs", "newest")}),
         ("Schedule", {"fields": ("interval", "crontab", "start_time", "one_off")}),
         ("Message", {"fields": ("args", "kwargs", "queue", "expire_seconds")}),
-        ("What happened", {"fields": ("last_sent", "runs", "newest")}),
     )
-    readonly_fields = ("last_sent", "runs", "newest")
+    readonly_fields = ("next", "runs", "newest")
 
     @override
     def get_fieldsets(self, request: HttpRequest, obj: PeriodicTask | None = None) -> Any:
-        fieldsets = super().get_fieldsets(request, obj)
-        return fieldsets if obj else fieldsets[:-1]  # nothing has happened yet
+        first, runs, *rest = super().get_fieldsets(request, obj)
+        return [first, runs, *rest] if obj else [first, *rest]  # nothing has run yet
 
     @override
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
@@ -95,15 +99,13 @@ class ScheduleAdmin(RunsAdmin):
         timing = row.interval or row.crontab
         return when_of(timing) if timing else str(row.solar or row.clocked or NONE)
 
-    @admin.display(description="Last sent")
-    def last_sent(self, row: PeriodicTask) -> SafeString:
-        """Return when beat sent it last."""
-        return age_html(row.last_run_at)
-
     @admin.display(description="Sent")
-    def runs(self, row: PeriodicTask) -> str:
-        """Return how often beat sent it."""
-        return f"{row.total_run_count} times"
+    def runs(self, row: PeriodicTask) -> SafeString:
+        """Return how often beat sent it, and when it wrote that down."""
+        if row.last_run_at is None:
+            return SafeString("not yet")
+        often = counted(row.total_run_count, "time")
+        return format_html("{}, as beat wrote down {}", often, ago_html(row.last_run_at))
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[PeriodicTask]:
@@ -121,16 +123,18 @@ class ScheduleAdmin(RunsAdmin):
         PeriodicTasks.update_changed()
 
     @admin.action(description="Run now", permissions=["change"])
-    def run_now(self, request: HttpRequest, rows: QuerySet[PeriodicTask]) -> None:
+    def run_now(
+        self, request: HttpRequest, rows: QuerySet[PeriodicTask]
+    ) -> HttpResponseRedirect | None:
         """Send them at once, beside what beat sends; also those that are disabled."""
         for row in rows:
-            name = f"Schedule {visible(row.name)}"
             if self._send(row):
                 self.log_change(request, row, "Sent by hand.")
-                self.message_user(request, f"{name}: sent to a worker.", messages.SUCCESS)
+                text, level = "sent to a worker.", messages.SUCCESS
             else:
-                text = f"{name}: the broker takes no messages. Try again when it answers."
-                self.message_user(request, text, messages.ERROR)
+                text, level = "the broker takes no messages. Try again later.", messages.ERROR
+            self.message_user(request, f"Periodic task {visible(row.name)}: {text}", level)
+        return HttpResponseRedirect(_page_of(rows)) if "from_page" in request.POST else None
 
     @staticmethod
     def _send(row: PeriodicTask) -> bool:
@@ -155,10 +159,19 @@ class ScheduleAdmin(RunsAdmin):
     def _switch(
         self, request: HttpRequest, rows: QuerySet[PeriodicTask], *, enabled: bool
     ) -> None:
-        count = rows.update(enabled=enabled)
+        names = shortened(", ".join(row.name for row in rows))
+        rows.update(enabled=enabled)
         PeriodicTasks.update_changed()
-        word = "enabled" if enabled else "disabled"
-        self.message_user(request, f"Schedules {word}: {count}.", messages.SUCCESS)
+        if enabled:
+            self.message_user(request, f"Enabled: {names}.", messages.SUCCESS)
+        else:
+            text = f"Disabled: {names}. What that does is not done until it is enabled again."
+            self.message_user(request, text, messages.WARNING)
+
+
+def _page_of(rows: QuerySet[PeriodicTask]) -> str:
+    (row,) = rows[:1]
+    return reverse("admin:django_celery_beat_periodictask_change", args=[row.pk])
 
 
 def _what_stops(rows: Sequence[PeriodicTask]) -> str:

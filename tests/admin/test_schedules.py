@@ -1,7 +1,8 @@
 """The schedules of the periodic work can be changed, and only sensibly."""
 
 import math
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from django_celery_beat.models import (
 )
 
 from gpuplatform import queueing
+from gpuplatform.adminkit.next_run import next_run
 from gpuplatform.clock import now
 from gpuplatform.queueing import Queue
 from gpuplatform.samples.models import TaskRun
@@ -206,9 +208,68 @@ def test_run_now_sends_the_schedules_task_and_is_logged(
         LIST, {"action": "run_now", "_selected_action": schedule.pk}, follow=True
     ).content.decode()
 
-    assert "Schedule a schedule: sent to a worker." in page
+    assert "Periodic task a schedule: sent to a worker." in page
     assert broker.hints(Queue.PERIODIC) == 1
     assert LogEntry.objects.get().change_message == "Sent by hand."
+
+
+def test_run_now_of_a_page_leads_back_to_it(
+    operator_client: Client, schedule: PeriodicTask, broker: Broker
+) -> None:
+    place = reverse("admin:django_celery_beat_periodictask_change", args=[schedule.pk])
+    text = operator_client.get(place).content.decode()
+    (target,) = re.findall(r'<form method="post" action="([^"]+)">[^§]*?>Run now<', text)
+    body = {"action": "run_now", "_selected_action": schedule.pk, "from_page": "1"}
+
+    answer = operator_client.post(target, body)
+
+    assert (target, answer.headers["Location"]) == (LIST, place)
+
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("changes", "due"),
+    [
+        ({"last_run_at": NOON - timedelta(seconds=10)}, NOON + timedelta(seconds=35)),
+        ({"last_run_at": NOON - timedelta(seconds=100)}, NOON + timedelta(seconds=35)),
+        ({"last_run_at": NOON}, NOON + timedelta(seconds=45)),
+        ({"date_changed": NOON - timedelta(seconds=5)}, NOON + timedelta(seconds=40)),
+        ({"start_time": NOON + timedelta(hours=1)}, NOON + timedelta(hours=1)),
+        ({"enabled": False}, None),
+        (
+            {"interval": None, "crontab": CrontabSchedule(minute="30", hour="13")},
+            NOON + timedelta(hours=1, minutes=30),
+        ),
+    ],
+    ids=[
+        "after the last one",
+        "that beat has not written down yet",
+        "at this moment",
+        "never sent",
+        "not before",
+        "disabled",
+        "crontab",
+    ],
+)
+def test_when_a_schedule_is_sent_next(
+    schedule: PeriodicTask, changes: dict[str, Any], due: datetime | None
+) -> None:
+    for name, value in changes.items():
+        setattr(schedule, name, value)
+
+    assert next_run(schedule, NOON) == due
+
+
+def test_the_list_says_when_each_is_sent_next(
+    operator_client: Client, schedule: PeriodicTask
+) -> None:
+    PeriodicTask.objects.filter(pk=schedule.pk).update(last_run_at=now() - timedelta(seconds=5))
+
+    page = operator_client.get(LIST, {"q": "a schedule"}).content.decode()
+
+    assert re.search(r'class="field-next"><time[^>]*>in (39|40) s<', page)
 
 
 def test_run_now_without_a_broker_says_so(
@@ -220,7 +281,7 @@ def test_run_now_without_a_broker_says_so(
         LIST, {"action": "run_now", "_selected_action": schedule.pk}, follow=True
     ).content.decode()
 
-    assert "Schedule a schedule: the broker takes no messages." in page
+    assert "Periodic task a schedule: the broker takes no messages." in page
     assert not LogEntry.objects.exists()
 
 
@@ -231,9 +292,11 @@ def test_many_are_switched_at_once_and_beat_is_told(
     PeriodicTask.objects.filter(pk=schedule.pk).update(enabled=not enabled)
     before = PeriodicTasks.last_change()
 
-    operator_client.post(LIST, {"action": action, "_selected_action": schedule.pk})
+    body = {"action": action, "_selected_action": schedule.pk}
+    page = operator_client.post(LIST, body, follow=True).content.decode()
 
     schedule.refresh_from_db()
+    assert f"{action.capitalize()}d: a schedule." in page
     after = PeriodicTasks.last_change()
     assert schedule.enabled is enabled
     assert after is not None
