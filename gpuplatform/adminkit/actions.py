@@ -23,6 +23,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform.adminkit.badges import Shape, shape_badge
@@ -198,8 +199,8 @@ class ActingAdmin(ReadOnlyAdmin):
         values = form.given if form is not None else {}
         key = request.POST.get(KEY, "")
         if not _KEY.fullmatch(key):
-            context = self._consequence(action, chosen, values)
-            return self._page(request, "confirm", {"title": title, "form": form, **context})
+            context = {**self._consequence(action, chosen, values), "form": form}
+            return self._page(request, "confirm", context)
         results = [self._do(request, action, row, values, key) for row in chosen]
         return self._results(request, title, results, action=action, key=key)
 
@@ -219,6 +220,7 @@ class ActingAdmin(ReadOnlyAdmin):
         why = {row.pk: action.obstacle(row) for row in chosen}
         acting = [row for row in chosen if not why[row.pk]]
         return {
+            "title": f"{action.label}: {self._named(acting or chosen)}",
             "action": action,
             "url": self._url(action),
             "key": f"admin-{uuid.uuid4().hex}",
@@ -273,13 +275,9 @@ class ActingAdmin(ReadOnlyAdmin):
             return HttpResponseRedirect(only.line.url if is_there else self._list())
         done = sum(one.is_done for one in results)
         has_jobs = any(one.said.url for one in results)
-        badges = {
-            True: shape_badge(Shape.READY, "Accepted"),
-            False: shape_badge(Shape.FAILED, "Refused"),
-        }
         context = {
             "title": title,
-            "results": [(badges[one.is_done], one) for one in _refused_first(results)],
+            "results": [(_badge(one), one) for one in _refused_first(results)],
             "done": done,
             "refused": len(results) - done,
             "jobs_url": f"{reverse(JOBS)}?{urlencode({'q': key})}" if has_jobs else "",
@@ -341,6 +339,13 @@ class ActingAdmin(ReadOnlyAdmin):
 
     def _list(self) -> str:
         return reverse(f"admin:{self._url_name('changelist')}")
+
+
+def _badge(result: Result) -> SafeString:
+    """Return what became of a row: what a job does is accepted, everything else is done."""
+    if not result.is_done:
+        return shape_badge(Shape.FAILED, "Refused")
+    return shape_badge(Shape.READY, "Accepted" if result.said.url else "Done")
 
 
 def _refused_first(results: Sequence[Result]) -> Sequence[Result]:

@@ -1,6 +1,6 @@
 """Cancelling and retrying jobs in the admin, and what every action of an app says of its job."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from gpuplatform.adminkit.actions import Action, Asked, Said, Values, counted
@@ -34,6 +34,16 @@ def _retry(asked: Asked) -> Said:
     return said_of(accepted, "It was asked for again as the job '{}'.")
 
 
+def _of_it(obstacle: Callable[[Operation], str]) -> Callable[[Operation], str]:
+    """Return an obstacle that is said beside the job's own name, and alike of many of them."""
+
+    def said(job: Operation) -> str:
+        text = obstacle(job)
+        return text.replace(f"The job '{job}'", "It").replace(f"the job '{job}'", "it")
+
+    return said
+
+
 def _cancel_consequence(jobs: Sequence[Operation], _: Values) -> str:
     made = sum(job.progress_done for job in jobs)
     left = sum(job.progress_total for job in jobs) - made
@@ -61,7 +71,7 @@ CANCEL: Final = Action(
     name="cancel",
     label="Cancel",
     consequence=_cancel_consequence,
-    obstacle=cancel_obstacle,
+    obstacle=_of_it(cancel_obstacle),
     service=_cancel,
     is_final=True,
     button="Yes, cancel",
@@ -70,6 +80,6 @@ RETRY: Final = Action(
     name="retry",
     label="Retry",
     consequence=_retry_consequence,
-    obstacle=retry_obstacle,
+    obstacle=_of_it(retry_obstacle),
     service=_retry,
 )

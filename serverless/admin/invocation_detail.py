@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.actions import counted
 from gpuplatform.adminkit.age import age_html, ago_html
-from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape
+from gpuplatform.adminkit.badges import Shape, phase_shape
 from gpuplatform.adminkit.causes import cause_of, title_of
 from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel
 from gpuplatform.adminkit.links import object_url
@@ -16,7 +16,7 @@ from gpuplatform.adminkit.masking import masked_headers
 from gpuplatform.adminkit.text import as_yaml, visible
 from gpuplatform.adminkit.timeline import Step, timeline
 from gpuplatform.operations.admin import jobs_of
-from serverless.admin.lines import failure_title, is_held_up
+from serverless.admin.lines import failure_title, is_held_up, state_badge
 from serverless.models import Invocation
 from serverless.phases import (
     FAILED_STATES,
@@ -40,7 +40,7 @@ def invocation_detail(row: Invocation) -> Detail:
     worker, jobs = _worker(row), jobs_of(INVOCATION_KIND, row.pk)
     return Detail(
         title=row.invocation_id,
-        badge=phase_badge(row.state),
+        badge=state_badge(row),
         since=age_html(row.completed_at or row.attempted_at or row.accepted_at),
         panel=_failure(row, worker) if row.state in FAILED_STATES else _waiting(row),
         facts=[fact for fact in _facts(row, worker) if fact.value],
@@ -115,7 +115,8 @@ def _facts(row: Invocation, worker: GpuUnit | None) -> Iterable[Fact]:
     gone = " (gone)" if row.worker and (worker is None or worker.deleted_at) else ""
     yield Fact("Worker", f"{visible(row.worker)}{gone}", _worker_url(worker))
     yield Fact("Status", "" if row.status_code is None else str(row.status_code))
-    size = f"{row.result_bytes} bytes" + (", cut" if row.is_truncated else "")
+    size = f"{row.result_bytes} bytes" if row.result_bytes else "empty"
+    size += ", cut" if row.is_truncated else ""
     yield Fact("Answer", size if row.status_code is not None else "")
     times = "" if row.publications < 2 else f"{row.publications} times"
     yield Fact("Put in the queue", times)
@@ -154,7 +155,7 @@ def _steps(row: Invocation, worker: GpuUnit | None) -> Iterator[Step]:
     ended_at = row.stored_at or row.completed_at
     if ended_at is not None:
         stored = "stored" if row.stored_at else ""
-        yield Step(row.state, ended_at, phase_shape(row.state), stored)
+        yield Step(row.get_state_display(), ended_at, phase_shape(row.state), stored)
     elif row.started_at is None:
         yield Step("Worker begins", None, Shape.OFF, "not yet")
     else:
@@ -172,7 +173,7 @@ def _documents(row: Invocation) -> Iterator[Document]:
     yield Document(f"Payload ({row.content_type})", _text(bytes(row.payload)))
     if row.headers:
         yield Document("Headers", visible(as_yaml(masked_headers(row.headers))))
-    if row.result_body is not None:
+    if row.result_body:
         title = f"Answer ({visible(row.result_content_type)})"
         yield Document(title, _text(bytes(row.result_body)))
 

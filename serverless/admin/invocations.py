@@ -10,7 +10,6 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import phase_badge
 from gpuplatform.adminkit.causes import title_of
 from gpuplatform.adminkit.detail import Detail, RelatedRow
 from gpuplatform.adminkit.filters import PhaseTabs, RecentValues, TenantFilter
@@ -19,7 +18,7 @@ from gpuplatform.adminkit.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.text import visible, why
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.invocation_detail import invocation_detail
-from serverless.admin.lines import PAGE, failure_title, invocation_line, is_held_up
+from serverless.admin.lines import PAGE, failure_title, invocation_line, is_held_up, state_badge
 from serverless.models import Invocation
 from serverless.services import INVOCATION_KIND
 
@@ -82,7 +81,7 @@ class InvocationAdmin(ActingAdmin):
     @admin.display(description="State")
     def state_column(self, row: Invocation) -> SafeString:
         """Return the badge."""
-        return phase_badge(row.state)
+        return state_badge(row)
 
     @admin.display(description="invocationID")
     def id_column(self, row: Invocation) -> str:

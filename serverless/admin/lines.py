@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from django.urls import reverse
+from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_html
 from gpuplatform.adminkit.badges import phase_badge
@@ -46,6 +47,11 @@ def is_held_up(row: Invocation) -> bool:
     return row.state == InvocationState.QUEUED and cannot_serve(row.function)
 
 
+def state_badge(row: Invocation) -> SafeString:
+    """Return the badge of what has become of an invocation."""
+    return phase_badge(row.state, row.get_state_display())
+
+
 def invocation_url(row: Invocation) -> str:
     """Return the address of an invocation's page."""
     return reverse(PAGE, args=[row.pk])
@@ -54,7 +60,7 @@ def invocation_url(row: Invocation) -> str:
 def invocation_line(row: Invocation) -> RelatedRow:
     """Return an invocation as a line."""
     return RelatedRow(
-        badge=phase_badge(row.state),
+        badge=state_badge(row),
         name=visible(row.invocation_id),
         url=invocation_url(row),
         text=told(row.failure_class, row.error),

@@ -91,6 +91,17 @@ def test_each_job_says_what_became_of_it_and_the_log_has_the_operation_id(
     )
 
 
+def test_an_obstacle_that_many_jobs_have_is_said_once(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
+    ended = [failed(), waiting()]
+    Operation.objects.update(phase="Failed", error_code="x", due_at=None, ended_at=Now())
+
+    page = choose(operator_client, "cancel", *ended)
+
+    assert page.count("It has ended as Failed; nothing is left to cancel.") == 1
+
+
 def test_a_confirmation_that_is_sent_twice_is_one_request(
     operator_client: Client, cluster: FakeCluster
 ) -> None:

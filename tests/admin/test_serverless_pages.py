@@ -115,3 +115,21 @@ def test_a_failure_leads_to_the_log_of_its_worker_while_there_is_one(
 
     assert ("see its log</a>" in text) is not is_gone
     assert ("Its worker is gone, and its log with it." in text) is is_gone
+
+
+def test_no_answer_has_no_card_and_an_empty_one_says_so(operator_client: Client) -> None:
+    function = function_row("echo")
+    lost = {"failure_class": "framework_timeout", "result_body": b""}
+    expired = ended(function, InvocationState.EXPIRED, **lost)
+    empty = ended(function, status_code=204, result_body=b"")
+
+    assert "Answer" not in detail(operator_client, expired)
+    assert "<dt>Answer</dt><dd><bdi>empty</bdi>" in detail(operator_client, empty)
+
+
+def test_a_state_has_the_same_words_in_tab_list_and_page(operator_client: Client) -> None:
+    row = ended(function_row("echo"), InvocationState.DEAD_LETTERED)
+
+    for text in (page(operator_client, INVOCATIONS), detail(operator_client, row)):
+        assert "</svg>Dead-lettered</span>" in text
+        assert "</svg>DeadLettered" not in text

@@ -152,6 +152,26 @@ class TestDetail:
             assert 'class="panel' not in text
             assert "(differs)" not in text
 
+    def test_a_seeding_says_how_its_units_stand_and_which_were_taken_over(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
+        seeding = rows.operation(object_kind="GPUUnit", kind="stock.seed", progress_total=3)
+        taken, gone, failed = (stock_row(operation=seeding) for _ in range(3))
+        GpuUnit.objects.filter(pk=taken.pk).update(
+            consumed_by="uid-1", consumed_at=now(), deleted_at=now()
+        )
+        GpuUnit.objects.filter(pk=gone.pk).update(deleted_at=now())
+        GpuUnit.objects.filter(pk=failed.pk).update(phase=UnitPhase.FAILED)
+        seeding.object_row = taken.pk
+        seeding.save()
+
+        of_job = page(operator_client, f"/admin/operations/operation/{seeding.pk}/change/")
+        of_stock = detail(operator_client, taken)
+
+        assert "1 failed, 1 taken over, 1 deleted" in of_job
+        assert of_job.index(f"/stockunit/{failed.pk}/") < of_job.index(f"/stockunit/{gone.pk}/")
+        assert "</svg>Taken over</span>" in of_stock
+
     def test_stock_unit_spec_and_operation_lead_to_each_other(
         self, operator_client: Client, rows: Rows
     ) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from django.urls import reverse
+from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape
+from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape, shape_badge
 from gpuplatform.adminkit.causes import reason_html
 from gpuplatform.adminkit.detail import (
     Comparison,
@@ -75,7 +76,7 @@ def unit_detail(unit: GpuUnit) -> Detail:
     steps = (*operation_steps(unit.operation), *_taking(unit, others), *unit_steps(unit))
     return Detail(
         title=unit.name,
-        badge=mirror_badge(unit),
+        badge=unit_badge(unit),
         since=mirror_since(unit),
         panel=mirror_panel(unit, NEXT_STEPS, well=WELL),
         facts=[fact for fact in _facts(unit) if fact.value],
@@ -108,6 +109,13 @@ def unit_subject(unit: GpuUnit) -> Subject | None:
     )
 
 
+def unit_badge(unit: GpuUnit) -> SafeString:
+    """Return the badge of a unit; stock that a unit took over is not just gone."""
+    if unit.deleted_at and unit.role == UnitRole.STOCK and unit.consumed_by:
+        return shape_badge(Shape.OFF, "Taken over")
+    return mirror_badge(unit)
+
+
 def unit_url(unit: GpuUnit) -> str:
     """Return the address of a unit's page."""
     return reverse(PAGES[UnitRole(unit.role)], args=[unit.pk])
@@ -116,7 +124,7 @@ def unit_url(unit: GpuUnit) -> str:
 def unit_line(unit: GpuUnit) -> RelatedRow:
     """Return a unit as a line on another page."""
     return RelatedRow(
-        badge=mirror_badge(unit),
+        badge=unit_badge(unit),
         name=str(unit),
         url=unit_url(unit),
         text=told(unit.reason, essence(unit.message)),
