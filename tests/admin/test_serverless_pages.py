@@ -5,6 +5,7 @@ import re
 import pytest
 from django.test import Client
 from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.clock import now
 from serverless.models import Function, Invocation
@@ -133,3 +134,21 @@ def test_a_state_has_the_same_words_in_tab_list_and_page(operator_client: Client
     for text in (page(operator_client, INVOCATIONS), detail(operator_client, row)):
         assert "</svg>Dead-lettered</span>" in text
         assert "</svg>DeadLettered" not in text
+
+
+def test_the_pages_take_few_queries_whatever_there_is(
+    operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    function = function_row("echo")
+    for number in range(20):
+        unit_row(name=f"fn-{function.pk}-1-{number:08x}", spec={"serverless": {}})
+        ended(function, InvocationState.FAILED, failure_class="framework_error")
+    Function.objects.update(
+        phase="Failed", reason="WorkerFailed", message=PULL_FAILURE, start_failures=4
+    )
+    waiting = accept(function)
+    detail(operator_client, function)
+
+    for row in (function, waiting):
+        with django_assert_max_num_queries(12):
+            detail(operator_client, row)
