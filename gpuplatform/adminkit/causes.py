@@ -125,6 +125,17 @@ def causes_of(reason: str) -> Sequence[Cause]:
     return _CAUSES_OF.get(reason, ())
 
 
+_TITLES: Final[Mapping[str, str]] = {
+    "UnitProgressing": "Starting",
+    "StockNotReady": "Starting",
+    "DeploymentProgressing": "Starting",
+    "UnitReady": "Ready",
+    "StockReady": "Ready",
+    "DeploymentReady": "Ready",
+}
+"""What people say where the machine's word names the kind of thing as well."""
+
+
 def cause_of(reason: str, message: str) -> Cause | None:
     """Return the cause that reason and message tell of, if it is a known one."""
     causes = causes_of(reason)
@@ -148,13 +159,13 @@ def hint_of(message: str) -> str:
 def reason_title(key: str) -> str:
     """Return a reason for people, or the title of the cause that `key` names."""
     cause = _BY_KEY.get(key)
-    return cause.title if cause else words(key)
+    return cause.title if cause else _TITLES.get(key) or words(key)
 
 
 def title_of(reason: str, message: str) -> str:
     """Return a reason in words: the title of the cause that the message tells of, if of one."""
     cause = cause_of(reason, message)
-    return cause.title if cause else words(reason)
+    return cause.title if cause else _TITLES.get(reason) or words(reason)
 
 
 def reason_html(reason: str, message: str = "") -> SafeString:

@@ -19,7 +19,7 @@ from gpuplatform.adminkit.badges import phase_badge
 from gpuplatform.adminkit.causes import causes_of, of_reason
 from gpuplatform.adminkit.counts import capped, phase_counts
 from gpuplatform.adminkit.generics import ModelAdmin
-from gpuplatform.adminkit.text import words
+from gpuplatform.adminkit.text import visible, words
 from gpuplatform.clock import now
 
 RECENT_ROWS = 2_000
@@ -228,7 +228,9 @@ class ReasonFilter(SeveralValues):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return list(self._offered())
+        offered = list(self._offered())
+        known = {key for key, _title in offered}
+        return [*offered, *((key, visible(key)) for key in self.chosen() if key not in known)]
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.actions import ActingAdmin
 from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, phase_badge, shape_badge
+from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape, shape_badge
 from gpuplatform.adminkit.causes import cause_of, hint_of, is_explained, reason_html, why_of
 from gpuplatform.adminkit.detail import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.failing import WAITS_LONG
@@ -133,7 +133,7 @@ def mirror_panel(
         usual = LONGER_THAN_USUAL if is_late and row.phase not in well else next_step
         next_step = hint_of(row.message) or usual
     return Panel(
-        shape=Shape.FAILED if has_failed else Shape.WAITING,
+        shape=phase_shape(row.phase) if row.phase not in well else Shape.WAITING,
         title=reason_html(row.reason, row.message),
         text=visible(row.message),
         since=age_html(row.phase_since),

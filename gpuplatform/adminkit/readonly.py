@@ -3,7 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
+from django.contrib import messages
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ERROR_FLAG
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -15,6 +17,7 @@ from gpuplatform.adminkit.paginator import CappedPaginator
 from gpuplatform.adminkit.usage import Usage
 
 NUL = "\x00"
+UNKNOWN_FILTER = "There is no such filter here. All rows are shown."
 
 
 class ReadOnlyAdmin(ChoosingAdmin):
@@ -94,6 +97,9 @@ class ReadOnlyAdmin(ChoosingAdmin):
     ) -> HttpResponse:
         if any(NUL in value for values in request.GET.lists() for value in values[1]):
             return HttpResponseRedirect(request.path)  # PostgreSQL cannot be asked for it
+        if ERROR_FLAG in request.GET:  # Django leads here from a filter that it does not know.
+            self.message_user(request, UNKNOWN_FILTER, messages.WARNING)
+            return HttpResponseRedirect(request.path)
         return super().changelist_view(request, extra_context)
 
     @override

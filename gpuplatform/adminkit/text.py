@@ -26,6 +26,11 @@ _KEY_LENGTH: Final = 18
 """Characters of an operationID that a list has room for."""
 
 _SPEAKER = re.compile(r"^Pod [-.a-z0-9]+: (?:container [-a-z0-9]+: )?")
+_PULL = re.compile(
+    r'failed to pull and unpack image "([^"]+)": (?:failed to resolve reference "[^"]+": )?'
+    r'(?:failed to do request: [A-Za-z]+ "[^"]+": )?'
+)
+"""What the runtime says around an image and why it cannot be had."""
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
@@ -71,9 +76,10 @@ def words(reason: str) -> str:
 def essence(message: str) -> str:
     """Return a message of the cluster without the pod and container that it begins with.
 
-    For one line about an object: which of its pods said it is on its page.
+    For one line about an object: which of its pods said it is on its page. Of a pull there is the
+    image and why it cannot be had.
     """
-    said = _SPEAKER.sub("", message, count=1)
+    said = _PULL.sub(r"\1: ", _SPEAKER.sub("", message, count=1), count=1)
     return f"It {said[3:]}" if said.startswith("it ") else said
 
 

@@ -7,7 +7,7 @@ from django.db.models import TextChoices
 
 from gpuplatform.adminkit.age import age, age_html, age_of_text
 from gpuplatform.adminkit.badges import PHASE_SHAPES, phase_badge
-from gpuplatform.adminkit.text import NONE, essence, shortened, visible, why, words
+from gpuplatform.adminkit.text import NONE, essence, key_html, shortened, visible, why, words
 from gpuplatform.operations.phases import OperationPhase
 from inventory.phases import PoolPhase
 from serverless.phases import FunctionPhase, InvocationState
@@ -121,3 +121,26 @@ def test_nothing_to_explain_is_empty() -> None:
 )
 def test_a_line_begins_with_what_happened(message: str, said: str) -> None:
     assert essence(message) == said
+
+
+def test_of_a_failed_pull_a_list_says_the_image_and_why_it_cannot_be_had() -> None:
+    image = "registry.example.invalid/team/llm:2.1"
+    said = (
+        f"Pod unit-a-1: container runtime-worker: ErrImagePull: failed to pull and unpack image"
+        f' "{image}": failed to resolve reference "{image}": failed to do request: Head'
+        ' "https://registry.example.invalid/v2/team/llm/manifests/2.1": dial tcp: lookup'
+        " registry.example.invalid: no such host"
+    )
+
+    words_ = essence(said)
+
+    assert words_.startswith(f"ErrImagePull: {image}: dial tcp: lookup")
+    assert essence("ErrImagePull: manifest unknown") == "ErrImagePull: manifest unknown"
+
+
+def test_a_long_operation_id_keeps_its_end_and_the_whole_is_at_hand() -> None:
+    key = f"admin-{'7' * 32}-5995"
+
+    assert key_html("op-1") == "op-1"
+    assert key_html(key) == f'<span title="{key}">admin-7…77777-5995</span>'
+    assert "<b>" not in key_html("<b>")

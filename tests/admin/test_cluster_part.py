@@ -95,6 +95,30 @@ def test_objects_events_log_and_resource_are_shown(
     ):
         assert words in text, words
     assert '<span class="phase failed"><svg' in text
+    assert '<bdi class="words">manifest unknown</bdi><small class="off">Pod pod-1, 9 times' in text
+
+
+def test_of_many_events_the_newest_are_shown_and_the_others_folded(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    pool = a_failing_pool(cluster, rows)
+    for number in range(12):
+        cluster.put(
+            EVENT,
+            {
+                "metadata": {"name": f"more-{number}", "namespace": "default"},
+                "involvedObject": {"kind": "StockPool", "name": "h100", "uid": pool.uid},
+                "message": f"said {number}.",
+                "lastTimestamp": f"2026-01-31T13:00:{number:02d}Z",
+            },
+        )
+
+    shown, _, folded = part(operator_client, pool).partition("3 more</summary>")
+
+    assert "said 11." in shown
+    assert "said 2." in shown
+    assert "said 1." in folded
+    assert "manifest unknown" in folded
 
 
 def test_the_page_of_a_job_shows_what_it_made_and_who_may_not_see_that_is_not_told(

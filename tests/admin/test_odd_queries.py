@@ -30,3 +30,11 @@ def test_a_selection_that_cannot_be_read_deletes_nothing(operator_client: Client
     answer = operator_client.post("/admin/auth/group/", asked, follow=True)
 
     assert answer.status_code == 200
+
+
+def test_a_filter_that_there_is_not_is_said_to_be_none(operator_client: Client) -> None:
+    page = operator_client.get("/admin/inventory/stockpool/?show=deleted", follow=True)
+
+    assert "There is no such filter here." in page.content.decode()
+    again = operator_client.get("/admin/inventory/stockpool/")
+    assert "no such filter" not in again.content.decode()

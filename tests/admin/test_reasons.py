@@ -152,3 +152,21 @@ def test_what_hinders_a_start_is_told_before_it_has_failed(operator_client: Clie
         assert words.replace('"', "&quot;") in text
         assert hint in text
         assert "Wait; the pod is starting." not in text
+
+
+def test_who_starts_is_said_to_start_in_the_colour_of_its_phase(operator_client: Client) -> None:
+    words = "The pod is starting."
+    unit = unit_row(UnitPhase.PROGRESSING, reason="UnitProgressing", message=words)
+
+    text = of_unit(operator_client, unit)
+
+    assert '<section class="panel progress" aria-label="Why">' in text
+    assert '<h2>Starting <code class="off">UnitProgressing</code></h2>' in text
+
+
+def test_a_reason_that_is_chosen_but_unknown_stands_in_the_filter(operator_client: Client) -> None:
+    unit_row()
+
+    listed = reverse("admin:units_activeunit_changelist")
+
+    assert "<summary>Why: Nonsense" in page(operator_client, f"{listed}?why=Nonsense")

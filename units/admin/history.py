@@ -79,11 +79,10 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     def unit_column(self, row: UnitHistory) -> SafeString:
         """Return the unit, with its page."""
         return format_html(
-            '<a href="{}" title="{}"><b>{}</b></a> <small class="off">{}</small>',
+            '<a href="{}" title="{}"><b>{}</b></a>',
             unit_url(row.unit),
             row.unit,
             row.unit.name,
-            row.unit.namespace,
         )
 
     @admin.display(description="Job")

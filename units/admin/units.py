@@ -196,8 +196,8 @@ class ActiveUnitAdmin(UnitAdmin):
 
     @admin.display(description="Image")
     def image_column(self, row: GpuUnit) -> SafeString:
-        """Return the image without where it is from, which is its title."""
-        name = row.image.rpartition("/")[2]
+        """Return the image with its project, and the whole of it as the title."""
+        name = "/".join(row.image.split("/")[-2:]).removeprefix("library/")
         title = shortened(row.image, TITLE_LENGTH)
         return format_html('<span title="{}">{}</span>', title, shortened(name, 40))
 

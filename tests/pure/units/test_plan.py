@@ -1,7 +1,5 @@
 """The rules of `plan_unit`, one sentence each; the hand-over's are in `test_plan_handover`."""
 
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -529,22 +527,6 @@ def test_a_pod_that_cannot_start_fails_either_role_with_the_clusters_words(
     assert said(plan)[:2] == (UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED)
     assert "not found" in said(plan)[2]
     assert plan.requeue_after == FAILED_SECONDS
-
-
-@pytest.mark.parametrize("unit", [unit_resource(), stock_resource()], ids=["unit", "stock"])
-def test_a_pull_that_has_its_time_of_grace_is_told_while_the_unit_starts(unit: Manifest) -> None:
-    waiting = waiting_pod("ErrImagePull", "not found")
-    waiting["metadata"]["labels"] = unit_pod(unit)["metadata"]["labels"]
-    waiting["status"]["startTime"] = "2026-01-31T12:00:00Z"
-    deployment = unit_deployment(unit, status=running(1, available=0))
-    at = datetime(2026, 1, 31, 12, 0, 10, tzinfo=UTC)
-
-    found = replace(observed_unit(deployment, settled(unit).service, [waiting]), at=at)
-    phase, _, message = said(plan_unit(unit, found))
-
-    assert phase == UnitPhase.PROGRESSING
-    assert "ErrImagePull: not found" in message
-    assert "counts as failed from 12:00:20 UTC on" in message
 
 
 @pytest.mark.parametrize("unit", [unit_resource(), stock_resource()], ids=["unit", "stock"])

@@ -1,0 +1,36 @@
+"""What the status of a unit says while its pod starts."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from gpuplatform.kube.kinds import Manifest
+from tests.factories.inventory import running as started
+from tests.factories.inventory import waiting_pod
+from tests.factories.planned_units import (
+    observed_unit,
+    stock_resource,
+    unit_deployment,
+    unit_pod,
+    unit_resource,
+)
+from units.core.statuses import running
+from units.phases import UnitPhase
+
+AT = datetime(2026, 1, 31, 12, 0, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("unit", [unit_resource(), stock_resource()], ids=["unit", "stock"])
+def test_a_pull_that_has_its_time_of_grace_is_told_while_the_unit_starts(unit: Manifest) -> None:
+    waiting = waiting_pod("ErrImagePull", "not found")
+    waiting["metadata"]["labels"] = unit_pod(unit)["metadata"]["labels"]
+    waiting["status"]["startTime"] = "2026-01-31T12:00:00Z"
+    deployment = unit_deployment(unit, status=started(1, available=0))
+    observed = replace(observed_unit(deployment, pods=[waiting]), at=AT)
+
+    saying = running(unit, observed, is_changing=False)
+
+    assert saying.phase == UnitPhase.PROGRESSING
+    assert "ErrImagePull: not found" in saying.message
+    assert "counts as failed from 12:00:20 UTC on" in saying.message
