@@ -77,7 +77,8 @@ def is_going(pool: StockPool) -> str:
     """Return why nothing can be asked of a pool any more; empty where something can."""
     if pool.deleted_at:
         return "It is deleted."
-    return "It is being deleted." if pool.deletion_requested_at else ""
+    is_ending = pool.deletion_requested_at or pool.phase == PoolPhase.TERMINATING
+    return "It is being deleted." if is_ending else ""
 
 
 def _unseen(pool: StockPool) -> str:

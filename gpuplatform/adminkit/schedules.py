@@ -5,7 +5,7 @@ schedule that the platform does not use. Changes reach beat by the library's own
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
@@ -115,7 +115,8 @@ class ScheduleAdmin(RunsAdmin):
     @override
     def deletion(self, rows: Sequence[PeriodicTask]) -> Deletion:
         them = "It is" if len(rows) == 1 else "They are"
-        return Deletion(f"{them} sent no more. {_what_stops(rows)}", _lines(rows))
+        lines = [(row.name, visible(row.description)) for row in rows]
+        return Deletion(f"{them} sent no more. {_what_stops(rows)}", lines)
 
     @override
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[PeriodicTask]) -> None:
@@ -176,19 +177,14 @@ def _page_of(rows: QuerySet[PeriodicTask]) -> str:
 
 def _what_stops(rows: Sequence[PeriodicTask]) -> str:
     """Return which work ends with these schedules, and what could be done instead."""
-    tasks = {row.task for row in rows}
-    others = PeriodicTask.objects.filter(task__in=tasks, enabled=True)
-    kept = others.exclude(pk__in=[row.pk for row in rows]).values_list("task", flat=True)
-    stopped = sorted(tasks.difference(kept))
-    work = f"Nothing else sends {', '.join(stopped)}: that work stops. " if stopped else ""
+    others = PeriodicTask.objects.filter(task__in=[row.task for row in rows], enabled=True)
+    kept = set(others.exclude(pk__in=[row.pk for row in rows]).values_list("task", flat=True))
+    stopped = [visible(row.name) for row in rows if row.task not in kept]
+    work = f"Nothing else does the work of {', '.join(stopped)}: it stops. " if stopped else ""
     return (
         f"{work}A deleted schedule does not come back by itself, at the next start neither."
         " Disable it instead to stop it for a while."
     )
-
-
-def _lines(rows: Iterable[PeriodicTask]) -> list[tuple[str, str]]:
-    return [(row.name, visible(row.description)) for row in rows]
 
 
 class TimingAdmin(ChoosingAdmin):
@@ -209,17 +205,19 @@ class TimingAdmin(ChoosingAdmin):
 
     @admin.display(description="Used by")
     def used_by(self, row: IntervalSchedule | CrontabSchedule) -> str:
-        """Return the names of its schedules; deleting it deletes them."""
+        """Return the names of its schedules; while there are any, it cannot be deleted."""
         return ", ".join(sorted(task.name for task in row.periodictask_set.all())) or NONE
 
     @override
     def deletion(self, rows: Sequence[IntervalSchedule | CrontabSchedule]) -> Deletion:
-        sharing = [task for row in rows for task in row.periodictask_set.all()]
-        lines = [(when_of(row), "") for row in rows] + _lines(sharing)
-        if not sharing:
-            return Deletion("No schedule uses it.", lines)
-        them = "the schedule" if len(sharing) == 1 else f"the {len(sharing)} schedules"
-        return Deletion(f"Deletes {them} below with it. {_what_stops(sharing)}", lines)
+        return Deletion("No schedule uses it.", [(when_of(row), "") for row in rows])
+
+    @override
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Refuse what schedules share: with it they would go, too."""
+        deleted, counts, lacking, _ = super().get_deleted_objects(objs, request)
+        sharing = [task.name for row in objs for task in row.periodictask_set.all()]
+        return deleted, counts, lacking, sorted(sharing)
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:

@@ -47,7 +47,7 @@ def test_the_last_schedule_of_a_task_says_which_work_stops(
 ) -> None:
     page = asked(operator_client, schedule)
 
-    assert f"Nothing else sends {SWEEP}: that work stops." in page
+    assert "Nothing else does the work of Sweep: it stops." in page
     assert "does not come back by itself" in page
     assert "Takes up what is due." in page
     assert "Are you sure" not in page
@@ -61,7 +61,7 @@ def test_a_schedule_whose_task_another_one_sends_stops_no_work(
     page = asked(operator_client, schedule)
 
     assert "It is sent no more." in page
-    assert "that work stops" not in page
+    assert "Nothing else" not in page
 
 
 def test_a_disabled_schedule_keeps_no_work_going(
@@ -69,16 +69,23 @@ def test_a_disabled_schedule_keeps_no_work_going(
 ) -> None:
     PeriodicTask.objects.create(name="Too", task=SWEEP, interval=schedule.interval, enabled=False)
 
-    assert "that work stops" in asked(operator_client, schedule)
+    assert "Nothing else does the work of Sweep" in asked(operator_client, schedule)
 
 
-def test_an_interval_takes_the_schedules_that_share_it(
+def test_an_interval_that_schedules_share_cannot_be_deleted_and_says_by_whom(
     operator_client: Client, interval: IntervalSchedule, schedule: PeriodicTask
 ) -> None:
     page = asked(operator_client, interval)
+    many = asked_of_many(operator_client, interval)
+    operator_client.post(place(interval, "delete"), {"post": "yes"})
 
-    assert "Deletes the schedule below with it." in page
-    assert "<bdi>Sweep</bdi>" in page
+    for one in (page, many):
+        assert "It is still needed by: Sweep." in one
+        assert '<button type="submit" class="button final">' not in one
+    assert PeriodicTask.objects.get() == schedule
+    schedule.delete()
+    operator_client.post(place(interval, "delete"), {"post": "yes"})
+    assert not IntervalSchedule.objects.filter(pk=interval.pk).exists()
 
 
 def test_several_are_deleted_after_one_question(

@@ -86,7 +86,8 @@ def is_going(unit: GpuUnit) -> str:
     """Return why nothing can be asked of a unit any more; empty where something can."""
     if unit.deleted_at:
         return "It is deleted."
-    return "It is being deleted." if unit.deletion_requested_at else ""
+    is_ending = unit.deletion_requested_at or unit.phase == UnitPhase.TERMINATING
+    return "It is being deleted." if is_ending else ""
 
 
 def _not_stopping(unit: GpuUnit) -> str:
