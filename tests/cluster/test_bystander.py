@@ -1,8 +1,8 @@
 """A unit gets the GPU of its stock though others wait for one, and no other stock loses its own.
 
 All GPUs of a node are in stock, and a pod of somebody else waits for one. Without the unit's
-priority that pod would get what the stock gives up; without the wait for the stock's pods to be
-gone, the unit would take the GPU of other stock.
+priority that pod would get what the stock gives up. That the unit waits for the stock's pods to be
+gone is held by the rules of the planner and by the model: this scheduler waits for them, too.
 """
 
 from functools import partial
