@@ -130,7 +130,9 @@ def _paths(rows: Rows, user: User) -> list[str]:
         pk=unit_row(UnitPhase.FAILED, source_uid=stock.uid, operation=operation).pk
     )
     spec = spec_row(warm_target=2, product="NVIDIA-H100-80GB-HBM3")
-    shown: tuple[Model, ...] = (pool, operation, operation.tenant, stock, unit, spec)
+    token, _ = token_create(tenant=operation.tenant, name="ci", scopes=(Scope.USER,))
+    paths.append(reverse("admin:tenancy_apitoken_add"))
+    shown: tuple[Model, ...] = (pool, operation, operation.tenant, stock, unit, spec, token)
     for row in shown:
         name = f"admin:{row._meta.app_label}_{row._meta.model_name}"
         paths += [reverse(f"{name}_changelist"), reverse(f"{name}_change", args=[row.pk])]
