@@ -12,6 +12,7 @@ class LogInForm(AdminAuthenticationForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.label_suffix = ""
         wrong = "Name or password is wrong, or the account may not see the admin."
         self.error_messages = {**self.error_messages, "invalid_login": wrong}
 

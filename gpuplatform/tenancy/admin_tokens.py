@@ -97,16 +97,12 @@ class TokenForm(ModelForm):
         return moment
 
 
-@admin.register(ApiToken)
-class ApiTokenAdmin(ActingAdmin):
-    """Secrets that programs call the API with."""
+class TokenRows(ActingAdmin):
+    """How tokens look in their list and on the pages of an action; no secret is known here."""
 
-    form = TokenForm
-    row_actions = (TAKE_BACK,)
     list_display = ("state", "name", "tenant", "may_do", "begins_with", "expires", "used", "since")
     list_display_links = ("name",)
     list_filter = (TenantFilter,)
-    list_select_related = ("tenant",)
     search_fields = ("name", "hint")
     search_help_text = "name, or how the token begins"
     when_empty = "There are no API tokens yet. Programs call the API with one: add one for each."
@@ -152,6 +148,18 @@ class ApiTokenAdmin(ActingAdmin):
         )
 
     @override
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).select_related("tenant")
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(TokenRows):
+    """Secrets that programs call the API with."""
+
+    form = TokenForm
+    row_actions = (TAKE_BACK,)
+
+    @override
     def detail(self, row: ApiToken) -> Detail:
         maker = LogEntry.objects.filter(
             content_type=ContentType.objects.get_for_model(row),
@@ -173,10 +181,6 @@ class ApiTokenAdmin(ActingAdmin):
             panel=_panel(row),
             facts=[fact for fact in facts if fact.value],
         )
-
-    @override
-    def get_queryset(self, request: HttpRequest) -> Any:
-        return super().get_queryset(request).select_related("tenant")
 
     @override
     def has_add_permission(self, request: HttpRequest) -> bool:
