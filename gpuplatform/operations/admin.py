@@ -313,7 +313,7 @@ def _related_row(row: Operation) -> RelatedRow:
         badge=phase_badge(row.phase),
         name=job_words(row),
         url=job_url(row),
-        text=visible(row.operation_id),
+        text=key_html(row.operation_id),
         since=age_html(row.created_at),
     )
 

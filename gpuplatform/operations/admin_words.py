@@ -16,10 +16,14 @@ _NOUNS: Final[Mapping[str, str]] = {
 }
 _VERBS: Final[Mapping[str, str]] = {"update": "Change"}
 _SEED: Final = "stock.seed"
+_WORDS: Final[Mapping[str, str]] = {"stock.remove": "Remove stock unit"}
+"""Where noun and verb alone say it badly."""
 
 
 def kind_words(kind: str) -> str:
     """Return what jobs of a kind do."""
+    if kind in _WORDS:
+        return _WORDS[kind]
     noun, _, verb = kind.partition(".")
     return f"{_VERBS.get(verb) or words(verb)} {_NOUNS.get(noun, noun)}".strip()
 
