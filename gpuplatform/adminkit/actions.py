@@ -8,7 +8,7 @@ in the admin's log.
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
@@ -193,8 +193,8 @@ class ActingAdmin(ReadOnlyAdmin):
             self.message_user(request, trouble, messages.ERROR)
             return HttpResponseRedirect(self._list())
         form = _filled(request, action, chosen)
-        title = f"{action.label}: {self._named(chosen)}"
         if form is not None and (AGAIN in request.POST or not form.is_valid()):
+            title = f"{action.label}: {self._named(chosen)}"
             return self._fields(request, title, form, action, chosen)
         values = form.given if form is not None else {}
         key = request.POST.get(KEY, "")
@@ -202,7 +202,7 @@ class ActingAdmin(ReadOnlyAdmin):
             context = {**self._consequence(action, chosen, values), "form": form}
             return self._page(request, "confirm", context)
         results = [self._do(request, action, row, values, key) for row in chosen]
-        return self._results(request, title, results, action=action, key=key)
+        return self._results(request, action, results, key)
 
     def _action(self, name: str) -> Action | None:
         return next((one for one in self.row_actions if one.name == name), None)
@@ -226,16 +226,9 @@ class ActingAdmin(ReadOnlyAdmin):
             "key": f"admin-{uuid.uuid4().hex}",
             "consequence": action.consequence(acting, values) if acting else "",
             "lines": [(row.pk, self.line(row)) for row in acting],
-            "refused": self._refused([(row, why[row.pk]) for row in chosen if why[row.pk]]),
+            "refused": _by_obstacle((why[row.pk], self.line(row)) for row in chosen),
             "refused_count": len(chosen) - len(acting),
         }
-
-    def _refused(self, refused: Sequence[tuple[Any, str]]) -> list[tuple[str, list[RelatedRow]]]:
-        """Return the obstacles, each once with the rows that it is in the way of."""
-        found: dict[str, list[RelatedRow]] = {}
-        for row, obstacle in refused:
-            found.setdefault(obstacle, []).append(self.line(row))
-        return list(found.items())
 
     def _do(
         self, request: HttpRequest, action: Action, row: Any, values: Values, key: str
@@ -260,49 +253,28 @@ class ActingAdmin(ReadOnlyAdmin):
         self.log_change(request, asked.row, text)
 
     def _results(
-        self,
-        request: HttpRequest,
-        title: str,
-        results: Sequence[Result],
-        *,
-        action: Action,
-        key: str,
+        self, request: HttpRequest, action: Action, results: Sequence[Result], key: str
     ) -> HttpResponse:
         if len(results) == 1:
             (only,) = results
-            self._tell(request, only.line.name, only.said, action.label, is_done=only.is_done)
+            self._tell(request, only, action.label)
             is_there = self.get_queryset(request).filter(pk=only.row.pk).exists()
             return HttpResponseRedirect(only.line.url if is_there else self._list())
-        done = sum(one.is_done for one in results)
-        has_jobs = any(one.said.url for one in results)
-        context = {
-            "title": title,
-            "results": [(_badge(one), one) for one in _refused_first(results)],
-            "done": done,
-            "refused": len(results) - done,
-            "jobs_url": f"{reverse(JOBS)}?{urlencode({'q': key})}" if has_jobs else "",
-        }
-        return self._page(request, "results", context)
+        title = f"{action.label}: {self._named([one.row for one in results])}"
+        return self._page(request, "results", {"title": title, **_summed(results, key)})
 
     def _made(self, request: HttpRequest, said: Said, row: Any) -> HttpResponse:
         if not said.is_replay:
             self.log_addition(request, row, said.text)
-        self._tell(request, self.line(row).name, said, "Creation", is_done=True)
-        return HttpResponseRedirect(self.line(row).url)
+        line = self.line(row)
+        self._tell(request, Result(row, line, said, is_done=True), "Creation")
+        return HttpResponseRedirect(line.url)
 
-    def _tell(
-        self, request: HttpRequest, name: str, said: Said, label: str, *, is_done: bool
-    ) -> None:
+    def _tell(self, request: HttpRequest, result: Result, label: str) -> None:
         """Say what became of a row; what a job does has been accepted, and its page tells more."""
-        noun = str(self.opts.verbose_name).partition(" (")[0]
-        text = format_html("{}{} {}: ", noun[:1].upper(), noun[1:], name)
-        if said.url:
-            text = format_html(
-                '{}{} accepted. <a href="{}">See its job</a>', text, label, said.url
-            )
-        else:
-            text = format_html("{}{}", text, said.text)
-        self.message_user(request, text, messages.SUCCESS if is_done else messages.ERROR)
+        noun, told = str(self.opts.verbose_name).partition(" (")[0], _told(result.said, label)
+        text = format_html("{}{} {}: {}", noun[:1].upper(), noun[1:], result.line.name, told)
+        self.message_user(request, text, messages.SUCCESS if result.is_done else messages.ERROR)
 
     def _fields(
         self,
@@ -348,8 +320,32 @@ def _badge(result: Result) -> SafeString:
     return shape_badge(Shape.READY, "Accepted" if result.said.url else "Done")
 
 
-def _refused_first(results: Sequence[Result]) -> Sequence[Result]:
-    return sorted(results, key=lambda one: one.is_done)
+def _told(said: Said, label: str) -> str:
+    """Return what became of a row as a sentence; that of a job is on the job's page."""
+    if not said.url:
+        return said.text
+    return format_html('{} accepted. <a href="{}">See its job</a>', label, said.url)
+
+
+def _summed(results: Sequence[Result], key: str) -> dict[str, Any]:
+    """Return what the page of results is drawn with: the refused first, and the sums."""
+    done = sum(one.is_done for one in results)
+    has_jobs = any(one.said.url for one in results)
+    return {
+        "results": [(_badge(one), one) for one in sorted(results, key=lambda one: one.is_done)],
+        "done": done,
+        "refused": len(results) - done,
+        "jobs_url": f"{reverse(JOBS)}?{urlencode({'q': key})}" if has_jobs else "",
+    }
+
+
+def _by_obstacle(lines: Iterable[tuple[str, RelatedRow]]) -> list[tuple[str, list[RelatedRow]]]:
+    """Return the obstacles, each once with the rows that it is in the way of."""
+    found: dict[str, list[RelatedRow]] = {}
+    for obstacle, line in lines:
+        if obstacle:
+            found.setdefault(obstacle, []).append(line)
+    return list(found.items())
 
 
 def counted(number: int, noun: str, does: str = "", do: str = "") -> str:
