@@ -35,6 +35,7 @@ from serverless.recent import Recent, recent_outcomes
 from serverless.selectors import failed_workers_of, workers_of
 from serverless.services import FUNCTION_KIND
 from units.admin.detail import unit_line
+from units.selectors import claimable
 
 PAGE: Final = "admin:serverless_function_change"
 SPEC_URL: Final = "admin:inventory_gpuspec_change"
@@ -99,7 +100,11 @@ def _facts(row: Function) -> Iterable[Fact]:
         url = invocation_url(failure)
         yield Fact("Last failure", told(failure.failure_class, failure.error), url)
     if not row.deletion_requested_at:
-        yield Fact("Failed starts", f"{row.start_failures} in a row" if row.start_failures else "")
+        if row.start_failures:
+            yield Fact("Tries in vain", f"{row.start_failures} in a row")
+            # A function whose workers fail uses its stock up: then both are in the way.
+            has_stock = claimable(row.spec_name).exists()
+            yield Fact("Stock for the next", "" if has_stock else "none is ready")
         if row.starts_after is not None and row.starts_after > clock.now():
             yield Fact.time("Next try", row.starts_after)
 

@@ -12,7 +12,7 @@ from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
 from tests.admin.test_serverless import FUNCTIONS, INVOCATIONS, detail, ended, page
 from tests.factories.serverless import accept, function_row
-from tests.factories.unit_rows import PULL_FAILURE, unit_row
+from tests.factories.unit_rows import PULL_FAILURE, stock_row, unit_row
 from tests.fakes.installed import cluster
 from units.models import UnitHistory
 from units.phases import UnitPhase
@@ -33,6 +33,8 @@ def test_the_page_of_a_function_says_which_cause_its_workers_fail_for(
     )
 
     text = detail(operator_client, function)
+    stock_row()
+    with_stock = detail(operator_client, function)
     overview = page(operator_client, reverse("admin:index"))
     found = page(operator_client, FUNCTIONS, why="WorkerFailed:image")
     other = page(operator_client, FUNCTIONS, why="WorkerFailed:memory")
@@ -40,6 +42,8 @@ def test_the_page_of_a_function_says_which_cause_its_workers_fail_for(
     assert '<h2>The image cannot be pulled <code class="off">WorkerFailed</code></h2>' in text
     assert "Correct the image of the function" in text
     assert "4 in a row" in text
+    assert "none is ready" in text
+    assert "none is ready" not in with_stock
     assert reverse("admin:units_activeunit_change", args=[worker.pk]) in text
     assert f"{FUNCTIONS}?phase=Failed&amp;why=WorkerFailed%3Aimage" in overview
     assert reverse("admin:serverless_function_change", args=[function.pk]) in found
