@@ -42,6 +42,11 @@
     });
   });
 
+  // A browser leaves a box of many lines half out of sight when a key leads to it: its first line is seen.
+  document.addEventListener("focusin", ({ target }) => {
+    if (target.matches("textarea")) target.scrollIntoView({ block: "nearest" });
+  });
+
   document.addEventListener("htmx:beforeRequest", (event) => {
     if (document.hidden && event.target.classList.contains("health-badge")) event.preventDefault();
   });
