@@ -125,6 +125,9 @@ def causes_of(reason: str) -> Sequence[Cause]:
     return _CAUSES_OF.get(reason, ())
 
 
+WELL_REASONS: Final = frozenset({"UnitReady", "StockReady", "DeploymentReady", "Consumed"})
+"""Reasons that nobody looks for among those of what is not well."""
+
 _TITLES: Final[Mapping[str, str]] = {
     "UnitProgressing": "Starting",
     "StockNotReady": "Starting",

@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from typing_extensions import override
 
 from gpuplatform.adminkit.badges import phase_badge
-from gpuplatform.adminkit.causes import causes_of, of_reason
+from gpuplatform.adminkit.causes import WELL_REASONS, causes_of, of_reason
 from gpuplatform.adminkit.counts import capped, phase_counts
 from gpuplatform.adminkit.generics import ModelAdmin
 from gpuplatform.adminkit.text import visible, words
@@ -240,8 +240,10 @@ class ReasonFilter(SeveralValues):
         return queryset.filter(wanted)
 
     def _offered(self) -> Iterator[tuple[str, str]]:
-        """Yield the reasons; after the one that has several causes, those."""
+        """Yield what can be wrong; after a reason that has several causes, those."""
         for reason in self.reasons:
+            if reason.value in WELL_REASONS:
+                continue
             yield reason.value, words(reason.value)
             for cause in causes_of(reason.value):
                 yield cause.key, f"{INDENT}{cause.title}"

@@ -170,3 +170,12 @@ def test_a_reason_that_is_chosen_but_unknown_stands_in_the_filter(operator_clien
     listed = reverse("admin:units_activeunit_changelist")
 
     assert "<summary>Why: Nonsense" in page(operator_client, f"{listed}?why=Nonsense")
+
+
+def test_the_filter_offers_what_can_be_wrong_and_its_causes(operator_client: Client) -> None:
+    unit_row()
+
+    offered = choices(operator_client, "units_activeunit")
+
+    assert {"Pod startup failed", "· The image cannot be pulled", "· Out of memory"} <= {*offered}
+    assert not {"Unit ready", "Stock ready", "Consumed"} & {*offered}
