@@ -201,9 +201,16 @@ def _line(row: StockPool) -> RelatedRow:
         badge=mirror_badge(row),
         name=str(row),
         url=reverse(PAGE_URL, args=[row.pk]),
-        text=shortened(essence(row.message)),
+        text=_standing(row),
         since=age_html(row.phase_since),
     )
+
+
+def _standing(row: StockPool) -> str:
+    """Return how many pods a pool has now, where its message does not say so, and the message."""
+    pods = f"{row.available_replicas} of {row.desired_replicas} pods"
+    said = shortened(essence(row.message))
+    return said if said.startswith(pods) else " · ".join(part for part in (pods, said) if part)
 
 
 def _rows(number: int) -> Sequence[RelatedRow]:

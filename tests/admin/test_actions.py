@@ -226,6 +226,18 @@ class TestPools:
         assert 'value="g9"' in page
 
 
+def test_a_row_to_be_scaled_says_how_many_pods_it_has_now(
+    operator_client: Client, cluster: FakeCluster, rows: Rows
+) -> None:
+    failed = rows.pool("Failed", message="No node.")
+    ready = rows.pool(message="2 of 2 pods are available.")
+
+    page = choose(operator_client, "scale", failed, ready)
+
+    assert "<bdi>0 of 2 pods · No node.</bdi>" in page
+    assert "<bdi>2 of 2 pods are available.</bdi>" in page
+
+
 class TestUnits:
     def test_deleting_says_units_tenants_gpus_and_what_is_made_again(
         self, operator_client: Client, cluster: FakeCluster
