@@ -158,6 +158,18 @@ def test_a_unit_on_a_silent_node_goes_when_the_node_is_back_and_counts_until_the
     assert units.cluster.list(GPU_UNIT, namespace=STOCK_NAMESPACE).items == []
 
 
+def see_stock(units: Units, reason: str) -> None:
+    """Compare the nodes until all free stock says that reason."""
+    free = GpuUnit.objects.filter(role="stock", consumed_by="")
+
+    def reached() -> bool:
+        compare_nodes(units.cluster)
+        units.tick()
+        return set(free.values_list("reason", flat=True)) == {reason}
+
+    Pools.wait(reached, lambda: str(units.rows()))
+
+
 def test_stock_that_runs_on_lost_gpus_is_kept_back_until_they_are_back(
     units: Units, control: Control
 ) -> None:
@@ -167,16 +179,8 @@ def test_stock_that_runs_on_lost_gpus_is_kept_back_until_they_are_back(
     active = units.settle("a", "Ready")
     free = GpuUnit.objects.filter(role="stock", consumed_by="")
 
-    def see(reason: str) -> None:
-        def reached() -> bool:
-            compare_nodes(units.cluster)
-            units.tick()
-            return set(free.values_list("reason", flat=True)) == {reason}
-
-        Pools.wait(reached, lambda: str(units.rows()))
-
     control.node(OTHER_NODE, gpus=2)
-    see("GPUsMissing")
+    see_stock(units, "GPUsMissing")
 
     for row in free:
         assert f"'{OTHER_NODE}' offers 2 GPUs and its pods hold 3" in row.message
@@ -189,7 +193,7 @@ def test_stock_that_runs_on_lost_gpus_is_kept_back_until_they_are_back(
     assert (len(units.pods(active)), [len(units.pods(row)) for row in free]) == (1, [1, 1])
 
     control.clear()
-    see("StockReady")
+    see_stock(units, "StockReady")
     assert (capacity().ready, capacity().total) == (2, 2)
     assert units.row("a").reason == "UnitReady"
     units.create("b")
