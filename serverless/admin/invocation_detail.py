@@ -6,10 +6,10 @@ from typing import Any, Final
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.actions import counted
 from gpuplatform.adminkit.age import age_html, ago_html
 from gpuplatform.adminkit.badges import Shape, phase_shape
 from gpuplatform.adminkit.causes import cause_of, title_of
+from gpuplatform.adminkit.counts import capped, capped_counts
 from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel
 from gpuplatform.adminkit.links import object_url
 from gpuplatform.adminkit.masking import masked_headers
@@ -78,8 +78,9 @@ def _waiting(row: Invocation) -> Panel | None:
     function = row.function
     url = object_url(FUNCTION_KIND, function.pk)
     link = format_html('<a href="{}">{}</a>', url, function.request_id)
-    before = open_invocations(function).filter(pk__lt=row.pk).count()
-    place = f"{counted(before, 'other', 'was', 'were')} accepted before it." if before else ""
+    [before] = capped_counts([open_invocations(function).filter(pk__lt=row.pk)])
+    others = "1 other was" if before == 1 else f"{capped(before)} others were"
+    place = f"{others} accepted before it." if before else ""
     if is_held_up(row):
         cause = cause_of(function.reason, function.message)
         known: Mapping[Any, str] = FUNCTION_NEXT_STEPS
