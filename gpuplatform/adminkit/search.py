@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -53,25 +53,24 @@ def _place(page: ReadOnlyAdmin) -> int:
 
 
 def _found(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> FoundRows:
-    rows, _ = page.get_search_results(request, page.get_queryset(request), text)
-    newest = list(rows.order_by("-pk")[: MOST_OF_A_LIST + 1])
-    has_more = len(newest) > MOST_OF_A_LIST
-    if has_more:
-        exact = list(_exact(request, page, text))
-        newest = [*exact, *(row for row in newest if row not in exact)]
+    """Return the newest rows, those first that are named exactly so: one query."""
+    rows = page.get_queryset(request)
+    fitting, _ = page.get_search_results(request, rows, text)
+    name = page.search_fields[0]
+    exact = rows.filter(**{f"{name}__iexact": text})
+    both = _newest(fitting, MOST_OF_A_LIST + 1).union(_newest(exact, MOST_OF_A_LIST))
+    found = list(rows.filter(pk__in=both).order_by("-pk"))
+    found.sort(key=lambda row: getattr(row, name).casefold() != text.casefold())
     listed = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist")
     history = {"history": "all"} if hasattr(page.model, "deleted_at") else {}
     return FoundRows(
         title=str(page.opts.verbose_name_plural),
-        rows=[page.line(row) for row in newest[:MOST_OF_A_LIST]],
+        rows=[page.line(row) for row in found[:MOST_OF_A_LIST]],
         url=f"{listed}?{urlencode({'q': text, **history})}",
-        has_more=has_more,
+        has_more=len(found) > MOST_OF_A_LIST,
     )
 
 
-def _exact(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> QuerySet[Any]:
-    """Return the newest rows that are named exactly so: of very many, they come first."""
-    named = Q()
-    for one in page.search_fields:
-        named |= Q(**{one: text})
-    return page.get_queryset(request).filter(named).order_by("-pk")[:MOST_OF_A_LIST]
+def _newest(rows: QuerySet[Any], number: int) -> QuerySet[Any, Any]:
+    """Return the numbers of the newest rows."""
+    return rows.order_by("-pk").values("pk")[:number]
