@@ -185,7 +185,7 @@ def _sums(groups: Sequence[FailingGroup]) -> dict[str, int]:
 
 def _total(sums: Mapping[str, int]) -> str:
     is_cut = any(number >= MOST_ROWS for number in sums.values())
-    return f"{sum(sums.values())}{'+' if is_cut else ''}"
+    return f"{sum(sums.values()):,}{'+' if is_cut else ''}"
 
 
 def _url_of(noun: str, groups: Sequence[FailingGroup]) -> str:
