@@ -28,3 +28,15 @@ def platform(running: RunningPlatform) -> Iterator[RunningPlatform]:
     running.wait(running.is_ready, "the platform to be ready", 90)
     yield running
     assert running.ended() == []
+
+
+@pytest.fixture
+def own_platform(tmp_path: Path) -> Iterator[RunningPlatform]:
+    """A platform for one test, so that everything on it is the test's."""
+    platform = RunningPlatform(tmp_path)
+    try:
+        platform.start_all()
+        yield platform
+    finally:
+        platform.stop_all()
+        remove_data(tmp_path / "data")

@@ -1,11 +1,7 @@
 """A platform that is started with another database on the same cluster, and then with its own."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from gpuplatform.embedded.data_directory import remove_data
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, STOCK_POOL
 from tests.acceptance.platform import POOLS, PROCESSES, RunningPlatform
 
@@ -19,18 +15,6 @@ pytestmark = [
 UNITS = "/api/v1/gpu-units"
 STOCK = "/api/v1/operator/stock-units"
 SEED = {"specName": "g1", "gpu": 1, "cpu": "1", "memory": "1Gi", "replicas": 3}
-
-
-@pytest.fixture
-def own_platform(tmp_path: Path) -> Iterator[RunningPlatform]:
-    """A platform for this test alone."""
-    platform = RunningPlatform(tmp_path)
-    try:
-        platform.start_all()
-        yield platform
-    finally:
-        platform.stop_all()
-        remove_data(tmp_path / "data")
 
 
 def unit(name: str) -> dict[str, object]:

@@ -3,12 +3,8 @@
 On a platform of its own, which is thrown away with the pools.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from gpuplatform.embedded.data_directory import remove_data
 from tests.acceptance.killer import Killer
 from tests.acceptance.platform import RunningPlatform
 from tests.acceptance.pools import ask, assert_each_made_once, made, open_operations
@@ -27,22 +23,10 @@ AT_LEAST = 3
 """Kills, without which it was no trial."""
 
 
-@pytest.fixture
-def own_platform(tmp_path: Path) -> Iterator[RunningPlatform]:
-    """A platform for one test, without a worker that would make Deployments of the pools."""
-    platform = RunningPlatform(tmp_path)
-    try:
-        platform.start_all()
-        platform.kill("reconcile")
-        yield platform
-    finally:
-        platform.stop_all()
-        remove_data(tmp_path / "data")
-
-
 def test_no_operation_is_lost_or_doubled_when_workers_are_killed(
     own_platform: RunningPlatform,
 ) -> None:
+    own_platform.kill("reconcile")  # It would make Deployments of the pools.
     killer = Killer(
         own_platform,
         ["operations"],

@@ -1,12 +1,15 @@
 """In a real browser: what the head of each page can do."""
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import expect
 
+from gpuplatform.clock import now
+from gpuplatform.reconciliation.models import ClusterState
 from tests.admin.test_browser import IN_A_BROWSER, Visit, browser, visit
 from tests.fakes.installed import cluster
 
@@ -51,4 +54,22 @@ def test_each_page_says_how_the_platform_is_and_leads_to_the_overview(
 
     expect(visit.page.locator("h1")).to_have_text("Overview")
     expect(badge).to_be_hidden()
+    assert visit.complaints == []
+
+
+def test_a_page_says_that_the_cluster_is_away_and_how_old_what_it_shows_is(
+    visit: Visit, operator: User, password: str
+) -> None:
+    visit.log_in("operator", password)
+    said = visit.page.locator("main #away")
+
+    visit.open(UNITS)
+    expect(visit.page.locator(".top .health-badge .phase")).to_be_visible()
+    expect(said).to_be_hidden()
+    seen = now() - timedelta(minutes=3)
+    away = {"error": "cut", "closed_until": now() + timedelta(hours=1), "seen_at": seen}
+    ClusterState.objects.update_or_create(pk=ClusterState.SINGLETON, defaults=away)
+    visit.open(UNITS)
+
+    expect(said).to_have_text("The cluster does not answer. Pages show what was seen 3 min ago.")
     assert visit.complaints == []
