@@ -69,5 +69,5 @@ WORKDIR /app
 USER 10001:10001
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-CMD ["gunicorn", "--config", "python:gpuplatform.webserver", "--bind", "0.0.0.0:8080", \
+CMD ["gunicorn", "--config", "python:gpuplatform.processes.webserver", "--bind", "0.0.0.0:8080", \
      "--workers", "2", "--worker-tmp-dir", "/dev/shm"]

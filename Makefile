@@ -22,11 +22,11 @@ setup:  ## make .venv with everything for development
 
 run:  ## start the whole platform (PORT, GPUPLATFORM_DATA, DATABASE_URL, REDIS_URL, KUBE_MODE, DEMO=0)
 	@sh requirements/install.sh run
-	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.embedded
+	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.dev.embedded
 
 recover:  ## after the database was restored or replaced: take over what the cluster has
 	@sh requirements/install.sh run
-	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.embedded recover
+	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.dev.embedded recover
 
 test:  ## the tests, on servers of their own, but for the long ones (PYTEST_ARGS)
 	@sh requirements/install.sh test

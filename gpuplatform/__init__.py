@@ -1,0 +1,1 @@
+"""The kernel of the platform: everything that belongs to no single app."""

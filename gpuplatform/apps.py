@@ -13,5 +13,6 @@ class PlatformConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Make the Celery application known to processes that only send messages."""
-        import gpuplatform.celery  # noqa: F401
+        """Load the Celery application, for processes that only send messages, and the panel."""
+        import gpuplatform.celery
+        import gpuplatform.observability.broker  # noqa: F401

@@ -5,7 +5,7 @@ import os
 from celery import Celery
 from django.conf import settings
 
-from gpuplatform.celery_signals import add_config_option
+from gpuplatform.processes.celery_signals import add_config_option
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
 if not settings.configured:  # Started by Celery, not one of the processes that only send.
@@ -16,7 +16,7 @@ app.set_default()  # also for the threads of web and controller
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
     [
-        "gpuplatform",
+        "gpuplatform.observability",
         "gpuplatform.reconciliation",
         "gpuplatform.operations",
         "inventory",

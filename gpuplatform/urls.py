@@ -4,8 +4,8 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from gpuplatform.adminkit.error_pages import not_allowed, not_found
-from gpuplatform.health_api import Health, livez, readyz
+from gpuplatform.adminkit.site.error_pages import not_allowed, not_found
+from gpuplatform.observability.health_api import Health, livez, readyz
 
 handler403, handler404 = not_allowed, not_found
 

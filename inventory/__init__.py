@@ -1,0 +1,1 @@
+"""Stock pools and the catalogue of GPU specs."""

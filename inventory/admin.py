@@ -7,31 +7,8 @@ from django.http import HttpRequest
 from django.urls import reverse
 from typing_extensions import override
 
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, phase_shape
-from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
-from gpuplatform.adminkit.detail import (
-    Comparison,
-    Detail,
-    Document,
-    Fact,
-    RelatedRow,
-    condition_lines,
-    secrets_fact,
-)
-from gpuplatform.adminkit.failing import FailingRows
-from gpuplatform.adminkit.filters import (
-    AgeFilter,
-    HistoryFilter,
-    NamespaceFilter,
-    PhaseTabs,
-    ReasonFilter,
-    SpecFilter,
-    TenantFilter,
-)
-from gpuplatform.adminkit.inspected import InspectedAdmin
-from gpuplatform.adminkit.links import ObjectPage, register_object_page
-from gpuplatform.adminkit.mirrors import (
+from gpuplatform.adminkit.actions.inspected import InspectedAdmin
+from gpuplatform.adminkit.actions.mirrors import (
     MirrorAdmin,
     comparison_note,
     generation_line,
@@ -41,13 +18,36 @@ from gpuplatform.adminkit.mirrors import (
     mirror_panel,
     mirror_since,
 )
-from gpuplatform.adminkit.text import as_yaml, essence, shortened, told, visible
-from gpuplatform.adminkit.timeline import Step, timeline
+from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.detail.panels import (
+    Comparison,
+    Detail,
+    Document,
+    Fact,
+    RelatedRow,
+    condition_lines,
+    secrets_fact,
+)
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import Shape, phase_shape
+from gpuplatform.adminkit.display.text import as_yaml, essence, shortened, told, visible
+from gpuplatform.adminkit.display.timeline import Step, timeline
+from gpuplatform.adminkit.lists.filters import (
+    AgeFilter,
+    HistoryFilter,
+    NamespaceFilter,
+    PhaseTabs,
+    ReasonFilter,
+    SpecFilter,
+    TenantFilter,
+)
+from gpuplatform.adminkit.overview.dashboard import CountedRows, Shown, register_dashboard_part
+from gpuplatform.adminkit.overview.failing import FailingRows
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.admin import jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
+from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.reconciliation.inspection import Subject
-from gpuplatform.reconciliation.ownership import POOL_LABEL
 from inventory.admin_actions import CREATE, POOL_ACTIONS
 from inventory.core.names import deployment_name
 from inventory.models import GpuSpec, StockPool

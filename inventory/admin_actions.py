@@ -3,15 +3,20 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
-from gpuplatform.adminkit.forms import MEMORY_HELP, OPERATION_ID, DeclaredForm, Suggestions
+from gpuplatform.adminkit.actions.action import Action, Asked, Creation, Said, Values, counted
+from gpuplatform.adminkit.actions.forms import (
+    MEMORY_HELP,
+    OPERATION_ID,
+    DeclaredForm,
+    Suggestions,
+)
 from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.reconciliation.mirror import count
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
-from inventory.core.requests import StockPoolCreate, StockPoolPatch
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
+from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.selectors import spec_names
 from inventory.services import (
     pool_create,

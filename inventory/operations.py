@@ -24,10 +24,10 @@ from gpuplatform.operations.registry import (
 )
 from gpuplatform.operations.selectors import is_applied
 from gpuplatform.operations.services import Accepted
-from gpuplatform.reconciliation.sight import confirm_gone
-from inventory.core.requests import StockPoolCreate, StockPoolPatch
+from gpuplatform.reconciliation.staleness import confirm_gone
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
+from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.services import (
     PoolOperation,
     SpecOperation,

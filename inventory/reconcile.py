@@ -8,10 +8,10 @@ from gpuplatform import clock
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
 from gpuplatform.operations.selectors import is_leftover, operation_of
+from gpuplatform.planning.ownership import POOL_LABEL
+from gpuplatform.planning.plan import Plan
 from gpuplatform.reconciliation.driver import Reconciler
 from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, ReadNow, is_unsettled
-from gpuplatform.reconciliation.ownership import POOL_LABEL
-from gpuplatform.reconciliation.plan import Plan
 from inventory.core.names import deployment_name, service_name
 from inventory.core.observed import ObservedPool
 from inventory.core.plan import FAREWELL, plan_pool

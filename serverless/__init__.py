@@ -1,0 +1,1 @@
+"""Functions and invocations: outbox, queue, sidecar, result store, activator."""

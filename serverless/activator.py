@@ -20,6 +20,7 @@ from gpuplatform import clock
 from gpuplatform.errors import InsufficientCapacity, InvalidSpec, PlatformError
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.elector import Elector
+from gpuplatform.kube.kinds import ACTIVATOR_LEASE
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
 from serverless.core.peaks import Peaks
@@ -47,7 +48,6 @@ from serverless.sight import Seen, look_at_all
 
 logger = logging.getLogger(__name__)
 
-LEASE_NAME: Final = "gpu-platform-activator"
 BACKSTOP_SECONDS: Final = 2.0
 """So often everything is looked at without news."""
 
@@ -68,7 +68,7 @@ class Activator:
         self._elector = Elector(
             cluster,
             namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE,
-            name=LEASE_NAME,
+            name=ACTIVATOR_LEASE,
             identity=identity,
         )
         self._peaks = Peaks()

@@ -2,7 +2,7 @@
 
 from gpuplatform.operations.registry import Again
 from gpuplatform.operations.services import Accepted
-from serverless.core.requests import FunctionCreate, FunctionScale, FunctionUpdate
+from serverless.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.services import (
     function_create,
     function_request_deletion,

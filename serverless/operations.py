@@ -21,8 +21,8 @@ from gpuplatform.operations.registry import (
     Waiting,
     register,
 )
-from gpuplatform.reconciliation.backoff import backoff_seconds
-from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER
+from gpuplatform.planning.backoff import backoff_seconds
+from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
 from serverless.again import create_again, delete_again, scale_again, update_again
 from serverless.models import Function, Invocation
 from serverless.phases import FunctionWait, InvocationState

@@ -1,0 +1,1 @@
+"""GPU units in both roles: stock, and what users run."""

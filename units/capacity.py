@@ -16,7 +16,7 @@ from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import NODE, Manifest
 from gpuplatform.kube.modes import get_cluster
-from inventory.core.pods import GPU_RESOURCE
+from gpuplatform.workloads.pods import GPU_RESOURCE
 from inventory.models import GpuSpec
 from inventory.selectors import pods_held, specs_all
 from units.core.fit import misfit

@@ -11,8 +11,8 @@ from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest, ResourceKind
 from gpuplatform.operations.consistency import Fault, doubled_faults, full_name, row_faults
 from gpuplatform.operations.phases import ENDED_PHASES
+from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, UNIT_LABEL
 from gpuplatform.reconciliation.owned import ReadAtOnce
-from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER, UNIT_LABEL
 from units.core.names import STOCK_ORDINAL_ANNOTATION, UNIT_UID_LABEL
 from units.core.observed import source_of
 from units.models import GpuUnit

@@ -20,8 +20,8 @@ from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, REPLICA_SET, Manifest, ResourceKind
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.inspection import ObjectEvent, events_about
-from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from units.core.names import UNIT_UID_LABEL, deployment_name
 from units.models import GpuUnit
 

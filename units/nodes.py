@@ -5,7 +5,7 @@ from django.db import transaction
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import NODE, POD
-from gpuplatform.reconciliation.ownership import UNIT_LABEL
+from gpuplatform.planning.ownership import UNIT_LABEL
 from units.core.shortage import shortages
 from units.mirror import unit_touched
 from units.services import short_nodes_seen

@@ -26,11 +26,11 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.operations.selectors import makers_among, operation_of, operations_about
+from gpuplatform.planning.ownership import UNIT_LABEL, is_controlled_by
+from gpuplatform.planning.plan import Absent, Observation, Plan, Present, Unknown
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation.driver import Ending, Reconciler
 from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, ReadNow, is_unsettled
-from gpuplatform.reconciliation.ownership import UNIT_LABEL, is_controlled_by
-from gpuplatform.reconciliation.plan import Absent, Observation, Plan, Present, Unknown
 from inventory.models import GpuSpec
 from units.core.children import is_decided
 from units.core.names import UNIT_UID_LABEL, deployment_name, service_name

@@ -1,0 +1,1 @@
+"""The building blocks of the admin; knows no app."""

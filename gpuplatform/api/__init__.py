@@ -1,0 +1,1 @@
+"""What every endpoint shares: strict JSON, errors, pages, the OpenAPI document."""

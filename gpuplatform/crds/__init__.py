@@ -1,0 +1,1 @@
+"""From spec models to CustomResourceDefinitions. Pure."""

@@ -1,0 +1,1 @@
+"""The grammars of Kubernetes: quantities, names, image references. Pure."""

@@ -1,0 +1,1 @@
+"""The only way to the Kubernetes API: client, deadlines, reflector, leader election."""

@@ -63,6 +63,9 @@ CONFIG_MAP = ResourceKind("", "v1", "ConfigMap", "configmaps")
 SECRET = ResourceKind("", "v1", "Secret", "secrets")
 EVENT = ResourceKind("", "v1", "Event", "events")
 LEASE = ResourceKind("coordination.k8s.io", "v1", "Lease", "leases")
+CONTROLLER_LEASE: Final = "gpu-platform-controller"
+ACTIVATOR_LEASE: Final = "gpu-platform-activator"
+"""Names of the leases by which each of these processes elects its leader."""
 SERVICE_ACCOUNT = ResourceKind("", "v1", "ServiceAccount", "serviceaccounts")
 ROLE = ResourceKind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDING = ResourceKind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")

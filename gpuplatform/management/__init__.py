@@ -1,0 +1,1 @@
+"""Commands of the platform, and what they share."""

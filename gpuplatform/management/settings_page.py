@@ -20,7 +20,7 @@ none.
 - The file is YAML: a name and a value a line, such as `GPUPLATFORM_LOG_LEVEL: WARNING`. Values are
   read as in the environment.
 - `--config FILE` names it: behind every `manage.py` command (`run_controller`, `run_platform`, …),
-  behind `celery … worker` and `celery … beat`, and behind `python -m gpuplatform.embedded`.
+  behind `celery … worker` and `celery … beat`, and behind `python -m gpuplatform.dev.embedded`.
   `GPUPLATFORM_CONFIG` does the same; for gunicorn, whose own `--config` is another, it is the only
   way.
 - A wrong value, a missing one, and a name that does not exist (in the file, or `GPUPLATFORM_…` in

@@ -1,0 +1,1 @@
+"""Every metric, declared once; counting in processes that fork; the metrics port."""

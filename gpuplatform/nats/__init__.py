@@ -1,0 +1,1 @@
+"""Accounts and credentials of the NATS server."""

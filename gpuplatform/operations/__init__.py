@@ -1,0 +1,1 @@
+"""Accepted requests: idempotency, their order, and what operators do about them."""

@@ -14,21 +14,8 @@ from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.age import age_html, ago_html
-from gpuplatform.adminkit.badges import Shape, phase_badge
-from gpuplatform.adminkit.causes import reason_html
-from gpuplatform.adminkit.dashboard import (
-    CountedRows,
-    Line,
-    Shown,
-    register_dashboard_part,
-)
-from gpuplatform.adminkit.detail import Copy, Detail, Document, Fact, Panel, Related, RelatedRow
-from gpuplatform.adminkit.failing import FailingRows
-from gpuplatform.adminkit.filters import CreatedFilter, PhaseTabs, RecentValues, TenantFilter
-from gpuplatform.adminkit.generics import ModelAdmin
-from gpuplatform.adminkit.inspected import InspectedAdmin
-from gpuplatform.adminkit.links import (
+from gpuplatform.adminkit.actions.inspected import InspectedAdmin
+from gpuplatform.adminkit.detail.links import (
     ObjectPage,
     object_rows,
     object_steps,
@@ -36,10 +23,36 @@ from gpuplatform.adminkit.links import (
     object_url,
     register_object_page,
 )
-from gpuplatform.adminkit.progress import progress_bar
-from gpuplatform.adminkit.schedules import register_schedules
-from gpuplatform.adminkit.text import as_yaml, key_html, shortened, visible, why
-from gpuplatform.adminkit.timeline import timeline
+from gpuplatform.adminkit.detail.panels import (
+    Copy,
+    Detail,
+    Document,
+    Fact,
+    Panel,
+    Related,
+    RelatedRow,
+)
+from gpuplatform.adminkit.display.age import age_html, ago_html
+from gpuplatform.adminkit.display.badges import Shape, phase_badge
+from gpuplatform.adminkit.display.causes import reason_html
+from gpuplatform.adminkit.display.generics import ModelAdmin
+from gpuplatform.adminkit.display.progress import progress_bar
+from gpuplatform.adminkit.display.text import as_yaml, key_html, shortened, visible, why
+from gpuplatform.adminkit.display.timeline import timeline
+from gpuplatform.adminkit.lists.filters import (
+    CreatedFilter,
+    PhaseTabs,
+    RecentValues,
+    TenantFilter,
+)
+from gpuplatform.adminkit.overview.dashboard import (
+    CountedRows,
+    Line,
+    Shown,
+    register_dashboard_part,
+)
+from gpuplatform.adminkit.overview.failing import FailingRows
+from gpuplatform.adminkit.schedules.pages import register_schedules
 from gpuplatform.clock import now
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
 from gpuplatform.operations.admin_timeline import operation_steps

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gpuplatform.adminkit.actions import Action, Asked, Said, Values, counted
-from gpuplatform.adminkit.links import object_url
+from gpuplatform.adminkit.actions.action import Action, Asked, Said, Values, counted
+from gpuplatform.adminkit.detail.links import object_url
 from gpuplatform.operations.interventions import (
     JOB_KIND,
     cancel_obstacle,

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from gpuplatform.adminkit.badges import Shape
-from gpuplatform.adminkit.links import object_url
-from gpuplatform.adminkit.text import shortened, visible, words
-from gpuplatform.adminkit.timeline import Step
+from gpuplatform.adminkit.detail.links import object_url
+from gpuplatform.adminkit.display.badges import Shape
+from gpuplatform.adminkit.display.text import shortened, visible, words
+from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.operations.interventions import JOB_KIND
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase

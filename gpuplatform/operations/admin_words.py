@@ -6,7 +6,7 @@ The machine's word stays where it is looked for: among the facts of a job's page
 from collections.abc import Mapping
 from typing import Final
 
-from gpuplatform.adminkit.text import visible, words
+from gpuplatform.adminkit.display.text import visible, words
 from gpuplatform.operations.models import Operation
 
 _NOUNS: Final[Mapping[str, str]] = {

@@ -43,8 +43,8 @@ from gpuplatform.operations.registry import (
 )
 from gpuplatform.operations.selectors import operations_runnable
 from gpuplatform.operations.services import ENDED
+from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.reconciliation import epoch, gate
-from gpuplatform.reconciliation.backoff import backoff_seconds
 from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from gpuplatform.formats import names
 from gpuplatform.kube.kinds import GROUP, Manifest
 from gpuplatform.operations.models import Operation
-from gpuplatform.reconciliation.ownership import MANAGER
+from gpuplatform.planning.ownership import MANAGER
 
 TENANT_ANNOTATION: Final = f"{GROUP}/tenant"
 OPERATION_ID_ANNOTATION: Final = f"{GROUP}/operation-id"

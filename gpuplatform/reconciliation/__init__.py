@@ -1,0 +1,1 @@
+"""The driver of every reconciler: leases, gate, epoch, mirror, heartbeats, Events."""

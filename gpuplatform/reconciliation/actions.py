@@ -1,7 +1,7 @@
 """Carrying out a plan's actions."""
 
 from gpuplatform.kube.client import Cluster
-from gpuplatform.reconciliation.plan import Action, Apply, Create, Delete, Patch
+from gpuplatform.planning.plan import Action, Apply, Create, Delete, Patch
 
 
 def carry_out(cluster: Cluster, action: Action) -> None:

@@ -23,23 +23,15 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.conditions import merge_conditions
 from gpuplatform.metrics.declared import RECONCILE_SECONDS
 from gpuplatform.metrics.recorder import timed
+from gpuplatform.planning.backoff import backoff_seconds
+from gpuplatform.planning.comparison import status_differs
+from gpuplatform.planning.plan import Absent, Event, Manifest, Observation, Plan, Present, Status
 from gpuplatform.reconciliation import epoch, event_writer, gate
 from gpuplatform.reconciliation.actions import carry_out
-from gpuplatform.reconciliation.backoff import backoff_seconds
-from gpuplatform.reconciliation.comparison import status_differs
 from gpuplatform.reconciliation.events import Subject, news
 from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
 from gpuplatform.reconciliation.models import MirrorRow
-from gpuplatform.reconciliation.plan import (
-    Absent,
-    Event,
-    Manifest,
-    Observation,
-    Plan,
-    Present,
-    Status,
-)
-from gpuplatform.reconciliation.sight import confirm_gone
+from gpuplatform.reconciliation.staleness import confirm_gone
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from gpuplatform.errors import ClusterConflict, ClusterError
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import EVENT
+from gpuplatform.planning.plan import Event
 from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.events import Limits, Subject, event_manifest, repeated
-from gpuplatform.reconciliation.plan import Event
 from gpuplatform.threads import ProcessThreads
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,8 @@ from typing import Any, Final
 from gpuplatform import clock
 from gpuplatform.kube.fields import condition, field
 from gpuplatform.kube.kinds import EVENT, Manifest, ResourceKind
-from gpuplatform.reconciliation.ownership import MANAGER
-from gpuplatform.reconciliation.plan import Event, EventType, Status
+from gpuplatform.planning.ownership import MANAGER
+from gpuplatform.planning.plan import Event, EventType, Status
 
 BURST: Final = 25
 REFILL_SECONDS: Final = 300.0

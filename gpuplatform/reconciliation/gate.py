@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from gpuplatform.errors import ClusterError, ClusterUnavailable, OperatorUnavailable
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.reconciliation.backoff import backoff_seconds
+from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.reconciliation.models import ClusterState
 
 logger = logging.getLogger(__name__)

@@ -22,8 +22,8 @@ from gpuplatform.kube.kinds import (
     ResourceKind,
 )
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.planning.ownership import is_controlled_by
 from gpuplatform.reconciliation import gate
-from gpuplatform.reconciliation.ownership import is_controlled_by
 
 READ_SECONDS: Final = 4.0
 MOST_PODS: Final = 12

@@ -12,10 +12,10 @@ from typing_extensions import override
 from gpuplatform.errors import ClusterForbidden, ClusterRejected
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest, ResourceKind
-from gpuplatform.reconciliation.comparison import status_differs
+from gpuplatform.planning.comparison import status_differs
+from gpuplatform.planning.plan import Absent, Observation, Plan, Present, Unknown
 from gpuplatform.reconciliation.driver import status_fields
 from gpuplatform.reconciliation.mirror import version_number
-from gpuplatform.reconciliation.plan import Absent, Observation, Plan, Present, Unknown
 
 
 class Owned(Protocol):

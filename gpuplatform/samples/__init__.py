@@ -1,0 +1,1 @@
+"""Samples and runs that are kept for the pages of the admin."""

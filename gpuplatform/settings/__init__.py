@@ -9,8 +9,8 @@ from typing import Any
 import dj_database_url
 from csp.constants import NONE, SELF
 
-from gpuplatform.api.spectacular import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
 from gpuplatform.settings.environment import PROJECT_ROOT, secure_origins
+from gpuplatform.settings.openapi import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS
 from gpuplatform.settings.reading import load_environment
 
 ENVIRONMENT = load_environment()
@@ -34,7 +34,7 @@ SECRET_KEY = ENVIRONMENT.effective_secret_key()
 ALLOWED_HOSTS = ENVIRONMENT.allowed_hosts
 
 INSTALLED_APPS = [
-    "gpuplatform.adminkit.site.PlatformAdminConfig",
+    "gpuplatform.adminkit.site.config.PlatformAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -55,6 +55,8 @@ INSTALLED_APPS = [
     "units.apps.UnitsConfig",
     "serverless.apps.ServerlessConfig",
 ]
+if GPUPLATFORM_DEV:
+    INSTALLED_APPS.append("gpuplatform.dev.apps.DevelopmentConfig")
 
 MIDDLEWARE = [
     "gpuplatform.api.middleware.RequestMiddleware",
@@ -67,7 +69,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "gpuplatform.adminkit.middleware.OddQueryMiddleware",
+    "gpuplatform.adminkit.site.middleware.OddQueryMiddleware",
     "gpuplatform.tenancy.asking.AskerMiddleware",
 ]
 
@@ -86,7 +88,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
-            "libraries": {"adminkit": "gpuplatform.adminkit.template_filters"},
+            "libraries": {"adminkit": "gpuplatform.adminkit.display.template_filters"},
         },
     },
 ]
@@ -159,8 +161,8 @@ CELERY_TASK_TIME_LIMIT = TASK_HARD_SECONDS
 CELERY_TASK_DEFAULT_QUEUE = "periodic"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
-CELERY_WORKER_CONSUMER = "gpuplatform.worker:PatientConsumer"
-CELERY_BEAT_SCHEDULER = "gpuplatform.beat:HeartbeatScheduler"
+CELERY_WORKER_CONSUMER = "gpuplatform.processes.consumer:PatientConsumer"
+CELERY_BEAT_SCHEDULER = "gpuplatform.processes.beat:HeartbeatScheduler"
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 CELERY_TIMEZONE = "UTC"
 DJANGO_CELERY_BEAT_TZ_AWARE = True

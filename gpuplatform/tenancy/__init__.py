@@ -1,0 +1,1 @@
+"""Tenants, API tokens and their scopes, and the groups of the admin."""

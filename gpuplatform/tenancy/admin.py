@@ -13,13 +13,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.counts import capped, capped_counts
-from gpuplatform.adminkit.detail import Detail, Fact, RelatedRow
-from gpuplatform.adminkit.filters import PhaseTabs, TenantFilter
-from gpuplatform.adminkit.readonly import ReadOnlyAdmin
-from gpuplatform.adminkit.usage import Usage
+from gpuplatform.adminkit.detail.panels import Detail, Fact, RelatedRow
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.counts import capped, capped_counts
+from gpuplatform.adminkit.lists.filters import PhaseTabs, TenantFilter
+from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.lists.usage import Usage
 from gpuplatform.tenancy import admin_people, admin_tokens
 from gpuplatform.tenancy.models import Tenant
 

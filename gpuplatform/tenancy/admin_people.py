@@ -15,13 +15,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions import counted
-from gpuplatform.adminkit.age import age_html, ago_html
-from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.choosing import ChoosingAdmin, Deletion, name_what_is_required
-from gpuplatform.adminkit.fields import RightsField
-from gpuplatform.adminkit.filters import YesNoFilter
-from gpuplatform.adminkit.generics import ManyChoicesField, ModelForm
+from gpuplatform.adminkit.actions.action import counted
+from gpuplatform.adminkit.display.age import age_html, ago_html
+from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.generics import ManyChoicesField, ModelForm
+from gpuplatform.adminkit.lists.choosing import ChoosingAdmin, Deletion, name_what_is_required
+from gpuplatform.adminkit.lists.filters import YesNoFilter
+from gpuplatform.adminkit.site.permissions import RightsField
 from gpuplatform.tenancy.groups import StaffGroup
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform import clock
-from gpuplatform.adminkit.actions import ActingAdmin, Action, Asked, Said, Values, counted
-from gpuplatform.adminkit.age import age, age_html, ago_html
-from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.detail import Copy, Detail, Fact, Panel, RelatedRow
-from gpuplatform.adminkit.fields import moment_field
-from gpuplatform.adminkit.filters import TenantFilter
-from gpuplatform.adminkit.generics import ModelAdmin, ModelForm
+from gpuplatform.adminkit.actions.action import ActingAdmin, Action, Asked, Said, Values, counted
+from gpuplatform.adminkit.actions.fields import moment_field
+from gpuplatform.adminkit.detail.panels import Copy, Detail, Fact, Panel, RelatedRow
+from gpuplatform.adminkit.display.age import age, age_html, ago_html
+from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.generics import ModelAdmin, ModelForm
+from gpuplatform.adminkit.lists.filters import TenantFilter
 from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
 from gpuplatform.tenancy.services import token_create, token_revoke
 

@@ -15,14 +15,9 @@ from gpuplatform.operations.api.replies import accepted_reply
 from gpuplatform.operations.api.serializers import OperationReply
 from gpuplatform.tenancy.callers import caller_of
 from inventory.api.serializers import GpuSpecReply, StockPoolReply
-from inventory.core.catalogue import GpuSpecCreate, GpuSpecPatch
-from inventory.core.requests import (
-    DEFAULT_NAMESPACE,
-    Namespace,
-    StockPoolCreate,
-    StockPoolPatch,
-)
 from inventory.phases import PoolPhase
+from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
+from inventory.requests.pools import DEFAULT_NAMESPACE, Namespace, StockPoolCreate, StockPoolPatch
 from inventory.selectors import pool_get, pools_live, spec_get, specs_all
 from inventory.services import (
     gpu_spec_create,

@@ -1,0 +1,1 @@
+"""Decisions about stock pools and GPU specs. Pure."""

@@ -4,17 +4,24 @@ Built field by field; a caller's dict is never merged in. Pure. Reviewed as data
 """
 
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest
-from gpuplatform.reconciliation.ownership import (
+from gpuplatform.planning.ownership import (
     MANAGED_BY_LABEL,
     MANAGER,
     POOL_LABEL,
     POOL_UID_LABEL,
     controller_reference,
 )
+from gpuplatform.workloads.pods import (
+    PROGRESS_DEADLINE_SECONDS,
+    Size,
+    Workload,
+    pod_spec,
+    service_ports,
+)
+from gpuplatform.workloads.releases import template_annotations, template_hash
+from gpuplatform.workloads.template import PodTemplate
 from inventory.core.names import deployment_name, service_name
-from inventory.core.pods import PROGRESS_DEADLINE_SECONDS, Size, Workload, pod_spec, service_ports
-from inventory.core.releases import template_annotations, template_hash
-from inventory.core.spec import PodTemplate, StockPoolSpec
+from inventory.core.spec import StockPoolSpec
 
 
 def spec_hash(spec: StockPoolSpec) -> str:

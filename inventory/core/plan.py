@@ -9,8 +9,8 @@ from gpuplatform.formats.resource import sound_spec
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import Condition, ConditionStatus
-from gpuplatform.reconciliation.comparison import contains
-from gpuplatform.reconciliation.ownership import (
+from gpuplatform.planning.comparison import contains
+from gpuplatform.planning.ownership import (
     POOL_LABEL,
     POOL_UID_LABEL,
     adoption,
@@ -18,7 +18,7 @@ from gpuplatform.reconciliation.ownership import (
     is_controlled_by,
     is_orphan,
 )
-from gpuplatform.reconciliation.plan import (
+from gpuplatform.planning.plan import (
     Absent,
     Action,
     Apply,
@@ -32,11 +32,9 @@ from gpuplatform.reconciliation.plan import (
     Status,
     first_unknown,
 )
-from inventory.core import manifests
-from inventory.core.drift import without_foreign_sources
-from inventory.core.names import service_name
-from inventory.core.observed import (
-    ObservedPool,
+from gpuplatform.workloads.drift import without_foreign_sources
+from gpuplatform.workloads.releases import keeps_its_template
+from gpuplatform.workloads.startup import (
     first_cause,
     is_caught_up,
     silent_node,
@@ -44,8 +42,11 @@ from inventory.core.observed import (
     startup_news,
     unproven_failure,
 )
-from inventory.core.releases import keeps_its_template
-from inventory.core.spec import PodTemplate, StockPoolSpec, parse_spec
+from gpuplatform.workloads.template import PodTemplate
+from inventory.core import manifests
+from inventory.core.names import service_name
+from inventory.core.observed import ObservedPool
+from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.phases import PoolPhase, PoolReason
 
 PROGRESS_SECONDS: Final = 15.0

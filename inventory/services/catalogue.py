@@ -13,8 +13,8 @@ from gpuplatform.errors import FieldError, NameConflict, PhaseConflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.tenancy.models import Tenant
-from inventory.core.catalogue import GpuSpecCreate, GpuSpecPatch
 from inventory.models import GpuSpec
+from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
 from inventory.selectors import spec_missing
 
 SPEC_KIND = "GPUSpec"

@@ -15,11 +15,11 @@ from gpuplatform.operations.services import RETENTION_DAYS, Accepted, Request, o
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.tenancy.models import Tenant
-from inventory.core.requests import StockPoolCreate, StockPoolPatch
 from inventory.core.spec import parse_spec
 from inventory.mirror import pool_gone, pool_recorded, spec_columns
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
+from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.selectors import pool_get
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gpuplatform.adminkit.actions import Action, Asked, Said, Values, counted
-from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm
+from gpuplatform.adminkit.actions.action import Action, Asked, Said, Values, counted
+from gpuplatform.adminkit.actions.forms import OPERATION_ID, DeclaredForm
 from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.operations.services import Accepted
-from serverless.core.requests import FunctionScale
 from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
+from serverless.requests import FunctionScale
 from serverless.selectors import open_states, workers_of_all
 from serverless.services import (
     function_request_deletion,

@@ -3,8 +3,8 @@
 from django.http import HttpRequest
 from django.urls import reverse
 
-from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
-from gpuplatform.adminkit.failing import FailingRows
+from gpuplatform.adminkit.overview.dashboard import CountedRows, Shown, register_dashboard_part
+from gpuplatform.adminkit.overview.failing import FailingRows
 from serverless.admin.function_detail import PAGE
 from serverless.admin.functions import ON_THE_WAY
 from serverless.models import Function

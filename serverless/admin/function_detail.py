@@ -7,11 +7,9 @@ from typing import Any, Final
 from django.urls import reverse
 
 from gpuplatform import clock
-from gpuplatform.adminkit.actions import counted
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, phase_shape, shape_badge
-from gpuplatform.adminkit.causes import title_of
-from gpuplatform.adminkit.detail import (
+from gpuplatform.adminkit.actions.action import counted
+from gpuplatform.adminkit.actions.mirrors import mirror_badge, mirror_panel
+from gpuplatform.adminkit.detail.panels import (
     Comparison,
     Copy,
     Detail,
@@ -21,9 +19,11 @@ from gpuplatform.adminkit.detail import (
     RelatedRow,
     secrets_fact,
 )
-from gpuplatform.adminkit.mirrors import mirror_badge, mirror_panel
-from gpuplatform.adminkit.text import NONE, as_yaml, essence, shortened, told, visible
-from gpuplatform.adminkit.timeline import Step, span, timeline
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import Shape, phase_shape, shape_badge
+from gpuplatform.adminkit.display.causes import title_of
+from gpuplatform.adminkit.display.text import NONE, as_yaml, essence, shortened, told, visible
+from gpuplatform.adminkit.display.timeline import Step, span, timeline
 from gpuplatform.operations.admin import job_url, jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
 from inventory.models import GpuSpec

@@ -11,9 +11,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.age import age_html, ago_html
-from gpuplatform.adminkit.detail import Detail, RelatedRow
-from gpuplatform.adminkit.filters import (
+from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
+from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
+from gpuplatform.adminkit.display.age import age_html, ago_html
+from gpuplatform.adminkit.display.text import shortened
+from gpuplatform.adminkit.lists.filters import (
     AgeFilter,
     HistoryFilter,
     PhaseTabs,
@@ -21,9 +24,6 @@ from gpuplatform.adminkit.filters import (
     SpecFilter,
     TenantFilter,
 )
-from gpuplatform.adminkit.links import ObjectPage, register_object_page
-from gpuplatform.adminkit.mirrors import MirrorAdmin
-from gpuplatform.adminkit.text import shortened
 from serverless.admin.actions import FUNCTION_ACTIONS
 from serverless.admin.function_detail import (
     PAGE,

@@ -6,15 +6,15 @@ from typing import Any, Final
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.age import age_html, ago_html
-from gpuplatform.adminkit.badges import Shape, phase_shape
-from gpuplatform.adminkit.causes import cause_of, title_of
-from gpuplatform.adminkit.counts import capped, capped_counts
-from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel
-from gpuplatform.adminkit.links import object_url
-from gpuplatform.adminkit.masking import masked_headers
-from gpuplatform.adminkit.text import as_yaml, visible
-from gpuplatform.adminkit.timeline import Step, timeline
+from gpuplatform.adminkit.detail.links import object_url
+from gpuplatform.adminkit.detail.panels import Detail, Document, Fact, Panel
+from gpuplatform.adminkit.display.age import age_html, ago_html
+from gpuplatform.adminkit.display.badges import Shape, phase_shape
+from gpuplatform.adminkit.display.causes import cause_of, title_of
+from gpuplatform.adminkit.display.counts import capped, capped_counts
+from gpuplatform.adminkit.display.masking import masked_headers
+from gpuplatform.adminkit.display.text import as_yaml, visible
+from gpuplatform.adminkit.display.timeline import Step, timeline
 from gpuplatform.operations.admin import jobs_of
 from serverless.admin.lines import failure_title, is_held_up, state_badge
 from serverless.models import Invocation

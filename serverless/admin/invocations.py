@@ -8,14 +8,14 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions import ActingAdmin
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.causes import title_of
-from gpuplatform.adminkit.detail import Detail, RelatedRow
-from gpuplatform.adminkit.filters import PhaseTabs, RecentValues, TenantFilter
-from gpuplatform.adminkit.generics import ModelAdmin
-from gpuplatform.adminkit.links import ObjectPage, register_object_page
-from gpuplatform.adminkit.text import visible, why
+from gpuplatform.adminkit.actions.action import ActingAdmin
+from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.causes import title_of
+from gpuplatform.adminkit.display.generics import ModelAdmin
+from gpuplatform.adminkit.display.text import visible, why
+from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValues, TenantFilter
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.invocation_detail import invocation_detail
 from serverless.admin.lines import PAGE, failure_title, invocation_line, is_held_up, state_badge

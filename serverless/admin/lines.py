@@ -6,10 +6,10 @@ from typing import Final
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import phase_badge
-from gpuplatform.adminkit.detail import RelatedRow
-from gpuplatform.adminkit.text import told, visible, words
+from gpuplatform.adminkit.detail.panels import RelatedRow
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import phase_badge
+from gpuplatform.adminkit.display.text import told, visible, words
 from serverless.models import Function, Invocation
 from serverless.phases import FailureClass, FunctionPhase, FunctionReason, InvocationState
 

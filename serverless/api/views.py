@@ -30,13 +30,8 @@ from serverless.api.filters import (
 )
 from serverless.api.serializers import FunctionReply, InvocationReply, has_result
 from serverless.api.waiting import wait_for_end
-from serverless.core.requests import (
-    FunctionCreate,
-    FunctionUpdate,
-    InvocationAction,
-    InvocationCreate,
-)
 from serverless.models import Invocation
+from serverless.requests import FunctionCreate, FunctionUpdate, InvocationAction, InvocationCreate
 from serverless.selectors import function_seen, functions_seen, invocation_get, invocations
 from serverless.services import (
     function_create,

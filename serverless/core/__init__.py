@@ -1,0 +1,1 @@
+"""Decisions about functions, workers and invocations. Pure."""

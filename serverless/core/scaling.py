@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from gpuplatform.reconciliation.backoff import backoff_seconds
+from gpuplatform.planning.backoff import backoff_seconds
 from serverless.phases import FunctionPhase, FunctionReason
 
 MOST_STARTS: Final = 10

@@ -9,8 +9,7 @@ from typing_extensions import override
 
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.text import quoted
-from inventory.core.spec import Image, SpecName, Template
-from units.core.serverless import (
+from gpuplatform.workloads.function_worker import (
     DEFAULT_BACKOFF_SECONDS,
     BackoffSeconds,
     Concurrency,
@@ -18,6 +17,7 @@ from units.core.serverless import (
     MaxDeliver,
     TimeoutSeconds,
 )
+from gpuplatform.workloads.template import Image, SpecName, Template
 
 MAX_WORKERS: Final = 100
 MAX_IDLE_SECONDS: Final = 24 * 3600

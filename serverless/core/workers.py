@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from serverless.core.spec import FunctionSpec
 from serverless.queue.names import secret_name, unit_prefix
-from units.core.requests import WorkerUnitCreate
+from units.requests import WorkerUnitCreate
 
 _NAME: Final = re.compile(r"fn-([0-9]{1,18})-([0-9]{1,18})-[0-9a-f]{8}")
 

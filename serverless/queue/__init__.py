@@ -1,0 +1,1 @@
+"""The NATS streams of invocations, as the platform and the sidecar use them."""

@@ -11,10 +11,10 @@ from gpuplatform.operations.creating import name_in_use
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.tenancy.models import Tenant
-from serverless.core.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function
 from serverless.phases import FUNCTION_TRANSITIONS, FunctionPhase
+from serverless.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.services.names import FUNCTION_KIND, ServerlessOperation
 from serverless.services.outcomes import invocations_abandon, invocations_cancel_waiting
 

@@ -19,10 +19,10 @@ from gpuplatform.operations.services import (
     operation_accept,
 )
 from gpuplatform.tenancy.models import Tenant
-from serverless.core.requests import InvocationCreate
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
+from serverless.requests import InvocationCreate
 from serverless.selectors import function_get, open_invocations
 from serverless.services.names import INVOCATION_KIND, OUTBOX_CHANNEL, ServerlessOperation
 from serverless.services.outcomes import move

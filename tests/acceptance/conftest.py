@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplatform.embedded.data_directory import remove_data
+from gpuplatform.dev.embedded.data_directory import remove_data
 from tests.acceptance.platform import RunningPlatform
 
 

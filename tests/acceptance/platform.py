@@ -19,18 +19,18 @@ import psycopg
 import pytest
 import redis
 
-from gpuplatform.embedded.children import ChildRecord
-from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory
-from gpuplatform.embedded.layout import Layout
-from gpuplatform.embedded.options import Options
-from gpuplatform.embedded.ports import LOOPBACK, free_port
-from gpuplatform.embedded.processes import (
+from gpuplatform.dev.embedded.children import ChildRecord
+from gpuplatform.dev.embedded.data_directory import PROJECT_ROOT, DataDirectory
+from gpuplatform.dev.embedded.layout import Layout
+from gpuplatform.dev.embedded.options import Options
+from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
+from gpuplatform.dev.embedded.processes import (
     all_processes,
     read_process,
     send_signal,
     wait_until,
 )
-from gpuplatform.embedded.supervisor import Part
+from gpuplatform.dev.embedded.supervisor import Part
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.modes import KubeMode, open_cluster
 from serverless.queue.gateway import Queue

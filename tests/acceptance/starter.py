@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpuplatform.embedded.children import ChildRecord, Command, start_child
-from gpuplatform.embedded.data_directory import PROJECT_ROOT
-from gpuplatform.embedded.forking import BecomeChild, fork, load_libraries, run
-from gpuplatform.embedded.processes import IS_LINUX, read_process, send_signal, wait_until
+from gpuplatform.dev.embedded.children import ChildRecord, Command, start_child
+from gpuplatform.dev.embedded.data_directory import PROJECT_ROOT
+from gpuplatform.dev.embedded.forking import BecomeChild, fork, load_libraries, run
+from gpuplatform.dev.embedded.processes import IS_LINUX, read_process, send_signal, wait_until
 
 
 class Process:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.embedded.ports import LOOPBACK
-from gpuplatform.images import ECHO_FUNCTION_IMAGE
+from gpuplatform.dev.embedded.ports import LOOPBACK
+from gpuplatform.dev.simulator.kubelet import control
 from gpuplatform.kube.kinds import CONFIG_MAP, GPU_UNIT, SECRET, ResourceKind
-from gpuplatform.simulator.kubelet import control
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from tests.acceptance.platform import RunningPlatform
 from tests.benchmarks.bench import Api, at_once
 

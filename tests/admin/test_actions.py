@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from gpuplatform.adminkit.actions import MOST_AT_ONCE
+from gpuplatform.adminkit.actions.action import MOST_AT_ONCE
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant

@@ -5,9 +5,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db.models import TextChoices
 
-from gpuplatform.adminkit.age import age, age_html, age_of_text
-from gpuplatform.adminkit.badges import PHASE_SHAPES, phase_badge
-from gpuplatform.adminkit.text import NONE, essence, key_html, shortened, visible, why, words
+from gpuplatform.adminkit.display.age import age, age_html, age_of_text
+from gpuplatform.adminkit.display.badges import PHASE_SHAPES, phase_badge
+from gpuplatform.adminkit.display.text import (
+    NONE,
+    essence,
+    key_html,
+    shortened,
+    visible,
+    why,
+    words,
+)
 from gpuplatform.operations.phases import OperationPhase
 from inventory.phases import PoolPhase
 from serverless.phases import FunctionPhase, InvocationState

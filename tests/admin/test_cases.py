@@ -9,7 +9,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from gpuplatform.adminkit.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.samples.capacity import CapacitySeen, SpecSeen

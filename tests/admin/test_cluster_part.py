@@ -10,8 +10,8 @@ from django.urls import reverse
 from gpuplatform.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, GPU_UNIT, POD, SERVICE, STOCK_POOL
 from gpuplatform.operations.models import Operation
+from gpuplatform.planning.ownership import POOL_LABEL, UNIT_LABEL
 from gpuplatform.reconciliation.models import ClusterState
-from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.models import StockPool
 from tests.factories.admin_rows import Rows
 from tests.factories.serverless import function_row

@@ -11,8 +11,8 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from gpuplatform.adminkit import dashboard, failing
-from gpuplatform.adminkit.causes import CAUSES
+from gpuplatform.adminkit.display.causes import CAUSES
+from gpuplatform.adminkit.overview import dashboard, failing
 from gpuplatform.clock import now
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.models import ClusterState

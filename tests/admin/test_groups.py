@@ -10,9 +10,9 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from gpuplatform.adminkit.actions import ActingAdmin
-from gpuplatform.adminkit.generics import ModelAdmin
-from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.actions.action import ActingAdmin
+from gpuplatform.adminkit.display.generics import ModelAdmin
+from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import ApiToken, Scope
 from gpuplatform.tenancy.selectors import tenant_by_name

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from gpuplatform.adminkit.actions import MOST_AT_ONCE
+from gpuplatform.adminkit.actions.action import MOST_AT_ONCE
 from gpuplatform.operations.admin_words import kind_words
 from gpuplatform.operations.models import Operation
 from tests.factories.admin_rows import Rows

@@ -9,7 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from gpuplatform.adminkit import navigation
+from gpuplatform.adminkit.site import navigation
 from gpuplatform.clock import now
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import stock_row, unit_row

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
@@ -227,7 +227,7 @@ class TestLists:
     def test_long_list_has_pages_and_stops_counting(
         self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("gpuplatform.adminkit.paginator.CAP", 60)
+        monkeypatch.setattr("gpuplatform.adminkit.lists.paginator.CAP", 60)
         tenant = rows.pool().tenant
         StockPool.objects.bulk_create(
             StockPool(tenant=tenant, namespace="default", name=f"many-{i}") for i in range(80)

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from gpuplatform.adminkit.cluster import cluster_part
+from gpuplatform.adminkit.detail.cluster import cluster_part
 from gpuplatform.clock import now
 from gpuplatform.reconciliation.inspection import Inspection, ObjectEvent
 from serverless.models import Invocation

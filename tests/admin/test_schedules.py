@@ -17,7 +17,7 @@ from django_celery_beat.models import (
 )
 
 from gpuplatform import queueing
-from gpuplatform.adminkit.next_run import next_run
+from gpuplatform.adminkit.schedules.next_run import next_run
 from gpuplatform.clock import now
 from gpuplatform.queueing import Queue
 from gpuplatform.samples.models import TaskRun

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
-from gpuplatform.adminkit.masking import MASK
+from gpuplatform.adminkit.display.masking import MASK
 from gpuplatform.clock import now
 from serverless.models import Function, Invocation
 from serverless.phases import (

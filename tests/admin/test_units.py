@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from gpuplatform.adminkit.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
 from gpuplatform.clock import now
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import PULL_FAILURE, spec_row, stock_row, unit_row

@@ -24,8 +24,8 @@ from typing import Any
 import yaml
 from typing_extensions import override
 
-from gpuplatform.embedded.ports import LOOPBACK
-from gpuplatform.embedded.processes import all_processes, read_process
+from gpuplatform.dev.embedded.ports import LOOPBACK
+from gpuplatform.dev.embedded.processes import all_processes, read_process
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT
@@ -349,7 +349,7 @@ def on_control_plane(
         wait_for(lambda: b"ready;" in log.read_bytes(), running, log, BUILD_SECONDS)
         lines = log.read_text("utf-8").splitlines()
         admin = next(Path(line) for line in lines if line.endswith("/kubeconfig"))
-        command = [sys.executable, "-m", "gpuplatform.simulator.kubelet"]
+        command = [sys.executable, "-m", "gpuplatform.dev.simulator.kubelet"]
         shape = ["--nodes", str(NODES), "--gpus", str(GPUS_A_NODE), "--start-delay", "0"]
         command += ["--kubeconfig", str(admin), *shape, "--events-per-second", "0"]
         kubelets = stack.enter_context(process(command, folder / "kubelet.log"))

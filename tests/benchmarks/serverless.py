@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from gpuplatform.images import ECHO_FUNCTION_IMAGE
 from gpuplatform.kube.fields import condition
 from gpuplatform.kube.kinds import POD
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from tests.acceptance.platform import RunningPlatform
 from tests.benchmarks import worker
 from tests.benchmarks.bench import Api, describe_machine, load_words, say

@@ -63,7 +63,7 @@ def server(folder: Path) -> Iterator[tuple[int, Http, float]]:
     """Run the API server on the state in `folder`; yields process, client and seconds to serve."""
     kubeconfig, log = folder / "kubeconfig", folder / "server.log"
     kubeconfig.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "gpuplatform.simulator.apiserver"]
+    command = [sys.executable, "-m", "gpuplatform.dev.simulator.apiserver"]
     command += ["--state-dir", str(folder / "state"), "--kubeconfig", str(kubeconfig)]
     began = time.monotonic()
     with process(command, log) as running:
@@ -111,7 +111,7 @@ def read(http: Http, pid: int) -> None:
 def play(folder: Path, http: Http, pid: int) -> None:
     """Let many pods become Ready on many nodes, then look at what it costs at rest."""
     log = folder / "kubelet.log"
-    command = [sys.executable, "-m", "gpuplatform.simulator.kubelet", "--start-delay", "0"]
+    command = [sys.executable, "-m", "gpuplatform.dev.simulator.kubelet", "--start-delay", "0"]
     command += ["--kubeconfig", str(folder / "kubeconfig"), "--nodes", str(NODES)]
     with process(command, log) as kubelet:
         wait_for(lambda: ready_nodes(http) == NODES, kubelet, log, READY_SECONDS)

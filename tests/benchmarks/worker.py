@@ -17,9 +17,9 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from gpuplatform.embedded.nats import Nats
-from gpuplatform.embedded.ports import free_port
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.nats import Nats
+from gpuplatform.dev.embedded.ports import free_port
+from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue.credentials import worker_credentials
 from serverless.queue.gateway import Outgoing, Queue
 from serverless.queue.messages import Finished, InvocationMessage, decode_report

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from gpuplatform.embedded.ports import LOOPBACK
+from gpuplatform.dev.embedded.ports import LOOPBACK
 from gpuplatform.kube.kinds import GROUP, STOCK_POOL, Manifest
 from tests.acceptance.platform import POOLS, RunningPlatform
 from tests.benchmarks.bench import at_once

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gpuplatform.images import ECHO_FUNCTION_IMAGE
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, STOCK_POOL, Manifest
-from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER
+from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from tests.acceptance.platform import POOLS, PROCESSES, QUICK, RunningPlatform
 from tests.benchmarks.bench import STOCK, UNITS, describe_machine, say
 from tests.chaos.ledger import OPEN, end

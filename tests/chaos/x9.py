@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from gpuplatform.images import ECHO_FUNCTION_IMAGE
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from tests.acceptance.platform import RunningPlatform
 from tests.benchmarks.bench import Api, at_once, describe_machine, say
 from tests.chaos.ledger import end

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
+from gpuplatform.deployment.rights import ACCOUNTS, NAMESPACES, PREFIX, Account, Place, Right
 from gpuplatform.kube.kinds import GROUP, SERVICE_ACCOUNT
-from gpuplatform.rights import ACCOUNTS, NAMESPACES, PREFIX, Account, Place, Right
 from tests.cluster.controlplane.launcher import AUDIT_LOG
 from tests.cluster.world import Http
 

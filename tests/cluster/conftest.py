@@ -14,10 +14,10 @@ from django.db import connection
 from pytest_django.fixtures import Settings
 
 from gpuplatform import clock
-from gpuplatform.controller import Controller
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import NAMESPACE, ResourceKind
 from gpuplatform.kube.modes import close_clusters, get_cluster, get_watch_cluster
+from gpuplatform.processes.controller import Controller
 from gpuplatform.reconciliation import epoch
 from tests.cluster.control import Control
 from tests.cluster.pools import Pools

@@ -1,11 +1,11 @@
-"""What tests tell the simulated nodes to do; see `gpuplatform.simulator.kubelet.control`."""
+"""What tests tell the simulated nodes to do; see `gpuplatform.dev.simulator.kubelet.control`."""
 
 import itertools
 import json
 from typing import Any
 
+from gpuplatform.dev.simulator.kubelet.control import KEY, NAME, NAMESPACE
 from gpuplatform.kube.kinds import CONFIG_MAP, NODE
-from gpuplatform.simulator.kubelet.control import KEY, NAME, NAMESPACE
 from tests.cluster.world import World, condition
 
 WITNESS = "gpu-node-1"

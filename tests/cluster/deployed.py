@@ -10,7 +10,7 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 from typing_extensions import override
 
-from gpuplatform.embedded.ports import LOOPBACK
+from gpuplatform.dev.embedded.ports import LOOPBACK
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import (
     EVENT,

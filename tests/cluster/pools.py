@@ -15,10 +15,10 @@ from gpuplatform.operations.services import Accepted
 from gpuplatform.reconciliation import driver, event_writer, gate
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.tenancy.models import Tenant
-from inventory.core.requests import StockPoolCreate
 from inventory.mirror import pool_observed
 from inventory.models import StockPool
 from inventory.reconcile import POOLS
+from inventory.requests.pools import StockPoolCreate
 from inventory.services import pool_create, pool_request_deletion
 
 WAIT_SECONDS = 45.0

@@ -18,10 +18,10 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from gpuplatform.deployment.crds import CRDS
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import KubeMode, open_cluster
-from gpuplatform.management.crds import CRDS
 from tests.cluster.world import Http, condition
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -103,7 +103,7 @@ def _simulator(folder: Path) -> Iterator[Path]:
     kubeconfig, log = folder / "kubeconfig", folder / "simulator.log"
     kubeconfig.unlink(missing_ok=True)
     port = _free_port()
-    command = [sys.executable, "-m", "gpuplatform.simulator.apiserver", "--port", str(port)]
+    command = [sys.executable, "-m", "gpuplatform.dev.simulator.apiserver", "--port", str(port)]
     command += ["--state-dir", str(folder / "state"), "--kubeconfig", str(kubeconfig)]
     with process(command, log) as running:
         wait_for(
@@ -153,7 +153,7 @@ class Servers:
             folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
             self._stack.callback(shutil.rmtree, folder, ignore_errors=True)
             kubeconfig = self._stack.enter_context(STARTERS[name](folder, self._definitions))
-            command = [sys.executable, "-m", "gpuplatform.simulator.kubelet"]
+            command = [sys.executable, "-m", "gpuplatform.dev.simulator.kubelet"]
             command += ["--kubeconfig", str(kubeconfig), *KUBELET, *FAST]
             log = folder / "kubelet.log"
             running = self._stack.enter_context(process(command, log))

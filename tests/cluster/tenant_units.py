@@ -10,17 +10,17 @@ from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted
+from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.reconciliation import driver, event_writer, gate
 from gpuplatform.reconciliation.leases import mark_due
-from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from gpuplatform.tenancy.models import Tenant
 from tests.cluster.pools import LAST_PAUSE_SECONDS, Pools
 from units.core.names import deployment_name
-from units.core.requests import GPUUnitCreate, StockSeed
 from units.mirror import unit_observed
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.reconcile import UNITS
+from units.requests import GPUUnitCreate, StockSeed
 from units.services import stock_seed, unit_create, unit_request_deletion, unit_start, unit_stop
 
 SPEC = "g1.1"

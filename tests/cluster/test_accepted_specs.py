@@ -23,8 +23,9 @@ from gpuplatform.kube.kinds import (
     Manifest,
     ResourceKind,
 )
+from gpuplatform.workloads.template import PodTemplate
 from inventory.core import manifests as pool_manifests
-from inventory.core.spec import PodTemplate, parse_spec
+from inventory.core.spec import parse_spec
 from tests.cluster.specs import Specs
 from tests.cluster.world import Http, Reply, World
 from units.core import manifests as unit_manifests

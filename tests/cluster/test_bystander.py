@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from gpuplatform.kube.kinds import POD
-from gpuplatform.reconciliation.ownership import UNIT_LABEL
+from gpuplatform.planning.ownership import UNIT_LABEL
 from tests.cluster.control import Control
 from tests.cluster.tenant_units import Units
 from tests.cluster.test_unit_cases import OTHER_NODE, on_one_node

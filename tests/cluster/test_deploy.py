@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuplatform.embedded.data_directory import remove_data
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.deployment.rights import ACCOUNTS
+from gpuplatform.dev.embedded.data_directory import remove_data
+from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import CLUSTER_ROLE, CONFIG_MAP, GPU_UNIT, POD, Manifest
 from gpuplatform.kube.modes import KubeMode, open_cluster
+from gpuplatform.planning.ownership import controller_reference
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.models import ClusterState
-from gpuplatform.reconciliation.ownership import controller_reference
-from gpuplatform.rights import ACCOUNTS
 from tests.cluster.accounts import (
     SYSTEM_NAMESPACE,
     AuditLog,

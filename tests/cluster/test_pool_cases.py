@@ -16,7 +16,7 @@ from gpuplatform.kube.kinds import (
     Manifest,
     ResourceKind,
 )
-from gpuplatform.reconciliation.ownership import POOL_LABEL, is_controlled_by
+from gpuplatform.planning.ownership import POOL_LABEL, is_controlled_by
 from inventory.reconcile import compare_all
 from tests.cluster.pools import Pools
 from tests.fakes.fault_proxy import FaultProxy

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
-from gpuplatform.reconciliation.ownership import POOL_LABEL
+from gpuplatform.planning.ownership import POOL_LABEL
 from inventory.reconcile import compare_all, delete_leftovers
 from tests.cluster.pools import Pools
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, SECRET, STOCK_POOL, Manifest
-from inventory.core.requests import StockPoolPatch
+from inventory.requests.pools import StockPoolPatch
 from inventory.services import pool_update
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
 from tests.cluster.world import World
-from units.core.requests import GPUUnitUpdate
+from units.requests import GPUUnitUpdate
 from units.services import unit_update
 
 pytestmark = [

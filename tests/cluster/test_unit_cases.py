@@ -10,10 +10,10 @@ from inventory.models import GpuSpec
 from tests.cluster.control import Control
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
-from units.core.requests import GPUUnitUpdate, StockSeed
 from units.models import GpuUnit
 from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE
+from units.requests import GPUUnitUpdate, StockSeed
 from units.selectors import SpecCapacity, capacity_by_spec
 from units.services import stock_seed, unit_update
 

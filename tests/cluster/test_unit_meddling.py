@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, Manifest
-from gpuplatform.reconciliation.ownership import MANAGED_BY_LABEL, MANAGER, is_controlled_by
+from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, is_controlled_by
 from tests.cluster.tenant_units import Units
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE

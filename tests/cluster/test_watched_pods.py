@@ -8,7 +8,7 @@ import pytest
 from django.db.models import QuerySet
 
 from gpuplatform.kube.kinds import POD
-from gpuplatform.reconciliation.ownership import POOL_LABEL, UNIT_LABEL
+from gpuplatform.planning.ownership import POOL_LABEL, UNIT_LABEL
 from inventory.models import StockPool
 from tests.cluster.control import Control
 from tests.cluster.pools import Pools
@@ -71,7 +71,9 @@ def test_when_a_node_loses_gpus_the_nodes_are_compared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[str] = []
-    monkeypatch.setattr("gpuplatform.controller.enqueue", lambda task, *_, **__: told.append(task))
+    monkeypatch.setattr(
+        "gpuplatform.processes.controller.enqueue", lambda task, *_, **__: told.append(task)
+    )
     watching.set()
     installed.until(lambda: told.count(UnitTask.COMPARE_NODES) == 1)  # The first list.
 

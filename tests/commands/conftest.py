@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.locks import Lock
 from tests.fakes.installed import broker, cluster
 

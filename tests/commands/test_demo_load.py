@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from gpuplatform.management import demo_rows
+from gpuplatform.dev import demo_rows
 from gpuplatform.operations.models import Operation
 from inventory.models import GpuSpec, StockPool
 from tests.factories.admin_rows import Rows

@@ -7,8 +7,8 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
+from gpuplatform.deployment.rights import ACCOUNTS, Place
 from gpuplatform.kube.kinds import SECRET
-from gpuplatform.rights import ACCOUNTS, Place
 
 
 def export(*arguments: str) -> str:

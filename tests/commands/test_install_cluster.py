@@ -7,6 +7,7 @@ import yaml
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
+from gpuplatform.deployment.rights import ACCOUNTS
 from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.kinds import (
     CLUSTER_ROLE_BINDING,
@@ -15,7 +16,6 @@ from gpuplatform.kube.kinds import (
     PRIORITY_CLASS,
     SERVICE_ACCOUNT,
 )
-from gpuplatform.rights import ACCOUNTS
 from tests.fakes.cluster import FakeCluster
 
 

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from typing_extensions import override
 
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.processes import wait_until
 from serverless.models import Invocation
 from serverless.queue.errors import QueueError
 from serverless.queue.gateway import Queue

@@ -9,9 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from typing_extensions import override
 
-from gpuplatform.embedded import demo
-from gpuplatform.embedded.demo import WISHES
-from gpuplatform.embedded.ports import LOOPBACK, free_port
+from gpuplatform.dev.embedded import demo
+from gpuplatform.dev.embedded.demo import WISHES
+from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
 
 UNIT = next(wish for wish in WISHES if wish.needs_stock)
 

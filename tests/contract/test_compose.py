@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 import yaml
 
-from gpuplatform.embedded.layout import QUEUES, SERVERLESS
+from gpuplatform.dev.embedded.layout import QUEUES, SERVERLESS
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).parent / "compose" / "compose-spec.json"

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from django.conf import settings
 
-from gpuplatform import installation, rights
+from gpuplatform.deployment import installation, rights
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.metrics.server import LIVE_PATH
 from gpuplatform.settings.environment import Environment
-from inventory.core.spec import PodTemplate
+from gpuplatform.workloads.template import PodTemplate
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -9,7 +9,7 @@ import pytest
 from django.apps import apps
 from django.db.models import CheckConstraint, Model, TextChoices
 
-from gpuplatform.adminkit import badges
+from gpuplatform.adminkit.display import badges
 from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.lifecycle.transition import PhaseTable, terminal_phases
 from gpuplatform.operations.models import Operation

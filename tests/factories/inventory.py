@@ -9,10 +9,11 @@ from gpuplatform.kube.client import FIELD_MANAGER
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.workloads.template import PodTemplate
 from inventory.core import manifests
-from inventory.core.requests import StockPoolCreate, StockPoolPatch
-from inventory.core.spec import PodTemplate, parse_spec
+from inventory.core.spec import parse_spec
 from inventory.models import StockPool
+from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.services import pool_create, pool_request_deletion, pool_update
 
 _numbers = itertools.count(1)

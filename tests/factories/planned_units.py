@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
-from gpuplatform.reconciliation.plan import Absent, Observation, Present
-from inventory.core.pods import STOCK_PRIORITY_CLASS
+from gpuplatform.planning.plan import Absent, Observation, Present
+from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS
 from tests.factories.inventory import HTTP_PORT, live, pod, running
 from units.core import manifests
 from units.core.names import GENERATION_ANNOTATION, UNIT_UID_LABEL

@@ -8,7 +8,6 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
-from serverless.core.requests import InvocationCreate
 from serverless.models import Function, Invocation
 from serverless.phases import FunctionPhase
 from serverless.queue.gateway import Queue, Received
@@ -21,6 +20,7 @@ from serverless.queue.messages import (
     decode_invocation,
 )
 from serverless.queue.names import INVOCATIONS, RESULTS, consumer_name, result_subject
+from serverless.requests import InvocationCreate
 from serverless.results import ResultStore
 from serverless.services import invocation_accept
 from serverless.sweep import ensure_consumer

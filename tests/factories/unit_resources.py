@@ -18,10 +18,10 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.fakes.cluster import FakeCluster
 from units.core.names import UNIT_UID_LABEL
 from units.core.observed import SourceReference
-from units.core.requests import GPUUnitCreate, StockSeed
 from units.models import GpuUnit
 from units.phases import UnitRole
 from units.reconcile import UNITS
+from units.requests import GPUUnitCreate, StockSeed
 from units.services import stock_seed, unit_create
 
 _numbers = itertools.count(1)

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from gpuplatform import queueing
 from gpuplatform.celery import app
-from gpuplatform.embedded.ports import free_port
+from gpuplatform.dev.embedded.ports import free_port
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from gpuplatform.embedded.nats import Nats
-from gpuplatform.embedded.ports import free_port
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.nats import Nats
+from gpuplatform.dev.embedded.ports import free_port
+from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue import gateway
 from serverless.queue.gateway import Queue
 

@@ -27,11 +27,11 @@ from gpuplatform.reconciliation import driver
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.fakes.cluster import FakeCluster, Fault, Killed
-from units.core.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
 from units.mirror import units_listed
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
 from units.reconcile import UNITS, delete_leftovers
+from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
 from units.services import (
     stock_remove,
     stock_seed,

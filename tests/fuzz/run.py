@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpuplatform.embedded.ports import LOOPBACK
+from gpuplatform.dev.embedded.ports import LOOPBACK
 from tests.acceptance.platform import RunningPlatform
 
 SCHEMA: Final = "/api/v1/schema"

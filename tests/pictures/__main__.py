@@ -12,7 +12,7 @@ from typing import Final
 
 from playwright.sync_api import sync_playwright
 
-from gpuplatform.embedded.data_directory import remove_data
+from gpuplatform.dev.embedded.data_directory import remove_data
 from tests.acceptance.platform import RunningPlatform
 from tests.pictures.parts import drawing
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpuplatform.embedded.ports import free_port
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.ports import free_port
+from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue.credentials import worker_credentials
 from serverless.queue.errors import QueueUnavailable
 from serverless.queue.gateway import Backlog, Outgoing, Published, Queue, StoredMessage

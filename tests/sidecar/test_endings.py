@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue.messages import MAX_RESULT_BYTES, decode_advisory
 from serverless.queue.names import ADVISORIES, ADVISORY_CONSUMER
 from tests.sidecar.rig import FUNCTION, TENANT, Rig

@@ -9,7 +9,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.client import JetStreamContext
 
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue.credentials import worker_credentials
 from serverless.queue.names import (
     INVOCATIONS,

@@ -7,7 +7,7 @@ from celery import current_app
 from django.db import connection
 from django_celery_beat.models import PeriodicTask
 
-from gpuplatform.beat import NEVER, HeartbeatScheduler
+from gpuplatform.processes.beat import NEVER, HeartbeatScheduler
 from gpuplatform.reconciliation.heartbeats import Part
 from gpuplatform.reconciliation.models import ProcessHeartbeat
 from tests.fakes.installed import Broker

@@ -9,8 +9,8 @@ from django.conf import settings
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from gpuplatform import queueing
-from gpuplatform.controller import WATCHED
 from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.processes.controller import WATCHED
 from gpuplatform.queueing import (
     MOST_WAITING,
     Queue,

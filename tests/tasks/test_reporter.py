@@ -14,16 +14,16 @@ from django_celery_beat.models import PeriodicTask
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
-from gpuplatform.collectors import state_render
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.metrics.declared import METRICS
+from gpuplatform.observability.collectors import state_render
+from gpuplatform.observability.reporter import PlatformTask, read_state
+from gpuplatform.observability.tasks import report_state
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.tasks import run_operation
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.heartbeats import Part, show_life
-from gpuplatform.reporter import PlatformTask, read_state
-from gpuplatform.tasks import report_state
 from tests.factories.inventory import accept_create, pool_row
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
@@ -44,7 +44,7 @@ def broken_database() -> AbstractContextManager[None]:
 
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, "gpuplatform.reporter")
+    caplog.set_level(logging.INFO, "gpuplatform.observability.reporter")
     return caplog
 
 

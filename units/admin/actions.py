@@ -3,24 +3,24 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
-from gpuplatform.adminkit.causes import is_unplaced
-from gpuplatform.adminkit.forms import (
+from gpuplatform.adminkit.actions.action import Action, Asked, Creation, Said, Values, counted
+from gpuplatform.adminkit.actions.forms import (
     CPU_HELP,
     MEMORY_HELP,
     OPERATION_ID,
     DeclaredForm,
     Suggestions,
 )
+from gpuplatform.adminkit.display.causes import is_unplaced
 from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name, tenant_of
 from inventory.models import GpuSpec
 from inventory.selectors import spec_names
-from units.core.requests import StockSeed
 from units.models import GpuUnit, StockUnit
 from units.phases import UnitPhase
+from units.requests import StockSeed
 from units.selectors import claimable
 from units.services import (
     stock_remove_one,

@@ -7,8 +7,8 @@ from django.db.models import Exists
 from django.http import HttpRequest
 from django.urls import reverse
 
-from gpuplatform.adminkit.dashboard import CountedRows, Shown, register_dashboard_part
-from gpuplatform.adminkit.failing import FailingRows
+from gpuplatform.adminkit.overview.dashboard import CountedRows, Shown, register_dashboard_part
+from gpuplatform.adminkit.overview.failing import FailingRows
 from units.admin.detail import LISTS, PAGES, RIGHTS
 from units.models import GpuUnit, ShortNode
 from units.phases import UnitPhase, UnitReason, UnitRole

@@ -6,20 +6,7 @@ from typing import Final
 from django.urls import reverse
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, phase_badge, phase_shape, shape_badge
-from gpuplatform.adminkit.causes import reason_html
-from gpuplatform.adminkit.detail import (
-    Comparison,
-    Detail,
-    Document,
-    Fact,
-    Related,
-    RelatedRow,
-    condition_lines,
-    secrets_fact,
-)
-from gpuplatform.adminkit.mirrors import (
+from gpuplatform.adminkit.actions.mirrors import (
     FAILED,
     comparison_note,
     generation_line,
@@ -31,15 +18,28 @@ from gpuplatform.adminkit.mirrors import (
     mirror_panel,
     mirror_since,
 )
-from gpuplatform.adminkit.text import as_yaml, essence, shortened, told, visible
-from gpuplatform.adminkit.timeline import Step, timeline
+from gpuplatform.adminkit.detail.panels import (
+    Comparison,
+    Detail,
+    Document,
+    Fact,
+    Related,
+    RelatedRow,
+    condition_lines,
+    secrets_fact,
+)
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
+from gpuplatform.adminkit.display.causes import reason_html
+from gpuplatform.adminkit.display.text import as_yaml, essence, shortened, told, visible
+from gpuplatform.adminkit.display.timeline import Step, timeline
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.lifecycle.conditions import DEGRADED
 from gpuplatform.operations.admin import job_url, jobs_of
 from gpuplatform.operations.admin_timeline import operation_steps
+from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.inspection import Subject
-from gpuplatform.reconciliation.ownership import UNIT_LABEL
 from inventory.models import GpuSpec
 from units.core.names import deployment_name
 from units.models import GpuUnit, UnitHistory

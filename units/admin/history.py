@@ -10,12 +10,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import phase_badge
-from gpuplatform.adminkit.causes import why_of
-from gpuplatform.adminkit.filters import AgeFilter, RecentValues
-from gpuplatform.adminkit.readonly import ReadOnlyAdmin
-from gpuplatform.adminkit.text import key_html
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import phase_badge
+from gpuplatform.adminkit.display.causes import why_of
+from gpuplatform.adminkit.display.text import key_html
+from gpuplatform.adminkit.lists.filters import AgeFilter, RecentValues
+from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
 from gpuplatform.operations.admin import job_url
 from gpuplatform.operations.models import Operation
 from units.admin.detail import RIGHTS, unit_url

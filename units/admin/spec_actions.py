@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from gpuplatform.adminkit.actions import Action, Asked, Creation, Said, Values, counted
-from gpuplatform.adminkit.forms import OPERATION_ID, DeclaredForm
-from gpuplatform.adminkit.text import words
+from gpuplatform.adminkit.actions.action import Action, Asked, Creation, Said, Values, counted
+from gpuplatform.adminkit.actions.forms import OPERATION_ID, DeclaredForm
+from gpuplatform.adminkit.display.text import words
 from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.tenancy.selectors import tenant_by_name
-from inventory.core.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
 from inventory.models import GpuSpec
+from inventory.requests.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
 from inventory.services import gpu_spec_create, gpu_spec_delete, gpu_spec_update
-from units.core.requests import StockSeed
+from units.requests import StockSeed
 from units.selectors import SpecCapacity, capacity_by_spec
 from units.services import stock_seed
 

@@ -8,9 +8,9 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.generics import ModelAdmin
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.generics import ModelAdmin
 from inventory.models import GpuSpec
 from units.admin.detail import LISTS
 from units.admin.units import STATE_SHAPES

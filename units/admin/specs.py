@@ -10,13 +10,13 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions import ActingAdmin
-from gpuplatform.adminkit.age import age_html
-from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.detail import Detail, Document, Fact, Panel, Related, RelatedRow
-from gpuplatform.adminkit.filters import YesNoFilter
-from gpuplatform.adminkit.links import ObjectPage, register_object_page
-from gpuplatform.adminkit.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.actions.action import ActingAdmin
+from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.detail.panels import Detail, Document, Fact, Panel, Related, RelatedRow
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.lists.filters import YesNoFilter
 from gpuplatform.operations.admin import RELATED_JOBS, jobs_of
 from gpuplatform.operations.models import Operation
 from gpuplatform.samples.selectors import capacity_seen

@@ -10,9 +10,15 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.badges import Shape, shape_badge
-from gpuplatform.adminkit.detail import Detail, RelatedRow
-from gpuplatform.adminkit.filters import (
+from gpuplatform.adminkit.actions.inspected import InspectedAdmin
+from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
+from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
+from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.generics import ModelAdmin
+from gpuplatform.adminkit.display.text import TITLE_LENGTH, key_html, shortened
+from gpuplatform.adminkit.display.timeline import Step
+from gpuplatform.adminkit.lists.filters import (
     AgeFilter,
     HistoryFilter,
     NamespaceFilter,
@@ -21,13 +27,7 @@ from gpuplatform.adminkit.filters import (
     SpecFilter,
     TenantFilter,
 )
-from gpuplatform.adminkit.generics import ModelAdmin
-from gpuplatform.adminkit.inspected import InspectedAdmin
-from gpuplatform.adminkit.links import ObjectPage, register_object_page
-from gpuplatform.adminkit.mirrors import MirrorAdmin
-from gpuplatform.adminkit.text import TITLE_LENGTH, key_html, shortened
-from gpuplatform.adminkit.timeline import Step
-from gpuplatform.adminkit.usage import Usage
+from gpuplatform.adminkit.lists.usage import Usage
 from gpuplatform.operations.admin import job_url
 from gpuplatform.reconciliation.inspection import Subject
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS

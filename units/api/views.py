@@ -35,10 +35,10 @@ from units.api.filters import (
 from units.api.serializers import EventReply, GpuUnitReply, HistoryReply, StockUnitReply
 from units.api.waiting import unit_when_ready
 from units.capacity import capacity
-from units.core.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed, UnitAction
 from units.inspection import unit_events, unit_log
 from units.models import GpuUnit
 from units.phases import UnitRole
+from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed, UnitAction
 from units.selectors import history_of, stock_in, stock_live, unit_get, units_live
 from units.services import (
     stock_remove,

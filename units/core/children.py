@@ -11,9 +11,9 @@ from typing import Final
 
 from gpuplatform.kube.fields import field, items, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest, ResourceKind
-from gpuplatform.reconciliation.comparison import contains
-from gpuplatform.reconciliation.ownership import UNIT_LABEL, is_controlled_by, is_orphan
-from gpuplatform.reconciliation.plan import (
+from gpuplatform.planning.comparison import contains
+from gpuplatform.planning.ownership import UNIT_LABEL, is_controlled_by, is_orphan
+from gpuplatform.planning.plan import (
     Absent,
     Action,
     Apply,
@@ -23,9 +23,9 @@ from gpuplatform.reconciliation.plan import (
     Patch,
     Present,
 )
-from inventory.core.drift import without_foreign_sources
-from inventory.core.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
-from inventory.core.releases import keeps_its_template
+from gpuplatform.workloads.drift import without_foreign_sources
+from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
+from gpuplatform.workloads.releases import keeps_its_template
 from units.core import manifests
 from units.core.names import GENERATION_ANNOTATION, UNIT_UID_LABEL
 from units.core.observed import NoSource, ObservedUnit, SourceGone, is_at_rest, written_for

@@ -7,15 +7,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest
-from gpuplatform.reconciliation.ownership import (
+from gpuplatform.planning.ownership import (
     MANAGED_BY_LABEL,
     MANAGER,
     UNIT_LABEL,
     controller_reference,
 )
-from inventory.core.pods import PROGRESS_DEADLINE_SECONDS, Size, Workload, pod_spec, service_ports
-from inventory.core.releases import template_annotations, template_hash
-from inventory.core.spec import PodTemplate
+from gpuplatform.workloads.pods import (
+    PROGRESS_DEADLINE_SECONDS,
+    Size,
+    Workload,
+    pod_spec,
+    service_ports,
+)
+from gpuplatform.workloads.releases import template_annotations, template_hash
+from gpuplatform.workloads.template import PodTemplate
 from units.core.names import UNIT_UID_LABEL, deployment_name, service_name
 from units.core.spec import DEFAULT_SCHEME, GPUUnitSpec
 from units.core.workers import worker_pod

@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.reconciliation.ownership import UNIT_LABEL
-from gpuplatform.reconciliation.plan import Observation
+from gpuplatform.planning.ownership import UNIT_LABEL
+from gpuplatform.planning.plan import Observation
 from units.core.names import (
     GENERATION_ANNOTATION,
     SOURCE_NAME_ANNOTATION,

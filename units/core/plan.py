@@ -12,16 +12,8 @@ from gpuplatform.formats.model import invalid_spec
 from gpuplatform.formats.resource import sound_spec
 from gpuplatform.kube.fields import condition, field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest, ResourceKind
-from gpuplatform.reconciliation.ownership import adoption, held_up_by, is_controlled_by
-from gpuplatform.reconciliation.plan import (
-    Action,
-    Apply,
-    Create,
-    Delete,
-    Plan,
-    Present,
-    first_unknown,
-)
+from gpuplatform.planning.ownership import adoption, held_up_by, is_controlled_by
+from gpuplatform.planning.plan import Action, Apply, Create, Delete, Plan, Present, first_unknown
 from units.core import statuses
 from units.core.children import (
     deployment_actions,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gpuplatform.formats.quantity import Quantity
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import Manifest
-from inventory.core.pods import GPU_RESOURCE
+from gpuplatform.workloads.pods import GPU_RESOURCE
 from units.core.observed import Shortage, holds_gpu
 
 

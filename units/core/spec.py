@@ -14,8 +14,9 @@ from gpuplatform.formats import names, quantity
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.status import ObservedStatus
 from gpuplatform.formats.text import quoted
-from inventory.core.placement import Placement
-from inventory.core.spec import (
+from gpuplatform.workloads.function_worker import Serverless
+from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.template import (
     Gpu,
     Image,
     Memory,
@@ -24,7 +25,6 @@ from inventory.core.spec import (
     SpecName,
     Template,
 )
-from units.core.serverless import Serverless
 
 DEFAULT_SCHEME: Final = "http"
 

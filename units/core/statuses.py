@@ -9,8 +9,8 @@ from typing import Any, Final
 from gpuplatform.kube.fields import condition, field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import DEGRADED, Condition, ConditionStatus
-from gpuplatform.reconciliation.plan import Event, EventType, Observation, Present, Status
-from inventory.core.observed import (
+from gpuplatform.planning.plan import Event, EventType, Observation, Present, Status
+from gpuplatform.workloads.startup import (
     first_cause,
     is_caught_up,
     silent_node,

@@ -9,7 +9,7 @@ the sidecar has nothing in work.
 from typing import Any, Final
 
 from gpuplatform.kube.kinds import Manifest
-from units.core.serverless import SOCKET_DIRECTORY, Serverless
+from gpuplatform.workloads.function_worker import SOCKET_DIRECTORY, Serverless
 
 SIDECAR_NAME: Final = "sidecar"
 SIDECAR_PORT: Final = 8091

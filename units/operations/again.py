@@ -8,7 +8,7 @@ from typing import Any
 from gpuplatform.errors import PhaseConflict
 from gpuplatform.operations.registry import Again
 from gpuplatform.operations.services import Accepted
-from units.core.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
+from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
 from units.selectors import stock_get
 from units.services import (
     IF_MATCH,

@@ -9,9 +9,9 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationWait
 from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting
 from gpuplatform.operations.selectors import is_applied
-from units.core.requests import GPUUnitUpdate
 from units.core.spec import GPUUnitSpec, parse_unit_spec
 from units.operations.target import change, gone, read_target
+from units.requests import GPUUnitUpdate
 from units.services import IF_MATCH, etag_of, unit_changed, unit_deletion_sent
 
 REFUSED_STOP_SECONDS: Final = 60.0

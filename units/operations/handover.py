@@ -27,16 +27,16 @@ from gpuplatform.operations.registry import (
     Waiting,
 )
 from gpuplatform.operations.selectors import is_applied
-from gpuplatform.reconciliation.ownership import UNIT_LABEL
-from gpuplatform.reconciliation.sight import confirm_gone
+from gpuplatform.planning.ownership import UNIT_LABEL
+from gpuplatform.reconciliation.staleness import confirm_gone
 from units.core.manifests import resource
 from units.core.names import deployment_name
 from units.core.observed import SourceReference, holds_gpu, is_at_rest, own_pods
-from units.core.requests import GPUUnitCreate, WorkerUnitCreate
 from units.core.spec import parse_unit_spec
 from units.models import GpuUnit
 from units.operations.target import change, gone, read_target, read_unit, row_of
 from units.phases import UnitWait
+from units.requests import GPUUnitCreate, WorkerUnitCreate
 from units.selectors import is_start_void
 from units.services import (
     UnitOperation,

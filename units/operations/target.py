@@ -8,7 +8,7 @@ from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION
 from gpuplatform.operations.registry import Refused
-from gpuplatform.reconciliation.sight import confirm_gone
+from gpuplatform.reconciliation.staleness import confirm_gone
 from units.models import GpuUnit
 
 NOT_FOUND: Final = "NotFound"

@@ -24,11 +24,11 @@ from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from units.core.names import stock_batch_name, stock_name
-from units.core.requests import StockSeed
 from units.core.spec import parse_unit_spec
 from units.mirror import spec_columns, unit_history
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
+from units.requests import StockSeed
 from units.services.claims import free_stock
 from units.services.names import UNIT_KIND, UnitOperation, urgency_of
 

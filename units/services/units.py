@@ -17,11 +17,11 @@ from gpuplatform.operations.creating import name_in_use
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.tenancy.models import Tenant
-from units.core.requests import GPUUnitCreate, GPUUnitUpdate
 from units.core.spec import parse_unit_spec
 from units.mirror import spec_columns, unit_history, unit_history_begun
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole
+from units.requests import GPUUnitCreate, GPUUnitUpdate
 from units.selectors import unit_get
 from units.services.claims import claim, free_stock
 from units.services.names import UNIT_KIND, UnitOperation

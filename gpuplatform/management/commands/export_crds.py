@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from typing_extensions import override
 
-from gpuplatform.management.crds import CRDS, file_name
+from gpuplatform.deployment.crds import CRDS, file_name
 from gpuplatform.management.generated import check_files, write_files, yaml_text
 from gpuplatform.settings.environment import PROJECT_ROOT
 

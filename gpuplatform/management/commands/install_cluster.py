@@ -8,13 +8,13 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
+from gpuplatform.deployment.crds import CRDS
+from gpuplatform.deployment.installation import manifests
+from gpuplatform.deployment.rights import manifests as account_manifests
 from gpuplatform.errors import ClusterError, OperatorUnavailable
-from gpuplatform.installation import manifests
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.management.crds import CRDS
-from gpuplatform.rights import manifests as account_manifests
 
 READY_SECONDS = 30.0
 

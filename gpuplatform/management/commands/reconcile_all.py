@@ -11,10 +11,10 @@ from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.operations.consistency import full_name
+from gpuplatform.planning.plan import Action, Apply, Create, Delete, Patch, Plan
 from gpuplatform.queueing import Queue, enqueue_missed
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.driver import status_fields
-from gpuplatform.reconciliation.plan import Action, Apply, Create, Delete, Patch, Plan
 from inventory.reconcile import compare_all as compare_pools
 from inventory.reconcile import unsettled_pools
 from inventory.services import InventoryTask

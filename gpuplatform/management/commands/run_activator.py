@@ -5,10 +5,10 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from typing_extensions import override
 
-from gpuplatform.collectors import activator_render
 from gpuplatform.management.required import required_cluster, required_queue
 from gpuplatform.metrics.exported import serve_alone
-from gpuplatform.process import own_identity, stop_on_signals
+from gpuplatform.observability.collectors import activator_render
+from gpuplatform.processes.process import own_identity, stop_on_signals
 from serverless.activator import Activator
 
 

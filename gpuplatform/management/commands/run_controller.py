@@ -5,12 +5,12 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from typing_extensions import override
 
-from gpuplatform.collectors import controller_render
-from gpuplatform.controller import Controller
 from gpuplatform.kube.modes import get_watch_cluster
 from gpuplatform.management.required import required_cluster
 from gpuplatform.metrics.exported import serve_alone
-from gpuplatform.process import own_identity, stop_on_signals
+from gpuplatform.observability.collectors import controller_render
+from gpuplatform.processes.controller import Controller
+from gpuplatform.processes.process import own_identity, stop_on_signals
 
 
 class Command(BaseCommand):

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from gpuplatform.management.required import required_queue
 from gpuplatform.metrics.exported import serve_alone
-from gpuplatform.process import stop_on_signals
+from gpuplatform.processes.process import stop_on_signals
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, show_life
 from serverless.loops import keep_doing
 from serverless.relay import Relay

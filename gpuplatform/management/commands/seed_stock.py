@@ -13,7 +13,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
 from gpuplatform.tenancy.asking import asking
 from gpuplatform.tenancy.selectors import tenant_by_name
-from units.core.requests import StockSeed
+from units.requests import StockSeed
 from units.services import stock_seed
 
 PAUSE_SECONDS = 0.5

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from pytest_django import Settings
 
-from gpuplatform.embedded.ports import free_port
+from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.gate import cluster_state

@@ -18,7 +18,7 @@ from gpuplatform.api.pagination import Page
 from gpuplatform.api.query import PageQuery
 from gpuplatform.api.schema import Reply
 from gpuplatform.api.views import ApiView
-from inventory.core.requests import StockPoolCreate
+from inventory.requests.pools import StockPoolCreate
 
 for name, converter in CONVERTERS.items():
     register_converter(converter, f"toy{name}")

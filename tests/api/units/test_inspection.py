@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from gpuplatform.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
 from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, POD, REPLICA_SET
-from gpuplatform.reconciliation.ownership import UNIT_LABEL
+from gpuplatform.planning.ownership import UNIT_LABEL
 from tests.factories.unit_rows import unit_row
 from tests.fakes.api import UNITS, Api
 from tests.fakes.cluster import FakeCluster

@@ -281,7 +281,7 @@ class ControlPlane:
 
     def _run_kubelet(self) -> None:
         shape = ["--nodes", str(self._nodes), "--gpus", str(self._gpus), "--lease", "4"]
-        self._commands["kubelet"] = [sys.executable, "-m", "gpuplatform.simulator.kubelet"]
+        self._commands["kubelet"] = [sys.executable, "-m", "gpuplatform.dev.simulator.kubelet"]
         self._run("kubelet", ["--kubeconfig", str(self.kubeconfig), *shape])
 
     def _run(self, name: str, flags: list[str]) -> None:

@@ -5,9 +5,9 @@ import urllib.request
 
 import pytest
 
+from gpuplatform.dev.simulator.kubelet.behaviour import ECHO_IMAGE
+from gpuplatform.dev.simulator.kubelet.echo import LOCAL_ADDRESS
 from gpuplatform.kube.kinds import LEASE, NODE, POD
-from gpuplatform.simulator.kubelet.behaviour import ECHO_IMAGE
-from gpuplatform.simulator.kubelet.echo import LOCAL_ADDRESS
 from tests.cluster.control import Control
 from tests.cluster.world import World, condition, container, is_ready, pod
 

@@ -2,12 +2,12 @@
 
 import secrets
 
-from gpuplatform.embedded.processes import all_processes, has_environment
-from gpuplatform.images import ECHO_FUNCTION_IMAGE
+from gpuplatform.dev.embedded.processes import all_processes, has_environment
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.workloads.function_worker import Serverless
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from tests.cluster.world import condition, container, pod
 from tests.sidecar.rig import FUNCTION, TENANT
-from units.core.serverless import Serverless
 from units.core.workers import worker_pod
 
 SECRET_NAME = "fn-7-queue"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplatform.embedded.processes import has_environment
+from gpuplatform.dev.embedded.processes import has_environment
 from gpuplatform.kube.kinds import NODE, POD, SECRET
 from tests.cluster.serverless.pods import (
     SECRET_NAME,
@@ -156,7 +156,7 @@ def test_nothing_is_left_of_a_kubelet_that_is_killed(
     world: World, rig: Rig, secret: None, tmp_path: Path
 ) -> None:
     prefix = f"{world.namespace}-"
-    command = [sys.executable, "-m", "gpuplatform.simulator.kubelet", *FAST]
+    command = [sys.executable, "-m", "gpuplatform.dev.simulator.kubelet", *FAST]
     command += ["--kubeconfig", str(world.kubeconfig), "--nodes", "1", "--prefix", prefix]
     try:
         with process(command, tmp_path / "kubelet.log") as kubelet:

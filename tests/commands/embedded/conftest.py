@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplatform.embedded.processes import send_signal
+from gpuplatform.dev.embedded.processes import send_signal
 from tests.commands.embedded.fake_runner import FakePlatform
 
 

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpuplatform.embedded.children import ChildRecord, Command, stop_leftovers
-from gpuplatform.embedded.console import Console
-from gpuplatform.embedded.forking import BecomeChild, run
-from gpuplatform.embedded.supervisor import Part, StopTimes, Supervisor
+from gpuplatform.dev.embedded.children import ChildRecord, Command, stop_leftovers
+from gpuplatform.dev.embedded.console import Console
+from gpuplatform.dev.embedded.forking import BecomeChild, run
+from gpuplatform.dev.embedded.supervisor import Part, StopTimes, Supervisor
 
 
 def _command(fields: dict[str, Any]) -> Command | None:

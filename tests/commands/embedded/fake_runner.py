@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpuplatform.embedded.children import ChildRecord
-from gpuplatform.embedded.processes import read_process, wait_until
+from gpuplatform.dev.embedded.children import ChildRecord
+from gpuplatform.dev.embedded.processes import read_process, wait_until
 
 PLATFORM = Path(__file__).parent / "fake_platform.py"
 ROOT = Path(__file__).parents[3]

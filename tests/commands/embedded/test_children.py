@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplatform.embedded.children import ChildRecord, Command, start_child, stop_leftovers
-from gpuplatform.embedded.processes import read_process, wait_until
+from gpuplatform.dev.embedded.children import ChildRecord, Command, start_child, stop_leftovers
+from gpuplatform.dev.embedded.processes import read_process, wait_until
 
 pytestmark = pytest.mark.processes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplatform.embedded.processes import IS_LINUX
+from gpuplatform.dev.embedded.processes import IS_LINUX
 from tests.commands.embedded.fake_runner import FakePlatform, all_gone
 
 pytestmark = [

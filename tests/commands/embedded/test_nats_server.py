@@ -10,9 +10,9 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from gpuplatform.embedded.nats import Nats
-from gpuplatform.embedded.ports import free_port
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.nats import Nats
+from gpuplatform.dev.embedded.ports import free_port
+from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.nats.keys import KeyKind, KeyPair
 from serverless.queue.credentials import platform_credentials
 from serverless.queue.gateway import Outgoing, Published, Queue

@@ -3,8 +3,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuplatform.embedded.errors import StartError
-from gpuplatform.embedded.ports import LOOPBACK, choose_port, free_port, is_free
+from gpuplatform.dev.embedded.errors import StartError
+from gpuplatform.dev.embedded.ports import LOOPBACK, choose_port, free_port, is_free
 
 
 @pytest.fixture

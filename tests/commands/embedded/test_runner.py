@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.embedded.children import ChildRecord
-from gpuplatform.embedded.data_directory import PROJECT_ROOT, DataDirectory, remove_data
-from gpuplatform.embedded.ports import LOOPBACK, free_port
-from gpuplatform.embedded.processes import all_processes, wait_until
+from gpuplatform.dev.embedded.children import ChildRecord
+from gpuplatform.dev.embedded.data_directory import PROJECT_ROOT, DataDirectory, remove_data
+from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
+from gpuplatform.dev.embedded.processes import all_processes, wait_until
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("acceptance")]
 
@@ -40,7 +40,7 @@ class Runner:
         inherited = {k: v for k, v in os.environ.items() if k not in SERVER_SETTINGS}
         self.lines.clear()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gpuplatform.embedded"],
+            [sys.executable, "-m", "gpuplatform.dev.embedded"],
             cwd=PROJECT_ROOT,
             env={**inherited, "GPUPLATFORM_DATA": str(self.data.path), **settings},
             stdout=subprocess.PIPE,

@@ -10,12 +10,12 @@ import psycopg
 import pytest
 import redis
 
-from gpuplatform.embedded.children import ChildRecord, start_child
-from gpuplatform.embedded.data_directory import DataDirectory, remove_data
-from gpuplatform.embedded.ports import free_port
-from gpuplatform.embedded.postgres import Postgres
-from gpuplatform.embedded.processes import wait_until
-from gpuplatform.embedded.valkey import Valkey
+from gpuplatform.dev.embedded.children import ChildRecord, start_child
+from gpuplatform.dev.embedded.data_directory import DataDirectory, remove_data
+from gpuplatform.dev.embedded.ports import free_port
+from gpuplatform.dev.embedded.postgres import Postgres
+from gpuplatform.dev.embedded.processes import wait_until
+from gpuplatform.dev.embedded.valkey import Valkey
 
 pytestmark = pytest.mark.processes
 

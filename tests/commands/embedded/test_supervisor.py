@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuplatform.embedded.processes import read_process
+from gpuplatform.dev.embedded.processes import read_process
 from tests.commands.embedded.fake_runner import FakePlatform, all_gone
 
 pytestmark = pytest.mark.processes

@@ -33,7 +33,9 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         pytest.param(
             ["-m", "celery", "-A", "gpuplatform.celery", "beat", "--config", "{}"], id="beat"
         ),
-        pytest.param(["-m", "gunicorn", "--config", "python:gpuplatform.webserver"], id="web"),
+        pytest.param(
+            ["-m", "gunicorn", "--config", "python:gpuplatform.processes.webserver"], id="web"
+        ),
     ],
 )
 def test_every_fault_is_on_stderr_and_the_exit_code_is_1(

@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db import connection
 
 from gpuplatform.celery import app
-from gpuplatform.embedded.ports import LOOPBACK, free_port
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
+from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.reconciliation.models import ProcessHeartbeat
 from tests.commands.processes.alone import DRAIN_SECONDS, SLACK_SECONDS, Process
 
@@ -110,7 +110,7 @@ class Web:
         self.port = free_port()
         self.process = Process(
             directory / "log",
-            *("-m", "gunicorn", "--config", "python:gpuplatform.webserver"),
+            *("-m", "gunicorn", "--config", "python:gpuplatform.processes.webserver"),
             *("--bind", f"{LOOPBACK}:{self.port}", "--workers", "1"),
         )
 

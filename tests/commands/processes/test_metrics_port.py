@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuplatform.embedded.ports import LOOPBACK, free_port
+from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
 from gpuplatform.metrics import recorder
 from gpuplatform.metrics.declared import HTTP_REQUESTS, HTTP_SECONDS
 from gpuplatform.metrics.server import MetricsPort

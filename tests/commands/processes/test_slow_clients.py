@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplatform.embedded.ports import LOOPBACK, free_port
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
+from gpuplatform.dev.embedded.processes import wait_until
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 ROOT = Path(__file__).parents[3]
@@ -41,7 +41,13 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "gunicorn", "--config", "python:gpuplatform.webserver"),
+                *(
+                    sys.executable,
+                    "-m",
+                    "gunicorn",
+                    "--config",
+                    "python:gpuplatform.processes.webserver",
+                ),
                 *("--bind", f"{LOOPBACK}:{port}", "--workers", "1"),
             ],
             cwd=ROOT,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from gpuplatform.embedded.ports import LOOPBACK, free_port
-from gpuplatform.embedded.processes import wait_until
+from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
+from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.nats.keys import KeyKind, KeyPair
 from tests.commands.processes.alone import Process
 from tests.fakes.odd_clusters import cluster_in
@@ -25,7 +25,7 @@ ALL_SECONDS = 120
 """Six at once, on a machine that runs other tests."""
 CELERY = ("-m", "celery", "--app", "gpuplatform.celery")
 QUIET = ("--concurrency", "1", "--without-gossip", "--without-mingle")
-WEB = ("-m", "gunicorn", "--config", "python:gpuplatform.webserver", "--workers", "1")
+WEB = ("-m", "gunicorn", "--config", "python:gpuplatform.processes.webserver", "--workers", "1")
 COMMANDS = {
     "web": (*WEB, "--bind", f"{LOOPBACK}:0"),
     "worker": (*CELERY, "worker", "--queues", "test-start", *QUIET),

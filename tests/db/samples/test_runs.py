@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from gpuplatform.celery_signals import note_begin, note_end
+from gpuplatform.observability.tasks import prune_samples
+from gpuplatform.processes.celery_signals import note_begin, note_end
 from gpuplatform.queueing import SCHEDULE_HEADER
 from gpuplatform.samples.models import KEPT_RUNS, RunOutcome, TaskRun
 from gpuplatform.samples.selectors import runs_of
 from gpuplatform.samples.services import run_began, run_ended, runs_prune
-from gpuplatform.tasks import prune_samples
 
 pytestmark = pytest.mark.django_db
 

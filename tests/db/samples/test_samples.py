@@ -9,8 +9,8 @@ from django.db.models.functions import Now
 from gpuplatform.clock import now
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import NODE
+from gpuplatform.observability.sampler import LONGEST, SETTLE, take_sample
 from gpuplatform.operations.phases import OperationPhase
-from gpuplatform.sampler import LONGEST, SETTLE, take_sample
 from gpuplatform.samples.models import PlatformSample
 from gpuplatform.samples.selectors import capacity_seen
 from gpuplatform.samples.services import samples_prune
@@ -144,7 +144,7 @@ def test_a_cluster_that_says_nothing_leaves_the_products_unknown(cluster: FakeCl
 
 
 def test_without_the_database_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuplatform.sampler.read_state", lambda: None)
+    monkeypatch.setattr("gpuplatform.observability.sampler.read_state", lambda: None)
 
     take_sample()
 

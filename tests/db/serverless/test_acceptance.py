@@ -20,8 +20,8 @@ from gpuplatform.kube import modes
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.tenancy.selectors import tenant_by_name
-from serverless.core.requests import FunctionUpdate, InvocationCreate
 from serverless.models import Function, Invocation
+from serverless.requests import FunctionUpdate, InvocationCreate
 from serverless.services import (
     AcceptedInvocation,
     function_request_deletion,

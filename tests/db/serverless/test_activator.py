@@ -12,12 +12,12 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.models import ClusterState
 from serverless.activator import Activator
-from serverless.core.requests import FunctionUpdate
 from serverless.core.workers import generation_of, worker_name
 from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
 from serverless.queue.gateway import Queue
 from serverless.relay import Relay
+from serverless.requests import FunctionUpdate
 from serverless.selectors import workers_of
 from serverless.services import function_request_deletion, function_update
 from serverless.services.activation import worker_start

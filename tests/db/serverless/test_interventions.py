@@ -8,8 +8,8 @@ from gpuplatform.operations.interventions import operation_cancel, operation_ret
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_by_name
-from serverless.core.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.models import Function
+from serverless.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.services import (
     function_create,
     function_request_deletion,

@@ -14,11 +14,11 @@ from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, operations_prune
 from gpuplatform.tenancy.selectors import tenant_by_name
-from serverless.core.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.models import Function, Invocation
 from serverless.queue.gateway import Queue
 from serverless.queue.names import INVOCATIONS, consumer_name
 from serverless.relay import Relay
+from serverless.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.services import (
     function_create,
     function_request_deletion,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.errors import NotFound
-from gpuplatform.health import health
+from gpuplatform.observability.health import health
 from tests.factories.unit_resources import accept_seed, accept_unit
 from tests.factories.unit_rows import spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster

@@ -3,7 +3,7 @@
 import pytest
 
 from gpuplatform.kube.kinds import POD
-from gpuplatform.reconciliation.ownership import UNIT_LABEL
+from gpuplatform.planning.ownership import UNIT_LABEL
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, unit_row
 
 pytestmark = pytest.mark.django_db

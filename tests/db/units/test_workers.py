@@ -5,8 +5,8 @@ import pytest
 from gpuplatform.kube.kinds import DEPLOYMENT, POD
 from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, unit_row
-from units.core.requests import WorkerUnitCreate
 from units.core.workers import SIDECAR_NAME
+from units.requests import WorkerUnitCreate
 from units.services import unit_create
 
 pytestmark = pytest.mark.django_db

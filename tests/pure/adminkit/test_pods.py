@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.adminkit.badges import Shape
-from gpuplatform.adminkit.pods import pod_steps
+from gpuplatform.adminkit.detail.pods import pod_steps
+from gpuplatform.adminkit.display.badges import Shape
 from gpuplatform.reconciliation.inspection import ObjectEvent
 
 NAME = "unit-a-1"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.adminkit.sizes import NONE_THERE, OWN_IMAGE, UNKNOWN, running
+from gpuplatform.adminkit.detail.sizes import NONE_THERE, OWN_IMAGE, UNKNOWN, running
 from gpuplatform.reconciliation.inspection import Inspection
 
 SPEC = {"image": "nginx:1.27", "cpu": "4", "memory": "16Gi", "gpu": 2}

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
+from gpuplatform.workloads.template import PodTemplate
 from inventory.core import manifests
-from inventory.core.spec import PodTemplate, parse_spec
+from inventory.core.spec import parse_spec
 from tests.conftest import GoldenFiles
 from tests.factories.inventory import pool_resource
 

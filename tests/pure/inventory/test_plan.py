@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest
-from gpuplatform.reconciliation.plan import (
+from gpuplatform.planning.plan import (
     Absent,
     Apply,
     Delete,
@@ -16,13 +16,13 @@ from gpuplatform.reconciliation.plan import (
     Status,
     Unknown,
 )
-from inventory.core.observed import ObservedPool
-from inventory.core.plan import plan_pool
-from inventory.core.releases import (
+from gpuplatform.workloads.releases import (
     SPEC_HASH_ANNOTATION,
     TEMPLATE_VERSION,
     TEMPLATE_VERSION_ANNOTATION,
 )
+from inventory.core.observed import ObservedPool
+from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase, PoolReason
 from tests.factories.inventory import (
     HTTP_PORT,

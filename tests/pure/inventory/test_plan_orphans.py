@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
-from gpuplatform.reconciliation.ownership import (
+from gpuplatform.planning.ownership import (
     MANAGED_BY_LABEL,
     POOL_LABEL,
     POOL_UID_LABEL,
     controller_reference,
 )
-from gpuplatform.reconciliation.plan import Absent, Observation, Patch, Plan, Present
+from gpuplatform.planning.plan import Absent, Observation, Patch, Plan, Present
 from inventory.core.observed import ObservedPool
 from inventory.core.plan import ADOPTED_SECONDS, plan_pool
 from inventory.phases import PoolPhase, PoolReason

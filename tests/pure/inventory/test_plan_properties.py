@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
+from gpuplatform.planning.plan import Absent, Delete, Observation, Present, Unknown
 from gpuplatform.reconciliation.actions import carry_out
-from gpuplatform.reconciliation.plan import Absent, Delete, Observation, Present, Unknown
 from inventory.core.observed import ObservedPool
 from inventory.core.plan import plan_pool
 from inventory.phases import POOL_TRANSITIONS, PoolPhase, PoolReason

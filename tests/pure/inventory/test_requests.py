@@ -8,8 +8,8 @@ from gpuplatform.api.examples import example_of
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.formats.model import SpecModel
 from inventory.core.names import deployment_name, service_name
-from inventory.core.requests import StockPoolCreate, StockPoolPatch
 from inventory.core.spec import parse_spec
+from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 
 CREATE: dict[str, Any] = {"operationID": "op-1", "specName": "g1.1", "replicas": 2}
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gpuplatform.errors import InvalidSpec
-from inventory.core.spec import MAX_ENTRIES, StockPoolStatus, parse_spec
+from gpuplatform.workloads.template import MAX_ENTRIES
+from inventory.core.spec import StockPoolStatus, parse_spec
 
 
 def raw(**changes: Any) -> dict[str, Any]:

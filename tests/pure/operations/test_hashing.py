@@ -3,7 +3,7 @@
 import pytest
 
 from gpuplatform.operations.hashing import HASH_VERSION, request_hash
-from inventory.core.requests import StockPoolCreate
+from inventory.requests.pools import StockPoolCreate
 
 PAYLOAD = {
     "specName": "g1.1",

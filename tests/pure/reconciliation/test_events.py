@@ -8,6 +8,7 @@ import pytest
 from gpuplatform.formats.names import dns_subdomain
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.lifecycle.conditions import Condition
+from gpuplatform.planning.plan import Event, EventType, Status
 from gpuplatform.reconciliation.events import (
     BURST,
     REFILL_SECONDS,
@@ -18,7 +19,6 @@ from gpuplatform.reconciliation.events import (
     news,
     repeated,
 )
-from gpuplatform.reconciliation.plan import Event, EventType, Status
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 READY = Event(EventType.NORMAL, "UnitReady", "The pod is ready.")

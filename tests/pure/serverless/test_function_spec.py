@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpuplatform.errors import InvalidSpec
-from serverless.core.requests import FunctionCreate, FunctionUpdate
 from serverless.core.spec import FunctionSpec, parse_function_spec
+from serverless.requests import FunctionCreate, FunctionUpdate
 
 SPEC = {"specName": "g1.1", "image": "echo:1"}
 

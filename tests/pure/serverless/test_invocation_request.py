@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuplatform.errors import InvalidSpec, TooLarge
-from serverless.core.requests import InvocationCreate
+from serverless.requests import InvocationCreate
 
 ASKED = {"requestID": "echo", "payload": "hello"}
 

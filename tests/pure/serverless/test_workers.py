@@ -7,7 +7,7 @@ import yaml
 
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.kinds import Manifest
-from inventory.core.pods import STOCK_PRIORITY_CLASS
+from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS
 from serverless.core.spec import parse_function_spec
 from serverless.core.workers import worker_request
 from serverless.queue.names import CREDENTIALS_KEY, secret_name
@@ -16,8 +16,8 @@ from serverless.sidecar.settings import Settings
 from tests.conftest import GoldenFiles
 from tests.factories.planned_units import unit_resource
 from units.core import manifests, workers
-from units.core.requests import GPUUnitCreate, GPUUnitUpdate, WorkerUnitCreate
 from units.core.spec import GPUUnitSpec, parse_unit_spec
+from units.requests import GPUUnitCreate, GPUUnitUpdate, WorkerUnitCreate
 
 FUNCTION: dict[str, Any] = {
     "specName": "g1.1",

@@ -6,7 +6,11 @@ import pytest
 import yaml
 
 from gpuplatform.kube.kinds import Manifest
-from inventory.core.pods import RESERVATION_IMAGE, STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
+from gpuplatform.workloads.pods import (
+    RESERVATION_IMAGE,
+    STOCK_PRIORITY_CLASS,
+    UNIT_PRIORITY_CLASS,
+)
 from tests.conftest import GoldenFiles
 from tests.factories.planned_units import PORTS, stock_resource, unit_resource
 from units.core import manifests

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuplatform.formats.names import OWN_NAME_MAX, dns_label
-from inventory.core.spec import MAX_REPLICAS
+from gpuplatform.workloads.template import MAX_REPLICAS
 from units.core.names import deployment_name, service_name, stock_batch_name, stock_name
 
 

@@ -5,18 +5,9 @@ from typing import Any
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest
-from gpuplatform.reconciliation.plan import (
-    Absent,
-    Apply,
-    Create,
-    Delete,
-    Patch,
-    Plan,
-    Status,
-    Unknown,
-)
-from inventory.core.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
-from inventory.core.releases import (
+from gpuplatform.planning.plan import Absent, Apply, Create, Delete, Patch, Plan, Status, Unknown
+from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
+from gpuplatform.workloads.releases import (
     SPEC_HASH_ANNOTATION,
     TEMPLATE_VERSION,
     TEMPLATE_VERSION_ANNOTATION,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, Manifest
-from gpuplatform.reconciliation.plan import Absent, Create, Delete, Patch, Plan
-from inventory.core.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
+from gpuplatform.planning.plan import Absent, Create, Delete, Patch, Plan
+from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from tests.factories.inventory import running
 from tests.factories.planned_units import (
     SOURCE,

@@ -3,8 +3,8 @@
 import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, ResourceKind
-from gpuplatform.reconciliation.ownership import controller_reference
-from gpuplatform.reconciliation.plan import EventType, Patch, Plan
+from gpuplatform.planning.ownership import controller_reference
+from gpuplatform.planning.plan import EventType, Patch, Plan
 from tests.factories.planned_units import (
     observed_unit,
     unit_deployment,

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
-from gpuplatform.reconciliation.actions import carry_out
-from gpuplatform.reconciliation.ownership import is_controlled_by
-from gpuplatform.reconciliation.plan import (
+from gpuplatform.planning.ownership import is_controlled_by
+from gpuplatform.planning.plan import (
     Absent,
     Action,
     Create,
@@ -20,7 +19,8 @@ from gpuplatform.reconciliation.plan import (
     Present,
     Unknown,
 )
-from inventory.core.pods import UNIT_PRIORITY_CLASS
+from gpuplatform.reconciliation.actions import carry_out
+from gpuplatform.workloads.pods import UNIT_PRIORITY_CLASS
 from tests.factories.inventory import HTTP_PORT
 from tests.factories.planned_units import (
     stock_resource,

@@ -8,8 +8,9 @@ import pytest
 
 from gpuplatform.clock import rfc3339
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.reconciliation.plan import Absent, Present
-from inventory.core.observed import PROVEN_SECONDS, ObservedPool
+from gpuplatform.planning.plan import Absent, Present
+from gpuplatform.workloads.startup import PROVEN_SECONDS
+from inventory.core.observed import ObservedPool
 from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase
 from tests.factories.inventory import live_deployment, pod, pool_resource

@@ -8,8 +8,8 @@ from gpuplatform.api.examples import example_of
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.formats.model import SpecModel
 from tests.factories.inventory import HTTP_PORT
-from units.core.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed, UnitAction
 from units.core.spec import parse_unit_spec
+from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed, UnitAction
 
 CREATE: dict[str, Any] = {"operationID": "op-1", "name": "a", "specName": "g1.1", "image": "app"}
 SEED: dict[str, Any] = {"operationID": "op-1", "specName": "g1.1", "replicas": 2}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.reconciliation.plan import EventType
+from gpuplatform.planning.plan import EventType
 from tests.factories.planned_units import (
     observed_unit,
     stock_resource,

@@ -1,0 +1,198 @@
+"""The parts of a detail page. An app's admin fills them; `admin/detail.html` draws them."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.safestring import SafeString
+
+from gpuplatform.adminkit.display.age import age_of_text, ago_html
+from gpuplatform.adminkit.display.badges import (
+    CONDITION_SHAPES,
+    DEGRADED_SHAPES,
+    Shape,
+    shape_badge,
+)
+from gpuplatform.adminkit.display.causes import reason_html
+from gpuplatform.adminkit.display.text import shortened, visible
+from gpuplatform.adminkit.display.timeline import TimelineLine
+from gpuplatform.kube.fields import field, items
+from gpuplatform.lifecycle.conditions import DEGRADED
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What comes first: what happened in the cluster's own words, for how long, what next."""
+
+    shape: Shape
+    title: str
+    """In words, and where a machine has one for it with that: see `reason_html`."""
+    text: str
+    since: SafeString
+    next_step: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A label and its value, left out when that is empty; `url` makes the value a link."""
+
+    label: str
+    value: str
+    url: str = ""
+
+    @classmethod
+    def time(cls, label: str, moment: datetime | None) -> "Fact":
+        """Return a fact about a time."""
+        return cls(label, "" if moment is None else ago_html(moment))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is wanted beside what was seen."""
+
+    label: str
+    wanted: str
+    seen: str
+    is_within: bool = False
+    """Whether what was seen is within what is wanted: a range."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the difference is to be marked."""
+        return self.wanted != self.seen and not self.is_within
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionLine:
+    """A Kubernetes condition as a line of a table."""
+
+    badge: SafeString
+    status: str
+    reason: SafeString
+    message: str
+    since: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A longer text, shown as it is."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedRow:
+    """A row of another table, with its page; without one, `url` is empty."""
+
+    badge: SafeString
+    name: str
+    url: str
+    text: str
+    since: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Rows of another table under a title."""
+
+    title: str
+    rows: Sequence[RelatedRow] = ()
+    url: str = ""
+    """The list that has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A text that people take elsewhere: a name or a command."""
+
+    label: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Everything on the page of one object."""
+
+    title: str
+    badge: SafeString
+    since: SafeString
+    panel: Panel | None = None
+    facts: Sequence[Fact] = ()
+    comparisons: Sequence[Comparison] = ()
+    comparison_note: str = ""
+    timeline: Sequence[TimelineLine] = ()
+    copies: Sequence[Copy] = ()
+    conditions: Sequence[ConditionLine] = ()
+    has_conditions: bool = False
+    related: Sequence[Related] = ()
+    documents: Sequence[Document] = ()
+    is_right_short: bool = False
+    """Whether what else stands in the right column is shorter than the facts."""
+
+    @property
+    def begins_right(self) -> bool:
+        """Whether the first related rows stand in the right column."""
+        return self.is_right_short or not (
+            self.timeline or self.has_conditions or self.comparisons
+        )
+
+
+def kubectl_copies(
+    namespace: str, name: str, *, kind: str, service: str = "", port: int | None = None
+) -> list[Copy]:
+    """Return a resource's name and the commands that show it and lead to its port."""
+    place = f"kubectl -n {shlex.quote(namespace)}"
+    copies = [
+        Copy("Name", visible(name)),
+        Copy("Describe", visible(f"{place} describe {kind} {shlex.quote(name)}")),
+    ]
+    if service and port:
+        command = f"{place} port-forward service/{shlex.quote(service)} {port}:{port}"
+        copies.append(Copy("Port-forward", visible(command)))
+    return copies
+
+
+def secrets_fact(spec: Any) -> Fact:
+    """Return which variables come from Secrets, and from which; no value is known here.
+
+    `spec` is that of a resource or function, which anybody may have written.
+    """
+    found = []
+    for variable in items(spec, "template", "envs"):
+        reference = field(variable, "valueFrom", "secretKeyRef")
+        if isinstance(reference, dict):
+            name, secret, key = (
+                shortened(str(part))
+                for part in (field(variable, "name"), reference.get("name"), reference.get("key"))
+            )
+            found.append(f"{name} from Secret {secret}, key {key}")
+    return Fact("Variables", "; ".join(found))
+
+
+def condition_lines(conditions: Any, *, failed: bool) -> list[ConditionLine]:
+    """Read conditions, which anybody may have written; what is none is left out.
+
+    Args:
+        conditions: the column as it is.
+        failed: whether the object has failed, so that a false condition is the failure.
+    """
+    entries = conditions if isinstance(conditions, list) else []
+    return [_line(entry, failed=failed) for entry in entries if isinstance(entry, dict)]
+
+
+def _line(entry: dict[str, Any], *, failed: bool) -> ConditionLine:
+    what, status = str(entry.get("type", "")), str(entry.get("status", ""))
+    shapes = DEGRADED_SHAPES if what == DEGRADED else CONDITION_SHAPES
+    shape = shapes.get(status, Shape.OFF)
+    if failed and status == "False" and what != DEGRADED:
+        shape = Shape.FAILED
+    return ConditionLine(
+        badge=shape_badge(shape, visible(what)),
+        status=visible(status),
+        reason=reason_html(str(entry.get("reason", "")), str(entry.get("message", ""))),
+        message=visible(str(entry.get("message", ""))),
+        since=age_of_text(entry.get("lastTransitionTime")),
+    )

@@ -1,0 +1,1 @@
+"""How single values look: text, age, badges, causes, charts."""

@@ -1,0 +1,1 @@
+"""The lists: filters, pages, search and the base of read-only pages."""

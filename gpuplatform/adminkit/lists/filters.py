@@ -1,0 +1,290 @@
+"""Filters of the lists: phases as tabs, values of recent rows, reasons, history.
+
+No filter counts or reads a whole table.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, ClassVar, Final
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import Field, Model, Q, QuerySet
+from django.http import HttpRequest
+from typing_extensions import override
+
+from gpuplatform.adminkit.display.badges import phase_badge
+from gpuplatform.adminkit.display.causes import WELL_REASONS, causes_of, of_reason
+from gpuplatform.adminkit.display.counts import capped, phase_counts
+from gpuplatform.adminkit.display.generics import ModelAdmin
+from gpuplatform.adminkit.display.text import visible, words
+from gpuplatform.clock import now
+
+RECENT_ROWS = 2_000
+"""How many of the newest rows offer their values as choices."""
+
+_AGES: Final = {
+    "15min": ("Last 15 min", 900),
+    "1h": ("Last hour", 3_600),
+    "1d": ("Last day", 86_400),
+    "over15min": ("Over 15 min", -900),
+    "over1h": ("Over an hour", -3_600),
+    "over1d": ("Over a day", -86_400),
+}
+"""What is offered, with the seconds; negative: longer ago than that."""
+
+INDENT: Final = "· "
+"""Before a choice that is a part of the one above it."""
+
+Rows = QuerySet[Any]
+Choice = dict[str, Any]
+
+
+class PhaseTabs(admin.SimpleListFilter):
+    """The phases as tabs, with the number of rows that the other filters leave.
+
+    Stands last in `list_filter`: what it is given is what the others left.
+    """
+
+    title = "phase"
+    parameter_name = "phase"
+    template = "admin/phase_tabs.html"
+    field: ClassVar[str] = "phase"
+    shows_as_tabs = True
+
+    def __init__(
+        self,
+        request: HttpRequest,
+        params: dict[str, list[str]],
+        model: type[Model],
+        model_admin: ModelAdmin,
+    ) -> None:
+        super().__init__(request, params, model, model_admin)
+        self._request = request
+        self._model_admin = model_admin
+        self._others: Rows = model_admin.get_queryset(request)
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        field = model_admin.opts.get_field(self.field)
+        choices = field.choices if isinstance(field, Field) else ()
+        return [(str(value), str(label)) for value, label in choices or ()]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        self._others = queryset
+        return queryset.filter(**{self.field: self.value()}) if self.value() else queryset
+
+    @override
+    def choices(self, changelist: ChangeList) -> Iterator[Choice]:  # type: ignore[override]  # more keys
+        found, _ = self._model_admin.get_search_results(
+            self._request, self._others, changelist.query
+        )
+        phases = [str(value) for value, _label in self.lookup_choices]
+        counts = phase_counts(found, phases, self.field)
+        yield {
+            "selected": not self.value(),
+            "query_string": changelist.get_query_string(remove=[self.parameter_name]),
+            "display": "All",
+            "count": capped(sum(counts.values())),
+        }
+        for value, label in self.lookup_choices:
+            yield {
+                "selected": self.value() == value,
+                "query_string": changelist.get_query_string({self.parameter_name: value}),
+                "display": phase_badge(str(value), str(label)),
+                "count": capped(counts[str(value)]),
+            }
+
+
+class SeveralValues(admin.SimpleListFilter):
+    """Takes several values, in one parameter with commas between: rows that have any of them.
+
+    A choice adds its value to those that are chosen, or takes it away.
+    """
+
+    template = "admin/choice_filter.html"
+
+    def chosen(self) -> list[str]:
+        """Return the values that are asked for, each once."""
+        return list(dict.fromkeys(one for one in (self.value() or "").split(",") if one))
+
+    @override
+    def choices(self, changelist: ChangeList) -> Iterator[Choice]:  # type: ignore[override]  # more keys
+        chosen, name = self.chosen(), str(self.parameter_name)
+        all_rows = changelist.get_query_string(remove=[name])
+        yield {"selected": not chosen, "query_string": all_rows, "display": "All"}
+        for value, label in self.lookup_choices:
+            is_on = str(value) in chosen
+            rest = [one for one in (*chosen, str(value)) if not (is_on and one == str(value))]
+            changed = changelist.get_query_string({name: ",".join(rest)}) if rest else all_rows
+            short = str(label).removeprefix(INDENT)
+            shown = {"display": label, "short": short, "adds": True}
+            yield {"selected": is_on, "query_string": changed, **shown}
+
+
+class RecentValues(SeveralValues):
+    """Offers the values which the newest rows have in `fields`; any of the fields may match.
+
+    A subclass says `title`, `parameter_name` and `fields`.
+    """
+
+    fields: ClassVar[tuple[str, ...]]
+    are_reasons: ClassVar[bool] = False
+    """Whether the values are a machine's words, which are offered as people write them."""
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        recent = model_admin.get_queryset(request).order_by("-pk")[:RECENT_ROWS]
+        rows = recent.values_list(*self.fields)
+        found = {value for row in set(rows) for value in row if value}
+        offered = sorted(found | set(self.chosen()))
+        return _in_words(offered) if self.are_reasons else [(value, value) for value in offered]
+
+    @override
+    def has_output(self) -> bool:
+        return True
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        chosen = self.chosen()
+        if not chosen:
+            return queryset
+        wanted = Q()
+        for field in self.fields:
+            wanted |= Q(**{f"{field}__in": chosen} if len(chosen) > 1 else {field: chosen[0]})
+        return queryset.filter(wanted)
+
+
+def _in_words(values: Sequence[str]) -> list[tuple[str, str]]:
+    """Return reasons with their words; of those that say the same, with the machine's too."""
+    often = Counter(map(words, values))
+    return [
+        (value, f"{words(value)} ({value})" if often[words(value)] > 1 else words(value))
+        for value in values
+    ]
+
+
+class SpecFilter(RecentValues):
+    """The GPU spec."""
+
+    title = "spec"
+    parameter_name = "spec"
+    fields = ("spec_name",)
+
+
+class NamespaceFilter(RecentValues):
+    """The namespace."""
+
+    title = "namespace"
+    parameter_name = "namespace"
+    fields = ("namespace",)
+
+
+class TenantFilter(RecentValues):
+    """The tenant."""
+
+    title = "tenant"
+    parameter_name = "tenant"
+    fields = ("tenant__name",)
+
+
+class AgeFilter(admin.SimpleListFilter):
+    """How long ago the `field` was: within a time, or longer ago than it."""
+
+    title = "age"
+    parameter_name = "age"
+    template = "admin/choice_filter.html"
+    field: ClassVar[str] = "phase_since"
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [(name, words) for name, (words, _) in _AGES.items()]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        chosen = _AGES.get(self.value() or "")
+        if chosen is None:
+            return queryset
+        seconds = chosen[1]
+        border = now() - timedelta(seconds=abs(seconds))
+        return queryset.filter(**{f"{self.field}__{'gte' if seconds > 0 else 'lt'}": border})
+
+
+class CreatedFilter(AgeFilter):
+    """How long ago it was asked for."""
+
+    field = "created_at"
+
+
+class ReasonFilter(SeveralValues):
+    """Why the phase is what it is. A subclass says which `reasons` there are."""
+
+    title = "why"
+    parameter_name = "why"
+    reasons: ClassVar[type[StrEnum]]
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        offered = list(self._offered())
+        known = {key for key, _title in offered}
+        return [*offered, *((key, visible(key)) for key in self.chosen() if key not in known)]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        wanted = Q()
+        for reason in self.chosen():
+            wanted |= of_reason(reason)
+        return queryset.filter(wanted)
+
+    def _offered(self) -> Iterator[tuple[str, str]]:
+        """Yield what can be wrong; after a reason that has several causes, those."""
+        for reason in self.reasons:
+            if reason.value in WELL_REASONS:
+                continue
+            yield reason.value, words(reason.value)
+            for cause in causes_of(reason.value):
+                yield cause.key, f"{INDENT}{cause.title}"
+
+
+class YesNoFilter(admin.SimpleListFilter):
+    """A switch of the rows. A subclass says the `field`, and what yes and no are called."""
+
+    template = "admin/choice_filter.html"
+    field: ClassVar[str]
+    words: ClassVar[tuple[str, str]]
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [("yes", self.words[0]), ("no", self.words[1])]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        if self.value() not in {"yes", "no"}:
+            return queryset
+        return queryset.filter(**{self.field: self.value() == "yes"})
+
+
+class HistoryFilter(admin.SimpleListFilter):
+    """Hides the rows of deleted resources unless they are asked for."""
+
+    title = "history"
+    parameter_name = "history"
+    template = "admin/choice_filter.html"
+
+    @override
+    def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
+        return [("deleted", "Deleted"), ("all", "Existing and deleted")]
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        if self.value() == "all":
+            return queryset
+        return queryset.filter(deleted_at__isnull=self.value() != "deleted")
+
+    @override
+    def choices(self, changelist: ChangeList) -> Iterator[Choice]:  # type: ignore[override]  # as above
+        for choice in super().choices(changelist):
+            yield {**choice, "display": "Existing"} if choice["display"] == "All" else dict(choice)

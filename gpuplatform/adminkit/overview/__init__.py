@@ -1,0 +1,1 @@
+"""The admin's first page: health, capacity, failures, latency."""

@@ -1,0 +1,210 @@
+"""The capacity as the overview draws it: one bar a GPU spec, one a product, and their sums."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.utils.safestring import SafeString
+
+from gpuplatform.adminkit.display.charts import Segment, stacked_bar
+from gpuplatform.adminkit.display.text import visible
+from gpuplatform.samples.capacity import CapacitySeen, ProductSeen, SpecSeen
+
+SHOWN_SPECS: Final = 12
+SHOWN_PRODUCTS: Final = 8
+
+USES: Final[Mapping[str, str]] = {
+    "held_by_pools": "held by pools",
+    "active": "in units",
+    "claimed": "claimed",
+    "ready": "stock ready",
+    "starting": "starting",
+    "failed": "failed",
+    "deleting": "being removed",
+    "free": "free",
+}
+"""What holds a GPU, in the order of the bars. Stock that starts stands where it will be ready."""
+
+_BEFORE_READY: Final = ("held_by_pools", "active", "claimed")
+
+
+@dataclass(frozen=True, slots=True)
+class SpecBar:
+    """A GPU spec on the overview."""
+
+    name: str
+    url: str
+    about: str
+    drawing: SafeString
+    stands: str
+    failed: int
+    notes: str
+    is_short: bool
+    misfit: str
+    """Why no node can ever hold one of it; empty where one can."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductBar:
+    """A GPU product on the overview."""
+
+    name: str
+    about: str
+    drawing: SafeString
+    stands: str
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityView:
+    """Everything that the overview says about capacity."""
+
+    specs: Sequence[SpecBar] = ()
+    further_specs: int = 0
+    products: Sequence[ProductBar] | None = ()
+    further_products: int = 0
+    total: str = "0"
+    allocatable: str = ""
+    """Empty: all are."""
+    gpu_sums: str = ""
+    ready: str = "0"
+    warm_target: int = 0
+    stock_sums: str = ""
+    idle: str = ""
+
+
+def capacity_view(seen: CapacitySeen, spec_url: Callable[[str], str]) -> CapacityView:
+    """Return what is drawn; specs that lack most come first."""
+    specs = sorted(seen.specs, key=lambda spec: (-_lack(spec), spec.name))
+    products = seen.products or ()
+    free = {product.name: product.free for product in products}
+    largest = sorted(products, key=lambda product: -product.total)
+    total = sum(product.total for product in products)
+    allocatable = sum(product.allocatable for product in products)
+    return CapacityView(
+        specs=[_spec_bar(spec, free, spec_url) for spec in specs[:SHOWN_SPECS]],
+        further_specs=max(len(specs) - SHOWN_SPECS, 0),
+        products=None
+        if seen.products is None
+        else [_product_bar(product) for product in largest[:SHOWN_PRODUCTS]],
+        further_products=max(len(largest) - SHOWN_PRODUCTS, 0),
+        total=f"{total:,}",
+        allocatable="" if allocatable == total else f"{allocatable:,}",
+        gpu_sums=_gpu_sums(seen),
+        ready=f"{sum(spec.ready for spec in specs):,}",
+        warm_target=sum(spec.warm_target for spec in specs if spec.is_enabled),
+        stock_sums=_stock_sums(specs),
+        idle=_hours(sum(spec.idle_gpu_seconds_day for spec in specs)),
+    )
+
+
+def _spec_bar(spec: SpecSeen, free: Mapping[str, int], spec_url: Callable[[str], str]) -> SpecBar:
+    per_unit = spec.gpu or 1
+    numbers = dict(spec.gpus) if spec.gpu else _by_units(spec)
+    if spec.gpu:
+        numbers["free"] = free.get(spec.product, 0)
+    what = "GPUs" if spec.gpu else "units"
+    segments = [
+        Segment(use, numbers.get(use, 0), f"{numbers.get(use, 0)} {what} {words}")
+        for use, words in USES.items()
+    ]
+    held = sum(numbers.get(use, 0) for use in _BEFORE_READY)
+    target = spec.warm_target if spec.is_enabled else 0
+    told = [segment.words for segment in segments if segment.number]
+    label = f"{visible(spec.name)}: {', '.join(told) or 'nothing'}; warm target {target} units."
+    return SpecBar(
+        name=visible(spec.name),
+        url=spec_url(spec.name),
+        about=_about(spec),
+        drawing=stacked_bar(segments, label, mark=held + target * per_unit if target else None),
+        stands=f"{spec.ready} ready of {target}" if target else f"{spec.ready} ready",
+        notes=_notes(spec),
+        is_short=_missing(spec) > 0,
+        failed=spec.failed,
+        misfit=visible(spec.misfit),
+    )
+
+
+def _product_bar(product: ProductSeen) -> ProductBar:
+    numbers = {**product.gpus, "free": product.free}
+    segments = [
+        Segment(use, numbers.get(use, 0), f"{numbers.get(use, 0)} GPUs {words}")
+        for use, words in USES.items()
+    ]
+    away = product.total - product.allocatable
+    if away > 0:
+        segments.append(Segment("away", away, f"{away} GPUs not allocatable"))
+    told = ", ".join(segment.words for segment in segments if segment.number > 0)
+    name = visible(product.name) or "Any product"
+    nodes = "1 node" if product.nodes == 1 else f"{product.nodes} nodes"
+    return ProductBar(
+        name=name,
+        about=f"{nodes}, {away} not allocatable" if away > 0 else nodes,
+        drawing=stacked_bar(segments, f"{name}: {told or 'nothing'}."),
+        stands=f"{product.free} free of {product.allocatable}",
+    )
+
+
+def _by_units(spec: SpecSeen) -> dict[str, int]:
+    return {
+        "held_by_pools": spec.pods_of_pools,
+        "active": spec.active,
+        "claimed": spec.claimed,
+        "ready": spec.ready,
+        "starting": spec.starting,
+        "failed": spec.failed,
+        "deleting": spec.deleting,
+    }
+
+
+def _lack(spec: SpecSeen) -> int:
+    """Return how many units of stock a spec lacks; one that fits nowhere lacks one more."""
+    return _missing(spec) + spec.failed + bool(spec.misfit and spec.is_enabled)
+
+
+def _missing(spec: SpecSeen) -> int:
+    """Return how many units are ready too few."""
+    is_kept = spec.is_enabled and not spec.is_top_up_paused
+    return max(spec.warm_target - spec.ready, 0) if is_kept else 0
+
+
+def _about(spec: SpecSeen) -> str:
+    if not spec.is_catalogued:
+        return "not in the catalogue"
+    if not spec.gpu:
+        return "no GPU"
+    return f"{spec.gpu} \u00d7 {visible(spec.product) or 'GPU'}"
+
+
+def _notes(spec: SpecSeen) -> str:
+    notes = [
+        f"{spec.starting} starting" if spec.starting else "",
+        "disabled" if not spec.is_enabled else "",
+        "top-up paused" if spec.is_top_up_paused else "",
+        f"{_hours(spec.idle_gpu_seconds_day)} idle" if spec.idle_gpu_seconds_day else "",
+    ]
+    return " · ".join(note for note in notes if note)
+
+
+def _gpu_sums(seen: CapacitySeen) -> str:
+    used: dict[str, int] = {}
+    for spec in seen.specs:
+        for use, number in spec.gpus.items():
+            used[use] = used.get(use, 0) + number
+    used["free"] = sum(product.free for product in seen.products or ())
+    shown = ("active", "ready", "held_by_pools", "free")
+    return " · ".join(f"{used.get(use, 0):,} {USES[use]}" for use in shown)
+
+
+def _stock_sums(specs: Sequence[SpecSeen]) -> str:
+    sums = {
+        "claimed": sum(spec.claimed for spec in specs),
+        "starting": sum(spec.starting for spec in specs),
+        "failed": sum(spec.failed for spec in specs),
+    }
+    return " · ".join(f"{number:,} {name}" for name, number in sums.items() if number)
+
+
+def _hours(gpu_seconds: int) -> str:
+    """Return GPU-seconds as GPU-hours."""
+    hours = gpu_seconds / 3600
+    return f"{hours:,.0f} GPU-h" if hours >= 10 else f"{hours:.1f} GPU-h"

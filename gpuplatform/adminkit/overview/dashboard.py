@@ -1,0 +1,182 @@
+"""What the first page of the admin says: is all well, what fails, how much is there, what happens.
+
+Knows no app: each app's `admin.py` registers a `DashboardPart` that names its own rows. However
+much there is, the page costs the same few queries: large tables are counted up to a cap, and what
+needs more than that is read from the samples that beat takes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import Shape, phase_badge
+from gpuplatform.adminkit.display.counts import capped_counts
+from gpuplatform.adminkit.overview.capacity import USES, capacity_view
+from gpuplatform.adminkit.overview.failing import FailingRows, failing_now
+from gpuplatform.adminkit.overview.health import health_summary, platform_health
+from gpuplatform.adminkit.overview.pace import pace, seconds_text
+from gpuplatform.clock import now
+from gpuplatform.samples.capacity import CapacitySeen
+from gpuplatform.samples.selectors import buckets_of_a_day, capacity_seen, latest_sample
+
+LIVE_CAP = 1_000
+"""Up to here rows are counted while the page is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedRows:
+    """An app's rows, counted by phase; `sampled` is what the samples call them."""
+
+    title: str
+    rows: QuerySet[Any]
+    phases: Sequence[str]
+    url: str
+    sampled: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many rows are in a phase."""
+
+    badge: SafeString
+    number: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Rows by phase."""
+
+    title: str
+    url: str
+    counts: Sequence[Count]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Something that happened lately."""
+
+    badge: SafeString
+    name: str
+    url: str
+    text: str
+    since: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What an app adds to the dashboard; nothing that the user may not see."""
+
+    counted: Sequence[CountedRows] = ()
+    failing: Sequence[FailingRows] = ()
+    latest: Sequence[Line] = ()
+
+
+DashboardPart = Callable[[HttpRequest], Shown]
+
+_PARTS: list[DashboardPart] = []
+
+_SPEC_RIGHT = "inventory.view_gpuspec"
+_JOB_RIGHT = "operations.view_operation"
+_UNIT_RIGHT = "units.view_activeunit"
+_STOCK_RIGHT = "units.view_stockunit"
+
+
+def register_dashboard_part(part: DashboardPart) -> None:
+    """Add an app's part; called once, by its `admin.py`."""
+    _PARTS.append(part)
+
+
+def dashboard_context(request: HttpRequest) -> dict[str, Any]:
+    """Return what `admin/index.html` draws."""
+    moment, sample = now(), latest_sample()
+    at, seen = capacity_seen()
+    health = platform_health(sample, moment)
+    parts = [part(request) for part in _PARTS]
+    failing = [rows for part in parts for rows in part.failing]
+    return {
+        "health": health,
+        "health_badge": health_summary(health),
+        "troubles": [part for part in health if part.shape is Shape.FAILED],
+        "failing": failing_now(failing),
+        "sees_failing": bool(failing),
+        "tallies": _tallies([rows for part in parts for rows in part.counted], seen),
+        "latest": [line for part in parts for line in part.latest],
+        **_capacity(request, at, seen),
+        **_pace(request, sample, moment),
+    }
+
+
+def _tallies(counted: Sequence[CountedRows], seen: CapacitySeen | None) -> list[Tally]:
+    sets = [one.rows.filter(phase=phase) for one in counted for phase in one.phases]
+    numbers = iter(capped_counts(sets, cap=LIVE_CAP))
+    known = {} if seen is None else seen.counts
+    return [
+        _tally(one, {phase: next(numbers) for phase in one.phases}, known.get(one.sampled, {}))
+        for one in counted
+    ]
+
+
+def _tally(one: CountedRows, numbers: dict[str, int], sampled: Mapping[str, int]) -> Tally:
+    def text(phase: str) -> str:
+        """Return what was counted just now; of very many, what the samples say."""
+        if numbers[phase] < LIVE_CAP:
+            return str(numbers[phase])
+        known = sampled.get(phase, 0)
+        return f"{known:,}" if known >= LIVE_CAP else f"{LIVE_CAP:,}+"
+
+    return Tally(
+        title=one.title,
+        url=one.url,
+        counts=[
+            Count(phase_badge(phase), text(phase), f"{one.url}?phase={phase}")
+            for phase, number in numbers.items()
+            if number
+        ],
+    )
+
+
+def _capacity(
+    request: HttpRequest, at: datetime | None, seen: CapacitySeen | None
+) -> dict[str, Any]:
+    if not request.user.has_perm(_SPEC_RIGHT):
+        return {}
+    url = reverse("admin:inventory_gpuspec_changelist")
+    sees_stock = request.user.has_perm(_STOCK_RIGHT)
+    return {
+        "shows_capacity": True,
+        "capacity": None if seen is None else capacity_view(seen, lambda name: f"{url}?q={name}"),
+        "capacity_at": age_html(at) if at else "",
+        "specs_url": url,
+        "stock_url": reverse("admin:units_stockunit_changelist") if sees_stock else "",
+        "legend": USES.items(),
+        "knows_cluster": settings.KUBE_MODE != "off",
+    }
+
+
+def _pace(request: HttpRequest, sample: Any, moment: datetime) -> dict[str, Any]:
+    shows_jobs, shows_claims = (request.user.has_perm(r) for r in (_JOB_RIGHT, _UNIT_RIGHT))
+    if not shows_jobs and not shows_claims:
+        return {}
+    found = pace(buckets_of_a_day(), sample, moment)
+    within_hour = sample is not None and sample.hour_claims > 0
+    span = "hour" if within_hour else "day"
+    return {
+        "pace": found,
+        "shows_jobs": shows_jobs,
+        "shows_claims": shows_claims,
+        "claim_p50": seconds_text(getattr(sample, f"{span}_p50", None)),
+        "claim_p95": seconds_text(getattr(sample, f"{span}_p95", None)),
+        "claim_words": format_html(
+            "{} in the last {}", f"{getattr(sample, f'{span}_claims', 0):,}", span
+        ),
+    }

@@ -1,0 +1,200 @@
+"""What is failing right now and what waits for long, by reason, from all apps in one query.
+
+At most so many rows of each kind are looked at, so that a bad day costs no more than a good one:
+of what has failed the newest, of what waits the oldest.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.db.models import Count, F, Min, QuerySet, TextField, Value, Window
+from django.db.models.functions import Cast, Left, Now
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.causes import reason_title, with_cause
+from gpuplatform.adminkit.display.counts import capped
+from gpuplatform.adminkit.display.text import essence, shortened
+
+SHOWN_GROUPS = 40
+MOST_ROWS = 1_000
+"""So many rows of a kind are grouped."""
+WAITS_LONG: Final = timedelta(minutes=15)
+"""What usually takes seconds, or an image's minutes, waits for long after this."""
+APART: Final = timedelta(minutes=1)
+"""Failures that began within this time of each other began together."""
+WAITS_LONG_QUERY: Final = {"age": "over15min"}
+"""The same as the filter of a list."""
+
+_MESSAGE_LENGTH = 400
+
+
+@dataclass(frozen=True, slots=True)
+class FailingRows:
+    """An app's failed rows, or those that wait, and where a reader finds them."""
+
+    noun: str
+    """What one of them is called: `unit`."""
+    rows: QuerySet[Any]
+    list_url: str
+    page: str
+    """Name of the address of one row's page."""
+    reason: str = "reason"
+    message: str = "message"
+    since: str = "phase_since"
+    name: str = "name"
+    order: str = "-pk"
+    """What an index has them in: so many of the first are looked at."""
+    waits: bool = False
+    """Whether they wait: those that have done so for long are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailingGroup:
+    """Objects of one kind that fail, or wait, for the same reason.
+
+    Name and message are the newest one's; of what waits, those of the one that waits longest.
+    """
+
+    badge: SafeString
+    title: str
+    url: str
+    name: str
+    page_url: str
+    message: str
+    since: SafeString
+    kind: FailingRows
+    phase: str
+    count: int
+    moment: datetime
+    others: str = ""
+    """How many more there are; empty for one alone."""
+    first: SafeString = SafeString("")  # noqa: RUF009 - a string
+    """For how long the first of them has failed, if that is much longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """Everything that fails: the groups to be shown, newest first, and the sums by noun.
+
+    What waits is not counted among it: it may still end well.
+    """
+
+    groups: Sequence[FailingGroup] = ()
+    further: int = 0
+    waiting: Sequence[FailingGroup] = ()
+    """The longest first."""
+    waiting_total: str = "0"
+    sums: Sequence[tuple[str, str]] = ()
+    """How many of each kind, and the address of their list."""
+    total: str = "0"
+    """Those that were looked at; `1000+` if there are more."""
+
+
+def failing_now(kinds: Sequence[FailingRows]) -> Failing:
+    """Return what fails and what waits for long, in one query."""
+    if not kinds:
+        return Failing()
+    first, *others = [_groups_of(place, kind) for place, kind in enumerate(kinds)]
+    found = list(first.union(*others, all=True)) if others else list(first)
+    groups = sorted((_group(kinds[place], *line) for place, *line in found), key=_moment)
+    failed = [group for group in reversed(groups) if not group.kind.waits]
+    waiting = [group for group in groups if group.kind.waits]
+    sums = _sums(failed)
+    return Failing(
+        groups=failed[:SHOWN_GROUPS],
+        further=max(len(failed) - SHOWN_GROUPS, 0),
+        waiting=waiting[:SHOWN_GROUPS],
+        waiting_total=_total(_sums(waiting)),
+        sums=[(_number_of(noun, sums[noun]), _url_of(noun, failed)) for noun in sums],
+        total=_total(sums),
+    )
+
+
+def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
+    looked_at = kind.rows.order_by(kind.order).values("pk")[:MOST_ROWS]
+    rows: QuerySet[Any] = QuerySet(kind.rows.model).filter(pk__in=looked_at)
+    if kind.waits:
+        rows = rows.filter(**{f"{kind.since}__lt": Now() - WAITS_LONG})
+    alike = [F("phase"), F("failing_reason")]
+    rows = rows.annotate(
+        failing_place=Value(place),
+        failing_phase=Cast(F("phase"), TextField()),
+        failing_reason=with_cause(kind.reason, kind.message),
+        failing_message=Left(kind.message, _MESSAGE_LENGTH),
+        failing_name=Cast(F(kind.name), TextField()),
+        failing_number=Window(Count("pk"), partition_by=alike),
+        failing_first=Window(Min(kind.since), partition_by=alike),
+    )
+    shown_first = kind.since if kind.waits else f"-{kind.since}"
+    keys = ("failing_phase", "failing_reason")
+    groups = rows.order_by(*keys, shown_first).distinct(*keys)
+    return groups.values_list(
+        "failing_place",
+        "failing_phase",
+        "failing_reason",
+        "failing_message",
+        kind.since,
+        "failing_name",
+        "pk",
+        "failing_number",
+        "failing_first",
+    )
+
+
+def _group(kind: FailingRows, *line: Any) -> FailingGroup:
+    phase, reason, message, since, name, number, count, first = line
+    query = {"phase": phase} | ({"why": reason} if reason else {})
+    badge = shape_badge(Shape.FAILED, reason_title(reason) or "No reason told")
+    if kind.waits:
+        query |= WAITS_LONG_QUERY
+        badge = shape_badge(Shape.WAITING, reason_title(reason) or phase)
+    return FailingGroup(
+        badge=badge,
+        title=_number_of(kind.noun, count),
+        url=f"{kind.list_url}?{urlencode(query)}",
+        name=shortened(name, 40),
+        page_url=reverse(kind.page, args=[number]),
+        message=shortened(essence(message), 240),
+        since=age_html(since),
+        kind=kind,
+        phase=phase,
+        count=count,
+        moment=since,
+        others=capped(count - 1, MOST_ROWS - 1) if count > 1 else "",
+        first=age_html(first) if since - first > APART else SafeString(""),
+    )
+
+
+def _moment(group: FailingGroup) -> datetime:
+    return group.moment
+
+
+def _sums(groups: Sequence[FailingGroup]) -> dict[str, int]:
+    """Return how many there are, by what they are called."""
+    sums: dict[str, int] = {}
+    for group in groups:
+        sums[group.kind.noun] = sums.get(group.kind.noun, 0) + group.count
+    return sums
+
+
+def _total(sums: Mapping[str, int]) -> str:
+    is_cut = any(number >= MOST_ROWS for number in sums.values())
+    return f"{sum(sums.values()):,}{'+' if is_cut else ''}"
+
+
+def _url_of(noun: str, groups: Sequence[FailingGroup]) -> str:
+    """Return the address of the list of what is called so, of one phase if all are in that."""
+    found = [group for group in groups if group.kind.noun == noun]
+    phases = {group.phase for group in found}
+    query = f"?{urlencode({'phase': phases.pop()})}" if len(phases) == 1 else ""
+    return found[0].kind.list_url + query
+
+
+def _number_of(noun: str, count: int) -> str:
+    return f"{capped(count, MOST_ROWS)} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,126 @@
+"""What has been happening: jobs a minute and the time from claim to ready, hour and day."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.utils.safestring import SafeString
+
+from gpuplatform.adminkit.display.age import duration
+from gpuplatform.adminkit.display.charts import Column, columns, lines
+from gpuplatform.samples.models import PlatformSample
+from gpuplatform.samples.selectors import DAY, DAY_STEP, HOUR, HOUR_STEP, Bucket
+
+NOTHING: Final = "—"
+
+
+@dataclass(frozen=True, slots=True)
+class JobsChart:
+    """How many jobs a minute were accepted within a span of time."""
+
+    title: str
+    begin: str
+    rate: str
+    sums: str
+    top: str
+    drawing: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The two cards about what has been happening."""
+
+    jobs: Sequence[JobsChart]
+    claims: Sequence[tuple[str, str, str, str]]
+    """A line for the hour and one for the day: what, median, 95th percentile, how many."""
+    claims_top: str
+    claims_drawing: SafeString
+    is_known: bool
+
+
+def pace(buckets: Sequence[Bucket], sample: PlatformSample | None, now: datetime) -> Pace:
+    """Return what the samples say."""
+    by_hour = _places([one for one in buckets if one.at > now - HOUR], now, HOUR, HOUR_STEP)
+    by_day = _places(buckets, now, DAY, DAY_STEP)
+    known = [value for one in by_day for value in (one.p50, one.p95) if value is not None]
+    top = duration(max(known)) if known else ""
+    return Pace(
+        jobs=(
+            _jobs_chart("Last hour", "1 h ago", by_hour),
+            _jobs_chart("Last day", "24 h ago", by_day),
+        ),
+        claims=_claims(sample),
+        claims_top=top,
+        claims_drawing=lines(
+            [("p95", [one.p95 for one in by_day]), ("p50", [one.p50 for one in by_day])],
+            f"Seconds from claim to ready over the last day, at most {top}."
+            if top
+            else "No unit was claimed within the last day.",
+        ),
+        is_known=bool(buckets),
+    )
+
+
+def _places(
+    buckets: Sequence[Bucket], now: datetime, span: timedelta, step: timedelta
+) -> list[Bucket]:
+    """Return a bucket for each step of the span, oldest first; empty ones for what is unknown."""
+    number = round(span / step)
+    sums = [Bucket(now - span + step * place) for place in range(number)]
+    for one in buckets:
+        place = int((one.at - (now - span)) / step)
+        if 0 <= place < number:
+            sums[place] = sums[place].plus(one)
+    return sums
+
+
+def _jobs_chart(title: str, begin: str, places: Sequence[Bucket]) -> JobsChart:
+    seconds = sum(one.seconds for one in places)
+    accepted, failed = sum(one.accepted for one in places), sum(one.failed for one in places)
+    rates = [one.rate for one in places]
+    top = max((rate for rate in rates if rate is not None), default=0.0)
+    mean = accepted / seconds * 60 if seconds else None
+    return JobsChart(
+        title=title,
+        begin=begin,
+        rate=NOTHING if mean is None else _rate(mean),
+        sums=f"{accepted:,} accepted, {failed:,} failed",
+        top=_rate(top) if top else "",
+        drawing=columns(
+            [_column(one) for one in places],
+            f"Jobs a minute, {title.lower()}: {_rate(mean or 0.0)} on average, at most"
+            f" {_rate(top)}; {accepted:,} accepted, {failed:,} failed.",
+        ),
+    )
+
+
+def _column(one: Bucket) -> Column:
+    at = f"{one.at:%H:%M} UTC"
+    if one.rate is None:
+        return Column(None, f"{at}: not known")
+    bad = one.failed / one.seconds * 60
+    words = f"{at}: {_rate(one.rate)} a minute, {one.failed} failed"
+    return Column(max(one.rate, bad), words, bad)
+
+
+def _claims(sample: PlatformSample | None) -> Sequence[tuple[str, str, str, str]]:
+    if sample is None:
+        return ()
+    spans = (
+        ("Last hour", sample.hour_p50, sample.hour_p95, sample.hour_claims),
+        ("Last day", sample.day_p50, sample.day_p95, sample.day_claims),
+    )
+    return [
+        (title, seconds_text(p50), seconds_text(p95), f"{count:,} unit{'' if count == 1 else 's'}")
+        for title, p50, p95, count in spans
+    ]
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Return how long something takes; a dash where it is not known."""
+    return NOTHING if seconds is None else duration(seconds)
+
+
+def _rate(number: float) -> str:
+    return f"{number:.0f}" if number >= 10 else f"{number:.1f}".removesuffix(".0")

@@ -1,0 +1,98 @@
+"""The runs of a schedule, drawn: a badge, a strip of bars, a table."""
+
+import math
+from collections.abc import Sequence
+
+from django.conf import settings
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from gpuplatform.adminkit.display.age import age_html, duration
+from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
+from gpuplatform.adminkit.display.text import NONE, shortened
+from gpuplatform.clock import now
+from gpuplatform.samples.models import KEPT_RUNS, RunOutcome, TaskRun
+
+_BAR, _STEP, _HEIGHT = 4, 5, 18
+_SHORTEST, _LONGEST = 0.001, 60.0
+"""Seconds between which a bar grows, by their logarithm."""
+
+
+def run_time(run: TaskRun | None) -> str:
+    """Return how long a run took, or takes by now."""
+    return NONE if run is None else duration(_seconds(run))
+
+
+def run_badge(run: TaskRun | None) -> SafeString:
+    """Return how a run ended, with what it raised as the title."""
+    if run is None:
+        return NONE
+    if run.outcome:
+        return format_html(
+            '<span title="{}">{}</span>', shortened(run.message), phase_badge(run.outcome)
+        )
+    if _seconds(run) > settings.CELERY_TASK_TIME_LIMIT:
+        return shape_badge(Shape.WAITING, "No end seen")
+    return shape_badge(Shape.PROGRESS, "Running")
+
+
+def runs_strip(runs: Sequence[TaskRun]) -> SafeString:
+    """Return the runs as bars, oldest first: the longer it took the higher, failed ones marked."""
+    if not runs:
+        return NONE
+    bars = [_bar(place, run) for place, run in enumerate(reversed(runs), KEPT_RUNS - len(runs))]
+    return format_html(
+        '<svg class="strip" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>',
+        KEPT_RUNS * _STEP,
+        _HEIGHT,
+        _in_words(runs),
+        SafeString("".join(bars)),
+    )
+
+
+def runs_table(runs: Sequence[TaskRun]) -> SafeString:
+    """Return the runs as a table, newest first."""
+    if not runs:
+        return SafeString("None yet.")
+    lines = format_html_join(
+        "",
+        '<tr><td>{}</td><td class="num">{}</td><td>{}</td><td><bdi>{}</bdi></td></tr>',
+        (
+            (age_html(run.started_at), run_time(run), run_badge(run), shortened(run.message))
+            for run in runs
+        ),
+    )
+    return format_html(
+        '<table class="plain runs"><thead><tr><th scope="col">When</th>'
+        '<th scope="col" class="num">Took</th><th scope="col">Result</th>'
+        '<th scope="col">What was raised</th></tr></thead><tbody>{}</tbody></table>',
+        lines,
+    )
+
+
+def _seconds(run: TaskRun) -> float:
+    return max(((run.ended_at or now()) - run.started_at).total_seconds(), 0.0)
+
+
+def _bar(place: int, run: TaskRun) -> SafeString:
+    within = min(max(_seconds(run), _SHORTEST), _LONGEST)
+    part = math.log(within / _SHORTEST) / math.log(_LONGEST / _SHORTEST)
+    height = round(3 + part * (_HEIGHT - 3), 1)
+    shape = phase_shape(run.outcome) if run.outcome else Shape.PROGRESS
+    is_failed = run.outcome == RunOutcome.FAILED
+    return format_html(
+        '<rect class="{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>',
+        shape.value,
+        place * _STEP,
+        0 if is_failed else round(_HEIGHT - height, 1),
+        _BAR,
+        _HEIGHT if is_failed else height,
+        f"{run.started_at:%H:%M:%S} UTC, {run_time(run)}, {run.outcome or 'not ended'}",
+    )
+
+
+def _in_words(runs: Sequence[TaskRun]) -> str:
+    failed = sum(run.outcome == RunOutcome.FAILED for run in runs)
+    took = [_seconds(run) for run in runs]
+    span = f"{duration(min(took))} to {duration(max(took))}"
+    return f"{len(runs)} runs, {failed} of them failed, {span}"

@@ -1,0 +1,1 @@
+"""The admin site: navigation, log-in, error pages, middleware."""

@@ -1,0 +1,116 @@
+"""The admin site: Django's own, with our navigation and notices on every page and our overview."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.conf import settings
+from django.contrib.admin import AdminSite
+from django.contrib.admin.options import BaseModelAdmin
+from django.contrib.auth.views import PasswordChangeView
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from typing_extensions import override
+
+from gpuplatform.adminkit.display.badges import Shape
+from gpuplatform.adminkit.display.generics import ModelAdmin
+from gpuplatform.adminkit.display.text import NONE
+from gpuplatform.adminkit.lists.choosing import delete_chosen
+from gpuplatform.adminkit.lists.search import search_everything, search_text
+from gpuplatform.adminkit.overview.dashboard import dashboard_context
+from gpuplatform.adminkit.overview.health import health_summary, platform_health
+from gpuplatform.adminkit.site.login import LogInForm, OwnPasswordForm
+from gpuplatform.adminkit.site.navigation import failed_rows, navigation
+from gpuplatform.clock import now
+from gpuplatform.samples.selectors import latest_sample
+
+DEVELOPMENT_NOTICE = "Development mode: the API is open on this machine only."
+
+
+class PlatformAdminSite(AdminSite):
+    """The admin of the platform; registrations go to it as to Django's default site."""
+
+    site_header = "GPU platform"
+    site_title = "GPU platform"
+    index_title = "Overview"
+    site_url = None
+    empty_value_display = NONE
+    enable_nav_sidebar = False  # the navigation is our own
+    login_form = LogInForm
+
+    def __init__(self, name: str = "admin") -> None:
+        super().__init__(name)
+        self.disable_action("delete_selected")
+        self.add_action(delete_chosen, "delete_selected")
+
+    @override
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        context = super().each_context(request)
+        context["environment_label"] = settings.GPUPLATFORM_ENVIRONMENT
+        context["development_notice"] = DEVELOPMENT_NOTICE if settings.GPUPLATFORM_DEV else ""
+        failed = failed_rows(request, self._registry.values())
+        context["navigation"] = navigation(context["available_apps"], request.path, failed)
+        return context
+
+    @override
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        page: Any = getattr(view, "__self__", None)
+        is_list = isinstance(page, BaseModelAdmin) and view.__name__ == "changelist_view"
+        return super().admin_view(_refusing(page, view) if is_list else view, cacheable)
+
+    @override
+    def get_urls(self) -> list[Any]:
+        return [
+            path("search/", self.admin_view(self.search), name="search"),
+            path("health/", self.admin_view(self.health), name="health"),
+            *super().get_urls(),
+        ]
+
+    def search(self, request: HttpRequest) -> TemplateResponse:
+        """Show what all lists have of a text."""
+        text = search_text(request)
+        found = list(search_everything(request, self._registry.values(), text))
+        context = {**self.each_context(request), "title": "Search", "text": text, "found": found}
+        return TemplateResponse(request, "admin/search.html", context)
+
+    def health(self, request: HttpRequest) -> TemplateResponse:
+        """Answer with a badge for the head of each page, and a word when the cluster is away."""
+        health = platform_health(latest_sample(), now())
+        cluster = next(part for part in health if part.name == "cluster")
+        context = {
+            "badge": health_summary(health),
+            "cluster": cluster if cluster.shape is Shape.FAILED else None,
+        }
+        return TemplateResponse(request, "admin/health.html", context)
+
+    @override
+    def password_change(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        view = PasswordChangeView.as_view(
+            form_class=OwnPasswordForm,
+            success_url=reverse("admin:password_change_done"),
+            extra_context={**self.each_context(request), **(extra_context or {})},
+        )
+        return view(request)
+
+    @override
+    def index(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> TemplateResponse:
+        return super().index(request, {**dashboard_context(request), **(extra_context or {})})
+
+
+def _refusing(page: ModelAdmin, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Refuse an action that somebody may not do, where Django would show the list once more."""
+
+    @wraps(view)
+    def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        asked = request.POST.get("action", "")
+        if asked and asked not in page.get_actions(request):
+            raise PermissionDenied
+        return view(request, *args, **kwargs)
+
+    return checked

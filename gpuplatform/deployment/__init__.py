@@ -1,0 +1,1 @@
+"""The platform's installation in a cluster: resource definitions, accounts and rights."""

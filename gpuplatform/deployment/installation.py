@@ -1,0 +1,70 @@
+"""What the platform needs in a cluster: namespaces, priority classes, resource definitions.
+
+Pure lists of manifests, in the order in which they are applied.
+"""
+
+from collections.abc import Iterator
+
+from gpuplatform.kube.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    NAMESPACE,
+    PRIORITY_CLASS,
+    Manifest,
+    ResourceKind,
+)
+from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
+from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
+from inventory.core.crd import STOCK_POOL_CRD
+from units.core.crd import GPU_UNIT_CRD
+from units.phases import STOCK_NAMESPACE
+
+DEFAULT_TENANT_NAMESPACE = "runtime-instance"
+
+POD_SECURITY = "pod-security.kubernetes.io"
+WORKLOAD_LEVEL = "baseline"
+"""Users' images may run as root, so more than that is only warned of."""
+
+
+def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
+    """Yield every object with its kind, namespaces first."""
+    yield NAMESPACE, _object(NAMESPACE, system_namespace)
+    for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE):
+        yield NAMESPACE, _workload_namespace(name)
+    yield (
+        PRIORITY_CLASS,
+        {
+            **_object(PRIORITY_CLASS, STOCK_PRIORITY_CLASS),
+            "value": 100,
+            "preemptionPolicy": "Never",
+            "description": "GPU capacity in stock: above ordinary workloads, evicting nobody.",
+        },
+    )
+    yield (
+        PRIORITY_CLASS,
+        {
+            **_object(PRIORITY_CLASS, UNIT_PRIORITY_CLASS),
+            "value": 1000,
+            "preemptionPolicy": "PreemptLowerPriority",
+            "description": "Units that take over the GPU of a stock unit.",
+        },
+    )
+    yield CUSTOM_RESOURCE_DEFINITION, STOCK_POOL_CRD
+    yield CUSTOM_RESOURCE_DEFINITION, GPU_UNIT_CRD
+
+
+def _workload_namespace(name: str) -> Manifest:
+    manifest = _object(NAMESPACE, name)
+    manifest["metadata"]["labels"] |= {
+        f"{POD_SECURITY}/enforce": WORKLOAD_LEVEL,
+        f"{POD_SECURITY}/audit": "restricted",
+        f"{POD_SECURITY}/warn": "restricted",
+    }
+    return manifest
+
+
+def _object(kind: ResourceKind, name: str) -> Manifest:
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name, "labels": {MANAGED_BY_LABEL: MANAGER}},
+    }

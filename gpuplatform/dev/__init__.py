@@ -1,0 +1,1 @@
+"""Development only, never in the image: embedded servers, the simulated cluster, demo data."""

@@ -1,0 +1,189 @@
+"""The first requests of a new platform, sent through the public API by `make run`, once.
+
+Three pools: one that gets ready, one whose image cannot be pulled, one that asks for more GPUs
+than there are. Three stock units, a GPU unit on one of them, and a function that is invoked once.
+The operation IDs are fixed, so that sending them again changes nothing.
+"""
+
+import argparse
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
+
+READY_SECONDS: Final = 60.0
+"""How long the demo waits for stock that its unit can take."""
+
+_POLL_SECONDS = 0.5
+_API = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One request."""
+
+    path: str
+    body: dict[str, Any]
+    needs_stock: str = ""
+    """The GPU spec of which a stock unit has to be ready first."""
+
+    @property
+    def name(self) -> str:
+        """What it is about."""
+        kind = self.path.rpartition("/")[2]
+        name = self.body.get("name") or self.body.get("requestID") or self.body["specName"]
+        return f"{kind} {name}"
+
+
+def _pool(name: str, **body: Any) -> Wish:
+    return Wish("/operator/stockpools", {"name": name, "memory": "16Gi", **body})
+
+
+_NGINX = "docker.io/library/nginx:1.27"
+_HTTP = {"ports": [{"name": "http", "port": 80}]}
+
+WISHES: tuple[Wish, ...] = (
+    _pool(
+        "demo-ready",
+        operationID="demo-1",
+        specName="h100-1g",
+        image=_NGINX,
+        gpu=1,
+        replicas=2,
+        template=_HTTP,
+    ),
+    _pool(
+        "demo-image-missing",
+        operationID="demo-2",
+        specName="h100-1g",
+        image="registry.example.invalid/team/missing:1.0",
+        gpu=1,
+        replicas=1,
+    ),
+    _pool(
+        "demo-too-many-gpus",
+        operationID="demo-3",
+        specName="h100-64g",
+        image=_NGINX,
+        gpu=64,
+        replicas=1,
+    ),
+    Wish(
+        "/operator/stock-units",
+        {
+            "operationID": "demo-4",
+            "specName": "h100-1g",
+            "cpu": "4",
+            "memory": "16Gi",
+            "gpu": 1,
+            "replicas": 3,
+        },
+    ),
+    Wish(
+        "/gpu-units",
+        {
+            "operationID": "demo-5",
+            "name": "demo-unit",
+            "specName": "h100-1g",
+            "image": _NGINX,
+            "template": _HTTP,
+        },
+        needs_stock="h100-1g",
+    ),
+    Wish(
+        "/serverless/functions",
+        {
+            "operationID": "demo-6",
+            "requestID": "echo",
+            "specName": "h100-1g",
+            "image": ECHO_FUNCTION_IMAGE,
+            "idleTimeoutSeconds": 60,
+        },
+    ),
+    Wish(
+        "/serverless/invocations",
+        {"invocationID": "demo-7", "requestID": "echo", "payload": '{"text": "hello"}'},
+    ),
+)
+
+
+class DemoRefused(Exception):
+    """The API did not take a request of the demo."""
+
+
+def send_demo(url: str) -> Iterator[str]:
+    """Send every request, each when it can be done; yield a line for each.
+
+    Raises:
+        DemoRefused: one was not accepted.
+    """
+    for wish in WISHES:
+        if wish.needs_stock and not _is_there(url, wish):
+            _wait_for_stock(url, wish.needs_stock)
+        status, _ = _send("POST", f"{url}{_API}{wish.path}", wish.name, wish.body)
+        yield f"POST {wish.name}: {status}"
+
+
+def _is_there(url: str, wish: Wish) -> bool:
+    """Say whether the request was accepted before: then it needs no stock."""
+    operation = wish.body["operationID"]
+    address = f"{url}{_API}/operator/jobs?search={operation}"
+    _, jobs = _send("GET", address, wish.name)
+    return any(job["operationID"] == operation for job in jobs)
+
+
+def _wait_for_stock(url: str, spec_name: str) -> None:
+    address = f"{url}{_API}/operator/stock-units?specName={spec_name}&state=ready&limit=1"
+    until = time.monotonic() + READY_SECONDS
+    while not _send("GET", address, "stock-units")[1]:
+        if time.monotonic() > until:
+            raise DemoRefused(f"No stock of {spec_name} was ready in {READY_SECONDS:.0f} s.")
+        time.sleep(_POLL_SECONDS)
+
+
+def _send(
+    method: str, address: str, about: str, body: dict[str, Any] | None = None
+) -> tuple[int, Any]:
+    """Return the status of the answer, and its data."""
+    request = urllib.request.Request(  # noqa: S310 - the address is the platform's own
+        address,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        method=method,
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - an address of ours
+            return answer.status, json.load(answer)["data"]
+    except urllib.error.HTTPError as error:
+        text = error.read().decode(errors="replace")
+        raise DemoRefused(f"{about} was refused with {error.code}: {text}") from error
+    except OSError as error:
+        raise DemoRefused(f"{address} cannot be reached: {error}") from error
+
+
+def main() -> int:
+    """Send the demo from the command line; the marker file says that it was sent."""
+    parser = argparse.ArgumentParser(description="Send the demo requests once.")
+    parser.add_argument("url")
+    parser.add_argument("--marker", type=Path, required=True)
+    arguments = parser.parse_args()
+    try:
+        for line in send_demo(arguments.url):
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+    except DemoRefused as error:
+        sys.stdout.write(f"{error}\n")
+        return 1
+    arguments.marker.touch()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""NATS with JetStream, the queue, from its wheel: loopback, users of the platform's account only.
+
+The account's seed lies in the data directory; the settings of development mode read it there.
+"""
+
+import json
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpuplatform.dev.embedded.children import Command
+from gpuplatform.dev.embedded.data_directory import write_secret
+from gpuplatform.dev.embedded.ports import LOOPBACK
+from gpuplatform.dev.embedded.wheels import nats_server
+from gpuplatform.nats.keys import KeyKind, KeyPair
+from serverless.queue.credentials import server_configuration
+
+MAX_PAYLOAD: Final = 4 * 1024 * 1024
+"""A result of 1 MiB in base64, and what is said about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nats:
+    """One server; `prepare` writes its files, `command` starts it."""
+
+    directory: Path
+    port: int
+    account: KeyPair
+
+    @classmethod
+    def prepare(cls, directory: Path, port: int) -> "Nats":
+        """Make the directory, the account and the configuration. Repeatable."""
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        seed = directory / "account-seed"
+        if not seed.exists():
+            write_secret(seed, KeyPair.generate(KeyKind.ACCOUNT).seed)
+        account = KeyPair.from_seed(seed.read_text().strip(), KeyKind.ACCOUNT)
+        server = cls(directory, port, account)
+        write_secret(directory / "nats.conf", server._configuration())
+        return server
+
+    def _configuration(self) -> str:
+        return (
+            f"host: {LOOPBACK}\nport: {self.port}\n"
+            f"max_payload: {MAX_PAYLOAD}\n"
+            # What a power failure takes away is put in the queue again: the rows are the truth.
+            f"jetstream {{ store_dir: {json.dumps(str(self.directory))}, max_mem: 64MB,"
+            " max_file: 16GB, sync_interval: 10s }\n"
+            f"log_file: {json.dumps(str(self.directory / 'nats.log'))}\n"
+            "logfile_size_limit: 4MB\nlogfile_max_num: 2\n"
+            f"{server_configuration(self.account)}"
+        )
+
+    @property
+    def url(self) -> str:
+        """The address as NATS_URL has it; who may log in is no part of it."""
+        return f"nats://{LOOPBACK}:{self.port}"
+
+    def command(self) -> Command:
+        """Return how the server is started."""
+        return Command(argv=(str(nats_server()), "-c", str(self.directory / "nats.conf")))
+
+    def is_ready(self) -> bool:
+        """Say whether it greets and its JetStream works."""
+        try:
+            with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
+                greeting = connection.makefile().readline()
+        except OSError:
+            return False
+        return greeting.startswith("INFO ") and '"jetstream":true' in greeting

@@ -1,0 +1,271 @@
+"""Starts parts in readiness order, shows one log, and stops everything when one of them dies.
+
+One thread and one `select`: output, deaths and signals wake it, so at rest it costs nothing.
+It knows nothing of the platform; `layout.py` says which parts there are.
+"""
+
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import FrameType
+
+from gpuplatform.dev.embedded.children import ChildRecord, Command
+from gpuplatform.dev.embedded.console import Console, LineBuffer
+from gpuplatform.dev.embedded.errors import StartError
+from gpuplatform.dev.embedded.launched import Launched, launch
+
+ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PROBE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One process, or (without a command) one fact to wait for.
+
+    It is ready when `is_ready` says so; a `runs_once` part when it has ended with 0.
+    """
+
+    name: str
+    command: Command | None = None
+    after: tuple[str, ...] = ()
+    is_ready: Callable[[], bool] | None = None
+    runs_once: bool = False
+    may_fail: bool = False
+    """A `runs_once` part whose failure is only said."""
+    is_server: bool = False
+    """Stopped last, since the others need it to stop cleanly."""
+    start_seconds: float = 180.0
+    """Generous, for a machine that is busy: what is broken ends by itself much earlier."""
+
+
+class State(Enum):
+    """Where a part is."""
+
+    WAITING = auto()
+    STARTING = auto()
+    READY = auto()
+    ENDED = auto()
+
+
+class _Running:
+    """A part with its process."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self.state = State.WAITING
+        self.child: Launched | None = None
+        self.started_at = 0.0
+        self.buffer = LineBuffer()
+
+    @property
+    def is_alive(self) -> bool:
+        return self.child is not None and self.child.exit_code() is None
+
+
+@dataclass(slots=True)
+class StopTimes:
+    """How long the two groups get to end by themselves; together below the promised 10 s."""
+
+    others_seconds: float = 4.5
+    servers_seconds: float = 2.5
+
+
+class Supervisor:
+    """Runs the parts until a signal asks for the end or one of them dies."""
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        console: Console,
+        record: ChildRecord,
+        stop_times: StopTimes | None = None,
+    ) -> None:
+        """Parts are named uniquely and `after` names parts that exist."""
+        self._running = {part.name: _Running(part) for part in parts}
+        self._console = console
+        self._record = record
+        self._stop_times = stop_times or StopTimes()
+        self._selector = selectors.DefaultSelector()
+        self._asked: signal.Signals | None = None
+
+    def run(
+        self,
+        on_ready: Callable[[], None] = lambda: None,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> int:
+        """Start everything, wait for the end, stop everything; return the exit code.
+
+        `on_ready` is called once all parts are ready, `on_stop` when stopping begins.
+        0: a signal asked for it. Else the failing part's own code (128 + signal if it was killed),
+        or 1 if it ended with 0 although it should run on, or was not ready in time.
+        """
+        exit_code = 0
+        with self._signals():
+            try:
+                self._keep_running(on_ready)
+            except StartError as error:
+                self._console.say(str(error))
+                exit_code = error.exit_code
+            # Not in a `finally`: a copy of the runner leaves through here as well.
+            on_stop()
+            self._stop_everything()
+        return exit_code
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        reader, writer = socket.socketpair()
+        for end in (reader, writer):
+            os.set_blocking(end.fileno(), False)
+        self._selector.register(reader, selectors.EVENT_READ, None)
+        wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        before = {number: signal.signal(number, self._note) for number in (*ASKED, signal.SIGCHLD)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup)
+            self._selector.close()
+            reader.close()
+            writer.close()
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGCHLD:
+            return
+        if self._asked is not None:
+            # Asked twice: a person who does not want to wait.
+            self._stop_times = StopTimes(0.0, 0.0)
+        self._asked = signal.Signals(number)
+
+    def _keep_running(self, on_ready: Callable[[], None]) -> None:
+        is_told = False
+        while self._asked is None:
+            for running in self._running.values():
+                self._look_at(running)
+            self._start_possible()
+            is_settled = all(
+                running.state in {State.READY, State.ENDED} for running in self._running.values()
+            )
+            if is_settled and not is_told:
+                is_told = True
+                on_ready()
+            self._read_output(None if is_settled else PROBE_SECONDS)
+        self._console.say(f"Stopping, asked by {self._asked.name}.")
+
+    def _start_possible(self) -> None:
+        for running in self._running.values():
+            if running.state is State.WAITING and all(
+                self._running[name].state in {State.READY, State.ENDED}
+                for name in running.part.after
+            ):
+                self._start(running)
+
+    def _start(self, running: _Running) -> None:
+        running.state = State.STARTING
+        running.started_at = time.monotonic()
+        if running.part.command is None:
+            return
+        name = running.part.name
+        try:
+            running.child = launch(running.part.command, name, self._record)
+        except OSError as error:
+            raise StartError(f"{name} cannot be started: {error.strerror}.") from error
+        self._selector.register(running.child.output, selectors.EVENT_READ, running)
+
+    def _look_at(self, running: _Running) -> None:
+        code = running.child.exit_code() if running.child else None
+        if running.state in {State.STARTING, State.READY} and code is not None:
+            self._ended(running, code)
+        if running.state is State.STARTING:
+            self._look_for_readiness(running)
+
+    def _look_for_readiness(self, running: _Running) -> None:
+        part = running.part
+        if not part.runs_once and (part.is_ready is None or part.is_ready()):
+            running.state = State.READY
+        elif time.monotonic() - running.started_at > part.start_seconds:
+            raise StartError(f"{part.name} was not ready within {part.start_seconds:.0f} seconds.")
+
+    def _ended(self, running: _Running, code: int) -> None:
+        self._drain(running)
+        part, running.state = running.part, State.ENDED
+        if part.runs_once and (code == 0 or part.may_fail):
+            self._forget(running)
+        if part.runs_once and code == 0:
+            return
+        if code < 0:
+            how, exit_code = f"was killed by {signal.Signals(-code).name}", 128 - code
+        else:
+            how, exit_code = f"ended with exit code {code}", code or 1
+        if part.may_fail:
+            self._console.say(f"{part.name} {how}; the platform goes on without it.")
+            return
+        raise StartError(f"{part.name} {how}, so everything stops.", exit_code=exit_code)
+
+    def _forget(self, running: _Running) -> None:
+        """Leave nothing of a step that has ended."""
+        if child := running.child:
+            child.kill_group()
+            child.wait()
+            self._drain(running)
+            self._close(running)
+            running.child = None
+
+    def _close(self, running: _Running) -> None:
+        if running.child and not running.child.is_silent:
+            self._selector.unregister(running.child.output)
+            running.child.close_output()
+
+    def _read_output(self, seconds: float | None) -> None:
+        for key, _events in self._selector.select(seconds):
+            if key.data is None:
+                os.read(key.fd, 4096)
+            else:
+                self._read(key.data)
+
+    def _read(self, running: _Running) -> bool:
+        """Show what the process wrote; False when there is nothing more."""
+        if running.child is None or running.child.is_silent:
+            return False
+        try:
+            data = os.read(running.child.output, 65536)
+        except BlockingIOError:
+            return False
+        lines = running.buffer.feed(data) if data else running.buffer.flush()
+        for line in lines:
+            self._console.line(running.part.name, line)
+        if not data:
+            self._close(running)
+        return bool(data)
+
+    def _drain(self, running: _Running) -> None:
+        while self._read(running):
+            pass
+
+    def _stop_everything(self) -> None:
+        others = [r for r in self._running.values() if not r.part.is_server]
+        servers = [r for r in self._running.values() if r.part.is_server]
+        self._stop(others, lambda: self._stop_times.others_seconds)
+        self._stop(servers, lambda: self._stop_times.servers_seconds)
+
+    def _stop(self, group: list[_Running], seconds: Callable[[], float]) -> None:
+        started = [(running, running.child) for running in group if running.child]
+        for running, child in started:
+            if running.part.command:
+                child.ask_to_stop(running.part.command.stop_signal)
+        began = time.monotonic()
+        while any(r.is_alive for r in group) and time.monotonic() - began < seconds():
+            self._read_output(0.05)
+        for running, child in started:
+            if running.is_alive:
+                self._console.say(f"{running.part.name} does not stop by itself and is killed.")
+            child.kill_group()
+        for running, child in started:
+            child.wait()
+            self._drain(running)

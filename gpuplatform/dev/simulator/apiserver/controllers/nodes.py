@@ -1,0 +1,51 @@
+"""Nodes: taints that follow their conditions, as the node lifecycle controller sets them.
+
+A node that stops its heartbeats is not found out here: its kubelet says so, or nobody does.
+"""
+
+from typing_extensions import override
+
+from gpuplatform.dev.simulator.apiserver.controllers.queue import MANAGER, Controller
+from gpuplatform.dev.simulator.apiserver.intake import Options
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, condition
+from gpuplatform.dev.simulator.apiserver.store import Change, Key
+
+_NOT_READY = "node.kubernetes.io/not-ready"
+_UNREACHABLE = "node.kubernetes.io/unreachable"
+_CORDONED = "node.kubernetes.io/unschedulable"
+
+
+class Nodes(Controller):
+    """Keeps the NoSchedule taints of conditions."""
+
+    @override
+    def note(self, change: Change) -> None:
+        if change.entry.key[:2] == ("", "nodes"):
+            self.add(change.entry.key)
+
+    @override
+    def sync(self, key: Key) -> None:
+        entry = self.store.get(key)
+        if entry is None:
+            return
+        wanted = _wanted(entry.object)
+        taints = entry.object["spec"].get("taints", [])
+        ours = {_NOT_READY, _UNREACHABLE, _CORDONED}
+        managed = {t["key"] for t in taints if t["key"] in ours and t["effect"] == "NoSchedule"}
+        if managed == wanted:
+            return
+        kept = [t for t in taints if t["key"] not in ours or t["effect"] != "NoSchedule"]
+        added = [{"key": name, "effect": "NoSchedule"} for name in sorted(wanted)]
+        self.writer.change(
+            entry, lambda obj: obj["spec"].update(taints=kept + added), Options(manager=MANAGER)
+        )
+
+
+def _wanted(node: Manifest) -> set[str]:
+    ready = condition(node, "Ready").get("status")
+    wanted = {_CORDONED} if node["spec"].get("unschedulable") else set()
+    if ready == "Unknown":
+        wanted.add(_UNREACHABLE)
+    elif ready != "True":
+        wanted.add(_NOT_READY)
+    return wanted

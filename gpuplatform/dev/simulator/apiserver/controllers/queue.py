@@ -1,0 +1,135 @@
+"""The loop that every controller runs: keys that need work, with back-off after a refusal."""
+
+import asyncio
+import hashlib
+import logging
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from datetime import datetime
+
+from gpuplatform import clock
+from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, now
+from gpuplatform.dev.simulator.apiserver.status import ApiError
+from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key, Store
+from gpuplatform.dev.simulator.apiserver.writes import Writer
+
+log = logging.getLogger(__name__)
+
+MANAGER = "kube-controller-manager"
+_LONGEST_WAIT = 30.0
+
+
+class Controller(ABC):
+    """Takes notes of changes and works them off, one key at a time, without awaiting in one."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.store: Store = writer.store
+        self._due: OrderedDict[Key, None] = OrderedDict()
+        self._wake = asyncio.Event()
+        self._failures: dict[Key, int] = {}
+        self._adopts: set[Key] = set()
+
+    @abstractmethod
+    def note(self, change: Change) -> None:
+        """Add the keys that `change` concerns."""
+
+    @abstractmethod
+    def sync(self, key: Key) -> None:
+        """Bring `key` one step toward what it should be.
+
+        Raises:
+            ApiError: the server refused; it is tried again later.
+        """
+
+    def add(self, key: Key, *, adopts: bool = False) -> None:
+        """Work on `key` soon; `adopts` says that there may be something ownerless for it."""
+        if adopts:
+            self._adopts.add(key)
+        self._due[key] = None
+        self._wake.set()
+
+    def takes_adoption(self, key: Key) -> bool:
+        """Whether `key` has to look for something ownerless; asking settles it."""
+        found = key in self._adopts
+        self._adopts.discard(key)
+        return found
+
+    def add_at(self, key: Key, moment: datetime) -> None:
+        """Work on `key` at `moment`."""
+        self.add_after(key, (moment - clock.now()).total_seconds())
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Work on `key` in so many seconds."""
+        asyncio.get_running_loop().call_later(max(seconds, 0.0) + 0.01, self.add, key)
+
+    async def run(self) -> None:
+        """Work until cancelled; requests are served between two keys."""
+        while True:
+            while self._due:
+                key, _ = self._due.popitem(last=False)
+                self._try(key)
+                await asyncio.sleep(0)
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _try(self, key: Key) -> None:
+        try:
+            self.sync(key)
+        except ApiError as error:
+            failures = self._failures[key] = self._failures.get(key, 0) + 1
+            log.debug("%s: %s", key, error)
+            self.add_after(key, min(0.1 * 2 ** min(failures, 10), _LONGEST_WAIT))
+        else:
+            self._failures.pop(key, None)
+
+    def set_status(self, entry: Entry, status: Manifest) -> None:
+        """Write the status of an object; nothing happens when it is the same."""
+        options = Options(manager=MANAGER, subresource="status")
+        self.writer.change(entry, lambda obj: obj.update(status=status), options)
+
+
+def record_event(
+    writer: Writer, about: Entry, kind: str, words: tuple[str, str], source: str
+) -> None:
+    """Record an event about an object: `words` are its reason and its message.
+
+    An equal one that is there already is counted up instead.
+    """
+    obj, metadata = about.object, about.object["metadata"]
+    namespace, (reason, message) = metadata.get("namespace", "default"), words
+    identity = "\0".join((metadata["uid"], kind, reason, message)).encode()
+    name = f"{metadata['name']}.{hashlib.sha256(identity).hexdigest()[:16]}"
+    target = Target(writer.registry.need("events"), namespace, name)
+    options = Options(manager=source)
+    old = writer.store.get(target.key)
+    if old:
+        again = {"count": old.object.get("count", 1) + 1, "lastTimestamp": now()}
+        writer.change(old, lambda event: event.update(again), options)
+        return
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "kind": obj["kind"],
+            "apiVersion": obj["apiVersion"],
+            "name": metadata["name"],
+            "namespace": metadata.get("namespace", ""),
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        },
+        "reason": reason,
+        "message": message,
+        "type": kind,
+        "count": 1,
+        "firstTimestamp": now(),
+        "lastTimestamp": now(),
+        "source": {"component": source},
+        "reportingComponent": source,
+    }
+    try:
+        writer.create(target, body, options)
+    except ApiError as error:
+        log.debug("no event %s: %s", name, error)  # its namespace is going

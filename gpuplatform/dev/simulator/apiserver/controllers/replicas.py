@@ -1,0 +1,97 @@
+"""What Deployments and ReplicaSets share: children, adoption, pod states."""
+
+from datetime import datetime, timedelta
+
+from gpuplatform import clock
+from gpuplatform.dev.simulator.apiserver.controllers.queue import MANAGER
+from gpuplatform.dev.simulator.apiserver.intake import Options
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, condition, controller_of
+from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
+from gpuplatform.dev.simulator.apiserver.selectors import labels_match
+from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Store
+from gpuplatform.dev.simulator.apiserver.writes import Writer
+
+PODS: GroupPlural = ("", "pods")
+REPLICA_SETS: GroupPlural = ("apps", "replicasets")
+DEPLOYMENTS: GroupPlural = ("apps", "deployments")
+
+
+def reference_to(owner: Entry) -> Manifest:
+    """Return a controller owner reference to `owner`."""
+    obj = owner.object
+    return {
+        "apiVersion": obj["apiVersion"],
+        "kind": obj["kind"],
+        "name": obj["metadata"]["name"],
+        "uid": obj["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def children(store: Store, owner: Entry, kind: GroupPlural) -> list[Entry]:
+    """Return what `owner` controls."""
+    uid = owner.object["metadata"]["uid"]
+    return [e for e in store.owned(uid) if e.key[:2] == kind and _controls(uid, e)]
+
+
+def _controls(uid: str, entry: Entry) -> bool:
+    return (controller_of(entry.object) or {}).get("uid") == uid
+
+
+def adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> None:
+    """Make `owner` the controller of what matches its selector and is nobody's."""
+    if "deletionTimestamp" in owner.object["metadata"]:
+        return
+    selector = owner.object["spec"]["selector"]
+    for entry in writer.store.orphans(kind, owner.key[2]):
+        metadata = entry.object["metadata"]
+        if "deletionTimestamp" in metadata or not labels_match(
+            metadata.get("labels", {}), selector
+        ):
+            continue
+        owners = [*metadata.get("ownerReferences", ()), reference_to(owner)]
+
+        def take(obj: Manifest, owners: list[Manifest] = owners) -> None:
+            obj["metadata"]["ownerReferences"] = owners
+
+        writer.change(entry, take, Options(manager=MANAGER))
+
+
+def may_be_adopted(change: Change) -> bool:
+    """Whether an ownerless object is new, or has new labels, so that somebody may want it."""
+    if change.before is None:
+        return change.type == "ADDED"
+    now, before = change.entry.object["metadata"], change.before.object["metadata"]
+    return (
+        now.get("labels") != before.get("labels")
+        or controller_of(change.before.object) is not None
+    )
+
+
+def is_active(pod: Manifest) -> bool:
+    """Whether a pod counts as a replica: not ended, not going."""
+    ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    return not ended and "deletionTimestamp" not in pod["metadata"]
+
+
+def is_terminating(pod: Manifest) -> bool:
+    """Whether a pod is going, but not ended."""
+    ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    return not ended and "deletionTimestamp" in pod["metadata"]
+
+
+def is_ready(pod: Manifest) -> bool:
+    """Whether a pod is ready."""
+    return condition(pod, "Ready").get("status") == "True"
+
+
+def available_at(pod: Manifest, min_ready_seconds: int) -> datetime | None:
+    """Return when a ready pod counts as available; None for one that is not ready."""
+    ready = condition(pod, "Ready")
+    if ready.get("status") != "True":
+        return None
+    if not min_ready_seconds or not ready.get("lastTransitionTime"):
+        return datetime.min.replace(tzinfo=clock.now().tzinfo)
+    since = clock.parse_rfc3339(ready["lastTransitionTime"])
+    return since + timedelta(seconds=min_ready_seconds)

@@ -1,0 +1,163 @@
+"""ReplicaSets: as many pods as asked for."""
+
+from typing import Any
+
+from typing_extensions import override
+
+from gpuplatform import clock
+from gpuplatform.dev.simulator.apiserver.controllers.queue import (
+    MANAGER,
+    Controller,
+    record_event,
+)
+from gpuplatform.dev.simulator.apiserver.controllers.replicas import (
+    PODS,
+    REPLICA_SETS,
+    adopt,
+    available_at,
+    children,
+    is_active,
+    is_ready,
+    is_terminating,
+    may_be_adopted,
+    reference_to,
+)
+from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver.objects import (
+    Manifest,
+    clone,
+    condition,
+    controller_of,
+    now,
+    random_suffix,
+)
+from gpuplatform.dev.simulator.apiserver.selectors import labels_match
+from gpuplatform.dev.simulator.apiserver.status import ApiError
+from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
+
+_SOURCE = "replicaset-controller"
+
+
+class ReplicaSets(Controller):
+    """Makes and deletes pods; counts them in status."""
+
+    @override
+    def note(self, change: Change) -> None:
+        entry = change.entry
+        if entry.key[:2] == REPLICA_SETS:
+            self.add(entry.key, adopts=change.before is None)
+        elif entry.key[:2] == PODS:
+            self._note_pod(change)
+
+    def _note_pod(self, change: Change) -> None:
+        pod = change.entry.object
+        namespace, owner = pod["metadata"]["namespace"], controller_of(pod)
+        if owner is not None:
+            if owner["kind"] == "ReplicaSet":
+                self.add((*REPLICA_SETS, namespace, owner["name"]))
+            return
+        if not may_be_adopted(change):
+            return
+        labels = pod["metadata"].get("labels", {})
+        for entry in self.store.find(REPLICA_SETS, namespace):
+            if labels_match(labels, entry.object["spec"]["selector"]):
+                self.add(entry.key, adopts=True)
+
+    @override
+    def sync(self, key: Key) -> None:
+        entry = self.store.get(key)
+        if entry is None:
+            return
+        if self.takes_adoption(key):
+            adopt(self.writer, entry, PODS)
+        pods = children(self.store, entry, PODS)
+        active = [p for p in pods if is_active(p.object)]
+        fault = None
+        if "deletionTimestamp" not in entry.object["metadata"]:
+            fault = self._scale(entry, active)
+            pods = children(self.store, entry, PODS)
+        self._count(entry, pods, fault)
+        if fault:
+            raise fault
+
+    def _scale(self, entry: Entry, active: list[Entry]) -> ApiError | None:
+        """Make or delete pods; return why one could not be made."""
+        missing = entry.object["spec"]["replicas"] - len(active)
+        try:
+            for _ in range(missing):
+                self._create(entry)
+        except ApiError as error:
+            record_event(
+                self.writer,
+                entry,
+                "Warning",
+                ("FailedCreate", f"Error creating: {error}"),
+                _SOURCE,
+            )
+            return error
+        for pod in sorted(active, key=_rank)[: max(-missing, 0)]:
+            resource = self.writer.registry.need("pods")
+            delete(self.store, Target(resource, *pod.key[2:]), DeleteOptions())
+            words = ("SuccessfulDelete", f"Deleted pod: {pod.key[3]}")
+            record_event(self.writer, entry, "Normal", words, _SOURCE)
+        return None
+
+    def _create(self, entry: Entry) -> None:
+        template = clone(entry.object["spec"]["template"])
+        prefix = f"{entry.key[3]}-"
+        name = prefix + random_suffix()
+        template["metadata"] |= {
+            "name": name,
+            "generateName": prefix,
+            "ownerReferences": [reference_to(entry)],
+        }
+        body = {"apiVersion": "v1", "kind": "Pod", **template}
+        target = Target(self.writer.registry.need("pods"), entry.key[2], name)
+        self.writer.create(target, body, Options(manager=MANAGER))
+        words = ("SuccessfulCreate", f"Created pod: {name}")
+        record_event(self.writer, entry, "Normal", words, _SOURCE)
+
+    def _count(self, entry: Entry, pods: list[Entry], fault: ApiError | None) -> None:
+        active = [p for p in pods if is_active(p.object)]
+        spec = entry.object["spec"]
+        labels = spec["template"]["metadata"].get("labels", {})
+        ready = [p for p in active if is_ready(p.object)]
+        moments = [available_at(p.object, spec.get("minReadySeconds", 0)) for p in ready]
+        waiting = [m for m in moments if m and m > clock.now()]
+        labelled = [
+            p for p in active if labels.items() <= p.object["metadata"].get("labels", {}).items()
+        ]
+        status: dict[str, Any] = {
+            "replicas": len(active),
+            "fullyLabeledReplicas": len(labelled),
+            "readyReplicas": len(ready),
+            "availableReplicas": len(ready) - len(waiting),
+            "observedGeneration": entry.object["metadata"]["generation"],
+        }
+        status = {k: v for k, v in status.items() if v or k == "replicas"}
+        status["terminatingReplicas"] = sum(is_terminating(p.object) for p in pods)
+        if fault:
+            status["conditions"] = [_failure(entry.object, fault)]
+        self.set_status(entry, status)
+        if waiting:
+            self.add_at(entry.key, min(waiting))
+
+
+def _failure(replica_set: Manifest, fault: ApiError) -> Manifest:
+    old = condition(replica_set, "ReplicaFailure")
+    return {
+        "type": "ReplicaFailure",
+        "status": "True",
+        "reason": "FailedCreate",
+        "message": str(fault),
+        "lastTransitionTime": old.get("lastTransitionTime", now()),
+    }
+
+
+def _rank(entry: Entry) -> tuple[object, ...]:
+    """Order of deletion: not placed, not running, not ready, youngest first."""
+    pod = entry.object
+    phases = {"Pending": 0, "Unknown": 1, "Running": 2}
+    phase = phases.get(pod.get("status", {}).get("phase", ""), 1)
+    return bool(pod["spec"].get("nodeName")), phase, is_ready(pod), -entry.version

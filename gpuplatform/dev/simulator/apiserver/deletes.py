@@ -1,0 +1,161 @@
+"""Delete: preconditions, propagation, graceful termination of pods."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from gpuplatform import clock
+from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver.intake import Target
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone
+from gpuplatform.dev.simulator.apiserver.store import Entry, Store
+from gpuplatform.dev.simulator.apiserver.writes import is_finished
+
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a deleted definition until its objects are gone."""
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_POLICIES = ("Background", "Foreground", "Orphan")
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """What a caller asks for; None leaves the choice to the object."""
+
+    policy: str | None = None
+    grace_seconds: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    dry_run: bool = False
+
+    @classmethod
+    def read(cls, body: Manifest, query: Manifest) -> "DeleteOptions":
+        """Read the body of a DELETE, or its query.
+
+        Raises:
+            ApiError: 400 or 422, not possible options.
+        """
+        policy = body.get("propagationPolicy") or query.get("propagationPolicy")
+        orphan = body.get("orphanDependents")
+        if body.get("kind", "DeleteOptions") != "DeleteOptions":
+            raise say.bad_request(f"{body['kind']} cannot be handled as DeleteOptions")
+        if policy is not None and orphan is not None:
+            words = "orphanDependents and deletionPropagation cannot be both set"
+            fault = say.invalid_value("propagationPolicy", policy, words)
+            raise say.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
+        if policy is None and orphan is not None:
+            policy = "Orphan" if orphan else "Background"
+        if policy is not None and policy not in _POLICIES:
+            fault = say.unsupported(
+                "propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")
+            )
+            raise say.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
+        grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+        if isinstance(grace, str):
+            grace = int(grace) if grace.lstrip("-").isdecimal() else "?"
+        if grace is not None and not isinstance(grace, int):
+            raise say.bad_request("gracePeriodSeconds must be a number of seconds")
+        conditions = body.get("preconditions") or {}
+        dry = bool(body.get("dryRun") or query.get("dryRun"))
+        return cls(policy, grace, conditions.get("uid"), conditions.get("resourceVersion"), dry)
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What became of it: the object's last or present state."""
+
+    entry: Entry
+    is_gone: bool
+
+
+def delete(store: Store, target: Target, options: DeleteOptions) -> Deleted:
+    """Delete an object, or mark it when finalizers, a grace period or its content hold it.
+
+    Raises:
+        ApiError: 404; 409, another UID or version than asked for.
+    """
+    entry = store.get(target.key)
+    if entry is None:
+        raise say.not_found(target.resource, target.name)
+    _check(target, entry, options)
+    if target.key[:2] == ("", "namespaces") and target.name in {
+        "default",
+        "kube-system",
+        "kube-public",
+    }:
+        raise say.forbidden(target.resource, target.name, "this namespace may not be deleted")
+    obj = clone(entry.object)
+    _set_finalizers(obj, options.policy)
+    grace = _grace(obj, options.grace_seconds)
+    _mark(obj, grace)
+    if options.dry_run:
+        return Deleted(entry, is_gone=is_finished(obj))
+    if is_finished(obj):
+        return Deleted(store.remove(target.key, obj), is_gone=True)
+    if obj == entry.object:
+        return Deleted(entry, is_gone=False)
+    return Deleted(store.commit(target.key, obj), is_gone=False)
+
+
+def _check(target: Target, entry: Entry, options: DeleteOptions) -> None:
+    metadata = entry.object["metadata"]
+    if options.uid is not None and options.uid != metadata["uid"]:
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record"
+            f" ({metadata['uid']}). The object might have been deleted and then recreated"
+        )
+        raise _conflict(target, why)
+    version = options.resource_version
+    if version is not None and version != metadata["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match the"
+            f" ResourceVersion in record ({metadata['resourceVersion']})."
+            " The object might have been modified"
+        )
+        raise _conflict(target, why)
+
+
+def _conflict(target: Target, why: str) -> say.ApiError:
+    """Return 409; here the real server names the kind, not the resource."""
+    group = f".{target.resource.group}" if target.resource.group else ""
+    error = say.conflict(target.resource, target.name, why)
+    about = f'{target.resource.kind}{group} "{target.name}"'
+    error.status["message"] = f"Operation cannot be fulfilled on {about}: {why}"
+    return error
+
+
+def _set_finalizers(obj: Manifest, policy: str | None) -> None:
+    if policy is None:
+        return
+    finalizers = [
+        f for f in obj["metadata"].get("finalizers", ()) if f not in {ORPHAN, FOREGROUND}
+    ]
+    if policy != "Background":
+        finalizers.append(ORPHAN if policy == "Orphan" else FOREGROUND)
+    if finalizers:
+        obj["metadata"]["finalizers"] = finalizers
+    else:
+        obj["metadata"].pop("finalizers", None)
+
+
+def _grace(obj: Manifest, asked: int | None) -> int:
+    """Return the seconds that the object may take; only a pod on a node may take any."""
+    if obj["kind"] != "Pod" or not obj["spec"].get("nodeName"):
+        return 0
+    if obj.get("status", {}).get("phase") in {"Succeeded", "Failed"}:
+        return 0
+    grace = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
+    return 1 if grace < 0 else int(grace)
+
+
+def _mark(obj: Manifest, grace: int) -> None:
+    metadata = obj["metadata"]
+    left = metadata.get("deletionGracePeriodSeconds")
+    if "deletionTimestamp" in metadata and left is not None and grace >= left:
+        return
+    if obj["kind"] == "Namespace":
+        obj["status"]["phase"] = "Terminating"
+    elif obj["kind"] == "CustomResourceDefinition":
+        metadata["finalizers"] = [*metadata.get("finalizers", ()), CLEANUP]
+    ends = clock.now() + timedelta(seconds=grace)
+    metadata |= {"deletionTimestamp": clock.rfc3339(ends), "deletionGracePeriodSeconds": grace}
+    if "generation" in metadata:
+        metadata["generation"] += 1

@@ -1,0 +1,166 @@
+"""What comes in: which object a write is about, its options, and its body read and checked."""
+
+from dataclasses import dataclass, field
+
+from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver.decode import Decoder
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, random_suffix
+from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
+from gpuplatform.dev.simulator.apiserver.schema import Schema, drop_nulls, prune
+from gpuplatform.dev.simulator.apiserver.store import Key, Store
+
+SERVER_OWNED = (
+    *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
+    *("generation", "selfLink", "managedFields"),
+)
+"""Metadata that only the server writes."""
+
+
+@dataclass(slots=True)
+class Options:
+    """The parameters of one write. `warnings` comes back filled."""
+
+    manager: str = "unknown"
+    dry_run: bool = False
+    force: bool = False
+    validation: str = "Warn"
+    subresource: str = ""
+    repeated: list[str] = field(default_factory=list)
+    """The fields that the body has more than once."""
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which object a write is about."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> Key:
+        """Where the store has it."""
+        return (*self.resource.key, self.namespace, self.name)
+
+
+def read_object(
+    resource: Resource,
+    body: Manifest,
+    options: Options,
+    metadata_schema: Schema,
+    *,
+    keeps_nulls: bool,
+) -> Manifest:
+    """Return a clean copy of `body`: types checked, unknown fields gone and warned about.
+
+    `keeps_nulls` leaves nulls that custom resources may not have; validation refuses them later.
+
+    Raises:
+        ApiError: 400, another kind, wrong types, or unknown fields where validation is strict.
+    """
+    check_type(resource, body)
+    decoder = Decoder(resource.kind, resource.api_version)
+    if resource.is_custom:
+        obj = clone(body)
+        if not keeps_nulls:
+            drop_nulls(obj, resource.schema)
+        unknown = prune(obj, resource.schema)
+        metadata = obj.get("metadata") or {}
+        obj["metadata"] = decoder.clean(metadata, metadata_schema)
+        unknown += [f"metadata.{path}" for path in decoder.unknown]
+    else:
+        obj = decoder.clean(body, resource.schema)
+        obj.setdefault("metadata", {})
+        unknown = decoder.unknown
+    obj = {"apiVersion": resource.api_version, "kind": resource.kind} | obj
+    faults = [f'duplicate field "{path}"' for path in options.repeated]
+    faults += [f'unknown field "{path}"' for path in sorted(unknown)]
+    if faults and options.validation == "Strict":
+        kind = resource.kind
+        start = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
+        raise say.bad_request(f"{start}: strict decoding error: {', '.join(faults)}")
+    if options.validation == "Warn":
+        options.warnings += faults
+    return obj
+
+
+def check_type(resource: Resource, body: Manifest) -> None:
+    """Refuse an object of another kind; built-in ones need not say what they are.
+
+    Raises:
+        ApiError: 400.
+    """
+    kind, version = body.get("kind"), body.get("apiVersion", "")
+    if resource.is_custom and not kind:
+        raise say.bad_request("Object 'Kind' is missing in the body")
+    if version != resource.api_version and (version or resource.is_custom):
+        raise say.bad_request(
+            f"the API version in the data ({version}) does not match the expected API version"
+            f" ({resource.api_version})"
+        )
+    if kind and kind != resource.kind and resource.is_custom:
+        fault = say.invalid_value("kind", kind, f"must be {resource.kind}")
+        name = (body.get("metadata") or {}).get("name", "")
+        raise say.invalid(resource.group, kind, name, [fault])
+    if kind and kind != resource.kind:
+        raise say.bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}:'
+            f' no kind "{kind}" is registered for version "{resource.api_version}" at this path'
+        )
+
+
+def identify(target: Target, metadata: Manifest) -> Target:
+    """Return `target` with the name that the object has, or gets from its generateName.
+
+    Raises:
+        ApiError: 400, body and path contradict each other; 422, there is no name at all.
+    """
+    check_place(target, metadata)
+    name = metadata.get("name") or ""
+    if target.name and name and name != target.name:
+        raise say.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+    name = name or target.name
+    if not name and metadata.get("generateName"):
+        name = metadata["generateName"] + random_suffix()
+    if not name:
+        fault = say.required("metadata.name", "name or generateName is required")
+        raise say.invalid(target.resource.group, target.resource.kind, "", [fault])
+    return Target(target.resource, target.namespace, name)
+
+
+def check_place(target: Target, metadata: Manifest) -> None:
+    """Refuse an object that says it is in another namespace than the one on the path.
+
+    Raises:
+        ApiError: 400.
+    """
+    namespace = metadata.get("namespace", "")
+    if target.resource.namespaced and namespace not in {"", target.namespace}:
+        raise say.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_namespace(store: Store, registry: Registry, target: Target) -> None:
+    """Refuse new objects in a namespace that is not there or is going.
+
+    Raises:
+        ApiError: 404, 403.
+    """
+    if not target.resource.namespaced:
+        return
+    entry = store.get(("", "namespaces", "", target.namespace))
+    if entry is None:
+        raise say.not_found(registry.need("namespaces"), target.namespace)
+    if "deletionTimestamp" not in entry.object["metadata"]:
+        return
+    going = "is being terminated"
+    why = f"unable to create new content in namespace {target.namespace} because it {going}"
+    error = say.forbidden(target.resource, target.name, why)
+    words = f"namespace {target.namespace} {going}"
+    cause = {"reason": "NamespaceTerminating", "message": words, "field": "metadata.namespace"}
+    error.status["details"]["causes"] = [cause]
+    raise error

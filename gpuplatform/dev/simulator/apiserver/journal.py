@@ -1,0 +1,94 @@
+"""The state on disk: one file, appended to at each change and rewritten when it has grown.
+
+A line is one change. `kill -9` can only cut the last line short; a cut line was never
+answered, so it is dropped at the next start. Rewriting goes through a second file and a rename, so
+one whole file always exists.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from gpuplatform.dev.simulator.apiserver.objects import to_bytes
+
+StateKey: TypeAlias = tuple[str, str, str, str]
+
+_GROWTH_BYTES = 16 * 1024 * 1024
+
+
+class Journal:
+    """Appends changes to `directory`/state.jsonl; one process at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        """Take the directory.
+
+        Raises:
+            BlockingIOError: another server uses it.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock = (directory / "lock").open("wb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise
+        self._path = directory / "state.jsonl"
+        self._file = self._path.open("ab", buffering=0)
+        self._size = self._file.tell()
+        self._limit = max(self._size * 2, _GROWTH_BYTES)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a rewrite is due."""
+        return self._size > self._limit
+
+    def read(self) -> Iterator[tuple[StateKey, bytes]]:
+        """Yield every change (an object, or only a version); cut off a last line that is torn."""
+        good = 0
+        with self._path.open("rb") as file:
+            for line in file:
+                if not line.endswith(b"]\n"):
+                    break
+                *key, state = line[1:-2].split(b",", 4)  # no part of a key has a comma
+                group, plural, namespace, name = (part[1:-1].decode() for part in key)
+                yield (group, plural, namespace, name), state
+                good += len(line)
+        if good < self._size:
+            os.truncate(self._path, good)
+            self._size = good
+
+    def put(self, key: StateKey, obj: bytes) -> None:
+        """Record the new state of an object."""
+        self._append(_line(key, obj))
+
+    def remove(self, key: StateKey, version: int) -> None:
+        """Record that an object is gone."""
+        self._append(_line(key, str(version).encode()))
+
+    def _append(self, line: bytes) -> None:
+        self._file.write(line)
+        self._size += len(line)
+
+    def rewrite(self, version: int, objects: Iterable[tuple[StateKey, bytes]]) -> None:
+        """Replace the file by one with only the present state."""
+        fresh = self._path.with_suffix(".new")
+        with fresh.open("wb") as file:
+            file.write(_line(("", "", "", ""), str(version).encode()))
+            for key, obj in objects:
+                file.write(_line(key, obj))
+        fresh.replace(self._path)
+        self._file.close()
+        self._file = self._path.open("ab", buffering=0)
+        self._size = self._file.seek(0, os.SEEK_END)
+        self._limit = max(self._size * 2, _GROWTH_BYTES)
+
+    def close(self) -> None:
+        """Give the directory free."""
+        self._file.close()
+        self._lock.close()
+
+
+def _line(key: StateKey, tail: bytes) -> bytes:
+    return to_bytes(list(key))[:-1] + b"," + tail + b"]\n"

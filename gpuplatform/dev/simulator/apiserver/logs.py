@@ -1,0 +1,73 @@
+"""The logs of played containers: nothing runs in them, so each says that, and when it began.
+
+What the real server answers about containers that have no log is answered here as well.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
+
+
+def pod_log(pod: Manifest, query: Mapping[str, str]) -> bytes:
+    """Return the log of a container of `pod` as `query` asks for it.
+
+    Raises:
+        ApiError: 400, there is no such container, or it has no such log; 422, a negative number.
+    """
+    tail, limit = _number(query, "tailLines"), _number(query, "limitBytes")
+    name = _container(pod, query.get("container", ""))
+    run = _run(pod, name, is_previous=query.get("previous") in {"true", "1"})
+    lines = [f"{run.get('startedAt', '')} This container is played: nothing runs in it.\n"]
+    if "exitCode" in run:
+        word = run.get("reason", "")
+        lines.append(f"{run.get('finishedAt', '')} It ended with {run['exitCode']} ({word}).\n")
+    first = 0 if tail is None else max(0, len(lines) - tail)
+    return "".join(lines[first:]).encode()[:limit]
+
+
+def _container(pod: Manifest, wanted: str) -> str:
+    metadata, spec = pod["metadata"], pod["spec"]
+    names = [container["name"] for container in spec["containers"]]
+    if not wanted and len(names) > 1:
+        known = " ".join(names)
+        raise say.bad_request(
+            f"a container name must be specified for pod {metadata['name']}, choose one of:"
+            f" [{known}]"
+        )
+    if wanted and wanted not in names:
+        raise say.bad_request(f"container {wanted} is not valid for pod {metadata['name']}")
+    if not spec.get("nodeName"):
+        raise say.bad_request(f"pod {metadata['name']} does not have a host assigned")
+    return wanted or str(names[0])
+
+
+def _run(pod: Manifest, name: str, *, is_previous: bool) -> dict[str, Any]:
+    """Return the state of the run that is asked for: the present one, or the one before."""
+    about = f'container "{name}" in pod "{pod["metadata"]["name"]}"'
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    status: dict[str, Any] = next((one for one in statuses if one["name"] == name), {})
+    state, last = status.get("state") or {}, (status.get("lastState") or {}).get("terminated")
+    if is_previous:
+        if last is None:
+            raise say.bad_request(f"previous terminated {about} not found")
+        return dict(last)
+    runs = (state.get("running"), state.get("terminated"), last)
+    run = next((one for one in runs if one is not None), None)
+    if run is None:
+        reason = (state.get("waiting") or {}).get("reason", "ContainerCreating")
+        is_pull = reason in {"ErrImagePull", "ImagePullBackOff"}
+        why = "trying and failing to pull image" if is_pull else reason
+        raise say.bad_request(f"{about} is waiting to start: {why}")
+    return dict(run)
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if text and not text.lstrip("-").isdecimal():
+        raise say.bad_request(f"{name} is no number: {text}")
+    if text.startswith("-"):
+        fault = say.invalid_value(name, int(text), "must be greater than or equal to 0")
+        raise say.invalid("", "PodLogOptions", "", [fault])
+    return int(text) if text else None

@@ -1,0 +1,228 @@
+"""Who owns which field: sets of field paths, and `managedFields` as Kubernetes keeps them.
+
+A path is a tuple of the elements of `fieldsV1` (`f:spec`, `k:{"name":"a"}`, `v:"x"`); `.` at its
+end is the object or list item itself. The rules are those of structured-merge-diff.
+"""
+
+import json
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, now
+from gpuplatform.dev.simulator.apiserver.schema import PASS, Schema, child, list_key
+from gpuplatform.dev.simulator.apiserver.status import show
+
+Path: TypeAlias = tuple[str, ...]
+Fields: TypeAlias = dict[Path, Any]
+
+SELF = "."
+_ITEM = object()
+_OBJECT = object()
+_TEMPLATE = ("f:spec", "f:template")
+_ALWAYS_THERE = (
+    *(("f:spec",), ("f:status",), ("f:spec", "f:strategy"), ("f:spec", "f:containers"), _TEMPLATE),
+    ("f:spec", "f:names"),
+    *((*_TEMPLATE, "f:metadata"), (*_TEMPLATE, "f:spec"), (*_TEMPLATE, "f:spec", "f:containers")),
+)
+"""Objects that built-in kinds have even when nobody gives them: nobody owns that they exist."""
+_STRIPPED = {
+    *(("f:apiVersion",), ("f:kind",), ("f:metadata", SELF), (SELF,)),
+    *(
+        ("f:metadata", f"f:{name}")
+        for name in (
+            *("name", "namespace", "uid", "creationTimestamp", "selfLink", "generation"),
+            *("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds"),
+        )
+    ),
+}
+_STRIPPED_FROM_BUILTIN = {*_STRIPPED, *((*path, SELF) for path in _ALWAYS_THERE), ("f:spec",)}
+
+
+def fields_of(obj: Manifest, schema: Schema) -> Fields:
+    """Return every path of `obj` with its value; objects and list items have a marker `.`."""
+    rest = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
+    found = _walk({**obj, "metadata": rest}, schema, ())
+    stripped = _STRIPPED_FROM_BUILTIN if "x-type" in schema else _STRIPPED
+    return {path: value for path, value in found if path not in stripped}
+
+
+def _walk(value: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict) and value and schema.get("x-kubernetes-map-type") != "atomic":
+        yield (*path, SELF), (_ITEM if schema is PASS else _OBJECT)
+        for key, member in value.items():
+            yield from _walk(member, child(schema, key), (*path, f"f:{key}"))
+    elif isinstance(value, list) and value and _is_granular(schema):
+        yield (*path, SELF), _OBJECT
+        for item in value:
+            yield from _walk_item(item, schema, path)
+    else:
+        yield path, value
+
+
+def _walk_item(item: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:
+    here = (*path, item_element(item, schema))
+    items = schema.get("items", PASS)
+    if not isinstance(item, dict) or items.get("x-kubernetes-map-type") == "atomic":
+        yield (*here, SELF), item
+        return
+    yield (*here, SELF), _ITEM
+    for key, member in item.items():
+        yield from _walk(member, child(items, key), (*here, f"f:{key}"))
+
+
+def _is_granular(schema: Schema) -> bool:
+    return schema.get("x-kubernetes-list-type") in {"map", "set"}
+
+
+def item_element(item: object, schema: Schema) -> str:
+    """Return the path element of a list item: `k:{...}` by its keys, or `v:...`."""
+    key = list_key(item, schema)
+    return f"k:{show(key)}" if isinstance(item, dict) else f"v:{show(item)}"
+
+
+def applied_paths(obj: Manifest, schema: Schema) -> set[Path]:
+    """Return what an apply of `obj` owns: values and list items, not the objects around them."""
+    return {path for path, value in fields_of(obj, schema).items() if value is not _OBJECT}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One entry of managedFields."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str
+    time: str
+    paths: frozenset[Path]
+    ignored: tuple[str, ...] = ()
+    """What the manager cannot write this way, so never owns."""
+
+    def is_same(self, other: "Owner") -> bool:
+        """Whether both stand for the same manager doing the same."""
+        mine = (self.manager, self.operation, self.api_version, self.subresource)
+        return mine == (other.manager, other.operation, other.api_version, other.subresource)
+
+    def without(self, paths: Set[Path]) -> "Owner":
+        """Return it with `paths` taken away."""
+        kept = self.paths - paths
+        return self if len(kept) == len(self.paths) else replace(self, paths=kept)
+
+
+def read_owners(obj: Manifest) -> list[Owner]:
+    """Return the owners that `managedFields` of `obj` lists."""
+    return [
+        Owner(
+            entry.get("manager", ""),
+            entry["operation"],
+            entry.get("apiVersion", ""),
+            entry.get("subresource", ""),
+            entry.get("time", ""),
+            frozenset(_decode(entry.get("fieldsV1", {}), ())),
+        )
+        for entry in obj["metadata"].get("managedFields", ())
+    ]
+
+
+def write_owners(obj: Manifest, owners: list[Owner]) -> None:
+    """Put `owners` into `obj`; who owns nothing is left out."""
+    ordered = sorted(owners, key=lambda o: (o.operation, o.time, o.manager, o.subresource))
+    entries = [_entry(owner) for owner in ordered if owner.paths]
+    if entries:
+        obj["metadata"]["managedFields"] = entries
+    else:
+        obj["metadata"].pop("managedFields", None)
+
+
+def _entry(owner: Owner) -> Manifest:
+    return {
+        "manager": owner.manager,
+        "operation": owner.operation,
+        "apiVersion": owner.api_version,
+        "time": owner.time,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": _encode(owner.paths),
+        **({"subresource": owner.subresource} if owner.subresource else {}),
+    }
+
+
+def _encode(paths: Set[Path]) -> Manifest:
+    root: Manifest = {}
+    for path in sorted(paths):
+        node = root
+        for element in path:
+            node = node.setdefault(element, {})
+    return _without_lone_members(root)
+
+
+def _without_lone_members(node: Manifest) -> Manifest:
+    """Write list items without own fields the short way: `v:"x": {}`."""
+    return {
+        element: {}
+        if element[0] in "kv" and element[1:2] == ":" and inner == {SELF: {}}
+        else _without_lone_members(inner)
+        for element, inner in node.items()
+    }
+
+
+def _decode(node: Manifest, path: Path) -> Iterator[Path]:
+    for element, inner in node.items():
+        here = (*path, element)
+        if inner:
+            yield from _decode(inner, here)
+        elif element[0] in "kv" and element[1:2] == ":":
+            yield (*here, SELF)
+        else:
+            yield here
+
+
+def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Owner) -> None:
+    """Give `owner` what it changed from `old` to `new`, and take that from everybody else.
+
+    Only paths that `owner.paths` does not already name are looked at: it comes in empty.
+    """
+    after = fields_of(_part(new, owner), schema)
+    before = fields_of(_part(old, owner), schema) if old else {}
+    changed = {
+        path
+        for path, value in after.items()
+        if path not in before or _differs(before, path, value)
+    }
+    removed = before.keys() - after.keys()
+    owners = [o.without(changed | removed) for o in (read_owners(old) if old else [])]
+    mine = next((o for o in owners if o.is_same(owner)), None)
+    if changed:
+        kept = (mine.paths if mine else frozenset()) | changed
+        grown = replace(owner, paths=kept, time=now())
+        owners = [grown if o is mine else o for o in owners] if mine else [*owners, grown]
+    write_owners(new, owners)
+
+
+def _part(obj: Manifest, owner: Owner) -> Manifest:
+    """Return what `owner` may have changed: the rest need not be compared."""
+    if owner.subresource != "status":
+        return {name: part for name, part in obj.items() if name not in owner.ignored}
+    annotations = obj["metadata"].get("annotations")
+    metadata = {"annotations": annotations} if annotations else {}
+    return {"metadata": metadata} | ({"status": obj["status"]} if "status" in obj else {})
+
+
+def _differs(before: Fields, path: Path, value: Any) -> bool:
+    old = before[path]
+    return type(old) is not type(value) or bool(old != value)
+
+
+def path_text(path: Path) -> str:
+    """Return `path` as conflict messages show it: `.spec.containers[name="a"].image`."""
+    text = ""
+    for element in path:
+        kind, _, name = element.partition(":")
+        if kind == "f":
+            text += f".{name}"
+        elif kind == "k":
+            pairs = json.loads(name).items()
+            text += "[" + ",".join(f"{key}={show(value)}" for key, value in pairs) + "]"
+        elif kind == "v":
+            text += f"[={name}]"
+    return text

@@ -1,0 +1,180 @@
+"""Lists: selectors, pages, versions."""
+
+import base64
+import itertools
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver.objects import to_bytes
+from gpuplatform.dev.simulator.apiserver.resources import Resource
+from gpuplatform.dev.simulator.apiserver.selectors import (
+    Predicate,
+    field_selector,
+    label_selector,
+)
+from gpuplatform.dev.simulator.apiserver.store import Entry, Store
+
+_OPEN_LISTS = 64
+_GONE = (
+    "The provided continue parameter is too old to display a consistent list result. You can start"
+    " a new list without the continue parameter."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page, as of `version`."""
+
+    entries: list[Entry]
+    version: int
+    token: str = ""
+    remaining: int | None = None
+
+    def metadata(self) -> dict[str, object]:
+        """Return the ListMeta."""
+        metadata: dict[str, object] = {"resourceVersion": str(self.version)}
+        if self.token:
+            metadata["continue"] = self.token
+            if self.remaining is not None:
+                metadata["remainingItemCount"] = self.remaining
+        return metadata
+
+    def json(self, resource: Resource) -> bytes:
+        """Return the list object; like the real one, only items of custom kinds say their kind."""
+        head = to_bytes({"kind": resource.list_kind, "apiVersion": resource.api_version})[:-1]
+        items = (e.json if resource.is_custom else b"{" + e.body for e in self.entries)
+        meta = b',"metadata":' + to_bytes(self.metadata()) + b',"items":['
+        return head + meta + b",".join(items) + b"]}"
+
+
+class Lister:
+    """Answers lists. Pages of one list come from one moment: later changes do not show."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._open: OrderedDict[str, Listing] = OrderedDict()
+        self._names = itertools.count(1)
+
+    def list(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> Listing:
+        """Return a page.
+
+        Raises:
+            ApiError: 400, 422; 410, the token is too old; 504, a version of the future.
+        """
+        check_options(query)
+        limit = max(0, number_of(query, "limit"))
+        token = query.get("continue", "")
+        if token:
+            page = self._open.get(token)
+            if page is None:
+                raise (
+                    say.expired(_GONE)
+                    if _is_token(token)
+                    else say.bad_request("continue key is not valid")
+                )
+            return self._page(page, limit, counted=not _selects(query))
+        self._check_version(query)
+        matches = predicate_of(resource, query)
+        entries = self._store.find(resource.key, namespace)
+        if matches:
+            entries = [e for e in entries if matches(e.object)]
+        return self._page(Listing(entries, self._store.version), limit, counted=not matches)
+
+    def _page(self, whole: Listing, limit: int, *, counted: bool) -> Listing:
+        rest = whole.entries[limit:] if limit else []
+        if not rest:
+            return Listing(whole.entries, whole.version)
+        name = f"{whole.version}/{next(self._names)}"
+        token = base64.urlsafe_b64encode(name.encode()).decode()
+        self._open[token] = Listing(rest, whole.version)
+        while len(self._open) > _OPEN_LISTS:
+            self._open.popitem(last=False)
+        remaining = len(rest) if counted else None
+        return Listing(whole.entries[:limit], whole.version, token, remaining)
+
+    def _check_version(self, query: Mapping[str, str]) -> None:
+        version, present = number_of(query, "resourceVersion"), self._store.version
+        if version > present:
+            raise _too_large(version, present)
+        if query.get("resourceVersionMatch") == "Exact" and version != present:
+            raise say.expired(f"The resourceVersion for the provided list is too old: {version}")
+
+
+def check_options(query: Mapping[str, str], *, is_watch: bool = False) -> None:
+    """Refuse options of a list or watch that contradict each other.
+
+    Raises:
+        ApiError: 422.
+    """
+    field, match = "resourceVersionMatch", query.get("resourceVersionMatch", "")
+    version, streams = query.get("resourceVersion", ""), query.get("sendInitialEvents")
+    known = ("NotOlderThan",) if is_watch else ("Exact", "NotOlderThan")
+    faults: list[say.Fault] = []
+    if match and is_watch and streams is None:
+        words = f"{field} is forbidden for watch unless sendInitialEvents is provided"
+        faults.append(say.forbidden_value(field, words))
+    elif match and not is_watch and not version:
+        words = f"{field} is forbidden unless resourceVersion is provided"
+        faults.append(say.forbidden_value(field, words))
+    if match and match not in known:
+        faults.append(say.unsupported(field, match, (*known, "")))
+    elif match == "Exact" and version == "0":
+        words = f'{field} "exact" is forbidden for resourceVersion "0"'
+        faults.append(say.forbidden_value(field, words))
+    if streams is not None and is_watch and not match:
+        words = f"sendInitialEvents requires setting {field} to NotOlderThan"
+        faults.append(say.forbidden_value(field, words))
+    if faults:
+        raise say.invalid("meta.k8s.io", "ListOptions", "", faults)
+
+
+def _is_token(token: str) -> bool:
+    """Whether this is a token of ours, of a list that is forgotten."""
+    try:
+        return bool(re.fullmatch(rb"\d+/\d+", base64.urlsafe_b64decode(token)))
+    except ValueError:
+        return False
+
+
+def _too_large(version: int, present: int) -> say.ApiError:
+    words = "Too large resource version"
+    cause = {"reason": "ResourceVersionTooLarge", "message": words}
+    message = f"Timeout: {words}: {version}, current: {present}"
+    details = {"causes": [cause], "retryAfterSeconds": 1}
+    return say.ApiError(504, "Timeout", message, details)
+
+
+def _selects(query: Mapping[str, str]) -> bool:
+    return bool(query.get("labelSelector") or query.get("fieldSelector"))
+
+
+def predicate_of(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
+    """Return the predicate of the selectors in `query`; None when there is none.
+
+    Raises:
+        ApiError: 400, a selector cannot be read.
+    """
+    if not _selects(query):
+        return None
+    labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
+    by_label = label_selector(labels)
+    by_field = field_selector(fields, resource.selectable)
+    if labels and fields:
+        return lambda obj: by_label(obj) and by_field(obj)
+    return by_label if labels else by_field
+
+
+def number_of(query: Mapping[str, str], name: str) -> int:
+    """Return the number in `query`; 0 when it is not there.
+
+    Raises:
+        ApiError: 400, it is no number.
+    """
+    text = query.get(name) or "0"
+    if not re.fullmatch(r"-?\d+" if name == "limit" else r"\d+", text):
+        fault = say.invalid_value(name, text, "must be a number")
+        raise say.bad_request(f"{fault.field}: {fault.message}")
+    return int(text)

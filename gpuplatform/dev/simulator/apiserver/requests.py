@@ -1,0 +1,132 @@
+"""What a request is about: from its path and query to a resource, a target, options."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
+
+LOG = "log"
+"""Of pods, to be read only."""
+_NOT_SIMULATED = {
+    "exec",
+    "attach",
+    "portforward",
+    "proxy",
+    "ephemeralcontainers",
+    "resize",
+    "token",
+}
+_NO_GROUPS = {
+    *("authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "policy"),
+    *("networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io", "resource.k8s.io"),
+    *("admissionregistration.k8s.io", "discovery.k8s.io", "node.k8s.io"),
+}
+_NO_KINDS = {
+    *((("apps", plural)) for plural in ("statefulsets", "daemonsets", "controllerrevisions")),
+    *(("", plural) for plural in ("persistentvolumes", "persistentvolumeclaims", "limitranges")),
+    *(("", plural) for plural in ("resourcequotas", "replicationcontrollers", "podtemplates")),
+}
+"""What a real server has and this one has not: a person is told so."""
+_MANAGER_BYTES = 128
+_VALIDATIONS = ("Ignore", "Strict", "Warn")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The part of the API that a path names."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    subresource: str
+
+    @property
+    def target(self) -> Target:
+        """The object."""
+        return Target(self.resource, self.namespace, self.name)
+
+
+def parse_path(registry: Registry, raw_path: str) -> Address | None:
+    """Return what `raw_path` names; None for paths of discovery and of nothing.
+
+    Raises:
+        ApiError: 404, no such resource; 501, a kind or subresource that is not simulated.
+    """
+    root, *rest = [unquote(part) for part in raw_path.strip("/").split("/")]
+    if root == "api":
+        rest = ["", *rest]
+    if root not in {"api", "apis"} or len(rest) < 3:
+        return None
+    group, version, *rest = rest
+    namespace = ""
+    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in {"status", "finalize"}:
+        namespace, rest = rest[1], rest[2:]
+    if not _is_served(registry, group, version, rest[0]):
+        return None
+    resource = registry.find(group, rest[0])
+    if resource is None or len(rest) > 3:
+        raise say.no_such_path()
+    name, subresource = [*rest[1:], "", ""][:2]
+    if bool(namespace) != resource.namespaced and (namespace or name):
+        raise say.no_such_path()
+    is_log = resource.kind == "Pod" and subresource == LOG
+    if subresource not in {"", *resource.subresources} and not is_log:
+        known = subresource in _NOT_SIMULATED
+        raise (
+            say.not_simulated(f"{resource.plural}/{subresource}") if known else say.no_such_path()
+        )
+    return Address(resource, namespace, name, subresource)
+
+
+def _is_served(registry: Registry, group: str, version: str, plural: str) -> bool:
+    if (group, plural) in _NO_KINDS or group in _NO_GROUPS:
+        raise say.not_simulated(f"{plural}.{group}" if group else plural)
+    return any((r.group, r.version) == (group, version) for r in registry)
+
+
+def options_of(
+    query: Mapping[str, str], user_agent: str, subresource: str, kind: str, *, is_apply: bool
+) -> Options:
+    """Read the options of a write; `kind` is what Kubernetes calls them.
+
+    Raises:
+        ApiError: 422, a value is not possible.
+    """
+    validation = query.get("fieldValidation") or "Warn"
+    if validation not in _VALIDATIONS:
+        raise _wrong(kind, "fieldValidation", validation, ("", *_VALIDATIONS))
+    _check_manager(query, kind, is_apply=is_apply)
+    dry_run = query.get("dryRun", "")
+    if dry_run not in {"", "All"}:
+        raise _wrong(kind, "dryRun", [dry_run], ("All",))
+    return Options(
+        manager=query.get("fieldManager") or user_agent.partition("/")[0][:128] or "unknown",
+        dry_run=bool(dry_run),
+        force=query.get("force") in {"true", "1"},
+        validation=validation,
+        subresource=subresource,
+    )
+
+
+def _wrong(kind: str, name: str, value: object, possible: tuple[str, ...]) -> say.ApiError:
+    fault = say.unsupported(name, value, possible)
+    return say.invalid("meta.k8s.io", kind, "", [fault])
+
+
+def _check_manager(query: Mapping[str, str], kind: str, *, is_apply: bool) -> None:
+    manager, faults = query.get("fieldManager", ""), []
+    if is_apply and not manager:
+        faults.append(say.required("fieldManager", "is required for apply patch"))
+    if kind == "PatchOptions" and not is_apply and "force" in query:
+        words = "may not be specified for non-apply patch"
+        faults.append(say.forbidden_value("force", words))
+    if len(manager.encode()) > _MANAGER_BYTES:
+        words = f"Too long: may not be more than {_MANAGER_BYTES} bytes"
+        faults.append(say.Fault("FieldValueTooLong", "fieldManager", words))
+    if not manager.isprintable():
+        faults.append(say.invalid_value("fieldManager", manager, "invalid character"))
+    if faults:
+        raise say.invalid("meta.k8s.io", kind, "", faults)

@@ -1,0 +1,63 @@
+"""The scale subresource: the replicas of an object, as one small object."""
+
+from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone
+from gpuplatform.dev.simulator.apiserver.paths import set_at, value_at
+from gpuplatform.dev.simulator.apiserver.resources import Resource
+from gpuplatform.dev.simulator.apiserver.store import Entry
+from gpuplatform.dev.simulator.apiserver.writes import Writer
+
+_PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+_COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def scale_of(resource: Resource, entry: Entry) -> Manifest:
+    """Return the Scale of an object."""
+    paths, obj = resource.scale or _PATHS, entry.object
+    status: Manifest = {"replicas": value_at(obj, paths["statusReplicasPath"]) or 0}
+    if resource.scale is None:
+        wanted = obj["spec"]["selector"].get("matchLabels", {})
+        status["selector"] = ",".join(f"{k}={v}" for k, v in sorted(wanted.items()))
+    elif "labelSelectorPath" in paths:
+        status["selector"] = value_at(obj, paths["labelSelectorPath"]) or ""
+    replicas = value_at(obj, paths["specReplicasPath"])
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {k: obj["metadata"][k] for k in _COPIED if k in obj["metadata"]},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def write_scale(writer: Writer, target: Target, scale: Manifest, options: Options) -> Entry:
+    """Set the replicas of an object to those of `scale`.
+
+    Raises:
+        ApiError: 400, another object; 404; 409, another version; 422, no possible number.
+    """
+    resource = target.resource
+    entry = writer.store.get(target.key)
+    if entry is None:
+        raise say.not_found(resource, target.name)
+    metadata, replicas = scale.get("metadata") or {}, (scale.get("spec") or {}).get("replicas", 0)
+    if scale.get("kind", "Scale") != "Scale":
+        raise say.bad_request(f"{scale['kind']} cannot be handled as a Scale")
+    if metadata.get("name", target.name) != target.name:
+        raise say.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL"
+            f" ({target.name})"
+        )
+    version = metadata.get("resourceVersion")
+    if version and version != entry.object["metadata"]["resourceVersion"]:
+        raise say.conflict(resource, target.name)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise say.bad_request("spec.replicas of a Scale must be an integer")
+    if replicas < 0:
+        fault = say.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise say.invalid("autoscaling", "Scale", target.name, [fault])
+    obj = clone(entry.object)
+    set_at(obj, (resource.scale or _PATHS)["specReplicasPath"], replicas)
+    options.subresource = ""
+    return writer.update(target, obj, options)

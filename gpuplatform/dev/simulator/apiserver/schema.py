@@ -1,0 +1,231 @@
+"""Structural schemas of custom resources: pruning, defaults, validation in Kubernetes' words.
+
+A schema is the plain dict of a CustomResourceDefinition. Nothing here knows HTTP or the store.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Any, TypeAlias
+
+from gpuplatform.dev.simulator.apiserver.objects import clone
+from gpuplatform.dev.simulator.apiserver.status import (
+    Fault,
+    duplicate,
+    invalid_value,
+    required,
+    show,
+    unsupported,
+)
+
+Schema: TypeAlias = dict[str, Any]
+
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+_ROOT_FIELDS = ("apiVersion", "kind", "metadata")
+_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", dict: "object"}
+
+
+def prune(value: object, schema: Schema | None, path: str = "") -> list[str]:
+    """Drop the fields of `value` that `schema` does not declare; return their paths."""
+    unknown: list[str] = []
+    if isinstance(value, list):
+        items = schema and schema.get("items")
+        for index, item in enumerate(value):
+            unknown += prune(item, items, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        for key in list(value):
+            if not path and key in _ROOT_FIELDS:
+                continue
+            here = f"{path}.{key}" if path else key
+            known, child = _child(schema, key)
+            if known:
+                unknown += prune(value[key], child, here)
+            elif child is not PASS:
+                unknown.append(here)
+                del value[key]
+    return unknown
+
+
+PASS: Schema = {PRESERVE: True}
+"""The schema of a part that nobody described and that is kept as it is."""
+
+
+def _child(schema: Schema | None, key: str) -> tuple[bool, Schema | None]:
+    if schema is None:
+        return False, None
+    if key in schema.get("properties", {}):
+        return True, schema["properties"][key]
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, dict):
+        return True, extra
+    if schema.get(PRESERVE) or extra is True:
+        return False, PASS
+    return False, None
+
+
+def child(schema: Schema, key: str) -> Schema:
+    """Return the schema of the member `key`; `PASS` when it has none."""
+    return _child(schema, key)[1] or PASS
+
+
+def apply_defaults(value: object, schema: Schema) -> None:
+    """Fill in declared defaults below present objects; a null that is not `nullable` is absent."""
+    if isinstance(value, dict):
+        for key, sub in schema.get("properties", {}).items():
+            if "default" in sub and (
+                key not in value or (value[key] is None and not sub.get("nullable"))
+            ):
+                value[key] = clone(sub["default"])
+        for key, member in value.items():
+            apply_defaults(member, child(schema, key))
+    elif isinstance(value, list):
+        for item in value:
+            apply_defaults(item, schema.get("items", PASS))
+
+
+def drop_nulls(value: object, schema: Schema) -> None:
+    """Drop members that are null where null is not a value: Kubernetes reads them as absent."""
+    if isinstance(value, dict):
+        for key in list(value):
+            sub = child(schema, key)
+            if value[key] is None and sub is not PASS and not sub.get("nullable"):
+                del value[key]
+            else:
+                drop_nulls(value[key], sub)
+    elif isinstance(value, list):
+        for item in value:
+            drop_nulls(item, schema.get("items", PASS))
+
+
+def validate(value: object, schema: Schema, path: str = "") -> list[Fault]:
+    """Return every fault of `value`."""
+    if value is None and schema.get("nullable"):
+        return []
+    wrong = _type_fault(value, schema, path)
+    if wrong:
+        return [wrong]
+    faults = list(_value_faults(value, schema, path))
+    if isinstance(value, dict):
+        faults += _object_faults(value, schema, path)
+    elif isinstance(value, list):
+        faults += _list_faults(value, schema, path)
+    return faults
+
+
+def _type_fault(value: object, schema: Schema, path: str) -> Fault | None:
+    wanted = ["integer", "string"] if schema.get(INT_OR_STRING) else [schema.get("type")]
+    if wanted == [None]:
+        return None
+    got = "null" if value is None else _NAMES.get(type(value), "array")
+    if got in wanted or (got == "integer" and "number" in wanted):
+        return None
+    if "integer" in wanted and isinstance(value, float) and value.is_integer():
+        return None
+    names = ",".join(str(name) for name in wanted)
+    if wanted == ["integer"] and "format" in schema and isinstance(value, float):
+        names, got = schema["format"], "float64"
+    detail = f'{path} in body must be of type {names}: "{got}"'
+    return Fault("FieldValueTypeInvalid", path, f'Invalid value: "{got}": {detail}')
+
+
+def _value_faults(value: object, schema: Schema, path: str) -> Iterator[Fault]:
+    if "enum" in schema and value not in schema["enum"]:
+        yield unsupported(path, value, schema["enum"])
+    if isinstance(value, str):
+        yield from islice(_string_faults(value, schema, path), 1)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _number_faults(value, schema, path)
+
+
+def _string_faults(value: str, schema: Schema, path: str) -> Iterator[Fault]:
+    length = len(value)
+    longest = schema.get("maxLength", length)
+    if length > longest:
+        unit = "byte" if longest == 1 else "bytes"
+        yield Fault("FieldValueTooLong", path, f"Too long: may not be more than {longest} {unit}")
+    if length < schema.get("minLength", 0):
+        yield invalid_value(
+            path, value, f"{path} in body should be at least {schema['minLength']} chars long"
+        )
+    pattern = schema.get("pattern")
+    if pattern and not go_pattern(pattern).search(value):
+        yield invalid_value(path, value, f"{path} in body should match '{pattern}'")
+
+
+@lru_cache(maxsize=512)
+def go_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern of Go: `$` is the end of the text, never before a last line break."""
+    return re.compile(re.sub(r"(?<!\\)\$", r"\\Z", pattern), re.ASCII)
+
+
+def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Fault]:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if low is not None and (value < low or (value == low and schema.get("exclusiveMinimum"))):
+        words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
+        yield invalid_value(path, value, f"{path} in body should be {words} {low}")
+    if high is not None and (value > high or (value == high and schema.get("exclusiveMaximum"))):
+        words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
+        yield invalid_value(path, value, f"{path} in body should be {words} {high}")
+    factor = schema.get("multipleOf")
+    if factor and value % factor:
+        yield invalid_value(path, value, f"{path} in body should be a multiple of {factor}")
+    bits = {"int32": 31, "int64": 63}.get(schema.get("format", ""), 0)
+    if bits and not -(2**bits) <= value < 2**bits:
+        yield invalid_value(path, value, f"{path} in body must be of format {schema['format']}")
+
+
+def _object_faults(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Fault]:
+    prefix = f"{path}." if path else ""
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield required(prefix + name)
+    for key, member in value.items():
+        if path or key not in _ROOT_FIELDS:
+            yield from validate(member, child(schema, key), prefix + key)
+    most, least = schema.get("maxProperties", len(value)), schema.get("minProperties", 0)
+    if len(value) > most:
+        yield too_many(path, len(value), most)
+    if len(value) < least:
+        detail = f"{path} in body should have at least {least} properties"
+        yield invalid_value(path, len(value), detail)
+
+
+def _list_faults(value: list[Any], schema: Schema, path: str) -> Iterator[Fault]:
+    items = schema.get("items", PASS)
+    for index, item in enumerate(value):
+        yield from validate(item, items, f"{path}[{index}]")
+    most, least = schema.get("maxItems", len(value)), schema.get("minItems", 0)
+    if len(value) > most:
+        yield too_many(path, len(value), most)
+    if len(value) < least:
+        detail = f"{path} in body should have at least {least} items"
+        yield invalid_value(path, len(value), detail)
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        key = list_key(item, schema)
+        if key is not None and show(key) in seen:
+            yield duplicate(f"{path}[{index}]", key)
+        seen.add(show(key))
+
+
+def too_many(path: str, count: int, most: int) -> Fault:
+    """Return the fault of a collection with more than `most` members."""
+    unit = "item" if most == 1 else "items"
+    return Fault("FieldValueTooMany", path, f"Too many: {count}: must have at most {most} {unit}")
+
+
+def list_key(item: object, schema: Schema) -> object | None:
+    """Return what makes `item` unique in a list of type `map` or `set`; None in an atomic list."""
+    kind = schema.get("x-kubernetes-list-type")
+    if kind == "set":
+        return item
+    if kind != "map" or not isinstance(item, dict):
+        return None
+    fields = schema.get("items", {}).get("properties", {})
+    return {
+        name: item.get(name, fields.get(name, {}).get("default"))
+        for name in sorted(schema["x-kubernetes-list-map-keys"])
+        if name in item or "default" in fields.get(name, {})
+    }

@@ -1,0 +1,92 @@
+"""Puts the parts together: state, first objects, door and controllers, from start to stop."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from gpuplatform.dev.simulator.apiserver.controllers import Controllers
+from gpuplatform.dev.simulator.apiserver.http import Door
+from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver.journal import Journal
+from gpuplatform.dev.simulator.apiserver.resources import Registry
+from gpuplatform.dev.simulator.apiserver.store import Store
+from gpuplatform.dev.simulator.apiserver.writes import Writer
+
+HOST = "127.0.0.1"
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_STOP_SECONDS = 0.5
+
+
+@contextlib.asynccontextmanager
+async def running(state_dir: Path | None, port: int) -> AsyncIterator[int]:
+    """Serve until the block ends; yields the port. `state_dir` None keeps everything in memory.
+
+    Raises:
+        BlockingIOError: another server uses `state_dir`.
+        OSError: the port is taken.
+    """
+    journal = Journal(state_dir) if state_dir else None
+    try:
+        writer = Writer(Store(journal), Registry())
+        controllers = Controllers(writer)
+        _make_namespaces(writer)
+        runner = web.AppRunner(
+            Door(writer).application(), access_log=None, shutdown_timeout=_STOP_SECONDS
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, HOST, port).start()
+            async with controllers.running():
+                yield int(runner.addresses[0][1])
+        finally:
+            await runner.cleanup()
+    finally:
+        if journal:
+            journal.close()
+
+
+def _make_namespaces(writer: Writer) -> None:
+    kind = writer.registry.need("namespaces")
+    for name in _NAMESPACES:
+        target = Target(kind, "", name)
+        if writer.store.get(target.key) is None:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            writer.create(target, body, Options(manager="kube-apiserver"))
+
+
+def write_kubeconfig(path: Path, port: int) -> None:
+    """Write how to reach the server, in one step, readable by the owner only."""
+    name = "simulator"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": f"http://{HOST}:{port}"}}],
+        "users": [{"name": name, "user": {"token": name}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(fresh, "w", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+        json.dump(config, file, indent=1)
+    fresh.replace(path)
+
+
+async def serve(
+    port: int, state_dir: Path | None, kubeconfig: Path, say: Callable[[str], object]
+) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with running(state_dir, port) as bound:
+        write_kubeconfig(kubeconfig, bound)
+        say(f"The simulated cluster serves at http://{HOST}:{bound} (kubeconfig {kubeconfig}).\n")
+        await stop.wait()

@@ -1,0 +1,148 @@
+"""The refusals of the API server, in Kubernetes' words: `ApiError` carries a `Status` object."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpuplatform.dev.simulator.apiserver.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One invalid field, as `field.Error` of apimachinery words it."""
+
+    reason: str
+    field: str
+    message: str
+
+
+class ApiError(Exception):
+    """A request ends with this `Status`."""
+
+    def __init__(
+        self, code: int, reason: str, message: str, details: dict[str, Any] | None = None
+    ) -> None:
+        """`reason` may be empty: some errors of the real server have none."""
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            **({"reason": reason} if reason else {}),
+            **({"details": details} if details else {}),
+            "code": code,
+        }
+
+
+def show(value: object) -> str:
+    """Return `value` as Go prints it in a field error."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def invalid_value(field: str, value: object, detail: str) -> Fault:
+    """Return the fault of a malformed value."""
+    return Fault("FieldValueInvalid", field, f"Invalid value: {show(value)}: {detail}")
+
+
+def required(field: str, detail: str = "") -> Fault:
+    """Return the fault of a value that is not there."""
+    return Fault("FieldValueRequired", field, "Required value" + (f": {detail}" if detail else ""))
+
+
+def duplicate(field: str, value: object) -> Fault:
+    """Return the fault of a value that must be unique."""
+    return Fault("FieldValueDuplicate", field, f"Duplicate value: {show(value)}")
+
+
+def forbidden_value(field: str, detail: str) -> Fault:
+    """Return the fault of a value that is not permitted here."""
+    return Fault("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+
+def unsupported(field: str, value: object, supported: Sequence[object]) -> Fault:
+    """Return the fault of a value outside an enumeration."""
+    names = ", ".join(show(v) if isinstance(v, str) else show(show(v)) for v in supported)
+    message = f"Unsupported value: {show(value)}: supported values: {names}"
+    return Fault("FieldValueNotSupported", field, message)
+
+
+def invalid(group: str, kind: str, name: str, faults: Sequence[Fault]) -> ApiError:
+    """Return 422 with a cause for each fault."""
+    texts = list(dict.fromkeys(f"{f.field}: {f.message}" for f in faults))
+    summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    causes = [{"reason": f.reason, "message": f.message, "field": f.field} for f in faults]
+    details = {"name": name, "group": group, "kind": kind, "causes": causes}
+    qualified = f"{kind}.{group}" if group else kind
+    message = f'{qualified} "{name}" is invalid: {summary}'
+    return ApiError(422, "Invalid", message, {k: v for k, v in details.items() if v})
+
+
+def _about(resource: "Resource", name: str) -> dict[str, Any]:
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    return {k: v for k, v in details.items() if v}
+
+
+def not_found(resource: "Resource", name: str) -> ApiError:
+    """Return 404 for an object."""
+    message = f'{resource.qualified} "{name}" not found'
+    return ApiError(404, "NotFound", message, _about(resource, name))
+
+
+def no_such_path() -> ApiError:
+    """Return 404 for a path that serves nothing."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def already_exists(resource: "Resource", name: str) -> ApiError:
+    """Return 409 for a name in use."""
+    message = f'{resource.qualified} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", message, _about(resource, name))
+
+
+MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+def conflict(resource: "Resource", name: str, why: str = MODIFIED) -> ApiError:
+    """Return 409 for a change of another object than the caller read."""
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
+    return ApiError(409, "Conflict", message, _about(resource, name))
+
+
+def forbidden(resource: "Resource", name: str, why: str) -> ApiError:
+    """Return 403."""
+    message = f'{resource.qualified} "{name}" is forbidden: {why}'
+    return ApiError(403, "Forbidden", message, _about(resource, name))
+
+
+def bad_request(message: str) -> ApiError:
+    """Return 400."""
+    return ApiError(400, "BadRequest", message)
+
+
+def expired(message: str) -> ApiError:
+    """Return 410 for a version that is compacted away."""
+    return ApiError(410, "Expired", message)
+
+
+def method_not_allowed(message: str) -> ApiError:
+    """Return 405."""
+    return ApiError(405, "MethodNotAllowed", message)
+
+
+def internal_error(fault: Exception) -> ApiError:
+    """Return 500: the simulator has a bug."""
+    details = {"causes": [{"message": str(fault)}]}
+    return ApiError(500, "InternalError", f"Internal error occurred: {fault}", details)
+
+
+def not_simulated(what: str) -> ApiError:
+    """Return 501: the real server does this, the simulator does not pretend to."""
+    return ApiError(501, "NotImplemented", f"The simulator does not do this: {what}.")

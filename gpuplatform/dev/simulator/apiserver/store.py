@@ -1,0 +1,237 @@
+"""What exists: objects by key, one version counter, and the recent changes for watches.
+
+Stored objects are never changed in place: whoever wants another state clones, edits and commits.
+Controllers listen to commits; watches read the history and sleep until it grows.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+from gpuplatform.dev.simulator.apiserver.journal import Journal
+from gpuplatform.dev.simulator.apiserver.objects import (
+    Manifest,
+    controller_of,
+    from_bytes,
+    to_bytes,
+)
+from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
+
+Key: TypeAlias = tuple[str, str, str, str]
+"""Group, plural, namespace, name."""
+Place: TypeAlias = tuple[str, str, str]
+"""Group, plural, namespace."""
+
+_WINDOW = 2000
+"""Changes that a kind keeps for watches; older ones are compacted away (410)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored state. `body` is its JSON without kind, apiVersion and the opening brace."""
+
+    key: Key
+    object: Manifest
+    head: bytes
+    body: bytes
+    version: int
+
+    @property
+    def json(self) -> bytes:
+        """The whole object."""
+        return self.head + self.body
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One commit: `entry` is the new state, the last one for a removal."""
+
+    type: str
+    entry: Entry
+    before: Entry | None
+
+
+class History:
+    """The recent changes of one kind, oldest first."""
+
+    def __init__(self, compacted: int) -> None:
+        """`compacted` is the version up to which changes are no longer known."""
+        self.compacted = compacted
+        self.changes: list[Change] = []
+        self._wake: set[asyncio.Event] = set()
+
+    def append(self, change: Change) -> None:
+        """Keep `change` and wake every watch."""
+        self.changes.append(change)
+        if len(self.changes) > 2 * _WINDOW:
+            self.compacted = self.changes[_WINDOW - 1].entry.version
+            del self.changes[:_WINDOW]
+        for event in self._wake:
+            event.set()
+
+    def since(self, version: int) -> list[Change] | None:
+        """Return the changes after `version`; None when they are compacted away."""
+        if version < self.compacted:
+            return None
+        start = bisect_right(self.changes, version, key=lambda change: change.entry.version)
+        return list(islice(self.changes, start, None))
+
+    def subscribe(self, event: asyncio.Event) -> None:
+        """Set `event` at each change from now on."""
+        self._wake.add(event)
+
+    def unsubscribe(self, event: asyncio.Event) -> None:
+        """Leave it alone again."""
+        self._wake.discard(event)
+
+
+class Store:
+    """All objects. `journal` may be None: then nothing survives the process."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal = journal
+        self._objects: defaultdict[GroupPlural, dict[str, dict[str, Entry]]] = defaultdict(dict)
+        self._order: dict[Place, list[str]] = {}
+        self._histories: dict[GroupPlural, History] = {}
+        self._listeners: list[Callable[[Change], None]] = []
+        self._compacted = 0
+        self.by_uid: dict[str, Key] = {}
+        self.dependents: defaultdict[str, set[Key]] = defaultdict(set)
+        """Keys of the objects that name a UID as their owner."""
+        self._free: defaultdict[Place, set[Key]] = defaultdict(set)
+        self.version = 0
+        if journal:
+            self._load(journal)
+
+    def _load(self, journal: Journal) -> None:
+        for key, state in journal.read():
+            if state.startswith(b"{"):
+                obj = from_bytes(state)
+                version = int(obj["metadata"]["resourceVersion"])
+                head = _head(obj)
+                self._place(Entry(key, obj, head, state[len(head) :], version))
+            else:
+                version = int(state)
+                self._displace(key)
+            self.version = max(self.version, version)
+        self._compacted = self.version
+
+    def listen(self, listener: Callable[[Change], None]) -> None:
+        """Call `listener` after each commit. It must only take notes."""
+        self._listeners.append(listener)
+
+    def history(self, kind: GroupPlural) -> History:
+        """Return the recent changes of a kind."""
+        if kind not in self._histories:
+            self._histories[kind] = History(self._compacted)
+        return self._histories[kind]
+
+    def get(self, key: Key) -> Entry | None:
+        """Return the present state of an object."""
+        return self._objects[key[:2]].get(key[2], {}).get(key[3])
+
+    def find(self, kind: GroupPlural, namespace: str = "") -> list[Entry]:
+        """Return the objects of a kind, by namespace and name."""
+        places = self._objects[kind]
+        return [
+            places[place][name]
+            for place in ([namespace] if namespace else sorted(places))
+            for name in self._names((*kind, place))
+        ]
+
+    def _names(self, place: Place) -> list[str]:
+        """Return the names in a namespace, sorted once until one is added or removed."""
+        if place not in self._order:
+            self._order[place] = sorted(self._objects[place[:2]].get(place[2], {}))
+        return self._order[place]
+
+    def owned(self, uid: str) -> list[Entry]:
+        """Return the objects that name `uid` as an owner."""
+        found = (self.get(key) for key in sorted(self.dependents.get(uid, ())))
+        return [entry for entry in found if entry]
+
+    def orphans(self, kind: GroupPlural, namespace: str) -> list[Entry]:
+        """Return the objects of a kind that no controller owns."""
+        found = (self.get(key) for key in sorted(self._free[(*kind, namespace)]))
+        return [entry for entry in found if entry]
+
+    def commit(self, key: Key, obj: Manifest) -> Entry:
+        """Store `obj`, which belongs to the store from here on, under a new version."""
+        before = self.get(key)
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        entry = entry_of(key, obj, self.version)
+        self._place(entry)
+        if self._journal:
+            self._journal.put(key, entry.json)
+        self._publish(Change("MODIFIED" if before else "ADDED", entry, before))
+        return entry
+
+    def remove(self, key: Key, obj: Manifest) -> Entry:
+        """Forget an object whose last state is `obj`."""
+        before = self.get(key)
+        self.version += 1
+        obj["metadata"]["resourceVersion"] = str(self.version)
+        entry = entry_of(key, obj, self.version)
+        self._displace(key)
+        if self._journal:
+            self._journal.remove(key, self.version)
+        self._publish(Change("DELETED", entry, before))
+        return entry
+
+    def _publish(self, change: Change) -> None:
+        self.history(change.entry.key[:2]).append(change)
+        for listener in self._listeners:
+            listener(change)
+        if self._journal and self._journal.is_long:
+            self._journal.rewrite(self.version, ((e.key, e.json) for e in self.everything()))
+
+    def everything(self) -> list[Entry]:
+        """Return all objects, longest unchanged first."""
+        places = (place for places in self._objects.values() for place in places.values())
+        entries = (entry for place in places for entry in place.values())
+        return sorted(entries, key=lambda entry: entry.version)
+
+    def _place(self, entry: Entry) -> None:
+        old = self.get(entry.key)
+        if old is None:
+            self._order.pop(entry.key[:3], None)
+        else:
+            self._unlink(old)
+        self._objects[entry.key[:2]].setdefault(entry.key[2], {})[entry.key[3]] = entry
+        metadata = entry.object["metadata"]
+        self.by_uid[metadata["uid"]] = entry.key
+        for reference in metadata.get("ownerReferences", ()):
+            self.dependents[reference["uid"]].add(entry.key)
+        if controller_of(entry.object) is None:
+            self._free[entry.key[:3]].add(entry.key)
+
+    def _displace(self, key: Key) -> None:
+        old = self._objects[key[:2]].get(key[2], {}).pop(key[3], None)
+        if old:
+            self._order.pop(key[:3], None)
+            self._unlink(old)
+
+    def _unlink(self, old: Entry) -> None:
+        self._free[old.key[:3]].discard(old.key)
+        metadata = old.object["metadata"]
+        self.by_uid.pop(metadata["uid"], None)
+        for reference in metadata.get("ownerReferences", ()):
+            keys = self.dependents[reference["uid"]]
+            keys.discard(old.key)
+            if not keys:
+                del self.dependents[reference["uid"]]
+
+
+def entry_of(key: Key, obj: Manifest, version: int) -> Entry:
+    """Return the entry of a state that is not necessarily stored."""
+    rest = {name: part for name, part in obj.items() if name not in {"kind", "apiVersion"}}
+    return Entry(key, obj, _head(obj), to_bytes(rest)[1:], version)
+
+
+def _head(obj: Manifest) -> bytes:
+    return to_bytes({"kind": obj["kind"], "apiVersion": obj["apiVersion"]})[:-1] + b","

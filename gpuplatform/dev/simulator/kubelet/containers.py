@@ -1,0 +1,310 @@
+"""One container's status, moved on by time. Pure: the status says where it is.
+
+`waiting ContainerCreating → running → terminated → waiting CrashLoopBackOff → running`, or
+`waiting ErrImagePull ⇄ ImagePullBackOff`, or `waiting CreateContainerConfigError` until the
+variables can be had. The words are those of the kubelet 1.36.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeAlias
+
+from gpuplatform.clock import parse_rfc3339, rfc3339
+from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour, Exit
+
+Manifest: TypeAlias = dict[str, Any]
+
+LONGEST_BACK_OFF_SECONDS = 300.0
+LONG_RUN_SECONDS = 600.0
+"""A container that ran this long starts again without back-off."""
+MOVES_AT_ONCE = 6
+
+
+class Note(NamedTuple):
+    """An Event to be."""
+
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast things go."""
+
+    start_delay_seconds: float
+    back_off_seconds: float
+
+    @property
+    def error_shown_seconds(self) -> float:
+        """How long a fresh error is shown before the word BackOff takes its place."""
+        return self.back_off_seconds / 5
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the status has no room for. A restarted kubelet begins with a fresh one."""
+
+    moment: float
+    """When the present state began, to the millisecond; statuses have whole seconds."""
+    pulls: int = 0
+    crashes: int = 0
+
+
+@dataclass(slots=True)
+class Container:
+    """One container on its way; `status` and `notes` are what comes out."""
+
+    name: str
+    image: str
+    behaviour: Behaviour
+    restart_policy: str
+    pod: str
+    """`name_namespace(uid)`, as the kubelet's messages have it."""
+    memory: Memory
+    config_error: str = ""
+    """Why it cannot be started: a variable's value is not there."""
+    status: Manifest | None = None
+    notes: list[Note] = field(default_factory=list)
+
+    def advance(self, pace: Pace, now: float) -> float | None:
+        """Make every move that is due, and return when the next one is."""
+        for _ in range(MOVES_AT_ONCE):
+            due, move = self._next(pace, now)
+            if due is None or due > now:
+                return due
+            move(now)
+        return now
+
+    def stop(self, now: float, *, code: int = 0) -> None:
+        """End a running container from outside."""
+        if self.state() == "running":
+            self._end(Exit(code, reason="Completed" if code == 0 else "Error"), now)
+
+    def state(self) -> str:
+        """Return `new`, `running`, `terminated` or the reason of waiting."""
+        if self.status is None:
+            return "new"
+        state = self.status.get("state") or {}
+        if "waiting" in state:
+            return str(state["waiting"].get("reason") or "ContainerCreating")
+        return "running" if "running" in state else "terminated"
+
+    def _next(self, pace: Pace, now: float) -> tuple[float | None, Callable[[float], None]]:
+        state = self.state()
+        if state == "new":
+            return now, self._create
+        if state == "running":
+            return self._next_of_running()
+        if state == "terminated":
+            return self._next_of_terminated(pace)
+        return self._next_of_waiting(state, pace)
+
+    def _next_of_waiting(
+        self, reason: str, pace: Pace
+    ) -> tuple[float | None, Callable[[float], None]]:
+        began, shown = self.memory.moment, pace.error_shown_seconds
+        match reason:
+            case "ContainerCreating":
+                return began + pace.start_delay_seconds, self._pull
+            case "ErrImagePull":
+                return began + shown, self._back_off_pull
+            case "ImagePullBackOff":
+                return began + _back_off(pace, self.memory.pulls) - shown, self._pull
+            case "CreateContainerConfigError":
+                return began + shown, self._try_again
+            case "CrashLoopBackOff":
+                return began + _back_off(pace, self.memory.crashes - 1) - shown, self._start_again
+            case _:
+                return None, self._start
+
+    def _next_of_running(self) -> tuple[float | None, Callable[[float], None]]:
+        began, behaviour = self.memory.moment, self.behaviour
+        end = None if behaviour.exit is None else began + behaviour.exit.after_seconds
+        if self.status and not self.status["ready"] and behaviour.ready_after_seconds is not None:
+            ready = began + behaviour.ready_after_seconds
+            if end is None or ready < end:
+                return ready, self._become_ready
+        if self._lost_readiness():
+            return began, self._become_unready
+        return end, self._exit
+
+    def _lost_readiness(self) -> bool:
+        """Say whether a process is not ready any more; what only reports stays ready."""
+        behaviour = self.behaviour
+        is_ready = bool(self.status and self.status["ready"])
+        return is_ready and behaviour.is_process and behaviour.ready_after_seconds is None
+
+    def _next_of_terminated(self, pace: Pace) -> tuple[float | None, Callable[[float], None]]:
+        code = self._state("terminated").get("exitCode", 0)
+        if self.restart_policy == "Never" or (self.restart_policy == "OnFailure" and code == 0):
+            return None, self._start_again
+        shown_until = self.memory.moment + pace.error_shown_seconds
+        if self.memory.crashes <= 1:
+            return shown_until, self._start_again
+        return shown_until, lambda now: self._back_off_restart(pace, now)
+
+    # The moves.
+
+    def _create(self, now: float) -> None:
+        self._enter({"waiting": {"reason": "ContainerCreating"}}, now)
+
+    def _pull(self, now: float) -> None:
+        if not self.behaviour.image:
+            message = unparsable(self.image)
+            self._note("Warning", "InspectFailed", message)
+            self._wait("InvalidImageName", message, now)
+            self._note("Warning", "Failed", "Error: InvalidImageName")
+        elif self.behaviour.pull_error:
+            self.memory.pulls += 1
+            image, error = quoted(self.image), self.behaviour.pull_error
+            self._note("Normal", "Pulling", f"Pulling image {image}")
+            self._note("Warning", "Failed", f"Failed to pull image {image}: {error}")
+            self._note("Warning", "Failed", "Error: ErrImagePull")
+            self._wait("ErrImagePull", error, now)
+        else:
+            self._start(now)
+
+    def _back_off_pull(self, now: float) -> None:
+        message = f"Back-off pulling image {quoted(self.image)}"
+        self._note("Normal", "BackOff", message)
+        self._note("Warning", "Failed", "Error: ImagePullBackOff")
+        error = self.behaviour.pull_error
+        self._wait("ImagePullBackOff", f"{message}: ErrImagePull: {error}", now)
+
+    def _start(self, now: float) -> None:
+        image = quoted(self.image)
+        self._note("Normal", "Pulled", f"Container image {image} already present on machine")
+        if self.config_error:
+            self._note("Warning", "Failed", f"Error: {self.config_error}")
+            self._wait("CreateContainerConfigError", self.config_error, now)
+            return
+        self._note("Normal", "Started", "Container started")
+        self._enter({"running": {"startedAt": timestamp(now)}}, now)
+        status = self._known()
+        identity = f"{self.pod}/{self.name}/{status['restartCount']}"
+        status["containerID"] = f"containerd://{digest(identity)}"
+        status["image"] = self.behaviour.image
+        status["imageID"] = f"{repository_of(self.behaviour.image)}@sha256:{digest(self.image)}"
+        status["started"] = True
+
+    def _start_again(self, now: float) -> None:
+        status = self._known()
+        if "terminated" in status["state"]:
+            status["lastState"] = status["state"]
+        if not self.config_error:
+            status["restartCount"] += 1
+        self._start(now)
+
+    def _try_again(self, now: float) -> None:
+        (self._start_again if self._known()["lastState"] else self._start)(now)
+
+    def _become_ready(self, _now: float) -> None:
+        self._known()["ready"] = True
+
+    def _become_unready(self, _now: float) -> None:
+        self._known()["ready"] = False
+
+    def _exit(self, now: float) -> None:
+        if self.behaviour.exit is not None:
+            self._end(self.behaviour.exit, now)
+
+    def _end(self, end: Exit, now: float) -> None:
+        began = self._state("running").get("startedAt", timestamp(now))
+        lasted = now - self.memory.moment
+        self.memory.crashes = 1 if lasted >= LONG_RUN_SECONDS else self.memory.crashes + 1
+        terminated = {
+            "exitCode": end.code,
+            "reason": end.word(),
+            "startedAt": began,
+            "finishedAt": timestamp(now),
+            "containerID": self._known().get("containerID", ""),
+        }
+        self._enter({"terminated": terminated}, now)
+
+    def _back_off_restart(self, pace: Pace, now: float) -> None:
+        status = self._known()
+        status["lastState"] = status["state"]
+        seconds = _back_off(pace, self.memory.crashes - 1)
+        words = f"restarting failed container={self.name} pod={self.pod}"
+        message = f"Back-off restarting failed container {self.name} in pod {self.pod}"
+        self._note("Warning", "BackOff", message)
+        self._wait("CrashLoopBackOff", f"back-off {go_duration(seconds)} {words}", now)
+
+    # The status.
+
+    def _wait(self, reason: str, message: str, now: float) -> None:
+        self._enter({"waiting": {"reason": reason, "message": message}}, now)
+
+    def _enter(self, state: Manifest, now: float) -> None:
+        status = self.status or {
+            "name": self.name,
+            "image": self.image,
+            "imageID": "",
+            "restartCount": 0,
+            "lastState": {},
+        }
+        self.status = status | {"state": state, "ready": False, "started": False}
+        self.memory.moment = now
+
+    def _known(self) -> Manifest:
+        if self.status is None:
+            raise ValueError(f"the container {self.name} has no status yet")
+        return self.status
+
+    def _state(self, key: str) -> Manifest:
+        return dict(self._known()["state"].get(key) or {})
+
+    def _note(self, kind: str, reason: str, message: str) -> None:
+        self.notes.append(Note(kind, reason, message))
+
+
+def _back_off(pace: Pace, failures: int) -> float:
+    doubled = pace.back_off_seconds * 2.0 ** min(max(failures - 1, 0), 10)
+    return min(doubled, max(LONGEST_BACK_OFF_SECONDS, pace.back_off_seconds))
+
+
+def unparsable(image: str) -> str:
+    """Return the runtime's words for an image that is no reference."""
+    words = f"couldn't parse image name {quoted(image)}: invalid reference format"
+    return f"Failed to apply default image tag {quoted(image)}: {words}"
+
+
+def repository_of(reference: str) -> str:
+    """Return a full reference without its tag and digest."""
+    registry, _, name = reference.partition("@")[0].rpartition("/")
+    return f"{registry}/{name.partition(':')[0]}"
+
+
+def moment_of(status: Manifest, now: float) -> float:
+    """Return when the container found in `status` entered its state, as far as that is said."""
+    state = status.get("state") or {}
+    said = (state.get("running") or {}).get("startedAt") or (state.get("terminated") or {}).get(
+        "finishedAt"
+    )
+    return parse_rfc3339(said).timestamp() if said else now
+
+
+def timestamp(now: float) -> str:
+    """Return `now` as Kubernetes writes it."""
+    return rfc3339(datetime.fromtimestamp(now, UTC))
+
+
+def digest(text: str) -> str:
+    """Return 64 hex digits that stand for `text`."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def quoted(text: str) -> str:
+    """Return `text` in the double quotes of Go's `%q`."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def go_duration(seconds: float) -> str:
+    """Return a duration as Go prints it: `10s`, `1m20s`, `500ms`."""
+    if seconds < 1:
+        return f"{round(seconds * 1000)}ms"
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes:.0f}m{rest:g}s" if minutes else f"{rest:g}s"

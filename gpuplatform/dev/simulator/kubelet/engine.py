@@ -1,0 +1,277 @@
+"""All kubelets of one process: what the server says goes in, steps go out."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
+from gpuplatform.dev.simulator.kubelet.containers import Pace
+from gpuplatform.dev.simulator.kubelet.control import NAME, NAMESPACE, Control, parse_control
+from gpuplatform.dev.simulator.kubelet.echo import EchoServers
+from gpuplatform.dev.simulator.kubelet.events import EventWriter
+from gpuplatform.dev.simulator.kubelet.informer import Informer, Listener
+from gpuplatform.dev.simulator.kubelet.nodes import Nodes, host_ip
+from gpuplatform.dev.simulator.kubelet.options import Options
+from gpuplatform.dev.simulator.kubelet.pods import Place, PodMemory, gpus_of, step
+from gpuplatform.dev.simulator.kubelet.processes import Processes
+from gpuplatform.dev.simulator.kubelet.secrets import Secrets
+from gpuplatform.dev.simulator.kubelet.workqueue import WorkQueue
+from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected
+
+log = logging.getLogger(__name__)
+
+WORKERS = 24
+RETRY_SECONDS = 1.0
+NOT_NEEDED = ("managedFields", "annotations", "labels", "ownerReferences")
+
+
+@dataclass(slots=True)
+class Record:
+    """One pod on a node of ours."""
+
+    pod: Manifest
+    memory: PodMemory = field(default_factory=PodMemory)
+    is_removed: bool = False
+    """The server was told to delete it; a finalizer may keep it."""
+
+    @property
+    def version(self) -> int:
+        """The resource version, which only grows."""
+        return int(self.pod["metadata"]["resourceVersion"])
+
+    @property
+    def holds_gpus(self) -> bool:
+        """Whether the kubelet took it in, and it has not ended."""
+        status = self.pod.get("status") or {}
+        ended = status.get("phase") in {"Succeeded", "Failed"}
+        return bool(status.get("containerStatuses")) and not ended
+
+
+class Machine:
+    """What one node has taken in."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.records: dict[str, Record] = {}
+        self._addresses: dict[str, str] = {}
+
+    def address(self, uid: str, known: str) -> str:
+        """Return the address of a pod: the one that it has, or a free one."""
+        mine = self._addresses.get(uid)
+        if mine is None:
+            free = (f"{self._subnet}.{last}" for last in range(1, 255))
+            taken = set(self._addresses.values())
+            mine = known or next((address for address in free if address not in taken), "")
+            self._addresses[uid] = mine
+        return mine
+
+    def used_gpus(self) -> int:
+        """Return how many GPUs the pods hold that were taken in."""
+        return sum(gpus_of(record.pod) for record in self.records.values() if record.holds_gpus)
+
+    def forget(self, uid: str) -> None:
+        """Give back what a pod that is gone had."""
+        self.records.pop(uid, None)
+        self._addresses.pop(uid, None)
+
+    @property
+    def _subnet(self) -> str:
+        return f"10.{200 + self.number // 250}.{self.number % 250}"
+
+
+class Kubelets:
+    """Plays `options.nodes` kubelets until it is stopped."""
+
+    def __init__(self, client: ApiClient, options: Options) -> None:
+        self._client = client
+        self._options = options
+        self._machines = {
+            name: Machine(number) for number, name in enumerate(options.node_names())
+        }
+        self._records: dict[str, Record] = {}
+        self._queue = WorkQueue()
+        self._events = EventWriter(client, options.events_per_second)
+        self._echoes = EchoServers(client)
+        self._secrets = Secrets(client)
+        self._processes = Processes(client, self._queue.add)
+        self._nodes = Nodes(client, options)
+        self._control = Control()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set. Faults of the server are waited out."""
+        pods = Informer(self._client, "/api/v1/pods", Listener(self._on_pods, self._on_pod))
+        nodes = Informer(
+            self._client, "/api/v1/nodes", Listener(self._nodes.on_list, self._nodes.on_event)
+        )
+        control = Informer(
+            self._client,
+            f"/api/v1/namespaces/{NAMESPACE}/configmaps",
+            Listener(self._on_controls, self._on_control),
+            field_selector=f"metadata.name={NAME}",
+        )
+        try:
+            await self._run([control, nodes, pods], stop)
+        finally:
+            self._echoes.stop_all()
+            self._processes.stop_all()
+
+    async def _run(self, informers: list[Informer], stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(informer.run(stop)) for informer in informers]
+            tasks += [group.create_task(self._work()) for _ in range(WORKERS)]
+            tasks += [
+                group.create_task(self._nodes.run(name, machine.number, stop))
+                for name, machine in self._machines.items()
+            ]
+            tasks.append(group.create_task(self._events.run()))
+            await stop.wait()
+            for task in tasks:
+                task.cancel()
+
+    # What the server says.
+
+    def _on_pods(self, items: list[Manifest]) -> None:
+        found = {pod["metadata"]["uid"] for pod in items}
+        for uid in self._records.keys() - found:
+            self._forget(uid)
+        for pod in items:
+            # A server that starts over counts from the beginning, so a listing always wins.
+            record = self._records.get(pod["metadata"]["uid"])
+            if record is not None:
+                record.pod["metadata"]["resourceVersion"] = "0"
+            self._take(pod)
+
+    def _on_pod(self, event: str, pod: Manifest) -> None:
+        if event == "DELETED":
+            self._forget(pod["metadata"]["uid"])
+        else:
+            self._take(pod)
+
+    def _take(self, pod: Manifest) -> None:
+        machine = self._machines.get(pod["spec"].get("nodeName"))
+        if machine is None:
+            return
+        for key in NOT_NEEDED:
+            pod["metadata"].pop(key, None)
+        uid = pod["metadata"]["uid"]
+        record = self._records.get(uid)
+        if record is None:
+            self._records[uid] = machine.records[uid] = Record(pod)
+        elif int(pod["metadata"]["resourceVersion"]) <= record.version:
+            return
+        else:
+            record.pod = pod
+        self._queue.add(uid)
+
+    def _forget(self, uid: str) -> None:
+        record = self._records.pop(uid, None)
+        if record is not None:
+            self._machines[record.pod["spec"]["nodeName"]].forget(uid)
+        self._queue.forget(uid)
+        self._echoes.stop(uid)
+        self._processes.forget(uid)
+
+    def _on_controls(self, items: list[Manifest]) -> None:
+        self._set_control(items[0] if items else {})
+
+    def _on_control(self, event: str, config_map: Manifest) -> None:
+        self._set_control({} if event == "DELETED" else config_map)
+
+    def _set_control(self, config_map: Manifest) -> None:
+        try:
+            control = parse_control(config_map)
+        except ValueError as error:
+            log.warning("ConfigMap %s/%s: %s", NAMESPACE, NAME, error)
+            return
+        if control != self._control:
+            self._control = self._nodes.control = control
+            self._nodes.wake()
+            for uid in self._records:
+                self._queue.add(uid)
+
+    # What the kubelets do.
+
+    async def _work(self) -> None:
+        while True:
+            uid = await self._queue.get()
+            try:
+                await self._look_at(uid)
+            except (ClusterConflict, ClusterRejected) as error:
+                # Somebody else was faster, or it is gone: the watch tells.
+                log.debug("pod %s: %s", uid, error)
+            except ClusterError as error:
+                log.debug("pod %s: %s", uid, error)
+                self._queue.add_after(uid, RETRY_SECONDS)
+            finally:
+                self._queue.done(uid)
+
+    async def _look_at(self, uid: str) -> None:
+        record = self._records.get(uid)
+        if record is None or record.is_removed:
+            return
+        if self._control.node(record.pod["spec"]["nodeName"]).failed:
+            return
+        config_errors = await self._secrets.faults(record.pod)
+        pod, now = record.pod, time.time()
+        memory = record.memory.copy()
+        wanted = step(pod, memory, self._place(record, config_errors), now)
+        if wanted.status is not None:
+            await self._write(record, wanted.status)
+        record.memory = memory
+        self._events.add(pod, wanted.notes, now)
+        await self._echoes.sync(record.pod)
+        await self._sync_processes(record)
+        if wanted.remove:
+            await self._remove(record)
+        elif wanted.due is not None:
+            self._queue.add_after(uid, wanted.due - time.time())
+
+    async def _sync_processes(self, record: Record) -> None:
+        is_held = self._control.hold_terminating and "deletionTimestamp" in record.pod["metadata"]
+        if is_held:
+            return
+        try:
+            await self._processes.sync(record.pod)
+        except ClusterRejected as error:
+            # A Secret that is not there yet; a kubelet would say so by an Event and wait.
+            log.info("pod %s waits: %s", record.pod["metadata"]["name"], error)
+            self._queue.add_after(record.pod["metadata"]["uid"], RETRY_SECONDS)
+
+    def _place(self, record: Record, config_errors: Mapping[str, str]) -> Place:
+        node = record.pod["spec"]["nodeName"]
+        machine, control = self._machines[node], self._control.node(node)
+        known = (record.pod.get("status") or {}).get("podIP") or ""
+        delay = self._control.start_delay_seconds
+        if delay is None:
+            delay = self._options.start_delay_seconds
+        gpus = self._options.gpus if control.gpus is None else control.gpus
+        return Place(
+            host_ip=host_ip(machine.number),
+            pod_ip=machine.address(record.pod["metadata"]["uid"], known),
+            pace=Pace(delay, self._options.back_off_seconds),
+            free_gpus=min(gpus, self._options.gpus) - machine.used_gpus(),
+            evict=control.evict,
+            hold_terminating=self._control.hold_terminating,
+            reports=self._processes.reports(record.pod),
+            config_errors=config_errors,
+        )
+
+    async def _write(self, record: Record, status: Manifest) -> None:
+        metadata = record.pod["metadata"]
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        self._take(await self._client.merge_patch(path, patch))
+
+    async def _remove(self, record: Record) -> None:
+        metadata = record.pod["metadata"]
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": 0,
+            "preconditions": {"uid": metadata["uid"]},
+        }
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+        await self._client.request("DELETE", path, body=options)
+        record.is_removed = True

@@ -1,0 +1,89 @@
+"""Writes the pods' Events, after everything that matters more.
+
+Repeated words count up one Event, so that a pod has as many Events as there are different things
+to say.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+
+from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
+from gpuplatform.dev.simulator.kubelet.containers import Note, digest, timestamp
+from gpuplatform.errors import ClusterConflict, ClusterError
+
+log = logging.getLogger(__name__)
+
+PENDING = 2000
+"""More are dropped: Events are best effort, as everywhere in Kubernetes."""
+REMEMBERED = 4000
+
+
+class EventWriter:
+    """One queue, one Event at a time."""
+
+    def __init__(self, client: ApiClient, per_second: float) -> None:
+        self._client = client
+        self._per_second = per_second
+        self._queue: asyncio.Queue[tuple[Manifest, Note, float]] = asyncio.Queue(PENDING)
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    def add(self, pod: Manifest, notes: tuple[Note, ...], now: float) -> None:
+        """Queue notes about a pod."""
+        for note in notes:
+            if self._per_second and not self._queue.full():
+                self._queue.put_nowait((pod, note, now))
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            pod, note, now = await self._queue.get()
+            try:
+                await self._write(pod, note, now)
+            except ClusterError as error:
+                log.debug("an Event is lost: %s", error)
+            await asyncio.sleep(1 / self._per_second)
+
+    async def _write(self, pod: Manifest, note: Note, now: float) -> None:
+        metadata = pod["metadata"]
+        name = f"{metadata['name']}.{digest(metadata['uid'] + repr(note))[:16]}"
+        path = f"/api/v1/namespaces/{metadata['namespace']}/events"
+        count = self._counts.pop(name, 0) + 1
+        if count == 1:
+            try:
+                await self._client.request("POST", path, body=_event(pod, name, note, now))
+            except ClusterConflict:
+                found = await self._client.request("GET", f"{path}/{name}")
+                count = int(found.get("count") or 1) + 1
+        if count > 1:
+            await self._client.merge_patch(
+                f"{path}/{name}", {"count": count, "lastTimestamp": timestamp(now)}
+            )
+        self._counts[name] = count
+        if len(self._counts) > REMEMBERED:
+            self._counts.popitem(last=False)
+
+
+def _event(pod: Manifest, name: str, note: Note, now: float) -> Manifest:
+    metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": metadata["namespace"]},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+        },
+        "type": note.type,
+        "reason": note.reason,
+        "message": note.message[:1024],
+        "source": {"component": "kubelet", "host": node},
+        "reportingComponent": "kubelet",
+        "reportingInstance": node,
+        "firstTimestamp": timestamp(now),
+        "lastTimestamp": timestamp(now),
+        "count": 1,
+    }

@@ -1,0 +1,81 @@
+"""Keeps one kind listed and watched, for as long as the process lives."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest, pause
+from gpuplatform.errors import ClusterError, ClusterGone, ClusterUnavailable
+
+log = logging.getLogger(__name__)
+
+PAGE = 500
+RETRY_SECONDS = (0.2, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told. A listing replaces everything that was known before."""
+
+    on_list: Callable[[list[Manifest]], None]
+    on_event: Callable[[str, Manifest], None]
+
+
+class Informer:
+    """List, then watch; go on where a watch ended; list again after 410 and after a cut.
+
+    After a cut, since the server may have come back with another history.
+    """
+
+    def __init__(
+        self, client: ApiClient, path: str, listener: Listener, *, field_selector: str = ""
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._listener = listener
+        self._field_selector = field_selector
+        self.synced = asyncio.Event()
+        """Set since the first complete listing."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until `stop` is set."""
+        delay, longest = RETRY_SECONDS
+        version = ""
+        while not stop.is_set():
+            try:
+                version = version or await self._list()
+                async for event, item in self._client.watch(
+                    self._path, resource_version=version, field_selector=self._field_selector
+                ):
+                    version = item["metadata"]["resourceVersion"]
+                    delay = RETRY_SECONDS[0]
+                    if event != "BOOKMARK":
+                        self._listener.on_event(event, item)
+            except (ClusterGone, ClusterUnavailable) as error:
+                log.debug("%s: %s", self._path, error)
+                version = ""
+                await pause(delay * random.uniform(0.8, 1.2), stop)  # noqa: S311 - only spreads load
+                delay = min(delay * 2, longest)
+            except ClusterError as error:
+                # A server that starts over may refuse for a moment what it serves a second later.
+                log.warning("%s: %s", self._path, error)
+                version = ""
+                await pause(longest, stop)
+
+    async def _list(self) -> str:
+        items: list[Manifest] = []
+        params = {"limit": str(PAGE)}
+        if self._field_selector:
+            params["fieldSelector"] = self._field_selector
+        while True:
+            page = await self._client.request("GET", self._path, params=params)
+            items += page["items"]
+            following = page["metadata"].get("continue")
+            if not following:
+                break
+            params["continue"] = following
+        self._listener.on_list(items)
+        self.synced.set()
+        return str(page["metadata"]["resourceVersion"])

@@ -1,0 +1,243 @@
+"""The nodes themselves: registration, leases, status, taints."""
+
+import asyncio
+import logging
+import random
+import time
+
+from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest, pause
+from gpuplatform.dev.simulator.kubelet.containers import digest, timestamp
+from gpuplatform.dev.simulator.kubelet.control import Control, NodeControl
+from gpuplatform.dev.simulator.kubelet.options import GPU, PRODUCT_LABEL, Options
+from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected
+
+log = logging.getLogger(__name__)
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+LEASE_DURATION_SECONDS = 40
+STATUS_SECONDS = 300.0
+"""A status without news is repeated this often; the lease is the heartbeat."""
+NOT_READY_TAINT = "node.kubernetes.io/not-ready"
+
+
+def host_ip(number: int) -> str:
+    """Return the address of the node with this number, counted from 0."""
+    return f"10.100.{number // 250}.{number % 250 + 1}"
+
+
+def node_manifest(options: Options, name: str) -> Manifest:
+    """Return a node as its kubelet registers it, without status."""
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+    }
+    if options.gpus:
+        labels |= {PRODUCT_LABEL: options.product, "nvidia.com/gpu.count": str(options.gpus)}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+
+
+def node_status(
+    options: Options, control: NodeControl, node: Manifest, number: int, now: float
+) -> Manifest:
+    """Return the status that the kubelet of `node` reports."""
+    name = node["metadata"]["name"]
+    known = {entry["type"]: entry for entry in (node.get("status") or {}).get("conditions") or []}
+    resources = {
+        "cpu": options.cpu,
+        "memory": options.memory,
+        "pods": str(options.pods),
+        "ephemeral-storage": "1Ti",
+    }
+    if options.gpus:
+        resources[GPU] = str(options.gpus)
+    gone = {} if control.gpus is None else {GPU: str(min(control.gpus, options.gpus))}
+    ready = ("Ready", not control.not_ready, *_ready_words(control))
+    pressure = ("MemoryPressure", control.evict, *_memory_words(control))
+    disk = ("DiskPressure", False, "KubeletHasNoDiskPressure", "kubelet has no disk pressure")
+    pids = (
+        "PIDPressure",
+        False,
+        "KubeletHasSufficientPID",
+        "kubelet has sufficient PID available",
+    )
+    return {
+        "capacity": resources,
+        "allocatable": resources | gone,
+        "addresses": [
+            {"type": "InternalIP", "address": host_ip(number)},
+            {"type": "Hostname", "address": name},
+        ],
+        "conditions": [
+            _condition(known.get(entry[0], {}), entry, now)
+            for entry in (pressure, disk, pids, ready)
+        ],
+        "nodeInfo": _node_info(name),
+    }
+
+
+def _ready_words(control: NodeControl) -> tuple[str, str]:
+    if control.not_ready:
+        return "KubeletNotReady", "container runtime is down"
+    return "KubeletReady", "kubelet is posting ready status"
+
+
+def _memory_words(control: NodeControl) -> tuple[str, str]:
+    if control.evict:
+        return "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"
+    return "KubeletHasSufficientMemory", "kubelet has sufficient memory available"
+
+
+def _condition(known: Manifest, entry: tuple[str, bool, str, str], now: float) -> Manifest:
+    name, is_true, reason, message = entry
+    status = "True" if is_true else "False"
+    changed = known.get("status") != status
+    return {
+        "type": name,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastHeartbeatTime": timestamp(now),
+        "lastTransitionTime": timestamp(now) if changed else known["lastTransitionTime"],
+    }
+
+
+def _node_info(name: str) -> Manifest:
+    identity = digest(name)
+    return {
+        "machineID": identity[:32],
+        "systemUUID": identity[:32],
+        "bootID": identity[32:],
+        "kernelVersion": "6.1.0",
+        "osImage": "Simulated",
+        "containerRuntimeVersion": "containerd://2.1.0",
+        "kubeletVersion": "v1.36.3",
+        "kubeProxyVersion": "",
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    }
+
+
+def news(old: Manifest, new: Manifest) -> bool:
+    """Say whether a status differs by more than its heartbeats."""
+    conditions = {
+        entry["type"]: (entry["status"], entry.get("reason"))
+        for entry in old.get("conditions") or []
+    }
+    return (
+        old.get("allocatable") != new["allocatable"]
+        or old.get("capacity") != new["capacity"]
+        or any(
+            conditions.get(entry["type"]) != (entry["status"], entry["reason"])
+            for entry in new["conditions"]
+        )
+    )
+
+
+class Nodes:
+    """Keeps all nodes of this process registered and alive, as the control object allows."""
+
+    def __init__(self, client: ApiClient, options: Options) -> None:
+        self._client = client
+        self._options = options
+        self._known: dict[str, Manifest] = {}
+        self._missing: set[str] = set()
+        self._changed = {name: asyncio.Event() for name in options.node_names()}
+        self._reported: dict[str, float] = {}
+        self.control = Control()
+
+    def on_list(self, items: list[Manifest]) -> None:
+        """Take all nodes; those of ours that are missing are registered."""
+        self._known = {node["metadata"]["name"]: node for node in items}
+        self._missing = self._changed.keys() - self._known.keys()
+        self.wake()
+
+    def on_event(self, event: str, node: Manifest) -> None:
+        """Take a change. A deleted node stays so until the next listing, as with real kubelets."""
+        name = node["metadata"]["name"]
+        if event == "DELETED":
+            self._known.pop(name, None)
+        else:
+            self._known[name] = node
+        if name in self._changed:
+            self._changed[name].set()
+
+    def wake(self) -> None:
+        """Look at all nodes soon."""
+        for changed in self._changed.values():
+            changed.set()
+
+    async def run(self, name: str, number: int, stop: asyncio.Event) -> None:
+        """Keep one node until `stop` is set."""
+        lease_due = 0.0
+        while not stop.is_set():
+            self._changed[name].clear()
+            try:
+                await self._sync(name, number)
+                if time.monotonic() >= lease_due and not self.control.node(name).failed:
+                    await self._renew(name)
+                    jitter = random.uniform(0.9, 1.05)  # noqa: S311 - only spreads load
+                    lease_due = time.monotonic() + self._options.lease_seconds * jitter
+            except ClusterError as error:
+                log.debug("node %s: %s", name, error)
+                await pause(1.0, stop)
+                self._changed[name].set()
+            await pause(max(lease_due - time.monotonic(), 0.5), self._changed[name])
+
+    async def _sync(self, name: str, number: int) -> None:
+        control = self.control.node(name)
+        if control.failed:
+            return
+        if name in self._missing:
+            await self._register(name)
+        node = self._known.get(name)
+        if node is None:
+            return
+        status = node_status(self._options, control, node, number, time.time())
+        repeat = time.monotonic() - self._reported.get(name, 0.0) > STATUS_SECONDS
+        if repeat or news(node.get("status") or {}, status):
+            self._known[name] = await self._client.merge_patch(
+                f"/api/v1/nodes/{name}/status", {"status": status}
+            )
+            self._reported[name] = time.monotonic()
+        await self._remove_taint(name, control)
+
+    async def _register(self, name: str) -> None:
+        try:
+            node = await self._client.request(
+                "POST", "/api/v1/nodes", body=node_manifest(self._options, name)
+            )
+        except ClusterConflict:
+            node = await self._client.request("GET", f"/api/v1/nodes/{name}")
+        self._known[name] = node
+        self._missing.discard(name)
+
+    async def _remove_taint(self, name: str, control: NodeControl) -> None:
+        """Take the taint away that nodes are born with, where no controller does it."""
+        node = self._known[name]
+        taints = node["spec"].get("taints") or [] if "spec" in node else []
+        others = [taint for taint in taints if taint["key"] != NOT_READY_TAINT]
+        if control.not_ready or len(others) == len(taints):
+            return
+        version = node["metadata"]["resourceVersion"]
+        patch = {"metadata": {"resourceVersion": version}, "spec": {"taints": others or None}}
+        try:
+            self._known[name] = await self._client.merge_patch(f"/api/v1/nodes/{name}", patch)
+        except ClusterConflict:
+            log.debug("node %s: somebody else was faster", name)
+
+    async def _renew(self, name: str) -> None:
+        now = timestamp(time.time()).replace("Z", ".000000Z")
+        try:
+            await self._client.merge_patch(f"{LEASES}/{name}", {"spec": {"renewTime": now}})
+        except ClusterRejected as error:
+            if error.status != 404:
+                raise
+            spec = {
+                "holderIdentity": name,
+                "leaseDurationSeconds": LEASE_DURATION_SECONDS,
+                "renewTime": now,
+            }
+            body = {"metadata": {"name": name}, "spec": spec}
+            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **body}
+            await self._client.request("POST", LEASES, body=lease)

@@ -1,0 +1,278 @@
+"""Runs containers whose image is known as processes: see `programs`.
+
+The processes of a pod share a private folder, end with the pod, and end with this process however
+it ends: the kernel kills them, and a guard removes the folders, which hold secrets.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+import gpuplatform
+from gpuplatform.dev.embedded.children import die_with_parent
+from gpuplatform.dev.embedded.ports import free_port
+from gpuplatform.dev.embedded.processes import IS_LINUX
+from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
+from gpuplatform.dev.simulator.kubelet.programs import (
+    Probe,
+    Report,
+    environment,
+    module_of,
+    pod_ports,
+    readiness_probe,
+    running_programs,
+    stop_hook,
+    volume_folders,
+)
+from gpuplatform.dev.simulator.kubelet.secrets import Secrets
+
+log = logging.getLogger(__name__)
+
+PROBE_SECONDS: Final = 0.1
+"""While a container is not ready it is asked this often, more than any kubelet does."""
+
+READY_PROBE_SECONDS: Final = 1.0
+PROBE_TIMEOUT_SECONDS: Final = 2.0
+FAILURES: Final = 3
+"""So many failed probes in a row end readiness."""
+
+_ROOT: Final = Path(gpuplatform.__file__).parents[1]
+_GUARD: Final = 'cat; rm -rf -- "$1"'
+"""Ends when the other end of its input does: when this process is gone."""
+
+
+class Child:
+    """The process of one container."""
+
+    def __init__(
+        self, container: Manifest, restarts: int, process: asyncio.subprocess.Process
+    ) -> None:
+        self.container = container
+        self.restarts = restarts
+        self.process = process
+        self.is_ready = False
+        self.watching: asyncio.Task[None] | None = None
+        self.stopping: asyncio.Task[None] | None = None
+
+    def report(self) -> Report:
+        """Return what is known of it."""
+        code = self.process.returncode
+        if code is not None and code < 0:
+            code = 128 - code
+        return Report(is_ready=self.is_ready and code is None, exit_code=code)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to it and all that it started; gone already is as good."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.process.returncode is None:
+            self.signal(signal.SIGKILL)
+        for task in (self.watching, self.stopping):
+            if task is not None:
+                task.cancel()
+
+
+class LocalPod:
+    """The processes of one pod, its folder and its ports."""
+
+    def __init__(self, folder: Path, pod: Manifest) -> None:
+        self.folder = folder
+        self.ports = {port: free_port() for port in pod_ports(pod)}
+        self.children: dict[str, Child] = {}
+
+    def kill(self) -> None:
+        """End everything."""
+        for child in self.children.values():
+            child.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Processes:
+    """The processes of all pods. `wake` is called with the UID of a pod that changed."""
+
+    def __init__(self, client: ApiClient, wake: Callable[[str], None]) -> None:
+        self._secrets = Secrets(client)
+        self._wake = wake
+        self._pods: dict[str, LocalPod] = {}
+        self._root: Path | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    def reports(self, pod: Manifest) -> Mapping[str, Report]:
+        """Return what is known of those containers of a pod that are processes."""
+        local = self._pods.get(pod["metadata"]["uid"])
+        if local is None:
+            return {}
+        return {
+            name: child.report()
+            for name, restarts in running_programs(pod).items()
+            if (child := local.children.get(name)) and child.restarts == restarts
+        }
+
+    async def sync(self, pod: Manifest) -> None:
+        """Start and end processes as the pod's status says.
+
+        Raises:
+            ClusterError: a Secret cannot be read; what needs it is not started.
+        """
+        uid = pod["metadata"]["uid"]
+        wanted = running_programs(pod)
+        local = self._pods.get(uid)
+        if local is None and not wanted:
+            return
+        if local is None:
+            local = self._pods[uid] = LocalPod(self._folder(uid), pod)
+            await self._fill(local, pod)
+        for name, child in list(local.children.items()):
+            if wanted.get(name) != child.restarts:
+                child.kill()
+                del local.children[name]
+        if "deletionTimestamp" in pod["metadata"]:
+            self._begin_to_stop(local, pod)
+            return
+        for name, restarts in wanted.items():
+            if name not in local.children:
+                local.children[name] = await self._start(local, pod, name, restarts)
+
+    def forget(self, uid: str) -> None:
+        """End what is left of a pod that is gone."""
+        local = self._pods.pop(uid, None)
+        if local is not None:
+            local.kill()
+
+    def stop_all(self) -> None:
+        """End everything, and remove the folders."""
+        for uid in list(self._pods):
+            self.forget(uid)
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+            self._guard.wait()
+
+    # Files.
+
+    def _folder(self, uid: str) -> Path:
+        """Make the folder of a pod."""
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="gpu-pods-"))
+            self._guard = subprocess.Popen(
+                ["sh", "-c", _GUARD, "sh", str(self._root)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        folder = self._root / uid
+        folder.mkdir(mode=0o700)
+        return folder
+
+    async def _fill(self, local: LocalPod, pod: Manifest) -> None:
+        """Make the volumes of a pod, with the Secrets in them."""
+        folders = volume_folders(pod)
+        with contextlib.ExitStack() as unless_filled:
+            unless_filled.callback(self.forget, pod["metadata"]["uid"])
+            for volume in pod["spec"].get("volumes") or []:
+                folder = local.folder / folders[volume["name"]]
+                folder.mkdir(mode=0o700)
+                if "secret" in volume:
+                    await self._write_secret(folder, pod, volume["secret"]["secretName"])
+            unless_filled.pop_all()
+
+    async def _write_secret(self, folder: Path, pod: Manifest, name: str) -> None:
+        for key, content in (await self._secrets.read(pod["metadata"]["namespace"], name)).items():
+            file = folder / key
+            file.touch(mode=0o600)
+            file.write_bytes(content)
+
+    # Processes.
+
+    async def _start(self, local: LocalPod, pod: Manifest, name: str, restarts: int) -> Child:
+        container = next(one for one in pod["spec"]["containers"] if one["name"] == name)
+        secrets = await self._secrets.variables(pod, container)
+        variables = {
+            "PATH": os.environ.get("PATH", ""),
+            "PYTHONPATH": str(_ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **environment(pod, container, local.ports, secrets),
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", module_of(container)),
+            env=variables,
+            cwd=local.folder,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_die_with_this_process(),
+        )
+        child = Child(container, restarts, process)
+        uid = pod["metadata"]["uid"]
+        child.watching = asyncio.create_task(self._watch(uid, child, local.ports))
+        return child
+
+    async def _watch(self, uid: str, child: Child, ports: Mapping[int, int]) -> None:
+        """Tell of each change until the process ends."""
+        probing = asyncio.create_task(self._probe(uid, child, ports))
+        await child.process.wait()
+        probing.cancel()
+        self._wake(uid)
+
+    async def _probe(self, uid: str, child: Child, ports: Mapping[int, int]) -> None:
+        probe = readiness_probe(child.container)
+        failures = 0
+        while True:
+            is_well = probe is None or await ask(probe, ports, PROBE_TIMEOUT_SECONDS)
+            failures = 0 if is_well else failures + 1
+            is_ready = is_well or (child.is_ready and failures < FAILURES)
+            if is_ready != child.is_ready:
+                child.is_ready = is_ready
+                self._wake(uid)
+            await asyncio.sleep(READY_PROBE_SECONDS if is_ready else PROBE_SECONDS)
+
+    def _begin_to_stop(self, local: LocalPod, pod: Manifest) -> None:
+        grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+        for child in local.children.values():
+            if child.stopping is None:
+                child.stopping = asyncio.create_task(_stop(child, local.ports, grace))
+
+
+async def _stop(child: Child, ports: Mapping[int, int], grace: float) -> None:
+    """Run the hook, then tell it to end; what does not end is killed with its pod."""
+    hook = stop_hook(child.container)
+    if hook is not None:
+        await ask(hook, ports, grace)
+    child.signal(signal.SIGTERM)
+
+
+async def ask(probe: Probe, ports: Mapping[int, int], seconds: float) -> bool:
+    """Say whether the answer is a good one."""
+    url = f"http://127.0.0.1:{ports.get(probe.port, probe.port)}{probe.path}"
+    timeout = aiohttp.ClientTimeout(total=seconds)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers=probe.headers) as session,
+            session.get(url, allow_redirects=False) as response,
+        ):
+            return 200 <= response.status < 400
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        return False
+
+
+def _die_with_this_process() -> Callable[[], None] | None:
+    parent = os.getpid()
+
+    def in_child() -> None:
+        die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return in_child if IS_LINUX else None

@@ -1,0 +1,140 @@
+"""How a container whose image is known becomes a process of this machine. Pure.
+
+The container sees its own file system and addresses; the process gets the same by translation:
+each volume is a folder below the process's working directory, each port is a free one on loopback.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour, Exit
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE, SIDECAR_IMAGE
+
+Manifest: TypeAlias = dict[str, Any]
+
+MODULES: Final[Mapping[str, str]] = {
+    SIDECAR_IMAGE: "serverless.sidecar",
+    ECHO_FUNCTION_IMAGE: "serverless.examples.echo",
+}
+"""The Python module that is each image's program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is known of the process of a container."""
+
+    is_ready: bool
+    exit_code: int | None = None
+    """None while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A question over HTTP."""
+
+    path: str
+    port: int
+    headers: Mapping[str, str]
+
+
+def module_of(container: Manifest) -> str:
+    """Return the module that a container runs; empty where the image's own program is not run."""
+    if container.get("command") or container.get("args"):
+        return ""
+    return MODULES.get(container.get("image", ""), "")
+
+
+def running_programs(pod: Manifest) -> dict[str, int]:
+    """Return the containers of a pod that are to be processes now, with their restart counts."""
+    modules = {entry["name"]: module_of(entry) for entry in pod["spec"]["containers"]}
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    return {
+        entry["name"]: entry["restartCount"]
+        for entry in statuses
+        if modules.get(entry["name"]) and "running" in (entry.get("state") or {})
+    }
+
+
+def with_report(behaviour: Behaviour, report: Report | None) -> Behaviour:
+    """Return how a container behaves whose process is as reported; None: there is none yet."""
+    behaviour = replace(behaviour, is_process=True, exit=None, ready_after_seconds=None)
+    if report is None:
+        return behaviour
+    if report.exit_code is not None:
+        return replace(behaviour, exit=Exit(report.exit_code))
+    ready = 0.0 if report.is_ready else None
+    return replace(behaviour, ready_after_seconds=ready, ignores_sigterm=True)
+
+
+def volume_folders(pod: Manifest) -> dict[str, str]:
+    """Return the folder of each volume. The names are short: paths of sockets have a limit."""
+    volumes = pod["spec"].get("volumes") or []
+    return {volume["name"]: f"v{number}" for number, volume in enumerate(volumes)}
+
+
+def environment(
+    pod: Manifest, container: Manifest, ports: Mapping[int, int], secrets: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables of the process: the container's, with paths and addresses translated.
+
+    `ports` are the local ones by those of the pod; `secrets` are the variables whose values come
+    from Secrets, which stay as they are.
+    """
+    folders = volume_folders(pod)
+    mounts = {
+        mount["mountPath"]: folders[mount["name"]]
+        for mount in container.get("volumeMounts") or []
+        if mount["name"] in folders
+    }
+    addresses = {f":{inside}": f"127.0.0.1:{outside}" for inside, outside in ports.items()}
+    found = dict(secrets)
+    for entry in container.get("env") or []:
+        if "secretKeyRef" in (entry.get("valueFrom") or {}):
+            continue
+        text = str(entry.get("value") or _from_field(pod, entry))
+        found[entry["name"]] = addresses.get(text) or _translated(text, mounts)
+    return found
+
+
+def pod_ports(pod: Manifest) -> list[int]:
+    """Return the ports that the pod's processes listen on."""
+    return [
+        port["containerPort"]
+        for container in pod["spec"]["containers"]
+        if module_of(container)
+        for port in container.get("ports") or []
+    ]
+
+
+def readiness_probe(container: Manifest) -> Probe | None:
+    """Return what says that the container is ready; None: it is as soon as it runs."""
+    return _probe(container.get("readinessProbe") or {})
+
+
+def stop_hook(container: Manifest) -> Probe | None:
+    """Return what is asked before the container is told to end."""
+    return _probe((container.get("lifecycle") or {}).get("preStop") or {})
+
+
+def _probe(declared: Manifest) -> Probe | None:
+    asked = declared.get("httpGet")
+    if asked is None:
+        return None
+    headers = {entry["name"]: entry["value"] for entry in asked.get("httpHeaders") or []}
+    return Probe(asked.get("path") or "/", int(asked["port"]), headers)
+
+
+def _translated(text: str, mounts: Mapping[str, str]) -> str:
+    for inside, folder in mounts.items():
+        if text == inside or text.startswith(f"{inside}/"):
+            return folder + text.removeprefix(inside)
+    return text
+
+
+def _from_field(pod: Manifest, entry: Manifest) -> str:
+    path = ((entry.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
+    found: Any = pod
+    for step in path.split("."):
+        found = found.get(step, "") if isinstance(found, dict) else ""
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,1 @@
+"""How the platform is doing: health, steady-state report, samples and metrics collectors."""

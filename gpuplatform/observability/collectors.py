@@ -1,0 +1,127 @@
+"""Metrics that are read when they are asked for: the platform's state, and the controller's own.
+
+Beat serves the state, since there is one of it; the controller serves what only it knows. Part of
+the composition root. The client library is loaded where a port is open, not before.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from gpuplatform.metrics import declared
+from gpuplatform.metrics.declared import Metric, Type
+from gpuplatform.observability.reporter import SteadyState, read_broker, read_state
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric as Family
+
+    from gpuplatform.kube.reflector import Reflector
+
+Values = Mapping[tuple[str, ...], float]
+"""By the values of the metric's labels, in their order."""
+
+
+class LeaderProcess(Protocol):
+    """A process of which at most one leads."""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this process holds the lease."""
+
+
+class WatchingProcess(LeaderProcess, Protocol):
+    """A leader that watches the cluster."""
+
+    @property
+    def reflectors(self) -> "Sequence[Reflector]":
+        """Its watches."""
+
+
+def state_values() -> Iterator[tuple[Metric, Values]]:
+    """Yield what database and broker know; a part that does not answer is left out."""
+    state, queues = read_state(), read_broker()
+    yield declared.STATE_IS_READ, {(): float(state is not None)}
+    if state is not None:
+        yield from _of_the_database(state)
+    yield declared.BROKER_UP, {(): float(queues is not None)}
+    yield declared.QUEUE_MESSAGES, {(queue,): n for queue, n in (queues or {}).items()}
+
+
+def _of_the_database(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
+    yield declared.POOLS, {(phase,): n for phase, n in state.pools.items()}
+    yield (
+        declared.POOL_REPLICAS,
+        {("available",): state.available, ("allocated",): state.allocated},
+    )
+    yield declared.UNITS, {key: float(n) for key, n in state.units.items()}
+    yield declared.OPERATIONS, {key: float(n) for key, n in state.operations.items()}
+    yield declared.OLDEST_OPERATION, {(): state.oldest_operation_seconds or 0.0}
+    yield declared.INVOCATIONS, {(name,): float(n) for name, n in state.invocations.items()}
+    yield declared.OLDEST_INVOCATION, {(): state.oldest_invocation_seconds or 0.0}
+    yield declared.OLDEST_DUE, {(rows,): age or 0.0 for rows, age in state.due_seconds.items()}
+    yield declared.CLUSTER_UP, {(): float(state.cluster_is_up)}
+    yield declared.RECOVERY_NEEDED, {(): float(state.needs_recovery)}
+    if state.nodes is not None and state.ready_nodes is not None:
+        nodes: Values = {("true",): state.ready_nodes, ("false",): state.nodes - state.ready_nodes}
+        yield declared.NODES, nodes
+    yield declared.PART_UP, {(part,): float(is_up) for part, is_up in state.parts.items()}
+
+
+def controller_values(controller: WatchingProcess) -> Iterator[tuple[Metric, Values]]:
+    """Yield what a controller knows of itself."""
+    yield declared.IS_LEADER, {(): float(controller.is_leader)}
+    restarts: dict[tuple[str, ...], float] = {}
+    ages: dict[tuple[str, ...], float] = {}
+    for reflector in controller.reflectors:
+        kind = (reflector.kind.kind,)
+        restarts[kind] = restarts.get(kind, 0) + reflector.restarts
+        ages[kind] = max(ages.get(kind, 0.0), reflector.last_good_list_age_seconds())
+    yield declared.WATCH_RESTARTS, restarts
+    if controller.is_leader:
+        yield declared.SIGHT_AGE, ages
+
+
+def state_render() -> Callable[[], bytes]:
+    """Return what renders the state of the platform."""
+    return _render_of(state_values)
+
+
+def controller_render(controller: WatchingProcess) -> Callable[[], bytes]:
+    """Return what renders the controller's own metrics."""
+    return _render_of(lambda: controller_values(controller))
+
+
+def activator_render(activator: LeaderProcess) -> Callable[[], bytes]:
+    """Return what renders the activator's own metrics."""
+    return _render_of(lambda: [(declared.ACTIVATOR_IS_LEADER, {(): float(activator.is_leader)})])
+
+
+class _Collector:
+    """Puts values into the client library's form, each time it is asked."""
+
+    def __init__(self, read: Callable[[], Iterable[tuple[Metric, Values]]]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator["Family"]:
+        """Yield one family a metric."""
+        from prometheus_client.core import (  # noqa: PLC0415 - see above
+            CounterMetricFamily,
+            GaugeMetricFamily,
+        )
+
+        for metric, values in self._read():
+            family = (
+                CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+                if metric.type is Type.COUNTER
+                else GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+            )
+            for labels, value in values.items():
+                family.add_metric(labels, value)
+            yield family
+
+
+def _render_of(read: Callable[[], Iterable[tuple[Metric, Values]]]) -> Callable[[], bytes]:
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - see above
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(read))
+    return lambda: generate_latest(registry)

@@ -1,0 +1,1 @@
+"""What runs in the cluster for a resource: pod templates, placement, start-up failures. Pure."""

@@ -1,0 +1,133 @@
+"""What runs in the cluster for a pool or a unit: the pod of a Deployment, and its Service's ports.
+
+Built field by field; a caller's dict is never merged in. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpuplatform.kube.kinds import Manifest
+from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.template import EnvVar, PodTemplate, Port
+
+STOCK_PRIORITY_CLASS: Final = "gpu-platform-stock"
+UNIT_PRIORITY_CLASS: Final = "gpu-platform-unit"
+RESERVATION_IMAGE: Final = "busybox:1.36"
+RESERVATION_COMMAND: Final = ("sh", "-c", "trap : TERM INT; sleep 2147483647 & wait")
+"""Holds the GPU and ends at once on SIGTERM."""
+
+CONTAINER_NAME: Final = "runtime-worker"
+GPU_RESOURCE: Final = "nvidia.com/gpu"
+PROGRESS_DEADLINE_SECONDS: Final = 600
+RESERVATION_GRACE_SECONDS: Final = 1
+WORKLOAD_GRACE_SECONDS: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What the pod takes of its node; request and limit are the same."""
+
+    cpu: str | None
+    memory: str | None
+    gpu: int
+
+    def resources(self) -> dict[str, str]:
+        """Return the amounts by their Kubernetes names; what is not asked for is left out."""
+        gpu = str(self.gpu) if self.gpu else None
+        amounts = {"cpu": self.cpu, "memory": self.memory, GPU_RESOURCE: gpu}
+        return {name: amount for name, amount in amounts.items() if amount}
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What one pod is to be."""
+
+    image: str | None
+    template: PodTemplate
+    environment: Mapping[str, str]
+    """What the platform sets; the template's variables come after it."""
+    size: Size
+    is_reservation: bool
+    """Whether it only holds its GPU, and runs no program of anybody."""
+    priority_class: str = STOCK_PRIORITY_CLASS
+    placement: Placement | None = None
+    probes_port: bool = False
+    """Whether the pod is ready only once its first TCP port answers."""
+
+
+def pod_spec(workload: Workload) -> Manifest:
+    """Return the spec of the pod."""
+    is_reservation = workload.is_reservation
+    spec: Manifest = {
+        "restartPolicy": "Always",  # The one that the pods of a Deployment may have.
+        "priorityClassName": workload.priority_class,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": (
+            RESERVATION_GRACE_SECONDS if is_reservation else WORKLOAD_GRACE_SECONDS
+        ),
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [_container(workload)],
+    }
+    # `nodeSelector` and `tolerations`, as Kubernetes spells them; nothing where there are none.
+    return spec | (workload.placement.normalised() if workload.placement else {})
+
+
+def service_ports(ports: Sequence[Port]) -> list[Manifest]:
+    """Return the Service's ports: one for each of the container, with its number."""
+    return [
+        {"name": port.name, "port": port.port, "targetPort": port.port, "protocol": port.protocol}
+        for port in ports
+    ]
+
+
+def _container(workload: Workload) -> Manifest:
+    template = workload.template
+    container: dict[str, Any] = {
+        "name": CONTAINER_NAME,
+        "image": workload.image or RESERVATION_IMAGE,
+        "env": _environment(workload.environment, template),
+        "securityContext": {"allowPrivilegeEscalation": False},
+    }
+    command = RESERVATION_COMMAND if workload.is_reservation else template.command
+    # Empty lists are left out: the API server leaves them out too, so they would look like drift.
+    if command:
+        container["command"] = list(command)
+    if template.args:
+        container["args"] = list(template.args)
+    if template.ports:
+        container["ports"] = [
+            {"name": port.name, "containerPort": port.port, "protocol": port.protocol}
+            for port in template.ports
+        ]
+    resources = workload.size.resources()
+    if resources:
+        container["resources"] = {"requests": resources, "limits": dict(resources)}
+    if workload.probes_port:
+        container |= _readiness(template.ports)
+    return container
+
+
+def _readiness(ports: Sequence[Port]) -> Manifest:
+    """Ready means that the program answers, not only that its container was started."""
+    first = next((port.port for port in ports if port.protocol == "TCP"), None)
+    if first is None:
+        return {}
+    return {"readinessProbe": {"tcpSocket": {"port": first}, "periodSeconds": 2}}
+
+
+def _environment(ours: Mapping[str, str], template: PodTemplate) -> list[Manifest]:
+    found = {name: _plain(name, value) for name, value in ours.items()}
+    return [*{**found, **{env.name: _variable(env) for env in template.envs}}.values()]
+
+
+def _variable(env: EnvVar) -> Manifest:
+    if env.value_from is None:
+        return _plain(env.name, env.value)
+    return {"name": env.name, "valueFrom": env.value_from.normalised()}
+
+
+def _plain(name: str, value: str) -> Manifest:
+    # A variable without a value is empty, and the API server leaves an empty value out.
+    return {"name": name, "value": value} if value else {"name": name}

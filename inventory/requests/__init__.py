@@ -1,0 +1,1 @@
+"""The bodies of the routes of stock pools and of the catalogue. Pure."""

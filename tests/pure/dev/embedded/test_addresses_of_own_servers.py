@@ -1,0 +1,44 @@
+"""`DATABASE_URL` and `REDIS_URL` of a person's own, checked before anything starts."""
+
+import socket
+
+import pytest
+
+from gpuplatform.dev.embedded.errors import StartError
+from gpuplatform.dev.embedded.options import Options
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "words"),
+    [
+        ("REDIS_URL", "foo", "no address"),
+        ("REDIS_URL", "http://127.0.0.1:1", "no address"),
+        ("REDIS_URL", "redis://127.0.0.1:1/0", "nobody can be reached"),
+        ("DATABASE_URL", "hello", "no address"),
+        ("DATABASE_URL", "sqlite:///x.db", "no address"),
+        ("DATABASE_URL", "postgres://u:p@127.0.0.1:70000/x", "no address"),
+        ("DATABASE_URL", "postgres://u:p@127.0.0.1:1/x", "nobody can be reached"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_named_in_one_sentence(
+    name: str, address: str, words: str
+) -> None:
+    with pytest.raises(StartError) as refused:
+        Options.from_environment({name: address})
+
+    assert name in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_a_server_that_listens_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"redis://127.0.0.1:{server.getsockname()[1]}/3"
+
+        options = Options.from_environment({"REDIS_URL": address})
+
+    assert options.redis_url == address
+
+
+def test_a_queue_of_ones_own_needs_the_seed_of_its_account() -> None:
+    with pytest.raises(StartError, match="GPUPLATFORM_NATS_SEED"):
+        Options.from_environment({"NATS_URL": "nats://127.0.0.1:4222"})

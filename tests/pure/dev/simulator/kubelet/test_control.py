@@ -1,0 +1,28 @@
+import pytest
+
+from gpuplatform.dev.simulator.kubelet.control import Control, NodeControl, parse_control
+
+
+def test_no_control_object_changes_nothing() -> None:
+    assert parse_control({}) == Control()
+
+
+def test_a_control_object_is_read() -> None:
+    words = """{"startDelaySeconds": 5, "holdTerminating": true,
+                "nodes": {"gpu-node-1": {"failed": true, "gpus": 3}}}"""
+
+    control = parse_control({"data": {"control": words}})
+
+    assert control == Control(
+        5.0, hold_terminating=True, nodes={"gpu-node-1": NodeControl(failed=True, gpus=3)}
+    )
+    assert control.node("gpu-node-2") == NodeControl()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["nonsense", "[]", '{"nodes": []}', '{"startdelay": 1}', '{"nodes": {"a": {"gpu": 1}}}'],
+)
+def test_a_control_object_that_cannot_be_read_is_refused(words: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse_control({"data": {"control": words}})

@@ -1,0 +1,158 @@
+"""Containers that are processes: what they are told, and what their pod's status says."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuplatform.dev.simulator.kubelet.containers import Pace, timestamp
+from gpuplatform.dev.simulator.kubelet.pods import Place, PodMemory, Step, step
+from gpuplatform.dev.simulator.kubelet.programs import (
+    Probe,
+    Report,
+    environment,
+    module_of,
+    pod_ports,
+    readiness_probe,
+    running_programs,
+    stop_hook,
+)
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE, SIDECAR_IMAGE
+
+START = 1_800_000_000.0
+PLACE = Place("10.100.0.1", "10.200.0.1", Pace(0.0, 10.0), free_gpus=8)
+
+
+class Life:
+    """A pod with one process through time."""
+
+    def __init__(self) -> None:
+        self.pod: dict[str, Any] = {
+            "metadata": {"name": "one", "namespace": "default", "uid": "u-1"},
+            "spec": {"containers": [{"name": "main", "image": ECHO_FUNCTION_IMAGE}]},
+        }
+        self.memory = PodMemory()
+
+    def at(self, seconds: float, report: Report | None = None) -> Step:
+        reports = {} if report is None else {"main": report}
+        taken = step(self.pod, self.memory, replace(PLACE, reports=reports), START + seconds)
+        if taken.status is not None:
+            self.pod["status"] = {**self.pod.get("status", {}), **taken.status}
+        return taken
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return dict(self.pod["status"]["containerStatuses"][0])
+
+
+def test_a_process_is_ready_when_its_probe_says_so_and_only_then() -> None:
+    life = Life()
+
+    life.at(0)
+    assert "running" in life.status["state"]
+    assert not life.status["ready"]
+    life.at(1, Report(is_ready=True))
+    assert life.status["ready"]
+    life.at(2, Report(is_ready=False))
+    assert not life.status["ready"]
+    life.at(3, Report(is_ready=True))
+    life.at(4)
+    assert not life.status["ready"], "the process is not there any more"
+
+
+def test_a_process_that_ended_is_a_container_that_starts_again() -> None:
+    life = Life()
+    life.at(0)
+    life.at(1, Report(is_ready=True))
+    assert running_programs(life.pod) == {"main": 0}
+
+    life.at(2, Report(is_ready=False, exit_code=3))
+    assert life.status["state"]["terminated"]["exitCode"] == 3
+    assert running_programs(life.pod) == {}
+    life.at(5)
+
+    assert running_programs(life.pod) == {"main": 1}
+
+
+def test_a_deleted_pod_waits_for_its_process() -> None:
+    life = Life()
+    life.at(0)
+    life.pod["metadata"]["deletionTimestamp"] = timestamp(START + 30)
+
+    assert not life.at(1, Report(is_ready=True)).remove
+    ended = life.at(2, Report(is_ready=False, exit_code=0))
+
+    assert ended.remove
+    assert life.status["state"]["terminated"]["exitCode"] == 0
+
+
+def test_a_process_that_does_not_end_is_killed_when_the_grace_is_over() -> None:
+    life = Life()
+    life.at(0)
+    life.pod["metadata"]["deletionTimestamp"] = timestamp(START + 30)
+    assert life.at(1, Report(is_ready=True)).due == START + 30
+
+    assert life.at(30, Report(is_ready=True)).remove
+    assert life.status["state"]["terminated"]["exitCode"] == 137
+
+
+@pytest.mark.parametrize(
+    ("container", "module"),
+    [
+        ({"image": SIDECAR_IMAGE}, "serverless.sidecar"),
+        ({"image": ECHO_FUNCTION_IMAGE}, "serverless.examples.echo"),
+        ({"image": ECHO_FUNCTION_IMAGE, "command": ["sleep", "1"]}, ""),
+        ({"image": "app:1"}, ""),
+    ],
+)
+def test_known_images_are_programs(container: dict[str, Any], module: str) -> None:
+    assert module_of(container) == module
+
+
+def test_paths_and_addresses_are_translated() -> None:
+    container = {
+        "image": SIDECAR_IMAGE,
+        "ports": [{"containerPort": 8091}],
+        "volumeMounts": [
+            {"name": "queue", "mountPath": "/run/queue"},
+            {"name": "framework", "mountPath": "/run/serverless"},
+        ],
+        "env": [
+            {"name": "SOCKET", "value": "/run/serverless/a.sock"},
+            {"name": "FOLDER", "value": "/run/queue"},
+            {"name": "OTHER", "value": "/run/queues/x"},
+            {"name": "LISTEN", "value": ":8091"},
+            {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "EMPTY"},
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}},
+            {"name": "LEFT_OUT", "valueFrom": {"secretKeyRef": {"name": "no", "key": "a"}}},
+        ],
+    }
+    pod = {
+        "metadata": {"name": "one"},
+        "spec": {"containers": [container], "volumes": [{"name": "framework"}, {"name": "queue"}]},
+    }
+
+    assert pod_ports(pod) == [8091]
+    assert environment(pod, container, {8091: 4711}, {"TOKEN": ":8091"}) == {
+        "TOKEN": ":8091",
+        "SOCKET": "v0/a.sock",
+        "FOLDER": "v1",
+        "OTHER": "/run/queues/x",
+        "LISTEN": "127.0.0.1:4711",
+        "POD": "one",
+        "EMPTY": "",
+    }
+
+
+def test_probe_and_hook_are_read() -> None:
+    asked = {"path": "/drain", "port": 1, "httpHeaders": [{"name": "A", "value": "b"}]}
+    container = {
+        "readinessProbe": {"httpGet": {"port": 2}},
+        "lifecycle": {"preStop": {"httpGet": asked}},
+    }
+
+    assert readiness_probe(container) == Probe("/", 2, {})
+    assert stop_hook(container) == Probe("/drain", 1, {"A": "b"})
+    assert readiness_probe({}) is None
+    assert stop_hook({"lifecycle": {"preStop": {"exec": {}}}}) is None

@@ -1,0 +1,69 @@
+"""Logs of played containers: what there is, and what the real server says where there is none."""
+
+from typing import Any
+
+import pytest
+
+from gpuplatform.dev.simulator.apiserver.logs import pod_log
+from gpuplatform.dev.simulator.apiserver.status import ApiError
+
+STARTED = "2026-01-31T12:00:00Z"
+ENDED = {"startedAt": STARTED, "finishedAt": STARTED, "exitCode": 3, "reason": "Error"}
+
+
+def pod(state: dict[str, Any], *, last: dict[str, Any] | None = None) -> dict[str, Any]:
+    status = {"name": "worker", "state": state, **({"lastState": last} if last else {})}
+    return {
+        "metadata": {"name": "p"},
+        "spec": {"nodeName": "n", "containers": [{"name": "worker"}]},
+        "status": {"containerStatuses": [status]},
+    }
+
+
+def read(of: dict[str, Any], **query: str) -> str:
+    return pod_log(of, query).decode()
+
+
+def test_a_running_container_says_since_when() -> None:
+    assert read(pod({"running": {"startedAt": STARTED}})).startswith(STARTED)
+
+
+def test_one_that_ended_says_how() -> None:
+    assert "It ended with 3 (Error)." in read(pod({"terminated": ENDED}))
+
+
+def test_one_that_waits_after_a_crash_has_the_log_of_its_last_run() -> None:
+    crashed = pod({"waiting": {"reason": "CrashLoopBackOff"}}, last={"terminated": ENDED})
+
+    assert "It ended with 3" in read(crashed)
+    assert "It ended with 3" in read(crashed, previous="true")
+
+
+def test_the_end_is_cut_by_lines_and_bytes() -> None:
+    ended = pod({"terminated": ENDED})
+
+    assert read(ended, tailLines="1").count("\n") == 1
+    assert "It ended" in read(ended, tailLines="1")
+    assert read(ended, tailLines="0") == ""
+    assert len(read(ended, limitBytes="5")) == 5
+
+
+@pytest.mark.parametrize(
+    ("of", "query", "words"),
+    [
+        (pod({"waiting": {}}), {}, "is waiting to start: ContainerCreating"),
+        (pod({"waiting": {"reason": "ErrImagePull"}}), {}, "trying and failing to pull image"),
+        (pod({"running": {}}), {"previous": "true"}, "previous terminated container"),
+        (pod({"running": {}}), {"container": "other"}, "container other is not valid for pod p"),
+        (pod({"running": {}}), {"tailLines": "x"}, "is no number"),
+        ({**pod({}), "spec": {"containers": [{"name": "worker"}]}}, {}, "have a host assigned"),
+        ({**pod({}), "spec": {"containers": [{"name": "a"}, {"name": "b"}]}}, {}, "[a b]"),
+    ],
+    ids=["creating", "pull", "previous", "container", "number", "host", "many"],
+)
+def test_what_has_no_log_is_a_400(of: dict[str, Any], query: dict[str, str], words: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        pod_log(of, query)
+
+    assert refused.value.code == 400
+    assert words in str(refused.value)

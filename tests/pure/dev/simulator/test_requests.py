@@ -1,0 +1,38 @@
+"""Paths of what the simulator serves, of what it has not, and of what is nowhere."""
+
+import pytest
+
+from gpuplatform.dev.simulator.apiserver.requests import parse_path
+from gpuplatform.dev.simulator.apiserver.resources import Registry
+from gpuplatform.dev.simulator.apiserver.status import ApiError
+
+REGISTRY = Registry()
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/apis/batch/v1/namespaces/a/jobs", "jobs.batch"),
+        ("/apis/apps/v1/namespaces/a/statefulsets", "statefulsets.apps"),
+        ("/api/v1/namespaces/a/resourcequotas", "resourcequotas"),
+        (
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            "selfsubjectaccessreviews.authorization.k8s.io",
+        ),
+        ("/api/v1/namespaces/a/pods/one/exec", "pods/exec"),
+    ],
+)
+def test_what_kubernetes_has_and_the_simulator_has_not_is_said(path: str, what: str) -> None:
+    with pytest.raises(ApiError) as refusal:
+        parse_path(REGISTRY, path)
+
+    assert refusal.value.code == 501
+    assert str(refusal.value) == f"The simulator does not do this: {what}."
+
+
+def test_what_no_server_has_is_not_found() -> None:
+    with pytest.raises(ApiError) as refusal:
+        parse_path(REGISTRY, "/api/v1/namespaces/a/odds")
+
+    assert refusal.value.code == 404
+    assert parse_path(REGISTRY, "/apis/odd.example.com/v1/odds") is None

@@ -1,0 +1,142 @@
+"""Which events are worth a run: those that change what a planner goes by."""
+
+from typing import Any
+
+import pytest
+
+from gpuplatform.kube.client import Listing
+from gpuplatform.kube.kinds import DEPLOYMENT, FIELD_MANAGER, POD, SERVICE, Manifest
+from gpuplatform.processes.event_filter import News
+
+OWNER = [{"kind": "GPUUnit", "uid": "u", "controller": True}]
+
+
+def child(*, status: Manifest | None = None, **changes: Any) -> Manifest:
+    metadata = {"uid": "1", "name": "a", "generation": 1, "ownerReferences": OWNER}
+    metadata["labels"] = {"unit": "a"}
+    changed = changes.pop("metadata", {})
+    return {
+        "metadata": {**metadata, **changed},
+        "spec": {"replicas": 1, **changes},
+        "status": status or {},
+    }
+
+
+def waiting(reason: str) -> Manifest:
+    state = {"waiting": {"reason": reason, "message": "no such image"}}
+    return child(status={"phase": "Pending", "containerStatuses": [{"name": "c", "state": state}]})
+
+
+AVAILABLE = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen"),
+    [
+        (DEPLOYMENT, child()),
+        (DEPLOYMENT, child(status={"observedGeneration": 1, "unavailableReplicas": 1})),
+        (POD, child(status={"phase": "Pending"})),
+        (POD, waiting("ContainerCreating")),
+        (SERVICE, child()),
+    ],
+    ids=["deployment", "observed-deployment", "pod", "pod-of-a-node", "service"],
+)
+def test_what_is_on_its_way_as_it_was_asked_for_is_no_news(kind: Any, seen: Manifest) -> None:
+    news = News.of_children(kind)
+
+    assert not news.is_in("ADDED", seen)
+    assert not news.is_in("MODIFIED", seen)
+    assert news.is_in("DELETED", seen)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen"),
+    [
+        (DEPLOYMENT, child(status=AVAILABLE)),
+        (DEPLOYMENT, child(status={"conditions": [REFUSED]})),
+        (DEPLOYMENT, child(metadata={"generation": 2})),
+        (DEPLOYMENT, child(metadata={"labels": {}})),
+        (DEPLOYMENT, child(metadata={"ownerReferences": []})),
+        (DEPLOYMENT, child(metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"})),
+        (POD, waiting("ErrImagePull")),
+        (POD, child(status={"phase": "Failed"})),
+        (POD, child(metadata={"labels": {"unit": "b"}})),
+        (SERVICE, child(type="LoadBalancer")),
+    ],
+)
+def test_what_a_planner_goes_by_is_news_once(kind: Any, seen: Manifest) -> None:
+    news = News.of_children(kind)
+    news.is_in("ADDED", child())
+
+    assert news.is_in("MODIFIED", seen)
+    assert not news.is_in("MODIFIED", seen)
+
+
+def test_a_pod_that_becomes_ready_is_told_by_its_deployment() -> None:
+    news = News.of_children(POD)
+    news.is_in("ADDED", child())
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+    assert not news.is_in("MODIFIED", child(status=ready))
+
+
+def test_the_revision_that_a_deployment_gets_is_no_news() -> None:
+    news = News.of_children(DEPLOYMENT)
+    news.is_in("ADDED", child(status=AVAILABLE, metadata={"annotations": {}}))
+    noted = {"deployment.kubernetes.io/revision": "1"}
+
+    assert not news.is_in("MODIFIED", child(status=AVAILABLE, metadata={"annotations": noted}))
+
+
+def test_what_nobody_owns_is_news_when_it_appears() -> None:
+    assert News.of_children(SERVICE).is_in("ADDED", child(metadata={"ownerReferences": []}))
+
+
+def test_a_list_is_what_is_known_from_then_on() -> None:
+    news = News.of_children(DEPLOYMENT)
+    news.is_in("ADDED", child())
+    news.know(Listing([child(status=AVAILABLE)], "9"))
+
+    assert not news.is_in("MODIFIED", child(status=AVAILABLE))
+
+    news.know(Listing([], "10"))
+
+    assert news.is_in("MODIFIED", child())
+
+
+def wrote(manager: str, subresource: str) -> list[Manifest]:
+    return [{"manager": manager, "operation": "Update", "subresource": subresource}]
+
+
+def test_a_status_that_the_planner_wrote_is_no_news_to_it() -> None:
+    news = News.of_resources()
+    by_us = {"managedFields": wrote(FIELD_MANAGER, "status"), "resourceVersion": "8"}
+
+    assert news.is_in("ADDED", child())
+    assert not news.is_in("MODIFIED", child(status={"phase": "Ready"}, metadata=by_us))
+
+
+def test_a_status_that_somebody_else_wrote_is_news() -> None:
+    news = News.of_resources()
+    news.is_in("ADDED", child())
+    by_them = {"managedFields": wrote("kubectl-edit", "status")}
+
+    assert news.is_in("MODIFIED", child(status={"phase": "Ready"}, metadata=by_them))
+    assert news.is_in("MODIFIED", child(status={"phase": "Failed"}, metadata=by_them))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"generation": 2},
+        {"annotations": {"a": "b"}},
+        {"deletionTimestamp": "2026-01-31T12:00:00Z"},
+        {"finalizers": ["example.com/keep"]},
+    ],
+)
+def test_a_changed_resource_is_news(changed: Manifest) -> None:
+    news = News.of_resources()
+    news.is_in("ADDED", child())
+
+    assert news.is_in("MODIFIED", child(metadata=changed))

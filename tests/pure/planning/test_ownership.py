@@ -1,0 +1,37 @@
+"""Ours is what names the owner's UID as its controller, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from gpuplatform.planning.ownership import controller_reference, is_controlled_by
+from tests.factories.inventory import POOL_UID, pool_resource
+
+
+def with_owners(owners: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "x", "ownerReferences": owners}}
+
+
+def test_a_reference_is_recognised() -> None:
+    reference = controller_reference(pool_resource())
+
+    assert is_controlled_by(with_owners([reference]), POOL_UID)
+    assert reference["controller"] is True
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        None,
+        [],
+        [{"uid": POOL_UID}],
+        [{"uid": POOL_UID, "controller": False}],
+        [{"uid": "another", "controller": True}],
+    ],
+)
+def test_anything_else_is_not_ours(owners: Any) -> None:
+    assert not is_controlled_by(with_owners(owners), POOL_UID)
+
+
+def test_an_object_without_owners_is_not_ours() -> None:
+    assert not is_controlled_by({"metadata": {}}, POOL_UID)

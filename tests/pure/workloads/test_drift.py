@@ -1,0 +1,73 @@
+"""What is taken from variables that a person changed, so that applying them is possible."""
+
+import copy
+from typing import Any
+
+from gpuplatform.planning.plan import Absent, Apply, Patch, Present
+from gpuplatform.workloads.drift import without_foreign_sources
+from inventory.core import manifests
+from inventory.core.observed import ObservedPool
+from inventory.core.plan import plan_pool
+from inventory.core.spec import parse_spec
+from tests.factories.inventory import pool_resource
+
+SOURCE = {"secretKeyRef": {"name": "hf", "key": "token"}}
+ENVS = [{"name": "TOKEN", "valueFrom": SOURCE}, {"name": "MODEL", "value": "a"}, {"name": "NONE"}]
+POOL = pool_resource(template={"command": ["serve"], "envs": ENVS})
+WANTED = manifests.deployment(POOL, parse_spec(POOL["spec"]))
+
+
+def live(**changed: dict[str, Any]) -> dict[str, Any]:
+    """Return the Deployment with what a person made of some of its variables."""
+    found = copy.deepcopy(WANTED)
+    found["metadata"] |= {"uid": "u-1", "resourceVersion": "7", "generation": 1}
+    container = found["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = [
+        {"name": one["name"], **changed.get(one["name"], one)} for one in container["env"]
+    ]
+    container["env"].append({"name": "THEIRS", "value": "stays"})
+    return found
+
+
+def env(patch: Patch | None) -> dict[str, dict[str, Any]]:
+    assert patch is not None
+    [container] = patch.patch["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one for one in container["env"]}
+
+
+def test_what_is_as_wanted_is_not_changed() -> None:
+    assert without_foreign_sources(live(), WANTED) is None
+    assert without_foreign_sources(live(MODEL={"value": "other"}), WANTED) is None
+    assert without_foreign_sources(live(NONE={"value": ""}), WANTED) is None
+
+
+def test_only_what_is_not_to_be_there_is_removed_and_of_this_version() -> None:
+    found = live(TOKEN={"value": "x"}, MODEL={"valueFrom": SOURCE}, NONE={"value": "x"})
+
+    patch = without_foreign_sources(found, WANTED)
+
+    left = env(patch)
+    assert [left[name] for name in ("TOKEN", "MODEL", "NONE")] == [
+        {"name": "TOKEN"},
+        {"name": "MODEL"},
+        {"name": "NONE"},
+    ]
+    assert left["THEIRS"] == {"name": "THEIRS", "value": "stays"}
+    assert left["SPEC_NAME"]["value"] == "g1.1"
+    assert patch is not None
+    assert patch.patch["metadata"] == {"uid": "u-1", "resourceVersion": "7"}
+
+
+def test_what_is_malformed_is_left() -> None:
+    found = live()
+    found["spec"]["template"]["spec"]["containers"] = [None, {"name": "runtime-worker", "env": 3}]
+
+    assert without_foreign_sources(found, WANTED) is None
+
+
+def test_the_planner_removes_before_it_applies() -> None:
+    found = live(TOKEN={"value": "x"})
+
+    plan = plan_pool(POOL, ObservedPool(Present(found), Absent(), Present(())))
+
+    assert [type(action) for action in plan.actions] == [Patch, Apply]

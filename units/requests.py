@@ -1,0 +1,187 @@
+"""The bodies of the routes of GPU units and stock: the declared spec plus what a request adds."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from gpuplatform.errors import FieldError
+from gpuplatform.formats import names
+from gpuplatform.formats.model import SpecModel, invalid_spec
+from gpuplatform.formats.operation_id import OperationID
+from gpuplatform.workloads.function_worker import Serverless
+from gpuplatform.workloads.template import MAX_REPLICAS, Gpu, Image, Memory, SpecName, Template
+from units.core.spec import (
+    Access,
+    Cpu,
+    GPUUnitSpec,
+    access_fault,
+    port_fault,
+    without_empty_blocks,
+)
+from units.phases import STOCK_NAMESPACE
+
+
+def _own_name(name: str) -> str:
+    return names.dns_label(name, max_length=names.OWN_NAME_MAX)
+
+
+UnitName = Annotated[
+    str,
+    AfterValidator(_own_name),
+    Field(
+        json_schema_extra={"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.OWN_NAME_MAX},
+        description="The unit's name: a DNS label of at most 58 characters.",
+        examples=["trainer"],
+    ),
+]
+AccessBlock = Annotated[Access, Field(description="How the unit is reached.")]
+_LABEL: dict[str, Any] = {"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.LABEL_MAX}
+
+_ENVELOPE = frozenset({"specName", "cpu", "memory", "gpu", "placement"})
+_ASKED = frozenset({"image", "template", "access", "serverless"})
+
+
+class GPUUnitCreate(SpecModel):
+    """Asks for a GPU unit on a ready stock unit of a GPU spec."""
+
+    operation_id: OperationID = Field(alias="operationID")
+    name: UnitName
+    namespace: Annotated[str, AfterValidator(names.dns_label)] | None = Field(
+        default=None,
+        json_schema_extra=_LABEL,
+        description="The namespace of the caller's tenant, which is used anyway; no other one.",
+        examples=["runtime-instance"],
+    )
+    spec_name: SpecName = Field(alias="specName", description="The GPU spec of the unit.")
+    stock_name: UnitName | None = Field(
+        default=None,
+        alias="stockName",
+        description="Takes that very stock unit, and no other one.",
+        examples=["stock-g1-1-0123456789abcdef-001"],
+    )
+    stock_namespace: Literal["runtime-stock"] | None = Field(
+        default=None,
+        alias="stockNamespace",
+        description="The namespace of stock, which is used anyway; no other one.",
+        examples=[STOCK_NAMESPACE],
+    )
+    image: Image = Field(description="The image that the unit runs.")
+    template: Template | None = None
+    access: AccessBlock | None = None
+
+    @model_validator(mode="after")
+    def access_fits_the_ports(self) -> "GPUUnitCreate":
+        """Refuse what would make the unit fail with `AccessConfigInvalid`."""
+        fault = port_fault(self.access, self.template)
+        if fault:
+            raise ValidationError.from_exception_data(
+                "access",
+                [
+                    InitErrorDetails(
+                        type=PydanticCustomError("access", "{why}", {"why": fault.message}),
+                        loc=("access", "primaryPort"),
+                        input=self.access,
+                    )
+                ],
+            )
+        return self
+
+    def check_namespace(self, applies: str) -> None:
+        """Refuse a namespace that is not the one of the tenant.
+
+        Raises:
+            InvalidSpec: it is another one.
+        """
+        if self.namespace not in {None, applies}:
+            fault = FieldError("namespace", f"Must be '{applies}', or be left out.")
+            raise invalid_spec([fault])
+
+    def spec(self, stock: GPUUnitSpec) -> GPUUnitSpec:
+        """Return the spec of the unit: the envelope of its stock, and what was asked for."""
+        envelope = {k: v for k, v in stock.normalised().items() if k in _ENVELOPE}
+        asked = {k: v for k, v in self.payload().items() if k in _ASKED}
+        return GPUUnitSpec.parse({**envelope, **asked})
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the request hash covers: no operationID, nothing that is so anyway."""
+        payload = self.normalised()
+        for key in ("operationID", "namespace", "stockNamespace"):
+            payload.pop(key, None)
+        ports = self.template.ports if self.template else ()
+        if self.access and ports and self.access.primary_port == ports[0].name:
+            payload["access"] = {k: v for k, v in payload["access"].items() if k != "primaryPort"}
+        return without_empty_blocks(payload)
+
+
+class WorkerUnitCreate(GPUUnitCreate):
+    """Asks for a unit that is a worker of a function. No route takes it."""
+
+    serverless: Serverless
+
+
+class GPUUnitUpdate(SpecModel):
+    """Changes a GPU unit: a given field replaces, one that is left out stays."""
+
+    operation_id: OperationID = Field(alias="operationID")
+    image: Image | None = Field(default=None, description="The image that the unit runs.")
+    template: Template | None = None
+    access: AccessBlock | None = None
+
+    @model_validator(mode="after")
+    def changes_something(self) -> "GPUUnitUpdate":
+        """An operation that changes nothing is a mistake of the caller."""
+        if self.image is None and self.template is None and self.access is None:
+            msg = "Give at least one of image, template and access."
+            raise ValueError(msg)
+        return self
+
+    def payload(self) -> dict[str, Any]:
+        """Return the given fields without the operationID; `{}` stays: it replaces."""
+        payload = self.normalised()
+        del payload["operationID"]
+        return payload
+
+    def applied_to(self, spec: GPUUnitSpec) -> GPUUnitSpec:
+        """Return `spec` with the given fields replaced.
+
+        Raises:
+            InvalidSpec: its access would name a port that it does not have.
+        """
+        changed = GPUUnitSpec.parse({**spec.normalised(), **self.payload()})
+        fault = access_fault(changed)
+        if fault:
+            raise invalid_spec([fault])
+        return changed
+
+
+class UnitAction(SpecModel):
+    """Stops or starts a GPU unit."""
+
+    operation_id: OperationID = Field(alias="operationID")
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the request hash covers beside the route."""
+        return {}
+
+
+class StockSeed(SpecModel):
+    """Asks for so many stock units of a GPU spec."""
+
+    operation_id: OperationID = Field(alias="operationID")
+    spec_name: SpecName = Field(
+        alias="specName",
+        description="The GPU spec of the stock; the first seeding of a new name enters it.",
+    )
+    cpu: Cpu | None = None
+    memory: Memory | None = None
+    gpu: Gpu | None = None
+    replicas: int = Field(
+        ge=1, le=MAX_REPLICAS, description="How many stock units are made.", examples=[2]
+    )
+
+    def payload(self) -> dict[str, Any]:
+        """Return what the request hash covers: no operationID."""
+        payload = self.normalised()
+        del payload["operationID"]
+        return payload
