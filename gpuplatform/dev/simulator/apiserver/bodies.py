@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuplatform.dev.simulator.apiserver.objects import from_bytes
-from gpuplatform.dev.simulator.apiserver.protobuf import MEDIA_TYPE, read_protobuf
-from gpuplatform.dev.simulator.apiserver.schema import Schema
 from gpuplatform.dev.simulator.apiserver.status import ApiError, bad_request
 from gpuplatform.dev.simulator.apiserver.writes import APPLY, JSON, MERGE, STRATEGIC
 
@@ -32,18 +30,13 @@ def unknown_media_type(accepted: tuple[str, ...]) -> ApiError:
     return ApiError(415, "UnsupportedMediaType", message)
 
 
-def read_object(raw: bytes, content_type: str, types: dict[str, Schema] | None = None) -> Any:
-    """Read the body of a POST, PUT or DELETE; protobuf is read where `types` are given.
+def read_object(raw: bytes, content_type: str) -> Any:
+    """Return the object in the body of a POST, PUT or DELETE: JSON or YAML.
 
     Raises:
         ApiError: 400, it is not what it says; 415, it is nothing that is read here.
     """
     kind = media_type(content_type) or _PLAIN[0]
-    if kind == MEDIA_TYPE and types:
-        try:
-            return read_protobuf(raw, types)
-        except (ValueError, KeyError, AttributeError) as error:
-            raise bad_request(f"error decoding protobuf: {error}") from error
     if kind not in _PLAIN:
         raise unknown_media_type(_PLAIN)
     if kind == "application/yaml":

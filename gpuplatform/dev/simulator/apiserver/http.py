@@ -24,7 +24,6 @@ from gpuplatform.dev.simulator.apiserver.replies import (
 )
 from gpuplatform.dev.simulator.apiserver.requests import LOG, Address, options_of, parse_path
 from gpuplatform.dev.simulator.apiserver.scale import write_scale
-from gpuplatform.dev.simulator.apiserver.schema import Schema
 from gpuplatform.dev.simulator.apiserver.store import Entry
 from gpuplatform.dev.simulator.apiserver.subresources import bind, finalize
 from gpuplatform.dev.simulator.apiserver.tables import table
@@ -140,14 +139,14 @@ class Door:
         if address.name or (resource.namespaced and not address.namespace):
             raise _no_verb()
         options = _options(request, address)
-        body = await _body(request, self._types(address), options)
+        body = await _body(request, options)
         entry = self._writer.create(address.target, body, options)
         return object_reply(request, address, entry, code=201, options=options)
 
     async def _put(self, request: web.Request, address: Address) -> web.StreamResponse:
         _need_name(address)
         options = _options(request, address)
-        body = await _body(request, self._types(address), options)
+        body = await _body(request, options)
         if address.subresource == "scale":
             entry = write_scale(self._writer, address.target, body, options)
         else:
@@ -207,11 +206,8 @@ class Door:
             delete(self._store, one.target, options)
         return raw_reply(page.json(resource))
 
-    def _types(self, address: Address) -> dict[str, Schema] | None:
-        return None if address.resource.is_custom else self._registry.types
-
     async def _special(self, request: web.Request, address: Address) -> web.Response:
-        body = await _body(request, self._types(address))
+        body = await _body(request)
         target, kind = address.target, address.subresource.capitalize()
         name = (body.get("metadata") or {}).get("name")
         if name != target.name:
@@ -246,11 +242,9 @@ def _options(request: web.Request, address: Address, *, is_apply: bool = False) 
     return options_of(request.query, agent, address.subresource, kind, is_apply=is_apply)
 
 
-async def _body(
-    request: web.Request, types: dict[str, Schema] | None, options: Options | None = None
-) -> Any:
+async def _body(request: web.Request, options: Options | None = None) -> Any:
     raw, kind = await request.read(), request.headers.get("Content-Type", "")
-    body = read_object(raw, kind, types)
+    body = read_object(raw, kind)
     if options and options.validation != "Ignore":
         options.repeated = repeated_fields(raw, kind)
     if body is None:

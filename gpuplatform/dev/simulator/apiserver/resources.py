@@ -68,7 +68,6 @@ class Registry:
         self._resources: dict[GroupPlural, Resource] = {}
         for plural, facts in json.loads((_FOLDER / "kinds.json").read_text("utf-8")).items():
             self.add(_builtin(plural, facts, types))
-        self.types = types
         self.metadata_schema = types["ObjectMeta"]
 
     def __iter__(self) -> Iterator[Resource]:
