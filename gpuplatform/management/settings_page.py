@@ -27,8 +27,10 @@ none.
   the environment) end a process before it does anything: exit code 1, and every fault at once on
   stderr. Variables that Kubernetes adds for a Service of such a name
   (`GPUPLATFORM_…_SERVICE_HOST` and the like) do not count.
-- `manage.py show_settings` prints the effective values and where each came from (`default`,
-  `environment`, the file, `development mode`), with passwords and keys masked.
+- `manage.py show_settings` prints the effective values and the origin of each (`default`,
+  `environment`, the file, `development mode`, `running platform`), with passwords and keys masked.
+- A `manage.py` command without any required setting joins the platform that `make run` started in
+  the data directory: it runs in development mode with the addresses of that platform.
 
 | name | default | values | meaning |
 |---|---|---|---|

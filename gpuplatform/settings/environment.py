@@ -159,20 +159,33 @@ class Environment(BaseSettings):
 
     def effective_kube_mode(self) -> str:
         """Return the mode; an exported KUBECONFIG alone never chooses a real cluster."""
-        return self.kube_mode or ("simulated" if self.gpuplatform_dev else "auto")
+        default = "simulated" if self.gpuplatform_dev else "auto"
+        return self.kube_mode or self.running_address("KUBE_MODE") or default
 
     def effective_kubeconfig(self) -> str:
-        """Return the kubeconfig's path; the simulated cluster has its own."""
+        """Return the kubeconfig's path; it belongs to the mode, so both have one source."""
         if self.effective_kube_mode() == "simulated":
             return str(self.data_dir / "kubeconfig")
-        return self.kubeconfig
+        running = "" if self.kube_mode else self.running_address("KUBECONFIG")
+        return running or self.kubeconfig
+
+    def effective_port(self) -> int:
+        """Return the port; in development mode without one that of the running platform."""
+        if "port" in self.model_fields_set:
+            return self.port
+        return int(self.running_address("PORT") or self.port)
+
+    @property
+    def addresses_file(self) -> Path:
+        """Where the runner of development mode writes the addresses while it runs."""
+        return self.data_dir / "run" / "addresses.json"
 
     def running_address(self, name: str) -> str:
-        """Return the address of an embedded server, written by the runner, or an empty string."""
+        """Return an address that the runner of development mode wrote, or an empty string."""
         if not self.gpuplatform_dev:
             return ""
         try:
-            addresses = json.loads((self.data_dir / "run" / "addresses.json").read_text())
+            addresses = json.loads(self.addresses_file.read_text())
         except (OSError, ValueError):
             return ""
         return str(addresses.get(name, ""))

@@ -1,7 +1,10 @@
-"""Reads the process settings: every fault at once, and where each value came from.
+"""Reads the process settings: every fault at once, and the source of each value.
 
-The environment stands above the file, the file above the defaults. What development mode fills in
-by itself is told apart from both.
+The environment overrides the file, the file overrides the defaults. Development mode fills in what
+is left, from the platform that runs in the data directory or with values of its own.
+
+A command without any required setting joins the platform that `make run` started in the data
+directory: it is then in development mode. One required setting is enough to prevent that.
 """
 
 import difflib
@@ -34,6 +37,9 @@ REQUIRED: Final = (
 """Outside development mode."""
 
 MASK: Final = "********"
+RUNNING: Final = "running platform"
+"""The origin of what a command takes from the platform that `make run` runs."""
+
 _OF_A_SERVICE = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?|PORT)$"
 )
@@ -58,15 +64,18 @@ def load_environment() -> Environment:
     file = read_config_file(os.environ)
     faults = [*file.faults, *_unknown(file, os.environ)]
     known = {name.lower(): text for name, text in file.values.items() if name in NAMES and text}
+    given = {**file.values, **{name.upper(): text for name, text in os.environ.items() if text}}
     settings: Environment | None = None
     try:
         settings = Environment(**known)  # type: ignore[arg-type]  # texts, which it parses
+        if _joins_running_platform(settings, given):
+            known["gpuplatform_dev"] = given["GPUPLATFORM_DEV"] = "1"
+            settings = Environment(**known)  # type: ignore[arg-type]  # as above
     except ValidationError as error:
         faults += [
             f"{'.'.join(map(str, one['loc'])).upper()}: {one['msg'].removeprefix('Value error, ')}"
             for one in error.errors(include_input=False, include_url=False)
         ]
-    given = {**file.values, **{name.upper(): text for name, text in os.environ.items() if text}}
     faults += _missing(given)
     if faults or settings is None:
         raise SystemExit("The settings are wrong:\n" + "\n".join(f"  {fault}" for fault in faults))
@@ -88,17 +97,22 @@ def shown_settings() -> list[Shown]:
         "GPUPLATFORM_ALLOWED_HOSTS": ",".join(settings.allowed_hosts),
         "GPUPLATFORM_METRICS_HOST": settings.effective_metrics_host(),
         "GPUPLATFORM_SECRET_KEY": settings.effective_secret_key(),
+        "PORT": settings.effective_port(),
     }
     shown = []
     for name in NAMES:
         value = getattr(settings, name.lower())
         text = str(effective.get(name, value))
-        if name in effective and settings.gpuplatform_dev and text != str(value):
+        if settings.running_address(name) == text and text != str(value):
+            origin = RUNNING
+        elif name in effective and settings.gpuplatform_dev and text != str(value):
             origin = "development mode"
         elif name in upper:
             origin = "environment"
+        elif file.values.get(name):
+            origin = str(file.path)
         else:
-            origin = str(file.path) if file.values.get(name) else "default"
+            origin = RUNNING if name == "GPUPLATFORM_DEV" and value else "default"
         shown.append(Shown(name, masked(name, text), origin))
     return shown
 
@@ -147,6 +161,13 @@ def _suggestion(name: str) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
+def _joins_running_platform(settings: Environment, given: Mapping[str, str]) -> bool:
+    """Return whether a command was given nothing, and a development platform runs."""
+    is_configured = any(given.get(name) for name in (*REQUIRED, "GPUPLATFORM_DEV"))
+    is_command = settings.gpuplatform_role == "command"
+    return is_command and not is_configured and settings.addresses_file.exists()
+
+
 def _missing(given: Mapping[str, str]) -> list[str]:
     """Return what has to be said outside development mode and is not."""
     try:
@@ -160,6 +181,8 @@ def _missing(given: Mapping[str, str]) -> list[str]:
         for name in REQUIRED
         if not given.get(name)
     ]
+    if len(faults) == len(REQUIRED) and given.get("GPUPLATFORM_ROLE", "command") == "command":
+        faults.append("GPUPLATFORM_DEV: is not set, and no platform of 'make run' was found")
     if given.get("KUBE_MODE", "").strip().lower() == "simulated":
         faults.append("KUBE_MODE: the simulated cluster exists in development mode only")
     return faults

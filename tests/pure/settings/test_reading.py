@@ -1,5 +1,6 @@
 """Every fault of the settings at once, and where each value came from."""
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuplatform.configfile import CONFIG_VARIABLE
-from gpuplatform.settings.reading import MASK, load_environment, masked, shown_settings
+from gpuplatform.settings.reading import MASK, RUNNING, load_environment, masked, shown_settings
 
 SOUND = {
     "GPUPLATFORM_SECRET_KEY": "k",
@@ -28,6 +29,8 @@ class Process:
         for name in list(os.environ):
             if name.startswith(("GPUPLATFORM_", "KUBE", "DATABASE_URL", "REDIS_URL", "PORT")):
                 self._patch.delenv(name)
+        # A platform that a person runs in this folder is not the test's.
+        self._patch.setenv("GPUPLATFORM_DATA", str(self.file.parent))
         for name, value in environment.items():
             self._patch.setenv(name, value)
         if file:
@@ -151,6 +154,83 @@ def test_development_mode_is_shown_as_the_origin_of_what_it_fills_in(
     assert shown["GPUPLATFORM_SECRET_KEY"] == (MASK, "development mode")
     assert shown["GPUPLATFORM_METRICS_HOST"] == ("127.0.0.1", "development mode")
     assert shown["DATABASE_URL"] == ("", "default")
+
+
+ADDRESSES = {
+    "DATABASE_URL": "postgres://me:geheim@127.0.0.1:5001/app",
+    "REDIS_URL": "redis://127.0.0.1:5002/0",
+    "NATS_URL": "nats://127.0.0.1:5003",
+    "KUBE_MODE": "required",
+    "KUBECONFIG": "/theirs/config",
+    "PORT": "5004",
+}
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Path:
+    """The data directory of a platform that runs."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "addresses.json").write_text(json.dumps(ADDRESSES))
+    return tmp_path
+
+
+def test_a_command_joins_the_platform_that_runs(process: Process, running: Path) -> None:
+    process.told({"GPUPLATFORM_DATA": str(running)})
+
+    settings = load_environment()
+    shown = {row.name: (row.value, row.origin) for row in shown_settings()}
+
+    assert settings.gpuplatform_dev
+    assert settings.effective_database_url() == ADDRESSES["DATABASE_URL"]
+    assert shown["GPUPLATFORM_DEV"] == ("True", RUNNING)
+    for name in ("REDIS_URL", "NATS_URL", "KUBE_MODE", "KUBECONFIG", "PORT"):
+        assert shown[name] == (ADDRESSES[name], RUNNING)
+    assert shown["GPUPLATFORM_SECRET_KEY"] == (MASK, "development mode")
+    assert shown["GPUPLATFORM_LEASE_SECONDS"] == ("30", "default")
+
+
+def test_what_is_given_overrides_the_platform_that_runs(process: Process, running: Path) -> None:
+    process.told(
+        {"GPUPLATFORM_DATA": str(running), "GPUPLATFORM_DEV": "1", "PORT": "8080"},
+        "KUBE_MODE: off\n",
+    )
+
+    shown = {row.name: (row.value, row.origin) for row in shown_settings()}
+
+    assert shown["PORT"] == ("8080", "environment")
+    assert shown["KUBE_MODE"] == ("off", str(process.file))
+    assert shown["REDIS_URL"] == (ADDRESSES["REDIS_URL"], RUNNING)
+
+
+def test_an_exported_kubeconfig_is_not_used_with_the_mode_of_another(
+    process: Process, running: Path
+) -> None:
+    process.told({"GPUPLATFORM_DATA": str(running), "KUBECONFIG": "/mine/config"})
+
+    assert load_environment().effective_kubeconfig() == ADDRESSES["KUBECONFIG"]
+
+
+def test_a_command_reports_that_no_platform_runs(process: Process) -> None:
+    process.told({})
+
+    assert "GPUPLATFORM_DEV: is not set" in faults()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"GPUPLATFORM_ROLE": "web"}, id="web"),
+        pytest.param({"GPUPLATFORM_ROLE": "worker"}, id="worker"),
+        pytest.param({"GPUPLATFORM_DEV": "0"}, id="not in development mode"),
+        *(pytest.param({name: value}, id=name) for name, value in SOUND.items()),
+    ],
+)
+def test_no_process_of_production_joins_it(
+    process: Process, running: Path, given: Mapping[str, str]
+) -> None:
+    process.told({"GPUPLATFORM_DATA": str(running), **given})
+
+    assert "is missing" in faults()
 
 
 @pytest.mark.parametrize(
