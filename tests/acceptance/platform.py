@@ -91,6 +91,7 @@ class RunningPlatform:
             wants_demo=False,
         )
         self._layout = Layout.prepare(options, free_port())
+        data.write_addresses(self._layout.addresses())
         with pytest.MonkeyPatch.context() as patch:
             for name, value in QUICK.items() if self._is_quick else ():
                 patch.setenv(name, value)
@@ -99,6 +100,7 @@ class RunningPlatform:
         record.begin()
         self._starter = Starter(record, folder / "log")
         self._children: dict[str, Process] = {}
+        self.data = data.path
         self.port = self._layout.port
         self.kubeconfig = kubeconfig or data.kubeconfig
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "coverage.md"
+PAGE = ROOT / "tests" / "coverage.md"
 ROUTES = ROOT / "docs" / "routes.md"
 ROW = re.compile(r"^\| ([\w-]+) \| (.+?) \| (.+) \|$")
 NAMED = re.compile(r"`(tests/[^`:]+\.py)::([^`]+)`")

@@ -8,8 +8,10 @@ A comment above a block says what the tests make of it:
 """
 
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +51,20 @@ def pages() -> Iterator[Path]:
     yield from sorted(ROOT.glob("*.md"))
     for folder in _FOLDERS:
         yield from sorted((ROOT / folder).rglob("*.md"))
+
+
+@cache
+def tracked_files() -> tuple[str, ...]:
+    """Return the files that git has or would take, as paths below the root."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = listed.stdout.split("\0")
+    return tuple(name for name in names if name and (ROOT / name).is_file())
 
 
 def name_of(page: Path) -> str:

@@ -1,16 +1,14 @@
 """Files and names of the code that a page speaks of exist."""
 
 import re
-import subprocess
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, name_of, pages
+from tests.docs.pages import ROOT, name_of, pages, tracked_files
 
-PAGES = [page for page in pages() if name_of(page) != "docs/coverage.md"]
-"""That one has a test of its own."""
+PAGES = list(pages())
 _SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|yaml))(?:: (\w+))?")
 _ELSEWHERE = (".data/", ".venv/", "deploy/overlays/", "nvidia.com/", "../../base", "docs/pictures")
@@ -19,14 +17,7 @@ _ELSEWHERE = (".data/", ".venv/", "deploy/overlays/", "nvidia.com/", "../../base
 
 @cache
 def _files() -> tuple[str, ...]:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return tuple(f"/{line}" for line in listed.stdout.splitlines())
+    return tuple(f"/{name}" for name in tracked_files())
 
 
 def _missing(path: str, name: str) -> bool:
