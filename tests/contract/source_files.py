@@ -44,18 +44,3 @@ def is_test(path: Path) -> bool:
 def parse(path: Path) -> ast.Module:
     """Return the syntax tree."""
     return ast.parse(path.read_text(), filename=str(path))
-
-
-def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
-    """Return the length of a function or class without its decorators and all its docstrings."""
-    length = (node.end_lineno or node.lineno) - node.lineno + 1
-    return length - sum(_docstring_lines(inner) for inner in ast.walk(node))
-
-
-def _docstring_lines(node: ast.AST) -> int:
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return 0
-    first = node.body[0]
-    if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)):
-        return 0
-    return (first.end_lineno or first.lineno) - first.lineno + 1
