@@ -17,7 +17,7 @@ class Lock(IntEnum):
 
 
 @contextmanager
-def alone(lock: Lock) -> Iterator[None]:
+def advisory_lock(lock: Lock) -> Iterator[None]:
     """Hold the lock, once nobody else does; the database frees it when the connection ends."""
     with connection.cursor() as cursor:
         # The work takes as long as it takes, and so does waiting for somebody else's.

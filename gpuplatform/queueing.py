@@ -25,7 +25,7 @@ SEND_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 5.0
 """After a failure nothing is sent for this long: the sweep does it anyway."""
 
-MOST_WAITING: Final = 500
+MAX_QUEUED: Final = 500
 """Sweeps fill a queue up to so many messages: repeating hints that wait already would only keep
 the workers busy with messages."""
 
@@ -142,7 +142,7 @@ def _send(task: str, **options: Any) -> bool:
 
 def enqueue_missed(task: str, row_ids: Sequence[int], *, queue: Queue) -> None:
     """Send hints for rows that a sweep found due, as many as the queue has room for."""
-    room = MOST_WAITING - waiting_messages(queue)
+    room = MAX_QUEUED - waiting_messages(queue)
     for row_id in row_ids[: max(room, 0)]:
         if not enqueue(task, row_id, queue=queue):
             return
@@ -160,7 +160,7 @@ def waiting_messages(queue: Queue) -> int:
         return 0
 
 
-def enqueue_again(task: str, row_id: int, wait: float | None, *, queue: Queue) -> None:
+def enqueue_retry(task: str, row_id: int, wait: float | None, *, queue: Queue) -> None:
     """Hint at a row that is due again after `wait` seconds; long waits are the sweep's."""
     if wait is not None and wait <= LONGEST_COUNTDOWN_SECONDS:
         enqueue(task, row_id, queue=queue, countdown=wait)

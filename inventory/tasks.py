@@ -4,9 +4,9 @@ from celery import shared_task
 
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.queueing import MOST_WAITING, Queue, enqueue_again, enqueue_missed
+from gpuplatform.queueing import MAX_QUEUED, Queue, enqueue_missed, enqueue_retry
 from gpuplatform.reconciliation import driver, epoch, gate
-from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
+from gpuplatform.reconciliation.heartbeats import Part, report_activity
 from inventory.reconcile import POOLS, compare_all, delete_leftovers
 from inventory.selectors import pools_due
 from inventory.services import InventoryTask, pools_prune
@@ -17,16 +17,16 @@ COMPARE_SECONDS = 50.0
 @shared_task(name=InventoryTask.RECONCILE_POOL)
 def reconcile_pool(row_id: int) -> None:
     """Move one pool toward its spec; hint at when to look again."""
-    show_life_by_work(Part.RECONCILE)
+    report_activity(Part.RECONCILE)
     wait = driver.run(POOLS, row_id)
-    enqueue_again(InventoryTask.RECONCILE_POOL, row_id, wait, queue=Queue.RECONCILE)
+    enqueue_retry(InventoryTask.RECONCILE_POOL, row_id, wait, queue=Queue.RECONCILE)
 
 
 @shared_task(name=InventoryTask.SWEEP_POOLS)
 def sweep_pools() -> None:
     """Send a hint for every pool that is due: the guarantee that nothing is lost."""
     if gate.probe():
-        due = pools_due(MOST_WAITING)
+        due = pools_due(MAX_QUEUED)
         enqueue_missed(InventoryTask.RECONCILE_POOL, due, queue=Queue.RECONCILE)
 
 

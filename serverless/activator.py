@@ -22,7 +22,7 @@ from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.elector import Elector
 from gpuplatform.kube.kinds import ACTIVATOR_LEASE
 from gpuplatform.reconciliation import epoch, gate
-from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
+from gpuplatform.reconciliation.heartbeats import Part, report_activity
 from serverless.core.peaks import Peaks
 from serverless.core.scaling import (
     Demand,
@@ -97,7 +97,7 @@ class Activator:
             return
         began = time.monotonic()
         self.look()
-        show_life_by_work(Part.ACTIVATOR)
+        report_activity(Part.ACTIVATOR)
         stop.wait(max(0.0, began + SHORTEST_SECONDS - time.monotonic()))
         self._wait_for_news(stop)
 

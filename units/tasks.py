@@ -4,9 +4,9 @@ from celery import shared_task
 
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.queueing import MOST_WAITING, Queue, enqueue_again, enqueue_missed
+from gpuplatform.queueing import MAX_QUEUED, Queue, enqueue_missed, enqueue_retry
 from gpuplatform.reconciliation import driver, epoch, gate
-from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
+from gpuplatform.reconciliation.heartbeats import Part, report_activity
 from units.nodes import compare_nodes
 from units.reconcile import UNITS, compare_all, delete_leftovers
 from units.selectors import units_due
@@ -18,16 +18,16 @@ COMPARE_SECONDS = 50.0
 @shared_task(name=UnitTask.RECONCILE_UNIT)
 def reconcile_unit(row_id: int) -> None:
     """Move one unit of either role toward its spec; hint at when to look again."""
-    show_life_by_work(Part.RECONCILE)
+    report_activity(Part.RECONCILE)
     wait = driver.run(UNITS, row_id)
-    enqueue_again(UnitTask.RECONCILE_UNIT, row_id, wait, queue=Queue.RECONCILE)
+    enqueue_retry(UnitTask.RECONCILE_UNIT, row_id, wait, queue=Queue.RECONCILE)
 
 
 @shared_task(name=UnitTask.SWEEP_UNITS)
 def sweep_units() -> None:
     """Send a hint for every unit that is due: the guarantee that nothing is lost."""
     if gate.probe():
-        due = units_due(MOST_WAITING)
+        due = units_due(MAX_QUEUED)
         enqueue_missed(UnitTask.RECONCILE_UNIT, due, queue=Queue.RECONCILE)
 
 

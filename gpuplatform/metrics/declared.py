@@ -112,7 +112,7 @@ WATCH_RESTARTS: Final = Metric(
     "controller",
     ("kind",),
 )
-SIGHT_AGE: Final = Metric(
+WATCH_AGE: Final = Metric(
     "gpuplatform_watch_age_seconds",
     Type.GAUGE,
     "For how long the leader may have missed changes of a kind.",

@@ -77,7 +77,7 @@ def controller_values(controller: WatchingProcess) -> Iterator[tuple[Metric, Val
         ages[kind] = max(ages.get(kind, 0.0), reflector.last_good_list_age_seconds())
     yield declared.WATCH_RESTARTS, restarts
     if controller.is_leader:
-        yield declared.SIGHT_AGE, ages
+        yield declared.WATCH_AGE, ages
 
 
 def state_render() -> Callable[[], bytes]:

@@ -45,7 +45,7 @@ from gpuplatform.operations.selectors import operations_runnable
 from gpuplatform.operations.services import ENDED
 from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.reconciliation import epoch, gate
-from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
+from gpuplatform.reconciliation.leases import RowLease, claim, renewing
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def run(
         return None
     if lease.row.starts == 1 and not lease.row.reason:  # Each wait leaves its reason there.
         observe(CLAIM_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
-    with kept_alive(lease):
+    with renewing(lease):
         outcome = _outcome(lease)
         return None if outcome is None else _record(lease, outcome, when_ended)
 
@@ -153,7 +153,7 @@ def _steps(lease: RowLease[Operation]) -> Outcome | None:
 
 def _after(error: ClusterError, failures: int) -> Outcome:
     """Decide by the kind of error: only a deterministic refusal ends an operation."""
-    if gate.is_away(error):
+    if gate.is_unreachable(error):
         gate.close(error)
     seconds = error.retry_after or backoff_seconds(failures)
     match error:

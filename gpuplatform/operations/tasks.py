@@ -6,24 +6,24 @@ from gpuplatform.operations import driver
 from gpuplatform.operations.registry import kind_names, operations_kept
 from gpuplatform.operations.selectors import next_after, operations_due
 from gpuplatform.operations.services import OperationTask, operations_prune
-from gpuplatform.queueing import MOST_WAITING, Queue, enqueue, enqueue_again, enqueue_missed
+from gpuplatform.queueing import MAX_QUEUED, Queue, enqueue, enqueue_missed, enqueue_retry
 from gpuplatform.reconciliation import gate
-from gpuplatform.reconciliation.heartbeats import Part, show_life_by_work
+from gpuplatform.reconciliation.heartbeats import Part, report_activity
 
 
 @shared_task(name=OperationTask.RUN)
 def run_operation(operation_number: int) -> None:
     """Take one operation as far as it goes; hint at what comes next."""
-    show_life_by_work(Part.OPERATIONS)
+    report_activity(Part.OPERATIONS)
     wait = driver.run(operation_number, when_ended=_hint_at_next)
-    enqueue_again(OperationTask.RUN, operation_number, wait, queue=Queue.OPERATIONS)
+    enqueue_retry(OperationTask.RUN, operation_number, wait, queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.SWEEP)
 def sweep_operations() -> None:
     """Send a hint for everything that is due: the guarantee that nothing is lost."""
     kinds = kind_names(while_away=not gate.probe())
-    enqueue_missed(OperationTask.RUN, operations_due(MOST_WAITING, kinds), queue=Queue.OPERATIONS)
+    enqueue_missed(OperationTask.RUN, operations_due(MAX_QUEUED, kinds), queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.PRUNE)

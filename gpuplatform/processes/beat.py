@@ -15,11 +15,11 @@ from django_celery_beat.schedulers import DatabaseScheduler
 from typing_extensions import override
 
 from gpuplatform.queueing import Queue, enqueue
-from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, show_life
+from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, report_heartbeat
 
 logger = logging.getLogger(__name__)
 
-LIFE_SECONDS = FRESH_SECONDS / 4
+HEARTBEAT_SECONDS = FRESH_SECONDS / 4
 AGAIN_SECONDS = 2.0
 """A database that is away is asked again after this time."""
 
@@ -39,8 +39,8 @@ class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no 
         try:
             close_old_connections()
             if time.monotonic() >= self._next_life:
-                self._show_life()
-                self._next_life = time.monotonic() + LIFE_SECONDS
+                self._report_heartbeat()
+                self._next_life = time.monotonic() + HEARTBEAT_SECONDS
             return float(super().tick(*args, **kwargs))
         except DatabaseFault as error:
             logger.warning("beat cannot read the schedules: %s", error)
@@ -48,7 +48,11 @@ class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no 
             self._last_full_sync = NEVER
             return AGAIN_SECONDS
 
-    def _show_life(self) -> None:
+    def _report_heartbeat(self) -> None:
         for queue in Queue:
-            enqueue(f"reconciliation.show_{queue}_life", queue=queue, expires=LIFE_SECONDS * 3)
-        show_life(Part.BEAT)
+            enqueue(
+                f"reconciliation.report_{queue}_heartbeat",
+                queue=queue,
+                expires=HEARTBEAT_SECONDS * 3,
+            )
+        report_heartbeat(Part.BEAT)

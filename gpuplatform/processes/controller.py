@@ -34,15 +34,15 @@ from gpuplatform.kube.kinds import (
 from gpuplatform.kube.reflector import Reflector
 from gpuplatform.operations.services import OperationTask
 from gpuplatform.planning.ownership import POOL_LABEL, UNIT_LABEL
-from gpuplatform.processes.event_filter import News
+from gpuplatform.processes.event_filter import EventFilter
 from gpuplatform.queueing import Queue, Urgency, enqueue
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.heartbeats import (
     FRESH_SECONDS,
     Part,
-    forget_life,
+    delete_heartbeat,
     part_states,
-    show_life,
+    report_heartbeat,
 )
 from gpuplatform.reconciliation.models import ClusterState
 from inventory.mirror import pool_copied, pool_marked, pool_observed, pools_listed
@@ -55,7 +55,7 @@ from units.services import UnitTask, urgency_of
 
 logger = logging.getLogger(__name__)
 
-LIFE_SECONDS = FRESH_SECONDS / 8
+HEARTBEAT_SECONDS = FRESH_SECONDS / 8
 COMPARE_SECONDS = 10.0
 SWEEP_SECONDS = 30.0
 ENDING_SECONDS = 5.0
@@ -88,15 +88,15 @@ class Watched:
     sweep_task: str
     compare_task: str
 
-    def on_list(self, news: News, listing: Listing) -> None:
+    def on_list(self, events: EventFilter, listing: Listing) -> None:
         """Copy all; hint at what is to be done."""
-        news.know(listing)
+        events.reset(listing)
         self._hint(self.listed(listing))
 
-    def on_event(self, news: News, type_: str, resource: Manifest) -> None:
+    def on_event(self, events: EventFilter, type_: str, resource: Manifest) -> None:
         """Copy it, or mark its row where it is gone."""
         metadata = resource["metadata"]
-        is_news = news.is_in(type_, resource)
+        is_news = events.is_relevant(type_, resource)
         if type_ == "DELETED":
             marked = self.marked(metadata["namespace"], metadata["name"])
         else:
@@ -104,14 +104,14 @@ class Watched:
             marked = one_or_none(copy(resource))
         self._hint(marked, self.urgency(metadata["namespace"]))
 
-    def on_children(self, news: News, listing: Listing) -> None:
+    def on_children(self, events: EventFilter, listing: Listing) -> None:
         """Something owned may have changed unseen: compare everything once."""
-        news.know(listing)
+        events.reset(listing)
         enqueue(self.compare_task, queue=Queue.PERIODIC)
 
-    def on_child(self, news: News, type_: str, child: Manifest) -> None:
+    def on_child(self, events: EventFilter, type_: str, child: Manifest) -> None:
         """Mark the owner of what changed, and first whoever waits for a pod that is gone."""
-        if not news.is_in(type_, child):
+        if not events.is_relevant(type_, child):
             return
         metadata = child["metadata"]
         # An event of an object that lost the label may show it without.
@@ -226,13 +226,13 @@ class Controller:
         ]
         duties = [
             _Duty(COMPARE_SECONDS, self._compare),
-            _Duty(LIFE_SECONDS, self._show_life),
+            _Duty(HEARTBEAT_SECONDS, self._report_heartbeat),
             _Duty(SWEEP_SECONDS, self._sweep_without_beat),
             _Duty(SWEEP_SECONDS, self._look_at_short_nodes),
         ]
         duties[0].run_if_due()
         if self._is_foreign:
-            stop.wait(LIFE_SECONDS)
+            stop.wait(HEARTBEAT_SECONDS)
             return
         begun_at = time.monotonic()
         for thread in threads:
@@ -249,24 +249,24 @@ class Controller:
             until = time.monotonic() + ENDING_SECONDS
             for thread in threads:
                 thread.join(timeout=max(0.0, until - time.monotonic()))
-            _Duty(0, lambda: forget_life(Part.CONTROLLER)).run_if_due()
+            _Duty(0, lambda: delete_heartbeat(Part.CONTROLLER)).run_if_due()
 
     def _wait_for_first_lists(self, stop: threading.Event) -> None:
         """Wait a little, so that the first sign of life need not wait for the second turn."""
-        until = time.monotonic() + LIFE_SECONDS
+        until = time.monotonic() + HEARTBEAT_SECONDS
         while time.monotonic() < until and not stop.is_set():
             if all(reflector.is_synced for reflector in self._reflectors):
                 return
             stop.wait(0.05)
 
     def _of_resources(self, cluster: Cluster, watched: Watched) -> Reflector:
-        news = News.of_resources()
-        on_list, on_event = partial(watched.on_list, news), partial(watched.on_event, news)
+        events = EventFilter.of_resources()
+        on_list, on_event = partial(watched.on_list, events), partial(watched.on_event, events)
         return self._reflector(cluster, watched.kind, on_list, on_event)
 
     def _of_children(self, cluster: Cluster, kind: ResourceKind, watched: Watched) -> Reflector:
-        news = News.of_children(kind)
-        on_list, on_event = partial(watched.on_children, news), partial(watched.on_child, news)
+        events = EventFilter.of_children(kind)
+        on_list, on_event = partial(watched.on_children, events), partial(watched.on_child, events)
         return self._reflector(cluster, kind, on_list, on_event, watched.child_label)
 
     def _reflector(
@@ -322,14 +322,14 @@ class Controller:
         if short_nodes():
             enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
 
-    def _show_life(self) -> None:
+    def _report_heartbeat(self) -> None:
         """Say what is seen; not synced yet, or blind, is no sign of life."""
         if not all(reflector.is_synced for reflector in self._reflectors):
             return
         if any(reflector.is_failing for reflector in self._reflectors):
-            forget_life(Part.CONTROLLER)
+            delete_heartbeat(Part.CONTROLLER)
             return
-        show_life(Part.CONTROLLER)
+        report_heartbeat(Part.CONTROLLER)
         ready = sum(self._nodes.values())
         ClusterState.objects.filter(id=ClusterState.SINGLETON).update(
             node_count=len(self._nodes), ready_node_count=ready, seen_at=Now()
@@ -342,7 +342,7 @@ class Controller:
             if not self._is_foreign:
                 epoch.advance(self._cluster)
         except ClusterError as error:
-            if gate.is_away(error):
+            if gate.is_unreachable(error):
                 gate.close(error)
             logger.warning("cluster and database could not be compared: %s", error)
 

@@ -11,7 +11,7 @@ from gpuplatform.kube.kinds import Manifest, ResourceKind
 from inventory.core.relevance import facts_of, facts_of_resource, is_on_its_way
 
 
-class News:
+class EventFilter:
     """Remembers a number for each object of one kind, from the last list on."""
 
     def __init__(
@@ -23,20 +23,20 @@ class News:
         self._known: dict[str, int] = {}
 
     @classmethod
-    def of_resources(cls) -> "News":
+    def of_resources(cls) -> "EventFilter":
         """Return what follows resources of ours."""
         return cls(facts_of_resource, lambda _: False)
 
     @classmethod
-    def of_children(cls, kind: ResourceKind) -> "News":
+    def of_children(cls, kind: ResourceKind) -> "EventFilter":
         """Return what follows objects of that kind that resources of ours own."""
         return cls(partial(facts_of, kind), partial(is_on_its_way, kind))
 
-    def know(self, listing: Listing) -> None:
+    def reset(self, listing: Listing) -> None:
         """Take a complete list as what is known."""
         self._known = {one["metadata"]["uid"]: hash(self._of(one)) for one in listing.items}
 
-    def is_in(self, type_: str, item: Manifest) -> bool:
+    def is_relevant(self, type_: str, item: Manifest) -> bool:
         """Say whether this event has news, and remember what it says."""
         uid = item["metadata"]["uid"]
         if type_ == "DELETED":

@@ -28,8 +28,8 @@ from gpuplatform.planning.comparison import status_differs
 from gpuplatform.planning.plan import Absent, Event, Manifest, Observation, Plan, Present, Status
 from gpuplatform.reconciliation import epoch, event_writer, gate
 from gpuplatform.reconciliation.actions import carry_out
-from gpuplatform.reconciliation.events import Subject, news
-from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive
+from gpuplatform.reconciliation.events import InvolvedObject, new_events
+from gpuplatform.reconciliation.leases import RowLease, claim, renewing
 from gpuplatform.reconciliation.models import MirrorRow
 from gpuplatform.reconciliation.staleness import confirm_gone
 
@@ -90,7 +90,7 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
     lease = claim(reconciler.rows().filter(gate.open_gate()).exclude(uid=""), row_id)
     if lease is None:
         return None
-    with kept_alive(lease), timed(RECONCILE_SECONDS, kind=reconciler.kind.kind) as run_outcome:
+    with renewing(lease), timed(RECONCILE_SECONDS, kind=reconciler.kind.kind) as run_outcome:
         try:
             requeue_after = _reconcile(reconciler, lease)
         except ClusterConflict:  # Somebody was faster: observe and plan again, soon.
@@ -98,7 +98,7 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
             return _finish(lease, wait=backoff_seconds(1), failed=False)
         except ClusterError as error:
             run_outcome.name = "failed"
-            if gate.is_away(error):
+            if gate.is_unreachable(error):
                 gate.close(error)
             return _finish_failed(lease, error.retry_after, str(error))
         except Exception:  # noqa: BLE001 - one poison object costs nobody else
@@ -122,8 +122,8 @@ def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -
     reconciler.note(read, observed)
     told = [] if error is not None else list(plan.events)
     if resource is not read and status is not None:
-        told += news(read, status)
-    event_writer.tell(cluster, _subject(reconciler, row), told)
+        told += new_events(read, status)
+    event_writer.submit(cluster, _subject(reconciler, row), told)
     if error is not None:
         raise error
     return plan.requeue_after
@@ -148,7 +148,7 @@ def _end(
     reconciler.close(lease.guarded(), successor)
     told = reconciler.farewell(lease.row)
     if told is not None:
-        event_writer.tell(get_cluster(), _subject(reconciler, lease.row), [told])
+        event_writer.submit(get_cluster(), _subject(reconciler, lease.row), [told])
     return None
 
 
@@ -165,8 +165,8 @@ def _is_all_gone(ending: Ending[RowT], lease: RowLease[RowT]) -> bool:
     return is_gone
 
 
-def _subject(reconciler: Reconciler[RowT, ObservedT], row: RowT) -> Subject:
-    return Subject(reconciler.kind, row.namespace, row.name, row.uid)
+def _subject(reconciler: Reconciler[RowT, ObservedT], row: RowT) -> InvolvedObject:
+    return InvolvedObject(reconciler.kind, row.namespace, row.name, row.uid)
 
 
 def _ending_seconds(row: MirrorRow) -> float:
@@ -179,7 +179,7 @@ def _ending_seconds(row: MirrorRow) -> float:
 def _refused(plan: Plan, kind: ResourceKind, error: ClusterError) -> Status | None:
     """Return what to say of a refused action; nothing when the next try may differ at once."""
     said = plan.on_error.get(kind)
-    if said is None or error.retry is Retry.NOW or gate.is_away(error):
+    if said is None or error.retry is Retry.NOW or gate.is_unreachable(error):
         return None
     conditions = tuple(
         type(c)(c.type, c.status, c.reason, f"{c.message} {error}".strip(), c.observed_generation)

@@ -48,7 +48,7 @@ def matches() -> bool:
     except OperatorUnavailable:
         return False
     except ClusterError as error:
-        if gate.is_away(error):
+        if gate.is_unreachable(error):
             gate.close(error)
         logger.warning("cluster and database could not be compared: %s", error)
         return False

@@ -18,12 +18,12 @@ from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import EVENT
 from gpuplatform.planning.plan import Event
 from gpuplatform.reconciliation import gate
-from gpuplatform.reconciliation.events import Limits, Subject, event_manifest, repeated
+from gpuplatform.reconciliation.events import InvolvedObject, Limits, event_manifest, repeated
 from gpuplatform.threads import ProcessThreads
 
 logger = logging.getLogger(__name__)
 
-MOST_WAITING: Final = 1000
+MAX_QUEUED: Final = 1000
 WRITE_SECONDS: Final = 5.0
 SILENT_SECONDS: Final = 30.0
 """How long nothing is told after the cluster did not answer."""
@@ -39,11 +39,11 @@ class _Silence:
     until = 0.0
 
 
-def tell(cluster: Cluster, subject: Subject, events: Iterable[Event]) -> None:
+def submit(cluster: Cluster, subject: InvolvedObject, events: Iterable[Event]) -> None:
     """Have the Events written; return at once."""
     for event in events:
         at = clock.now()
-        if len(_waiting) < MOST_WAITING and _LIMITS.allow(subject.uid, at):
+        if len(_waiting) < MAX_QUEUED and _LIMITS.allow(subject.uid, at):
             future = _THREAD.submit(_write, cluster, subject, event, at)
             _waiting.add(future)
             future.add_done_callback(_ended)
@@ -60,19 +60,19 @@ def _ended(future: Future[None]) -> None:
         logger.error("an Event was not written", exc_info=fault)
 
 
-def _write(cluster: Cluster, subject: Subject, event: Event, at: datetime) -> None:
+def _write(cluster: Cluster, subject: InvolvedObject, event: Event, at: datetime) -> None:
     if time.monotonic() < _Silence.until:
         return
     try:
         with deadline(WRITE_SECONDS):
             _count_up(cluster, subject, event, at)
     except ClusterError as error:
-        if gate.is_away(error):
+        if gate.is_unreachable(error):
             _Silence.until = time.monotonic() + SILENT_SECONDS
         logger.info("an Event about %s '%s' is lost: %s", subject.kind.kind, subject.name, error)
 
 
-def _count_up(cluster: Cluster, subject: Subject, event: Event, at: datetime) -> None:
+def _count_up(cluster: Cluster, subject: InvolvedObject, event: Event, at: datetime) -> None:
     manifest = event_manifest(subject, event, at)
     try:
         cluster.create(EVENT, manifest)

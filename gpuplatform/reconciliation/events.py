@@ -25,7 +25,7 @@ _LONGEST_NAME: Final = 220
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class InvolvedObject:
     """The resource that an Event is about."""
 
     kind: ResourceKind
@@ -34,7 +34,7 @@ class Subject:
     uid: str
 
 
-def news(before: Manifest, status: Status) -> list[Event]:
+def new_events(before: Manifest, status: Status) -> list[Event]:
     """Return what to tell about `status`, which was written over that of `before`.
 
     Another phase is news; another failure is, too. A count that changes is none.
@@ -49,7 +49,7 @@ def news(before: Manifest, status: Status) -> list[Event]:
     return [] if event.type is EventType.NORMAL or is_same else [event]
 
 
-def event_manifest(subject: Subject, event: Event, at: datetime) -> Manifest:
+def event_manifest(subject: InvolvedObject, event: Event, at: datetime) -> Manifest:
     """Return the Event. The same words about the same object always have the same name."""
     words = "\n".join((subject.uid, event.type, event.reason, event.message))
     digest = hashlib.sha256(words.encode()).hexdigest()[:16]

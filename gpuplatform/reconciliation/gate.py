@@ -60,7 +60,7 @@ def close(error: ClusterError) -> None:
         logger.warning("the cluster does not answer: %s", error)
 
 
-def is_away(error: ClusterError) -> bool:
+def is_unreachable(error: ClusterError) -> bool:
     """Say whether `error` means that nothing answered, as against one request that failed."""
     return isinstance(error, ClusterUnavailable) and error.status == 0
 

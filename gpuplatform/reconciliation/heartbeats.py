@@ -46,7 +46,7 @@ class PartState:
 NO_CLUSTER: Final = PartState(ok=True, detail="off by choice (KUBE_MODE=off)")
 NO_QUEUE: Final = PartState(ok=True, detail="off: there is no queue (NATS_URL is not set)")
 
-NEED_THE_CLUSTER: Final = frozenset({Part.CONTROLLER, Part.ACTIVATOR})
+CLUSTER_PARTS: Final = frozenset({Part.CONTROLLER, Part.ACTIVATOR})
 """The parts that work while they hold a Lease in the cluster, and show life then only."""
 _SERVERLESS: Final = frozenset({Part.ACTIVATOR, Part.RESULTS})
 """The parts that only functions need; without a cluster there are none."""
@@ -60,7 +60,7 @@ def parts_off() -> Mapping[Part, PartState]:
     return off
 
 
-def show_life(part: Part, detail: str = "") -> None:
+def report_heartbeat(part: Part, detail: str = "") -> None:
     """Record that `part` lives now."""
     ProcessHeartbeat.objects.bulk_create(
         [ProcessHeartbeat(part=part, seen_at=Now(), detail=detail[:200])],
@@ -70,18 +70,18 @@ def show_life(part: Part, detail: str = "") -> None:
     )
 
 
-def show_life_by_work(part: Part) -> None:
+def report_activity(part: Part) -> None:
     """Record that `part` lives, at most every few seconds: called for each piece of work.
 
     A worker with a long queue is alive, though the message that asks for its sign waits far back.
     """
     now = time.monotonic()
     if now - _shown_at.get(part, -WORK_SECONDS) >= WORK_SECONDS:
-        show_life(part)
+        report_heartbeat(part)
         _shown_at[part] = now
 
 
-def forget_life(part: Part) -> None:
+def delete_heartbeat(part: Part) -> None:
     """Record that `part` stopped on purpose."""
     ProcessHeartbeat.objects.filter(part=part).delete()
 

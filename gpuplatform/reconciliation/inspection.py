@@ -135,7 +135,7 @@ class _Questions:
         self._cluster = cluster
         self._subject = subject
         self._faults: list[str] = []
-        self._is_away = False
+        self._is_unreachable = False
 
     def answers(self) -> Inspection:
         cluster, subject = self._cluster, self._subject
@@ -164,13 +164,13 @@ class _Questions:
         )
 
     def _asked(self, question: Callable[[], Answer | None]) -> Answer | None:
-        if self._is_away:
+        if self._is_unreachable:
             return None
         try:
             return question()
         except ClusterError as error:
             self._faults.append(str(error))
-            self._is_away = gate.is_away(error)
+            self._is_unreachable = gate.is_unreachable(error)
             return None
 
     def _own(self, found: Manifest | None) -> Manifest | None:
@@ -202,7 +202,7 @@ class _Questions:
         return f"{name}, its last run" if previous else name, text or ""
 
     def _asked_for_log(self, pod: str, container: str, *, previous: bool) -> str | None:
-        if self._is_away:
+        if self._is_unreachable:
             return None
         try:
             return self._cluster.pod_log(

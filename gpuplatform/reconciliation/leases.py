@@ -72,7 +72,7 @@ def mark_due(queryset: QuerySet[RowT]) -> int:
     return queryset.update(due_seq=F("due_seq") + 1, due_at=Now())
 
 
-def mark_for_later(queryset: QuerySet[RowT], seconds: float) -> int:
+def mark_due_in(queryset: QuerySet[RowT], seconds: float) -> int:
     """Mark rows due in so many seconds, where an event is expected before; return how many.
 
     Only the sweep takes them up then: nobody has to be told.
@@ -124,7 +124,7 @@ def _own_heart() -> _Heart:
 
 
 @contextmanager
-def kept_alive(lease: RowLease[RowT]) -> Iterator[None]:
+def renewing(lease: RowLease[RowT]) -> Iterator[None]:
     """Renew `lease` in the background for as long as the block runs."""
     heart = _own_heart()
     with heart.lock:

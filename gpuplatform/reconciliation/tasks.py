@@ -2,22 +2,22 @@
 
 from celery import shared_task
 
-from gpuplatform.reconciliation.heartbeats import Part, show_life
+from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 
 
-@shared_task(name="reconciliation.show_operations_life")
-def show_operations_life() -> None:
+@shared_task(name="reconciliation.report_operations_heartbeat")
+def report_operations_heartbeat() -> None:
     """Prove that an `operations` worker takes messages and reaches the database."""
-    show_life(Part.OPERATIONS)
+    report_heartbeat(Part.OPERATIONS)
 
 
-@shared_task(name="reconciliation.show_reconcile_life")
-def show_reconcile_life() -> None:
+@shared_task(name="reconciliation.report_reconcile_heartbeat")
+def report_reconcile_heartbeat() -> None:
     """Prove that a `reconcile` worker takes messages and reaches the database."""
-    show_life(Part.RECONCILE)
+    report_heartbeat(Part.RECONCILE)
 
 
-@shared_task(name="reconciliation.show_periodic_life")
-def show_periodic_life() -> None:
+@shared_task(name="reconciliation.report_periodic_heartbeat")
+def report_periodic_heartbeat() -> None:
     """Prove that a `periodic` worker takes messages and reaches the database."""
-    show_life(Part.PERIODIC)
+    report_heartbeat(Part.PERIODIC)

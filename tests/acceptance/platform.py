@@ -41,7 +41,7 @@ JOBS = "/api/v1/operator/jobs"
 START_SECONDS = 90.0
 SERVERS = ("postgres", "valkey", "nats", "cluster")
 PREPARATIONS = ("database", "install")
-SHOW_LIFE = (
+REPORTING = (
     "operations",
     "reconcile",
     "periodic",
@@ -50,7 +50,7 @@ SHOW_LIFE = (
     "results",
     "activator",
 )
-PROCESSES = ("web", *SHOW_LIFE, "kubelet")
+PROCESSES = ("web", *REPORTING, "kubelet")
 QUICK = {"GPUPLATFORM_LEASE_SECONDS": "5", "GPUPLATFORM_FRESH_SECONDS": "10"}
 SWEEP_SECONDS = 2
 
@@ -207,7 +207,7 @@ class RunningPlatform:
 
         def all_live() -> bool:
             query = "SELECT count(*) FROM reconciliation_processheartbeat WHERE seen_at > %s"
-            return self.sql(query, now) == [(len(SHOW_LIFE),)]
+            return self.sql(query, now) == [(len(REPORTING),)]
 
         self.wait(all_live, "every part to show its life")
         self.wait(self.is_ready, "the platform to be ready")

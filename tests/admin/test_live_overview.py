@@ -6,7 +6,7 @@ from django.urls import reverse
 from playwright.sync_api import expect
 
 from gpuplatform.clock import now
-from gpuplatform.reconciliation.heartbeats import Part, show_life
+from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 from gpuplatform.samples.models import PlatformSample
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
@@ -28,7 +28,7 @@ IS_SAME_PAGE = "window.wasHere === true"
 
 def _all_is_well() -> None:
     for part in Part:
-        show_life(part)
+        report_heartbeat(part)
     PlatformSample.objects.create(
         at=now(),
         seconds=30.0,

@@ -14,7 +14,7 @@ from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
-from gpuplatform.reconciliation.heartbeats import Part, show_life
+from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
@@ -73,7 +73,7 @@ class TestDashboard:
             id=1, defaults={"node_count": 3, "ready_node_count": 2, "seen_at": now()}
         )
         for part in Part:
-            show_life(part)
+            report_heartbeat(part)
 
         page = _page(operator_client, INDEX)
 

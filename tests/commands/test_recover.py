@@ -22,7 +22,7 @@ from gpuplatform.operations.provenance import (
 from gpuplatform.reconciliation import driver as reconciliation
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.gate import cluster_state
-from gpuplatform.reconciliation.heartbeats import Part, show_life
+from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 from gpuplatform.reconciliation.models import ClusterState
 from inventory.models import StockPool
 from inventory.reconcile import POOLS
@@ -66,7 +66,7 @@ def marked(**marks: str) -> Manifest:
 
 @pytest.mark.parametrize("part", Part)
 def test_it_refuses_while_any_part_lives(cluster: FakeCluster, part: Part) -> None:
-    show_life(part)
+    report_heartbeat(part)
 
     with pytest.raises(CommandError, match=str(part)):
         recover()
@@ -116,7 +116,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(cluster: FakeCluster
 
 
 def test_a_dry_run_may_be_made_beside_running_processes(cluster: FakeCluster) -> None:
-    show_life(Part.BEAT)
+    report_heartbeat(Part.BEAT)
 
     assert "nothing was changed" in recover("--dry-run")
 

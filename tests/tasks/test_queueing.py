@@ -12,7 +12,7 @@ from gpuplatform import queueing
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.processes.controller import WATCHED
 from gpuplatform.queueing import (
-    MOST_WAITING,
+    MAX_QUEUED,
     Queue,
     Urgency,
     enqueue,
@@ -93,12 +93,12 @@ def test_all_urgencies_count_as_waiting(broker: redis.Redis) -> None:
 
 
 def test_sweeps_do_not_pile_up_messages_that_wait_already(broker: redis.Redis) -> None:
-    due = list(range(MOST_WAITING + 100))
+    due = list(range(MAX_QUEUED + 100))
 
     enqueue_missed(TASK, due, queue=Queue.OPERATIONS)
     enqueue_missed(TASK, due, queue=Queue.OPERATIONS)
 
-    assert waiting_messages(Queue.OPERATIONS) == MOST_WAITING
+    assert waiting_messages(Queue.OPERATIONS) == MAX_QUEUED
 
 
 def test_a_broker_that_is_away_fails_nobody_and_is_left_alone_for_a_while(

@@ -23,7 +23,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.tasks import run_operation
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation import gate
-from gpuplatform.reconciliation.heartbeats import Part, show_life
+from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 from tests.factories.inventory import accept_create, pool_row
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
@@ -85,7 +85,7 @@ def test_the_line_says_how_everything_stands(
     Operation.objects.filter(id=failed.id).update(**ended)
     for part in Part:
         if part is not Part.BEAT:
-            show_life(part)
+            report_heartbeat(part)
     enqueue("operations.run_operation", 1, queue=Queue.OPERATIONS)
 
     line = reported(lines)
@@ -185,7 +185,7 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     run_operation(accept_create(name="a").operation.id)
     accept_create(name="b")
     accept(function_row())
-    show_life(Part.BEAT)
+    report_heartbeat(Part.BEAT)
 
     found = samples()
 

@@ -35,7 +35,7 @@ from tests.fakes.threads import at_once
 from units.services import UnitTask
 
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
-LIFE = [f"reconciliation.show_{queue}_life" for queue in Queue]
+HEARTBEATS = [f"reconciliation.report_{queue}_heartbeat" for queue in Queue]
 
 
 def work_off(cluster: FakeCluster, rounds: int = 8) -> None:
@@ -50,7 +50,7 @@ def work_off(cluster: FakeCluster, rounds: int = 8) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*OperationTask, *InventoryTask, *UnitTask, *ServerlessTask, *LIFE]
+    "name", [*OperationTask, *InventoryTask, *UnitTask, *ServerlessTask, *HEARTBEATS]
 )
 def test_every_name_that_is_sent_is_registered(name: str) -> None:
     current_app.loader.import_default_modules()
@@ -317,7 +317,7 @@ def test_what_ended_long_ago_is_forgotten_and_nothing_else(cluster: FakeCluster)
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", LIFE)
+@pytest.mark.parametrize("name", HEARTBEATS)
 def test_a_worker_that_takes_the_sign_of_life_shows_it(name: str) -> None:
     current_app.loader.import_default_modules()
 

@@ -15,7 +15,7 @@ from gpuplatform.errors import PhaseConflict
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
-from gpuplatform.reconciliation.leases import mark_changed, mark_for_later
+from gpuplatform.reconciliation.leases import mark_changed, mark_due_in
 from inventory.models import GpuSpec
 from units.core.observed import SourceReference, source_of
 from units.mirror import unit_ending
@@ -114,7 +114,7 @@ def _take(operation: Operation, source: SourceReference, unit_uid: str) -> bool:
     taken = {"claimed_by": None, "consumed_by": unit_uid, "consumed_at": Now()}
     if free.filter(claimed_by=operation).exclude(GONE).update(**taken):
         # Whoever recorded this deletes it at once; this is for where that does not happen.
-        mark_for_later(rows, GIVING_UP_SECONDS)
+        mark_due_in(rows, GIVING_UP_SECONDS)
         return True
     may_take = Q(claimed_by=operation) | (GONE & Q(claimed_by__isnull=True))
     if free.filter(may_take).update(**taken):
@@ -143,7 +143,7 @@ def free_claims(operation: Operation) -> None:
 
 def reconcile_later(rows: QuerySet[GpuUnit], seconds: float) -> None:
     """Let the rows be looked at after so many seconds, unless an event comes before."""
-    mark_for_later(rows, seconds)
+    mark_due_in(rows, seconds)
     for number in rows.values_list("id", flat=True):
         enqueue_after_commit(
             UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE, countdown=seconds

@@ -13,8 +13,8 @@ from gpuplatform.adminkit.display.age import age_html, duration
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.text import shortened, words
 from gpuplatform.reconciliation.heartbeats import (
+    CLUSTER_PARTS,
     FRESH_SECONDS,
-    NEED_THE_CLUSTER,
     Part,
     parts_off,
 )
@@ -109,7 +109,7 @@ def process_health(*, cluster_is_away: bool) -> list[Health]:
     beats = {beat.part: beat for beat in ProcessHeartbeat.objects.annotate(asked_at=Now())}
     off = parts_off()
     return [
-        _process(part, beats.get(part), waits=cluster_is_away and part in NEED_THE_CLUSTER)
+        _process(part, beats.get(part), waits=cluster_is_away and part in CLUSTER_PARTS)
         if part not in off or part in beats
         else health_of(Shape.OFF, part, "off by choice")
         for part in Part

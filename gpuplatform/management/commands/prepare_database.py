@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from typing_extensions import override
 
-from gpuplatform.locks import Lock, alone
+from gpuplatform.locks import Lock, advisory_lock
 
 
 class Command(BaseCommand):
@@ -20,5 +20,5 @@ class Command(BaseCommand):
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        with alone(Lock.PREPARATION):
+        with advisory_lock(Lock.PREPARATION):
             call_command("migrate", interactive=False, verbosity=0, stdout=self.stdout)

@@ -8,7 +8,7 @@ from typing_extensions import override
 from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT, STOCK_POOL
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.locks import Lock, alone
+from gpuplatform.locks import Lock, advisory_lock
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, part_states
@@ -47,7 +47,7 @@ class Command(BaseCommand):
             raise CommandError(msg)
         try:
             # Two at once could leave the epoch of one in the cluster, the other's in the database.
-            with alone(Lock.RECOVERY):
+            with advisory_lock(Lock.RECOVERY):
                 self._recover(dry_run=options["dry_run"])
         except (ClusterError, OperatorUnavailable) as error:
             msg = f"Nothing was decided, since the cluster could not be read: {error}"

@@ -10,13 +10,13 @@ from typing_extensions import override
 from gpuplatform.management.required import required_queue
 from gpuplatform.metrics.exported import serve_alone
 from gpuplatform.processes.process import stop_on_signals
-from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, show_life
+from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, report_heartbeat
 from serverless.loops import keep_doing
 from serverless.relay import Relay
 from serverless.results import DeadLetters, ResultStore
 from serverless.sweep import SWEEP_SECONDS, Sweep
 
-LIFE_SECONDS: Final = FRESH_SECONDS / 8
+HEARTBEAT_SECONDS: Final = FRESH_SECONDS / 8
 
 
 class Command(BaseCommand):
@@ -35,12 +35,12 @@ class Command(BaseCommand):
             sweep.step()
             stop.wait(SWEEP_SECONDS)
 
-        def show_life_once() -> None:
-            show_life(Part.RESULTS)
-            stop.wait(LIFE_SECONDS)
+        def report_heartbeat_once() -> None:
+            report_heartbeat(Part.RESULTS)
+            stop.wait(HEARTBEAT_SECONDS)
 
         loops = [
-            _Loop("life", show_life_once, stop),
+            _Loop("life", report_heartbeat_once, stop),
             _Loop("relay", Relay(queue).step, stop),
             _Loop("result store", ResultStore(queue).step, stop),
             _Loop("dead letters", DeadLetters(queue).step, stop),

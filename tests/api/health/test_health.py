@@ -12,7 +12,12 @@ from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.gate import cluster_state
-from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, forget_life, show_life
+from gpuplatform.reconciliation.heartbeats import (
+    FRESH_SECONDS,
+    Part,
+    delete_heartbeat,
+    report_heartbeat,
+)
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
 from tests.factories.inventory import accept_create, create_body, pool_row
 from tests.fakes.api import POOLS, Answer, Api
@@ -39,7 +44,7 @@ def database_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def everything_lives() -> None:
     for part in Part:
-        show_life(part)
+        report_heartbeat(part)
 
 
 def asked(api: Api) -> Answer:
@@ -60,11 +65,11 @@ def test_ready_exactly_when_every_part_works(
     assert asked(api).data["ready"] is True
 
     for part in Part:
-        forget_life(part)
+        delete_heartbeat(part)
         found = asked(api).data
         assert found["ready"] is False
         assert found["parts"][part.value]["ok"] is False
-        show_life(part)
+        report_heartbeat(part)
 
     queue_server.kill()
     found = asked(api).data
@@ -76,8 +81,8 @@ def test_without_a_queue_nothing_of_functions_has_to_run(
     api: Api, cluster: FakeCluster, broker: Broker
 ) -> None:
     everything_lives()
-    forget_life(Part.ACTIVATOR)
-    forget_life(Part.RESULTS)
+    delete_heartbeat(Part.ACTIVATOR)
+    delete_heartbeat(Part.RESULTS)
 
     found = asked(api).data
 

@@ -60,7 +60,7 @@ def test_a_cluster_that_is_still_away_closes_it_for_longer(cluster: FakeCluster)
 
 
 @pytest.mark.parametrize(
-    ("error", "is_away"),
+    ("error", "is_unreachable"),
     [
         (AWAY, True),
         (ClusterUnavailable("too many requests", status=429), False),
@@ -68,8 +68,8 @@ def test_a_cluster_that_is_still_away_closes_it_for_longer(cluster: FakeCluster)
         (ClusterForbidden("no", status=403), False),
     ],
 )
-def test_only_silence_is_an_outage(error: ClusterError, is_away: bool) -> None:
-    assert gate.is_away(error) == is_away
+def test_only_silence_is_an_outage(error: ClusterError, is_unreachable: bool) -> None:
+    assert gate.is_unreachable(error) == is_unreachable
 
 
 def test_recovery_keeps_the_gate_closed_whatever_the_cluster_says(cluster: FakeCluster) -> None:

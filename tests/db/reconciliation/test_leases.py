@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from pytest_django import Settings
 
 from gpuplatform.reconciliation import leases
-from gpuplatform.reconciliation.leases import RowLease, claim, kept_alive, mark_changed, mark_due
+from gpuplatform.reconciliation.leases import RowLease, claim, mark_changed, mark_due, renewing
 from inventory.models import StockPool
 from tests.factories.inventory import pool_row
 from tests.fakes.threads import DEADLINE_SECONDS, at_once
@@ -90,7 +90,7 @@ def test_a_lease_is_renewed_for_as_long_as_the_work_runs(
     lease = claimed(row)
     before = lease.row.lease_expires_at
 
-    with kept_alive(lease):
+    with renewing(lease):
         renewed = _until(lambda: StockPool.objects.filter(lease_expires_at__gt=before).exists())
 
     assert renewed
@@ -112,7 +112,7 @@ def test_a_lease_that_was_taken_by_another_is_not_renewed(
     claimed(row)
     StockPool.objects.update(lease_expires_at="2026-01-01T00:00:00Z", failures=F("failures"))
 
-    with kept_alive(lost):
+    with renewing(lost):
         renewed = _until(
             lambda: StockPool.objects.filter(lease_expires_at__gt=Now()).exists(), seconds=0.6
         )

@@ -17,5 +17,5 @@ def world(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> UnitWorld:
     monkeypatch.setattr(epoch._Compared, "pid", 0)
     # Events are written beside, by a thread of their own, and may be lost: these tests count the
     # writes of workers, and compare what is left.
-    monkeypatch.setattr(event_writer, "tell", lambda *_: None)
+    monkeypatch.setattr(event_writer, "submit", lambda *_: None)
     return UnitWorld(cluster)

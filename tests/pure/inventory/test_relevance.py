@@ -6,7 +6,7 @@ import pytest
 
 from gpuplatform.kube.client import Listing
 from gpuplatform.kube.kinds import DEPLOYMENT, FIELD_MANAGER, POD, SERVICE, Manifest
-from gpuplatform.processes.event_filter import News
+from gpuplatform.processes.event_filter import EventFilter
 
 OWNER = [{"kind": "GPUUnit", "uid": "u", "controller": True}]
 
@@ -43,11 +43,11 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quot
     ids=["deployment", "observed-deployment", "pod", "pod-of-a-node", "service"],
 )
 def test_what_is_on_its_way_as_it_was_asked_for_is_no_news(kind: Any, seen: Manifest) -> None:
-    news = News.of_children(kind)
+    events = EventFilter.of_children(kind)
 
-    assert not news.is_in("ADDED", seen)
-    assert not news.is_in("MODIFIED", seen)
-    assert news.is_in("DELETED", seen)
+    assert not events.is_relevant("ADDED", seen)
+    assert not events.is_relevant("MODIFIED", seen)
+    assert events.is_relevant("DELETED", seen)
 
 
 @pytest.mark.parametrize(
@@ -66,43 +66,47 @@ def test_what_is_on_its_way_as_it_was_asked_for_is_no_news(kind: Any, seen: Mani
     ],
 )
 def test_what_a_planner_goes_by_is_news_once(kind: Any, seen: Manifest) -> None:
-    news = News.of_children(kind)
-    news.is_in("ADDED", child())
+    events = EventFilter.of_children(kind)
+    events.is_relevant("ADDED", child())
 
-    assert news.is_in("MODIFIED", seen)
-    assert not news.is_in("MODIFIED", seen)
+    assert events.is_relevant("MODIFIED", seen)
+    assert not events.is_relevant("MODIFIED", seen)
 
 
 def test_a_pod_that_becomes_ready_is_told_by_its_deployment() -> None:
-    news = News.of_children(POD)
-    news.is_in("ADDED", child())
+    events = EventFilter.of_children(POD)
+    events.is_relevant("ADDED", child())
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
-    assert not news.is_in("MODIFIED", child(status=ready))
+    assert not events.is_relevant("MODIFIED", child(status=ready))
 
 
 def test_the_revision_that_a_deployment_gets_is_no_news() -> None:
-    news = News.of_children(DEPLOYMENT)
-    news.is_in("ADDED", child(status=AVAILABLE, metadata={"annotations": {}}))
+    events = EventFilter.of_children(DEPLOYMENT)
+    events.is_relevant("ADDED", child(status=AVAILABLE, metadata={"annotations": {}}))
     noted = {"deployment.kubernetes.io/revision": "1"}
 
-    assert not news.is_in("MODIFIED", child(status=AVAILABLE, metadata={"annotations": noted}))
+    assert not events.is_relevant(
+        "MODIFIED", child(status=AVAILABLE, metadata={"annotations": noted})
+    )
 
 
 def test_what_nobody_owns_is_news_when_it_appears() -> None:
-    assert News.of_children(SERVICE).is_in("ADDED", child(metadata={"ownerReferences": []}))
+    assert EventFilter.of_children(SERVICE).is_relevant(
+        "ADDED", child(metadata={"ownerReferences": []})
+    )
 
 
 def test_a_list_is_what_is_known_from_then_on() -> None:
-    news = News.of_children(DEPLOYMENT)
-    news.is_in("ADDED", child())
-    news.know(Listing([child(status=AVAILABLE)], "9"))
+    events = EventFilter.of_children(DEPLOYMENT)
+    events.is_relevant("ADDED", child())
+    events.reset(Listing([child(status=AVAILABLE)], "9"))
 
-    assert not news.is_in("MODIFIED", child(status=AVAILABLE))
+    assert not events.is_relevant("MODIFIED", child(status=AVAILABLE))
 
-    news.know(Listing([], "10"))
+    events.reset(Listing([], "10"))
 
-    assert news.is_in("MODIFIED", child())
+    assert events.is_relevant("MODIFIED", child())
 
 
 def wrote(manager: str, subresource: str) -> list[Manifest]:
@@ -110,20 +114,20 @@ def wrote(manager: str, subresource: str) -> list[Manifest]:
 
 
 def test_a_status_that_the_planner_wrote_is_no_news_to_it() -> None:
-    news = News.of_resources()
+    events = EventFilter.of_resources()
     by_us = {"managedFields": wrote(FIELD_MANAGER, "status"), "resourceVersion": "8"}
 
-    assert news.is_in("ADDED", child())
-    assert not news.is_in("MODIFIED", child(status={"phase": "Ready"}, metadata=by_us))
+    assert events.is_relevant("ADDED", child())
+    assert not events.is_relevant("MODIFIED", child(status={"phase": "Ready"}, metadata=by_us))
 
 
 def test_a_status_that_somebody_else_wrote_is_news() -> None:
-    news = News.of_resources()
-    news.is_in("ADDED", child())
+    events = EventFilter.of_resources()
+    events.is_relevant("ADDED", child())
     by_them = {"managedFields": wrote("kubectl-edit", "status")}
 
-    assert news.is_in("MODIFIED", child(status={"phase": "Ready"}, metadata=by_them))
-    assert news.is_in("MODIFIED", child(status={"phase": "Failed"}, metadata=by_them))
+    assert events.is_relevant("MODIFIED", child(status={"phase": "Ready"}, metadata=by_them))
+    assert events.is_relevant("MODIFIED", child(status={"phase": "Failed"}, metadata=by_them))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,7 @@ def test_a_status_that_somebody_else_wrote_is_news() -> None:
     ],
 )
 def test_a_changed_resource_is_news(changed: Manifest) -> None:
-    news = News.of_resources()
-    news.is_in("ADDED", child())
+    events = EventFilter.of_resources()
+    events.is_relevant("ADDED", child())
 
-    assert news.is_in("MODIFIED", child(metadata=changed))
+    assert events.is_relevant("MODIFIED", child(metadata=changed))

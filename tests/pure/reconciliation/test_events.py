@@ -13,17 +13,17 @@ from gpuplatform.reconciliation.events import (
     BURST,
     REFILL_SECONDS,
     REMEMBERED,
+    InvolvedObject,
     Limits,
-    Subject,
     event_manifest,
-    news,
+    new_events,
     repeated,
 )
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 READY = Event(EventType.NORMAL, "UnitReady", "The pod is ready.")
 FAILED = Event(EventType.WARNING, "PodStartupFailed", "exit code 3")
-SUBJECT = Subject(GPU_UNIT, "runtime-instance", "a", "11111111-2222-4333-8444-555555555555")
+SUBJECT = InvolvedObject(GPU_UNIT, "runtime-instance", "a", "11111111-2222-4333-8444-555555555555")
 
 
 def status(phase: str, event: Event | None) -> Status:
@@ -61,14 +61,14 @@ def resource(phase: str = "", reason: str = "", message: str = "") -> Manifest:
 def test_another_phase_or_failure_is_news(
     before: Manifest, said: Status, told: list[Event]
 ) -> None:
-    assert news(before, said) == told
+    assert new_events(before, said) == told
 
 
 def test_the_same_words_have_the_same_name_and_others_another() -> None:
-    def name(subject: Subject, event: Event) -> Any:
+    def name(subject: InvolvedObject, event: Event) -> Any:
         return event_manifest(subject, event, NOW)["metadata"]["name"]
 
-    successor = Subject(GPU_UNIT, "runtime-instance", "a", "another")
+    successor = InvolvedObject(GPU_UNIT, "runtime-instance", "a", "another")
 
     assert name(SUBJECT, READY) == name(SUBJECT, READY)
     assert len({name(SUBJECT, READY), name(SUBJECT, FAILED), name(successor, READY)}) == 3
@@ -94,7 +94,7 @@ def test_an_event_says_who_what_and_when() -> None:
 
 
 def test_the_longest_name_and_message_still_make_an_event() -> None:
-    subject = Subject(GPU_UNIT, "default", ("a" * 219 + ".b" + "c" * 32), "uid")
+    subject = InvolvedObject(GPU_UNIT, "default", ("a" * 219 + ".b" + "c" * 32), "uid")
 
     told = event_manifest(subject, Event(EventType.WARNING, "Failed", "x" * 5000), NOW)
 

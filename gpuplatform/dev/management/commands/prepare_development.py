@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from typing_extensions import override
 
 from gpuplatform.dev.embedded.data_directory import write_secret
-from gpuplatform.locks import Lock, alone
+from gpuplatform.locks import Lock, advisory_lock
 
 ADMIN = "admin"
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         if not settings.GPUPLATFORM_DEV:
             raise CommandError("This command runs in development mode only (GPUPLATFORM_DEV=1).")
         call_command("prepare_database", stdout=self.stdout)
-        with alone(Lock.PREPARATION):
+        with advisory_lock(Lock.PREPARATION):
             # Static files are served from the source; WhiteNoise still needs the directory.
             Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
             self._ensure_admin(Path(settings.GPUPLATFORM_DATA) / "admin-password")
