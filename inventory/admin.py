@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.inspected import InspectedAdmin
+from gpuplatform.adminkit.actions.cluster_section import ClusterSectionAdmin
 from gpuplatform.adminkit.actions.mirrors import (
     MirrorAdmin,
     comparison_note,
@@ -30,7 +30,13 @@ from gpuplatform.adminkit.detail.panels import (
 )
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_shape
-from gpuplatform.adminkit.display.text import as_yaml, essence, shortened, told, visible
+from gpuplatform.adminkit.display.text import (
+    as_yaml,
+    condense,
+    message_or_reason,
+    shortened,
+    visible,
+)
 from gpuplatform.adminkit.display.timeline import Step, timeline
 from gpuplatform.adminkit.lists.filters import (
     AgeFilter,
@@ -41,10 +47,14 @@ from gpuplatform.adminkit.lists.filters import (
     SpecFilter,
     TenantFilter,
 )
-from gpuplatform.adminkit.overview.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.overview.failing import FailingRows
+from gpuplatform.adminkit.overview.sections import (
+    CountedRows,
+    OverviewSection,
+    register_overview_section,
+)
 from gpuplatform.kube.kinds import STOCK_POOL
-from gpuplatform.operations.admin import jobs_of
+from gpuplatform.operations.admin import operations_of
 from gpuplatform.operations.admin_timeline import operation_steps
 from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.reconciliation.inspection import Subject
@@ -53,9 +63,9 @@ from inventory.core.names import deployment_name
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
 
-WELL = frozenset({PoolPhase.READY})
+HEALTHY_PHASES = frozenset({PoolPhase.READY})
 """Phases that nothing has to explain."""
-ON_THE_WAY = frozenset({PoolPhase.PENDING, PoolPhase.PROGRESSING, PoolPhase.TERMINATING})
+TRANSIENT_PHASES = frozenset({PoolPhase.PENDING, PoolPhase.PROGRESSING, PoolPhase.TERMINATING})
 """Phases that usually pass within a minute or so."""
 
 KIND = "StockPool"
@@ -72,17 +82,17 @@ class PoolReasonFilter(ReasonFilter):
 
 
 @admin.register(StockPool)
-class StockPoolAdmin(InspectedAdmin, MirrorAdmin):
+class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
     """The pools that operators keep, and how they are."""
 
     row_actions = POOL_ACTIONS
-    when_empty = (
+    empty_text = (
         "There are no stock pools yet. A pool holds GPUs by pods of its own, for as long as it is"
         " there; its GPUs never become units."
     )
-    found_at = 3
+    search_order = 3
     creation = CREATE
-    well = WELL
+    well = HEALTHY_PHASES
     list_display = (
         "phase_column",
         "name",
@@ -121,7 +131,7 @@ class StockPoolAdmin(InspectedAdmin, MirrorAdmin):
             title=row.name,
             badge=mirror_badge(row),
             since=mirror_since(row),
-            panel=mirror_panel(row, NEXT_STEPS, well=WELL),
+            panel=mirror_panel(row, NEXT_STEPS, well=HEALTHY_PHASES),
             facts=_facts(row),
             comparisons=_comparisons(row),
             comparison_note=comparison_note(row),
@@ -129,7 +139,7 @@ class StockPoolAdmin(InspectedAdmin, MirrorAdmin):
             copies=mirror_copies(row, "stockpool"),
             conditions=condition_lines(row.conditions, failed=row.phase == PoolPhase.FAILED),
             has_conditions=True,
-            related=[jobs_of(KIND, row.pk)],
+            related=[operations_of(KIND, row.pk)],
             documents=(Document("Spec", visible(as_yaml(row.spec))),),
         )
 
@@ -157,9 +167,9 @@ def _steps(row: StockPool) -> Iterator[Step]:
     if row.deleted_at:
         yield Step("Deleted", row.deleted_at, Shape.OFF)
         return
-    words = told(row.reason, row.message)
+    words = message_or_reason(row.reason, row.message)
     yield Step(row.phase, row.phase_since, phase_shape(row.phase), words)
-    if row.phase not in WELL | {PoolPhase.EMPTY, PoolPhase.TERMINATING}:
+    if row.phase not in HEALTHY_PHASES | {PoolPhase.EMPTY, PoolPhase.TERMINATING}:
         wanted = f"{row.available_replicas} of {row.desired_replicas} pods"
         yield Step("Ready", None, Shape.OFF, f"not yet: {wanted}")
 
@@ -209,7 +219,7 @@ def _line(row: StockPool) -> RelatedRow:
 def _standing(row: StockPool) -> str:
     """Return how many pods a pool has now, where its message does not say so, and the message."""
     pods = f"{row.available_replicas} of {row.desired_replicas} pods"
-    said = shortened(essence(row.message))
+    said = shortened(condense(row.message))
     return said if said.startswith(pods) else " · ".join(part for part in (pods, said) if part)
 
 
@@ -217,14 +227,14 @@ def _rows(number: int) -> Sequence[RelatedRow]:
     return [_line(row) for row in StockPool.objects.filter(pk=number)]
 
 
-def _on_dashboard(request: HttpRequest) -> Shown:
+def _overview_section(request: HttpRequest) -> OverviewSection:
     """Return the pools by phase, those that have failed, and those on their way."""
     if not request.user.has_perm(VIEW_RIGHT):
-        return Shown()
+        return OverviewSection()
     rows, url = StockPool.objects.filter(deleted_at__isnull=True), reverse(LIST_URL)
     failed = rows.filter(phase=PoolPhase.FAILED)
-    waiting = rows.filter(phase__in=ON_THE_WAY)
-    return Shown(
+    waiting = rows.filter(phase__in=TRANSIENT_PHASES)
+    return OverviewSection(
         counted=(CountedRows("Stock pools", rows, PoolPhase.values, url, "pools"),),
         failing=(
             FailingRows("pool", failed, url, PAGE_URL),
@@ -244,4 +254,4 @@ def _subject_of(request: HttpRequest, number: int) -> Subject | None:
 
 
 register_object_page(KIND, ObjectPage(PAGE_URL, _rows, _steps_of, _subject_of))
-register_dashboard_part(_on_dashboard)
+register_overview_section(_overview_section)

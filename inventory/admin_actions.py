@@ -3,14 +3,21 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from gpuplatform.adminkit.actions.action import Action, Asked, Creation, Said, Values, counted
+from gpuplatform.adminkit.actions.action import (
+    Action,
+    ActionRequest,
+    ActionResult,
+    Creation,
+    Values,
+    counted,
+)
 from gpuplatform.adminkit.actions.forms import (
     MEMORY_HELP,
     OPERATION_ID,
     DeclaredForm,
     Suggestions,
 )
-from gpuplatform.operations.admin_actions import said_of
+from gpuplatform.operations.admin_actions import result_of
 from gpuplatform.reconciliation.mirror import count
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
@@ -38,9 +45,18 @@ class PoolForm(DeclaredForm):
     """Asks for a new pool."""
 
     declaration = StockPoolCreate
-    shown = ("specName", "name", "namespace", "replicas", "gpu", "memory", "image", "template")
+    field_names = (
+        "specName",
+        "name",
+        "namespace",
+        "replicas",
+        "gpu",
+        "memory",
+        "image",
+        "template",
+    )
     labels = LABELS
-    helps = HELPS
+    help_texts = HELPS
     suggestions: ClassVar[Suggestions] = {"specName": spec_names}
 
 
@@ -48,29 +64,29 @@ class ScaleForm(DeclaredForm):
     """Asks how many pods a pool holds."""
 
     declaration = StockPoolPatch
-    shown = ("replicas",)
-    needed = frozenset(shown)
+    field_names = ("replicas",)
+    required_names = frozenset(field_names)
 
 
-def _made(operation_id: str, values: Values) -> tuple[Said, StockPool]:
+def _made(operation_id: str, values: Values) -> tuple[ActionResult, StockPool]:
     asked = StockPoolCreate.parse({**values, OPERATION_ID: operation_id})
     accepted = pool_create(tenant=tenant_by_name(), asked=asked)
-    return said_of(accepted), StockPool.objects.get(pk=accepted.operation.object_row or 0)
+    return result_of(accepted), StockPool.objects.get(pk=accepted.operation.object_row or 0)
 
 
-def _scaled(asked: Asked) -> Said:
+def _scaled(asked: ActionRequest) -> ActionResult:
     wanted = StockPoolPatch.parse({**asked.values, OPERATION_ID: asked.operation_id})
-    return said_of(pool_update(asked=wanted, **_place(asked.row)))
+    return result_of(pool_update(asked=wanted, **_place(asked.row)))
 
 
-def _deleted(asked: Asked) -> Said:
+def _deleted(asked: ActionRequest) -> ActionResult:
     accepted = pool_request_deletion(operation_id=asked.operation_id, **_place(asked.row))
-    return said_of(accepted)
+    return result_of(accepted)
 
 
-def _reconciled(asked: Asked) -> Said:
+def _reconciled(asked: ActionRequest) -> ActionResult:
     pool_reconcile_soon(asked.row)
-    return Said("It is looked at now.")
+    return ActionResult("It is looked at now.")
 
 
 def _place(pool: StockPool) -> dict[str, Any]:

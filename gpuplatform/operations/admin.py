@@ -14,7 +14,7 @@ from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.inspected import InspectedAdmin
+from gpuplatform.adminkit.actions.cluster_section import ClusterSectionAdmin
 from gpuplatform.adminkit.detail.links import (
     ObjectPage,
     object_rows,
@@ -37,26 +37,32 @@ from gpuplatform.adminkit.display.badges import Shape, phase_badge
 from gpuplatform.adminkit.display.causes import reason_html
 from gpuplatform.adminkit.display.generics import ModelAdmin
 from gpuplatform.adminkit.display.progress import progress_bar
-from gpuplatform.adminkit.display.text import as_yaml, key_html, shortened, visible, why
+from gpuplatform.adminkit.display.text import (
+    as_yaml,
+    message_html,
+    operation_id_html,
+    shortened,
+    visible,
+)
 from gpuplatform.adminkit.display.timeline import timeline
 from gpuplatform.adminkit.lists.filters import (
     CreatedFilter,
     PhaseTabs,
-    RecentValues,
+    RecentValuesFilter,
     TenantFilter,
 )
-from gpuplatform.adminkit.overview.dashboard import (
+from gpuplatform.adminkit.overview.failing import FailingRows
+from gpuplatform.adminkit.overview.sections import (
     CountedRows,
     Line,
-    Shown,
-    register_dashboard_part,
+    OverviewSection,
+    register_overview_section,
 )
-from gpuplatform.adminkit.overview.failing import FailingRows
 from gpuplatform.adminkit.schedules.pages import register_schedules
 from gpuplatform.clock import now
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
 from gpuplatform.operations.admin_timeline import operation_steps
-from gpuplatform.operations.admin_words import job_subject, job_words, kind_words
+from gpuplatform.operations.admin_words import kind_title, operation_subject, operation_title
 from gpuplatform.operations.interventions import JOB_KIND, cancel_obstacle
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, WAIT_NEXT_STEPS, OperationPhase
@@ -76,7 +82,7 @@ WAITS = "The platform tries again by itself."
 CORRECT = "Correct the request and send it with a new operationID."
 
 
-class ReasonFilter(RecentValues):
+class ReasonFilter(RecentValuesFilter):
     """Why it waits, or why it failed."""
 
     title = "why"
@@ -85,7 +91,7 @@ class ReasonFilter(RecentValues):
     are_reasons = True
 
 
-class NamespaceFilter(RecentValues):
+class NamespaceFilter(RecentValuesFilter):
     """The namespace of the operation's object."""
 
     title = "namespace"
@@ -102,7 +108,7 @@ class KindFilter(admin.SimpleListFilter):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return sorted(((name, kind_words(name)) for name in kind_names()), key=_words)
+        return sorted(((name, kind_title(name)) for name in kind_names()), key=_words)
 
     @override
     def has_output(self) -> bool:
@@ -114,16 +120,16 @@ class KindFilter(admin.SimpleListFilter):
 
 
 @admin.register(Operation)
-class OperationAdmin(InspectedAdmin):
+class OperationAdmin(ClusterSectionAdmin):
     """Every accepted request and what became of it."""
 
     row_actions = (CANCEL, RETRY)
-    when_empty = (
+    empty_text = (
         "There are no jobs yet. Every accepted request, of the API or of this admin, is one; it is"
         " kept for 30 days."
     )
-    found_at = 5
-    rows_are = "job,jobs"
+    search_order = 5
+    row_nouns = "job,jobs"
     list_display = (
         "phase_column",
         "job_column",
@@ -153,19 +159,21 @@ class OperationAdmin(InspectedAdmin):
     def job_column(self, row: Operation) -> SafeString:
         """Return what it does; who does not see the row is told to what, too."""
         return format_html(
-            '{}<span class="visually-hidden"> {}</span>', kind_words(row.kind), job_subject(row)
+            '{}<span class="visually-hidden"> {}</span>',
+            kind_title(row.kind),
+            operation_subject(row),
         )
 
     @admin.display(description="operationID")
     def operation_column(self, row: Operation) -> SafeString:
         """Return the caller's key."""
-        return key_html(row.operation_id)
+        return operation_id_html(row.operation_id)
 
     @admin.display(description="Object")
     def object_column(self, row: Operation) -> SafeString:
         """Return the object with a link to its page, and its namespace."""
         url = object_url(row.object_kind, row.object_row)
-        name = format_html("{}", job_subject(row))
+        name = format_html("{}", operation_subject(row))
         if url:
             name = format_html('<a href="{}">{}</a>', url, name)
         place = f"{row.object_kind} {_place(row)}"
@@ -180,7 +188,7 @@ class OperationAdmin(InspectedAdmin):
     def why_column(self, row: Operation) -> SafeString:
         """Return how far it has come that makes several things, and why it waits or failed."""
         progress = progress_bar(row.progress_done, row.progress_total)
-        reason = why(row.error_code or row.reason, row.error_message or row.message)
+        reason = message_html(row.error_code or row.reason, row.error_message or row.message)
         return format_html("{}{}", progress, reason)
 
     @admin.display(description="Since")
@@ -212,7 +220,7 @@ class OperationAdmin(InspectedAdmin):
         is_making = row.kind.endswith(".create")
         made = object_steps(row.object_kind, row.object_row) if is_making else ()
         return Detail(
-            title=job_words(row),
+            title=operation_title(row),
             badge=phase_badge(row.phase),
             since=age_html(_since(row)),
             panel=_panel(row),
@@ -306,17 +314,17 @@ def _next_try(due: datetime) -> str:
 
 
 def _job(label: str, row: Operation | None) -> Fact:
-    return Fact(label, visible(str(row)), job_url(row)) if row else Fact(label, "")
+    return Fact(label, visible(str(row)), operation_url(row)) if row else Fact(label, "")
 
 
-def jobs_of(kind: str, row: int, *further: int | None) -> Related:
+def operations_of(kind: str, row: int, *further: int | None) -> Related:
     """Return the newest jobs on an object, with `further` ones that are about it."""
     about = Q(object_kind=kind, object_row=row) | Q(pk__in=[pk for pk in further if pk])
     newest = Operation.objects.filter(about).order_by("-id")[:RELATED_JOBS]
     return Related("Jobs", [_related_row(each) for each in newest])
 
 
-def job_url(row: Operation) -> str:
+def operation_url(row: Operation) -> str:
     """Return the address of a job's page."""
     return reverse(PAGE_URL, args=[row.pk])
 
@@ -324,17 +332,17 @@ def job_url(row: Operation) -> str:
 def _related_row(row: Operation) -> RelatedRow:
     return RelatedRow(
         badge=phase_badge(row.phase),
-        name=job_words(row),
-        url=job_url(row),
-        text=key_html(row.operation_id),
+        name=operation_title(row),
+        url=operation_url(row),
+        text=operation_id_html(row.operation_id),
         since=age_html(row.created_at),
     )
 
 
-def _on_dashboard(request: HttpRequest) -> Shown:
+def _overview_section(request: HttpRequest) -> OverviewSection:
     """Return the jobs by phase, those that failed lately or wait for long, and the newest ones."""
     if not request.user.has_perm("operations.view_operation"):
-        return Shown()
+        return OverviewSection()
     rows, url = Operation.objects.all(), reverse(LIST_URL)
     failed = FailingRows(
         "job",
@@ -357,7 +365,7 @@ def _on_dashboard(request: HttpRequest) -> Shown:
         order="pk",
         waits=True,
     )
-    return Shown(
+    return OverviewSection(
         counted=(CountedRows("Jobs", rows, OperationPhase.values, url),),
         failing=(failed, waiting),
         latest=[_line(row) for row in rows.order_by("-id")[:LATEST_JOBS]],
@@ -367,9 +375,9 @@ def _on_dashboard(request: HttpRequest) -> Shown:
 def _line(row: Operation) -> Line:
     done = f"{row.progress_done} of {row.progress_total}" if row.progress_total > 1 else ""
     return Line(
-        badge=phase_badge(row.phase, kind_words(row.kind)),
-        name=shortened(job_subject(row), 50),
-        url=job_url(row),
+        badge=phase_badge(row.phase, kind_title(row.kind)),
+        name=shortened(operation_subject(row), 50),
+        url=operation_url(row),
         text=shortened(row.error_message or row.message or done),
         since=age_html(_since(row)),
     )
@@ -380,5 +388,5 @@ def _rows(number: int) -> Sequence[RelatedRow]:
 
 
 register_object_page(JOB_KIND, ObjectPage(PAGE_URL, _rows))
-register_dashboard_part(_on_dashboard)
+register_overview_section(_overview_section)
 register_schedules()

@@ -3,7 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gpuplatform.adminkit.actions.action import Action, Asked, Said, Values, counted
+from gpuplatform.adminkit.actions.action import (
+    Action,
+    ActionRequest,
+    ActionResult,
+    Values,
+    counted,
+)
 from gpuplatform.adminkit.detail.links import object_url
 from gpuplatform.operations.interventions import (
     JOB_KIND,
@@ -16,22 +22,22 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted
 
 
-def said_of(accepted: Accepted, sentence: str = "Asked for by the job '{}'.") -> Said:
+def result_of(accepted: Accepted, sentence: str = "Asked for by the job '{}'.") -> ActionResult:
     """Return what is said of a row whose change was accepted; `sentence` has the job's place."""
     job = accepted.operation
-    return Said(
+    return ActionResult(
         sentence.format(job), url=object_url(JOB_KIND, job.pk), is_replay=accepted.is_replay
     )
 
 
-def _cancel(asked: Asked) -> Said:
+def _cancel(asked: ActionRequest) -> ActionResult:
     accepted = operation_cancel(operation=asked.row, operation_id=asked.operation_id)
-    return said_of(accepted, "Its end was asked for by the job '{}'.")
+    return result_of(accepted, "Its end was asked for by the job '{}'.")
 
 
-def _retry(asked: Asked) -> Said:
+def _retry(asked: ActionRequest) -> ActionResult:
     accepted = operation_retry(operation=asked.row, operation_id=asked.operation_id)
-    return said_of(accepted, "It was asked for again as the job '{}'.")
+    return result_of(accepted, "It was asked for again as the job '{}'.")
 
 
 def _of_it(obstacle: Callable[[Operation], str]) -> Callable[[Operation], str]:

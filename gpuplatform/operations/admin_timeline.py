@@ -5,7 +5,7 @@ from typing import Final
 
 from gpuplatform.adminkit.detail.links import object_url
 from gpuplatform.adminkit.display.badges import Shape
-from gpuplatform.adminkit.display.text import shortened, visible, words
+from gpuplatform.adminkit.display.text import humanize, shortened, visible
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.operations.interventions import JOB_KIND
 from gpuplatform.operations.models import Operation
@@ -29,7 +29,7 @@ def operation_steps(job: Operation | None) -> Iterator[Step]:
         case OperationPhase.CANCELLED:
             yield Step("Cancelled", job.ended_at, Shape.OFF)
         case _:
-            waits = f"waits: {words(job.reason)}" if job.reason else "not yet"
+            waits = f"waits: {humanize(job.reason)}" if job.reason else "not yet"
             yield Step(_end(job), None, Shape.OFF, waits)
 
 

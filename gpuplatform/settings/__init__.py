@@ -69,7 +69,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "gpuplatform.adminkit.site.middleware.OddQueryMiddleware",
+    "gpuplatform.adminkit.site.middleware.InvalidQueryMiddleware",
     "gpuplatform.tenancy.asking.AskerMiddleware",
 ]
 

@@ -44,7 +44,7 @@ class TenantList(ChangeList):
 class TenantAdmin(ReadOnlyAdmin):
     """Who owns what."""
 
-    found_at = 6
+    search_order = 6
     list_display = ("name", "namespace", "units", "failed", "gpus", "since")
     search_fields = ("name", "namespace")
     search_help_text = "name or namespace"

@@ -19,7 +19,7 @@ from gpuplatform.adminkit.actions.action import counted
 from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.generics import ManyChoicesField, ModelForm
-from gpuplatform.adminkit.lists.choosing import ChoosingAdmin, Deletion, name_what_is_required
+from gpuplatform.adminkit.lists.choosing import Deletion, PlatformModelAdmin, set_required_message
 from gpuplatform.adminkit.lists.filters import YesNoFilter
 from gpuplatform.adminkit.site.permissions import RightsField
 from gpuplatform.tenancy.groups import StaffGroup
@@ -83,7 +83,7 @@ class NewPasswordForm(PasswordForm):
 
 def _name_password_fields(fields: dict[str, forms.Field]) -> None:
     """Say what a password is for, and what is missing, in our words."""
-    name_what_is_required(fields)
+    set_required_message(fields)
     by_password = fields.get("usable_password")
     if isinstance(by_password, forms.ChoiceField):
         by_password.label, by_password.help_text = "Logs in", _OTHER_WAY
@@ -145,7 +145,7 @@ class MayDoEverythingFilter(YesNoFilter):
     words = ("Yes", "No")
 
 
-class PersonAdmin(ChoosingAdmin, PeopleAdmin):
+class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
     """Who may log in here, and by which groups they may do what."""
 
     form = PersonForm
@@ -239,7 +239,7 @@ class GroupForm(ModelForm):
             rights.offer(self.instance.permissions.all() if self.instance.pk else None)
 
 
-class PeoplesGroupAdmin(ChoosingAdmin, GroupAdmin):
+class PeoplesGroupAdmin(PlatformModelAdmin, GroupAdmin):
     """What people of a group may do."""
 
     form = GroupForm

@@ -15,8 +15,15 @@ from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform import clock
-from gpuplatform.adminkit.actions.action import ActingAdmin, Action, Asked, Said, Values, counted
-from gpuplatform.adminkit.actions.fields import moment_field
+from gpuplatform.adminkit.actions.action import (
+    Action,
+    ActionAdmin,
+    ActionRequest,
+    ActionResult,
+    Values,
+    counted,
+)
+from gpuplatform.adminkit.actions.fields import datetime_field
 from gpuplatform.adminkit.detail.panels import Copy, Detail, Fact, Panel, RelatedRow
 from gpuplatform.adminkit.display.age import age, age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
@@ -53,10 +60,10 @@ def _uses(rows: Sequence[ApiToken]) -> str:
     return f"{used} used in the last day."
 
 
-def _take_back(asked: Asked) -> Said:
+def _take_back(asked: ActionRequest) -> ActionResult:
     if token_revoke(asked.row):
-        return Said("It is taken back; whatever calls with it is refused.")
-    return Said("It was taken back before.", is_replay=True)
+        return ActionResult("It is taken back; whatever calls with it is refused.")
+    return ActionResult("It was taken back before.", is_replay=True)
 
 
 TAKE_BACK = Action(
@@ -82,7 +89,7 @@ class TokenForm(ModelForm):
         label="May",
         help_text="What it may do; at least one.",
     )
-    expires_at = moment_field("From then on it is refused; empty: never.", label="Expires")
+    expires_at = datetime_field("From then on it is refused; empty: never.", label="Expires")
 
     class Meta:
         model = ApiToken
@@ -97,7 +104,7 @@ class TokenForm(ModelForm):
         return moment
 
 
-class TokenRows(ActingAdmin):
+class TokenRows(ActionAdmin):
     """How tokens look in their list and on the pages of an action; no secret is known here."""
 
     list_display = ("state", "name", "tenant", "may_do", "begins_with", "expires", "used", "since")
@@ -105,7 +112,7 @@ class TokenRows(ActingAdmin):
     list_filter = (TenantFilter,)
     search_fields = ("name", "hint")
     search_help_text = "name, or how the token begins"
-    when_empty = "There are no API tokens yet. Programs call the API with one: add one for each."
+    empty_text = "There are no API tokens yet. Programs call the API with one: add one for each."
 
     @admin.display(description="State")
     def state(self, row: ApiToken) -> SafeString:
@@ -187,7 +194,7 @@ class ApiTokenAdmin(TokenRows):
         return ModelAdmin.has_add_permission(self, request)
 
     @override
-    def rights_asked(self) -> Mapping[str, str]:
+    def offered_permissions(self) -> Mapping[str, str]:
         return {"view": "See", "add": "Make", "change": TAKE_BACK.label}
 
     @override

@@ -3,9 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gpuplatform.adminkit.actions.action import Action, Asked, Said, Values, counted
+from gpuplatform.adminkit.actions.action import (
+    Action,
+    ActionRequest,
+    ActionResult,
+    Values,
+    counted,
+)
 from gpuplatform.adminkit.actions.forms import OPERATION_ID, DeclaredForm
-from gpuplatform.operations.admin_actions import said_of
+from gpuplatform.operations.admin_actions import result_of
 from gpuplatform.operations.services import Accepted
 from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
@@ -25,21 +31,21 @@ class ScaleForm(DeclaredForm):
     """Asks how many workers a function may have."""
 
     declaration = FunctionScale
-    shown = ("minWorkers", "maxWorkers")
-    needed = frozenset(shown)
+    field_names = ("minWorkers", "maxWorkers")
+    required_names = frozenset(field_names)
 
 
-def _scaled(asked: Asked) -> Said:
+def _scaled(asked: ActionRequest) -> ActionResult:
     function: Function = asked.row
     wanted = FunctionScale.parse({**asked.values, OPERATION_ID: asked.operation_id})
-    return said_of(
+    return result_of(
         function_scale(tenant=function.tenant, request_id=function.request_id, asked=wanted)
     )
 
 
-def _deleted(asked: Asked) -> Said:
+def _deleted(asked: ActionRequest) -> ActionResult:
     function: Function = asked.row
-    return said_of(
+    return result_of(
         function_request_deletion(
             tenant=function.tenant,
             request_id=function.request_id,
@@ -48,12 +54,12 @@ def _deleted(asked: Asked) -> Said:
     )
 
 
-def _by(service: Callable[..., Accepted]) -> Callable[[Asked], Said]:
+def _by(service: Callable[..., Accepted]) -> Callable[[ActionRequest], ActionResult]:
     """Return what asks a service for an invocation, on behalf of the tenant whose it is."""
 
-    def ask(asked: Asked) -> Said:
+    def ask(asked: ActionRequest) -> ActionResult:
         row: Invocation = asked.row
-        return said_of(
+        return result_of(
             service(
                 tenant=row.tenant,
                 invocation_id=row.invocation_id,

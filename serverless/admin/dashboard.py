@@ -3,24 +3,28 @@
 from django.http import HttpRequest
 from django.urls import reverse
 
-from gpuplatform.adminkit.overview.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.overview.failing import FailingRows
+from gpuplatform.adminkit.overview.sections import (
+    CountedRows,
+    OverviewSection,
+    register_overview_section,
+)
 from serverless.admin.function_detail import PAGE
-from serverless.admin.functions import ON_THE_WAY
+from serverless.admin.functions import TRANSIENT_PHASES
 from serverless.models import Function
 from serverless.phases import FunctionPhase
 
 _LIST = "admin:serverless_function_changelist"
 
 
-def on_dashboard(request: HttpRequest) -> Shown:
+def overview_section(request: HttpRequest) -> OverviewSection:
     """Return the functions by phase, those that fail, and those that wait for long."""
     if not request.user.has_perm("serverless.view_function"):
-        return Shown()
+        return OverviewSection()
     rows, url = Function.objects.filter(deleted_at__isnull=True), reverse(_LIST)
     failed = rows.filter(phase=FunctionPhase.FAILED)
-    on_the_way = rows.filter(phase__in=ON_THE_WAY)
-    return Shown(
+    on_the_way = rows.filter(phase__in=TRANSIENT_PHASES)
+    return OverviewSection(
         counted=(CountedRows("Functions", rows, FunctionPhase.values, url),),
         failing=(
             FailingRows("function", failed, url, PAGE, name="request_id"),
@@ -31,4 +35,4 @@ def on_dashboard(request: HttpRequest) -> Shown:
     )
 
 
-register_dashboard_part(on_dashboard)
+register_overview_section(overview_section)

@@ -22,9 +22,16 @@ from gpuplatform.adminkit.detail.panels import (
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_shape, shape_badge
 from gpuplatform.adminkit.display.causes import title_of
-from gpuplatform.adminkit.display.text import NONE, as_yaml, essence, shortened, told, visible
+from gpuplatform.adminkit.display.text import (
+    NONE,
+    as_yaml,
+    condense,
+    message_or_reason,
+    shortened,
+    visible,
+)
 from gpuplatform.adminkit.display.timeline import Step, span, timeline
-from gpuplatform.operations.admin import job_url, jobs_of
+from gpuplatform.operations.admin import operation_url, operations_of
 from gpuplatform.operations.admin_timeline import operation_steps
 from inventory.models import GpuSpec
 from serverless.admin.lines import invocation_line, invocation_url
@@ -39,7 +46,7 @@ from units.selectors import claimable
 
 PAGE: Final = "admin:serverless_function_change"
 SPEC_URL: Final = "admin:inventory_gpuspec_change"
-WELL: Final = frozenset({FunctionPhase.READY})
+HEALTHY_PHASES: Final = frozenset({FunctionPhase.READY})
 SHOWN_INVOCATIONS: Final = 10
 SHOWN_FAILED_WORKERS: Final = 3
 
@@ -51,7 +58,7 @@ def function_detail(row: Function) -> Detail:
         title=row.request_id,
         badge=mirror_badge(row),
         since=age_html(row.deleted_at or row.phase_since),
-        panel=mirror_panel(row, FUNCTION_NEXT_STEPS, well=WELL),
+        panel=mirror_panel(row, FUNCTION_NEXT_STEPS, well=HEALTHY_PHASES),
         facts=[fact for fact in (*_facts(row), *_limits(spec), *_record(row)) if fact.value],
         comparisons=() if row.deleted_at else _comparisons(row, spec),
         timeline=timeline(_steps(row)),
@@ -59,7 +66,7 @@ def function_detail(row: Function) -> Detail:
             Copy("Name", row.request_id),
             Copy("operationID", visible(row.operation.operation_id)),
         ),
-        related=[_workers(row), _newest(row), jobs_of(FUNCTION_KIND, row.pk)],
+        related=[_workers(row), _newest(row), operations_of(FUNCTION_KIND, row.pk)],
         documents=(Document("Spec", visible(as_yaml(row.spec))),),
     )
 
@@ -98,7 +105,7 @@ def _facts(row: Function) -> Iterable[Fact]:
     )
     if failure := recent.last_failure:
         url = invocation_url(failure)
-        yield Fact("Last failure", told(failure.failure_class, failure.error), url)
+        yield Fact("Last failure", message_or_reason(failure.failure_class, failure.error), url)
     if not row.deletion_requested_at:
         if row.start_failures:
             yield Fact("Tries in vain", f"{row.start_failures} in a row")
@@ -125,7 +132,7 @@ def _limits(spec: FunctionSpec) -> Iterable[Fact]:
 def _record(row: Function) -> Iterable[Fact]:
     """Yield whose it is, and its dates."""
     yield Fact("Tenant", row.tenant.name)
-    yield Fact("Made by", visible(row.operation.operation_id), job_url(row.operation))
+    yield Fact("Made by", visible(row.operation.operation_id), operation_url(row.operation))
     yield Fact.time("Asked for", row.created_at)
     yield Fact.time("Changed", row.updated_at)
     yield Fact.time("Last active", row.last_active_at)
@@ -138,9 +145,9 @@ def _steps(row: Function) -> Iterator[Step]:
     """Yield that it was asked for, and since when it is what it is."""
     yield from operation_steps(row.operation)
     phase = "Deleted" if row.deleted_at else row.phase
-    words = row.message if row.phase in WELL else title_of(row.reason, row.message)
+    words = row.message if row.phase in HEALTHY_PHASES else title_of(row.reason, row.message)
     yield Step(phase, row.deleted_at or row.phase_since, phase_shape(phase), shortened(words))
-    if row.phase not in WELL and not row.deletion_requested_at and not row.deleted_at:
+    if row.phase not in HEALTHY_PHASES and not row.deletion_requested_at and not row.deleted_at:
         yield Step("Ready", None, Shape.OFF, f"not yet: {row.workers_ready} workers serve")
 
 
@@ -161,7 +168,7 @@ def _workers(row: Function) -> Related:
 def _failed_worker(unit: Any) -> RelatedRow:
     """Return a worker that is gone, with why: its page has its history."""
     badge = shape_badge(Shape.FAILED, "Failed, gone")
-    return replace(unit_line(unit), badge=badge, text=shortened(essence(unit.failed_because)))
+    return replace(unit_line(unit), badge=badge, text=shortened(condense(unit.failed_because)))
 
 
 def _newest(row: Function) -> Related:

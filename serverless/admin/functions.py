@@ -26,8 +26,8 @@ from gpuplatform.adminkit.lists.filters import (
 )
 from serverless.admin.actions import FUNCTION_ACTIONS
 from serverless.admin.function_detail import (
+    HEALTHY_PHASES,
     PAGE,
-    WELL,
     function_detail,
     function_line,
     success_rate,
@@ -39,7 +39,7 @@ from serverless.recent import Recent, recent_outcomes
 from serverless.selectors import with_oldest
 from serverless.services import FUNCTION_KIND
 
-ON_THE_WAY: Final = frozenset(
+TRANSIENT_PHASES: Final = frozenset(
     {FunctionPhase.PENDING, FunctionPhase.PROGRESSING, FunctionPhase.TERMINATING}
 )
 """Phases that usually pass within a minute or so."""
@@ -69,13 +69,13 @@ class FunctionAdmin(MirrorAdmin):
     """What is invoked: what waits for it, who serves it, and how that goes."""
 
     row_actions = FUNCTION_ACTIONS
-    when_empty = (
+    empty_text = (
         "There are no functions yet. A function is an image that answers requests on GPU units"
         " which are there only while there is something to do; the API makes one:"
         " POST /api/v1/serverless/functions."
     )
-    found_at = 7
-    well = WELL
+    search_order = 7
+    well = HEALTHY_PHASES
     list_display = (
         "phase_column",
         "name_column",
@@ -136,7 +136,7 @@ class FunctionAdmin(MirrorAdmin):
     def why_column(self, row: Any) -> SafeString:
         """Return why it is not well; of one that is, the newest of its invocations that failed."""
         failure: Invocation | None = row.recent.last_failure
-        if row.phase not in WELL or failure is None or failure.completed_at is None:
+        if row.phase not in HEALTHY_PHASES or failure is None or failure.completed_at is None:
             return super().why_column(row)
         return format_html(
             '<span class="why" title="{}">Last failure: <a href="{}">{}</a>, {}</span>',

@@ -15,7 +15,7 @@ from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.display.masking import masked_headers
 from gpuplatform.adminkit.display.text import as_yaml, visible
 from gpuplatform.adminkit.display.timeline import Step, timeline
-from gpuplatform.operations.admin import jobs_of
+from gpuplatform.operations.admin import operations_of
 from serverless.admin.lines import failure_title, is_held_up, state_badge
 from serverless.models import Invocation
 from serverless.phases import (
@@ -37,7 +37,7 @@ LEAST_ERROR: Final = 400
 
 def invocation_detail(row: Invocation) -> Detail:
     """Return the whole page."""
-    worker, jobs = _worker(row), jobs_of(INVOCATION_KIND, row.pk)
+    worker, jobs = _worker(row), operations_of(INVOCATION_KIND, row.pk)
     return Detail(
         title=row.invocation_id,
         badge=state_badge(row),

@@ -8,14 +8,14 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import ActingAdmin
+from gpuplatform.adminkit.actions.action import ActionAdmin
 from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.causes import title_of
 from gpuplatform.adminkit.display.generics import ModelAdmin
-from gpuplatform.adminkit.display.text import visible, why
-from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValues, TenantFilter
+from gpuplatform.adminkit.display.text import message_html, visible
+from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValuesFilter, TenantFilter
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.invocation_detail import invocation_detail
 from serverless.admin.lines import PAGE, failure_title, invocation_line, is_held_up, state_badge
@@ -23,7 +23,7 @@ from serverless.models import Invocation
 from serverless.services import INVOCATION_KIND
 
 
-class FunctionFilter(RecentValues):
+class FunctionFilter(RecentValuesFilter):
     """The function."""
 
     title = "function"
@@ -31,7 +31,7 @@ class FunctionFilter(RecentValues):
     fields = ("function__request_id",)
 
 
-class FailureFilter(RecentValues):
+class FailureFilter(RecentValuesFilter):
     """Why it failed."""
 
     title = "why"
@@ -54,15 +54,15 @@ class StateTabs(PhaseTabs):
 
 
 @admin.register(Invocation)
-class InvocationAdmin(ActingAdmin):
+class InvocationAdmin(ActionAdmin):
     """Every request to a function and what became of it."""
 
     row_actions = INVOCATION_ACTIONS
-    when_empty = (
+    empty_text = (
         "There are no invocations yet. Each request to a function becomes one, and is kept here"
         " with what became of it."
     )
-    found_at = 8
+    search_order = 8
     list_display = (
         "state_column",
         "id_column",
@@ -104,8 +104,8 @@ class InvocationAdmin(ActingAdmin):
         function = row.function
         if is_held_up(row):
             title = f"Waits: {title_of(function.reason, function.message)}"
-            return why(function.reason, function.message, title, is_title_shown=True)
-        return why(row.failure_class, row.error, failure_title(row.failure_class))
+            return message_html(function.reason, function.message, title, is_title_shown=True)
+        return message_html(row.failure_class, row.error, failure_title(row.failure_class))
 
     @admin.display(description="Since")
     def since(self, row: Invocation) -> SafeString:

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.detail.panels import RelatedRow
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import phase_badge
-from gpuplatform.adminkit.display.text import told, visible, words
+from gpuplatform.adminkit.display.text import humanize, message_or_reason, visible
 from serverless.models import Function, Invocation
 from serverless.phases import FailureClass, FunctionPhase, FunctionReason, InvocationState
 
@@ -34,7 +34,7 @@ _HOLDS_UP: Final = frozenset(
 
 def failure_title(failure_class: str) -> str:
     """Return a failure class in words for people."""
-    return _TITLES.get(failure_class) or words(failure_class)
+    return _TITLES.get(failure_class) or humanize(failure_class)
 
 
 def cannot_serve(function: Function) -> bool:
@@ -63,6 +63,6 @@ def invocation_line(row: Invocation) -> RelatedRow:
         badge=state_badge(row),
         name=visible(row.invocation_id),
         url=invocation_url(row),
-        text=told(row.failure_class, row.error),
+        text=message_or_reason(row.failure_class, row.error),
         since=age_html(row.completed_at or row.accepted_at),
     )

@@ -5,16 +5,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db.models import TextChoices
 
-from gpuplatform.adminkit.display.age import age, age_html, age_of_text
+from gpuplatform.adminkit.display.age import age, age_html, timestamp_age_html
 from gpuplatform.adminkit.display.badges import PHASE_SHAPES, phase_badge
 from gpuplatform.adminkit.display.text import (
     NONE,
-    essence,
-    key_html,
+    condense,
+    humanize,
+    message_html,
+    operation_id_html,
     shortened,
     visible,
-    why,
-    words,
 )
 from gpuplatform.operations.phases import OperationPhase
 from inventory.phases import PoolPhase
@@ -68,7 +68,7 @@ def test_no_time_is_a_dash() -> None:
 
 @pytest.mark.parametrize("odd", [None, "", "yesterday", 5, {"a": 1}, "2026-01-31T12:00:00"])
 def test_odd_time_of_a_resource_is_a_dash(odd: object) -> None:
-    assert age_of_text(odd) == NONE
+    assert timestamp_age_html(odd) == NONE
 
 
 def test_what_cannot_be_seen_is_written_out() -> None:
@@ -92,7 +92,7 @@ def test_shortened_text_is_one_line_of_bounded_length() -> None:
     ],
 )
 def test_reason_becomes_words(reason: str, text: str) -> None:
-    assert words(reason) == text
+    assert humanize(reason) == text
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_reason_becomes_words(reason: str, text: str) -> None:
     [("IsA", "b", "b"), ("IsA", "", "Is a"), ("", "b", "b")],
 )
 def test_why_is_what_there_is(reason: str, message: str, text: str) -> None:
-    assert f"<bdi>{text}</bdi>" in why(reason, message)
+    assert f"<bdi>{text}</bdi>" in message_html(reason, message)
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_why_is_what_there_is(reason: str, message: str, text: str) -> None:
 def test_the_title_of_a_why_has_the_reason_in_words_and_as_the_cluster_says_it(
     reason: str, title: str
 ) -> None:
-    assert f'title="{title}"' in why(reason, "a")
+    assert f'title="{title}"' in message_html(reason, "a")
 
 
 def test_nothing_to_explain_is_empty() -> None:
-    assert why("", "") == ""
+    assert message_html("", "") == ""
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_nothing_to_explain_is_empty() -> None:
     ],
 )
 def test_a_line_begins_with_what_happened(message: str, said: str) -> None:
-    assert essence(message) == said
+    assert condense(message) == said
 
 
 def test_of_a_failed_pull_a_list_says_the_image_and_why_it_cannot_be_had() -> None:
@@ -140,15 +140,15 @@ def test_of_a_failed_pull_a_list_says_the_image_and_why_it_cannot_be_had() -> No
         " registry.example.invalid: no such host"
     )
 
-    words_ = essence(said)
+    words_ = condense(said)
 
     assert words_.startswith(f"ErrImagePull: {image}: dial tcp: lookup")
-    assert essence("ErrImagePull: manifest unknown") == "ErrImagePull: manifest unknown"
+    assert condense("ErrImagePull: manifest unknown") == "ErrImagePull: manifest unknown"
 
 
 def test_a_long_operation_id_keeps_its_end_and_the_whole_is_at_hand() -> None:
     key = f"admin-{'7' * 32}-5995"
 
-    assert key_html("op-1") == "op-1"
-    assert key_html(key) == f'<span title="{key}">admin-7…77777-5995</span>'
-    assert "<b>" not in key_html("<b>")
+    assert operation_id_html("op-1") == "op-1"
+    assert operation_id_html(key) == f'<span title="{key}">admin-7…77777-5995</span>'
+    assert "<b>" not in operation_id_html("<b>")

@@ -10,7 +10,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from gpuplatform.adminkit.actions.action import ActingAdmin
+from gpuplatform.adminkit.actions.action import ActionAdmin
 from gpuplatform.adminkit.display.generics import ModelAdmin
 from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
 from gpuplatform.operations.models import Operation
@@ -28,7 +28,7 @@ from units.models import ActiveUnit, StockUnit
 __all__ = ["cluster"]
 
 PAGES = {model._meta.label_lower: page for model, page in site._registry.items()}
-ACTING = {label: page for label, page in PAGES.items() if isinstance(page, ActingAdmin)}
+ACTING = {label: page for label, page in PAGES.items() if isinstance(page, ActionAdmin)}
 ACTIONS = [
     (label, action.name) for label, page in sorted(ACTING.items()) for action in page.row_actions
 ]
@@ -165,7 +165,7 @@ def test_an_operator_makes_what_can_be_made_but_tokens_and_people(
 ) -> None:
     page = PAGES[label]
     can_be_made = not isinstance(page, ReadOnlyAdmin) or (
-        isinstance(page, ActingAdmin) and page.creation is not None
+        isinstance(page, ActionAdmin) and page.creation is not None
     )
 
     answer = in_operators.get(path_of(page, "add"))

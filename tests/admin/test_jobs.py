@@ -11,7 +11,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.adminkit.actions.action import MOST_AT_ONCE
-from gpuplatform.operations.admin_words import kind_words
+from gpuplatform.operations.admin_words import kind_title
 from gpuplatform.operations.models import Operation
 from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import address, choose, confirm, told
@@ -107,7 +107,7 @@ def test_each_job_says_what_became_of_it_and_the_log_has_the_operation_id(
     ],
 )
 def test_a_kind_of_job_has_words(kind: str, said: str) -> None:
-    assert kind_words(kind) == said
+    assert kind_title(kind) == said
 
 
 def test_an_obstacle_that_many_jobs_have_is_said_once(

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from gpuplatform.adminkit.detail.cluster import cluster_part
+from gpuplatform.adminkit.detail.cluster import cluster_section
 from gpuplatform.clock import now
 from gpuplatform.reconciliation.inspection import Inspection, ObjectEvent
 from serverless.models import Invocation
@@ -111,7 +111,7 @@ def test_filters_offer_reasons_in_words(operator_client: Client, rows: Rows) -> 
 def test_events_of_the_cluster_have_words_and_its_own_as_the_tooltip() -> None:
     event = ObjectEvent("Warning", "BackOff", "no", 2, "Pod", "a", "kubelet", "", "")
 
-    (line,) = cluster_part(Inspection(events=[event]), "a").events
+    (line,) = cluster_section(Inspection(events=[event]), "a").events
 
     assert '<span title="BackOff">Back off</span>' in line.badge
 

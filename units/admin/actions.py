@@ -3,7 +3,14 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from gpuplatform.adminkit.actions.action import Action, Asked, Creation, Said, Values, counted
+from gpuplatform.adminkit.actions.action import (
+    Action,
+    ActionRequest,
+    ActionResult,
+    Creation,
+    Values,
+    counted,
+)
 from gpuplatform.adminkit.actions.forms import (
     CPU_HELP,
     MEMORY_HELP,
@@ -12,7 +19,7 @@ from gpuplatform.adminkit.actions.forms import (
     Suggestions,
 )
 from gpuplatform.adminkit.display.causes import is_unplaced
-from gpuplatform.operations.admin_actions import said_of
+from gpuplatform.operations.admin_actions import result_of
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name, tenant_of
@@ -43,9 +50,9 @@ class SeedForm(DeclaredForm):
     """Asks for stock of any GPU spec; the first of a spec enters it into the catalogue."""
 
     declaration = StockSeed
-    shown = ("specName", "replicas", "gpu", "cpu", "memory")
+    field_names = ("specName", "replicas", "gpu", "cpu", "memory")
     labels = SEED_LABELS
-    helps: ClassVar[Mapping[str, str]] = {
+    help_texts: ClassVar[Mapping[str, str]] = {
         "gpu": "Request and limit.",
         "cpu": CPU_HELP,
         "memory": MEMORY_HELP,
@@ -53,33 +60,33 @@ class SeedForm(DeclaredForm):
     suggestions: ClassVar[Suggestions] = {"specName": spec_names}
 
 
-def _seeded(operation_id: str, values: Values) -> tuple[Said, GpuUnit]:
+def _seeded(operation_id: str, values: Values) -> tuple[ActionResult, GpuUnit]:
     asked = StockSeed.parse({**values, OPERATION_ID: operation_id})
     accepted = stock_seed(tenant=tenant_by_name(), asked=asked)
-    return said_of(accepted), StockUnit.objects.get(pk=accepted.operation.object_row or 0)
+    return result_of(accepted), StockUnit.objects.get(pk=accepted.operation.object_row or 0)
 
 
-def _by(service: Callable[..., Accepted]) -> Callable[[Asked], Said]:
+def _by(service: Callable[..., Accepted]) -> Callable[[ActionRequest], ActionResult]:
     """Return what asks a service for a unit, on behalf of the tenant whose it is."""
 
-    def ask(asked: Asked) -> Said:
+    def ask(asked: ActionRequest) -> ActionResult:
         unit: GpuUnit = asked.row
         tenant: Tenant = unit.tenant or tenant_of(unit.namespace)
-        return said_of(service(tenant=tenant, name=unit.name, operation_id=asked.operation_id))
+        return result_of(service(tenant=tenant, name=unit.name, operation_id=asked.operation_id))
 
     return ask
 
 
-def _removed(asked: Asked) -> Said:
+def _removed(asked: ActionRequest) -> ActionResult:
     tenant = tenant_by_name()
-    return said_of(
+    return result_of(
         stock_remove_one(tenant=tenant, operation_id=asked.operation_id, stock=asked.row)
     )
 
 
-def _reconciled(asked: Asked) -> Said:
+def _reconciled(asked: ActionRequest) -> ActionResult:
     unit_reconcile_soon(asked.row)
-    return Said("It is looked at now.")
+    return ActionResult("It is looked at now.")
 
 
 def is_going(unit: GpuUnit) -> str:

@@ -7,22 +7,28 @@ from django.db.models import Exists
 from django.http import HttpRequest
 from django.urls import reverse
 
-from gpuplatform.adminkit.overview.dashboard import CountedRows, Shown, register_dashboard_part
 from gpuplatform.adminkit.overview.failing import FailingRows
+from gpuplatform.adminkit.overview.sections import (
+    CountedRows,
+    OverviewSection,
+    register_overview_section,
+)
 from units.admin.detail import LISTS, PAGES, RIGHTS
 from units.models import GpuUnit, ShortNode
 from units.phases import UnitPhase, UnitReason, UnitRole
 
-ON_THE_WAY: Final = frozenset({UnitPhase.PENDING, UnitPhase.PROGRESSING, UnitPhase.TERMINATING})
+TRANSIENT_PHASES: Final = frozenset(
+    {UnitPhase.PENDING, UnitPhase.PROGRESSING, UnitPhase.TERMINATING}
+)
 """Phases that usually pass within a minute or so."""
 _TITLES: Final = {UnitRole.ACTIVE: "GPU units", UnitRole.STOCK: "Stock units"}
 _NOUNS: Final = {UnitRole.ACTIVE: "unit", UnitRole.STOCK: "stock unit"}
 
 
-def on_dashboard(request: HttpRequest) -> Shown:
+def overview_section(request: HttpRequest) -> OverviewSection:
     """Return units and stock by phase, and those that have failed or wait for long."""
     seen = [role for role, right in RIGHTS.items() if request.user.has_perm(right)]
-    return Shown(
+    return OverviewSection(
         counted=[_counted(role) for role in seen],
         failing=[rows for role in seen for rows in _failing(role)],
     )
@@ -41,8 +47,8 @@ def _failing(role: UnitRole) -> Iterator[FailingRows]:
     # Where no node is short, the database looks at no row for this.
     on_lost_gpus = live.filter(Exists(ShortNode.objects.all()), reason=UnitReason.GPUS_MISSING)
     yield FailingRows(noun, on_lost_gpus, url, page)
-    on_the_way = live.filter(phase__in=ON_THE_WAY).exclude(reason=UnitReason.GPUS_MISSING)
+    on_the_way = live.filter(phase__in=TRANSIENT_PHASES).exclude(reason=UnitReason.GPUS_MISSING)
     yield FailingRows(noun, on_the_way, url, page, order="pk", waits=True)
 
 
-register_dashboard_part(on_dashboard)
+register_overview_section(overview_section)

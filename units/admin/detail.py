@@ -11,7 +11,7 @@ from gpuplatform.adminkit.actions.mirrors import (
     comparison_note,
     generation_line,
     is_degraded,
-    is_well,
+    is_healthy,
     mirror_badge,
     mirror_copies,
     mirror_facts,
@@ -31,12 +31,18 @@ from gpuplatform.adminkit.detail.panels import (
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
 from gpuplatform.adminkit.display.causes import reason_html
-from gpuplatform.adminkit.display.text import as_yaml, essence, shortened, told, visible
+from gpuplatform.adminkit.display.text import (
+    as_yaml,
+    condense,
+    message_or_reason,
+    shortened,
+    visible,
+)
 from gpuplatform.adminkit.display.timeline import Step, timeline
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.lifecycle.conditions import DEGRADED
-from gpuplatform.operations.admin import job_url, jobs_of
+from gpuplatform.operations.admin import operation_url, operations_of
 from gpuplatform.operations.admin_timeline import operation_steps
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.inspection import Subject
@@ -47,7 +53,7 @@ from units.phases import NEXT_STEPS, STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.selectors import history_of, stock_state
 from units.services import UNIT_KIND
 
-WELL: Final = frozenset({UnitPhase.READY, UnitPhase.STOPPED})
+HEALTHY_PHASES: Final = frozenset({UnitPhase.READY, UnitPhase.STOPPED})
 """Phases that nothing has to explain."""
 
 SPEC_URL: Final = "admin:inventory_gpuspec_change"
@@ -78,7 +84,7 @@ def unit_detail(unit: GpuUnit) -> Detail:
         title=unit.name,
         badge=unit_badge(unit),
         since=mirror_since(unit),
-        panel=mirror_panel(unit, NEXT_STEPS, well=WELL),
+        panel=mirror_panel(unit, NEXT_STEPS, well=HEALTHY_PHASES),
         facts=[fact for fact in _facts(unit) if fact.value],
         comparisons=() if unit.deleted_at else _comparisons(unit),
         comparison_note=comparison_note(unit),
@@ -88,7 +94,7 @@ def unit_detail(unit: GpuUnit) -> Detail:
         has_conditions=True,
         related=[
             Related(side, [unit_line(row) for row in others]),
-            jobs_of(UNIT_KIND, unit.pk, unit.operation_id, unit.claimed_by_id),
+            operations_of(UNIT_KIND, unit.pk, unit.operation_id, unit.claimed_by_id),
             Related("History", [_change(row) for row in history_of(unit)[:SHOWN_HISTORY]]),
         ],
         documents=(Document("Spec", visible(as_yaml(unit.spec))),),
@@ -127,7 +133,7 @@ def unit_line(unit: GpuUnit) -> RelatedRow:
         badge=unit_badge(unit),
         name=str(unit),
         url=unit_url(unit),
-        text=told(unit.reason, essence(unit.message)),
+        text=message_or_reason(unit.reason, condense(unit.message)),
         since=mirror_since(unit),
     )
 
@@ -145,26 +151,26 @@ def _facts(unit: GpuUnit) -> Iterable[Fact]:
         yield Fact("Number of its seeding", str(unit.ordinal or ""))
         claim = unit.claimed_by
         if claim:
-            yield Fact("Set aside for", visible(claim.operation_id), job_url(claim))
+            yield Fact("Set aside for", visible(claim.operation_id), operation_url(claim))
         yield Fact.time("Taken", unit.consumed_at)
     else:
         yield Fact("Access URL", visible(unit.access_url))
         yield Fact("Source stock", unit.source_name)
     made_by = unit.operation
     if made_by:
-        yield Fact("Made by", visible(made_by.operation_id), job_url(made_by))
+        yield Fact("Made by", visible(made_by.operation_id), operation_url(made_by))
     yield from mirror_facts(unit)
 
 
 def unit_steps(unit: GpuUnit) -> Iterator[Step]:
     """Yield its phases until it was ready for the first time, then what is wrong with it now."""
-    is_settled = is_well(unit, WELL) or unit.deleted_at
+    is_settled = is_healthy(unit, HEALTHY_PHASES) or unit.deleted_at
     for row in history_of(unit).order_by("id")[:SHOWN_STEPS]:
-        text = told(row.reason, row.message)
+        text = message_or_reason(row.reason, row.message)
         yield Step(row.phase, row.at, phase_shape(row.phase), text)
         if row.phase == UnitPhase.READY:
             if not is_settled:
-                why = told(unit.reason, unit.message)
+                why = message_or_reason(unit.reason, unit.message)
                 if is_degraded(unit):
                     yield Step(DEGRADED, unit.phase_since, Shape.WAITING, why)
                 else:
@@ -213,7 +219,7 @@ def _change(row: UnitHistory) -> RelatedRow:
     return RelatedRow(
         badge=phase_badge(row.phase),
         name=reason_html(row.reason, row.message) or job,
-        url=job_url(row.operation) if row.operation else "",
+        url=operation_url(row.operation) if row.operation else "",
         text=shortened(row.message),
         since=age_html(row.at),
     )

@@ -13,10 +13,10 @@ from typing_extensions import override
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import phase_badge
 from gpuplatform.adminkit.display.causes import why_of
-from gpuplatform.adminkit.display.text import key_html
-from gpuplatform.adminkit.lists.filters import AgeFilter, RecentValues
+from gpuplatform.adminkit.display.text import operation_id_html
+from gpuplatform.adminkit.lists.filters import AgeFilter, RecentValuesFilter
 from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
-from gpuplatform.operations.admin import job_url
+from gpuplatform.operations.admin import operation_url
 from gpuplatform.operations.models import Operation
 from units.admin.detail import RIGHTS, unit_url
 from units.models import GpuUnit, UnitHistory
@@ -42,7 +42,7 @@ class PhaseFilter(admin.SimpleListFilter):
         return queryset.filter(phase=self.value()) if self.value() else queryset
 
 
-class ReasonFilter(RecentValues):
+class ReasonFilter(RecentValuesFilter):
     """Why it changed."""
 
     title = "why"
@@ -66,8 +66,8 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     list_filter = (PhaseFilter, ReasonFilter, ChangedFilter)
     search_fields = ("unit__name",)
     search_help_text = "unit or operationID"
-    rows_are = "change,changes"
-    when_empty = "Nothing has changed yet. Each change of a unit's phase is kept here for 30 days."
+    row_nouns = "change,changes"
+    empty_text = "Nothing has changed yet. Each change of a unit's phase is kept here for 30 days."
     sortable_by: ClassVar[tuple[str, ...]] = ()
 
     @admin.display(description="Phase")
@@ -91,7 +91,9 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
         job = row.operation
         if job is None:
             return ""
-        return format_html('<a href="{}">{}</a>', job_url(job), key_html(job.operation_id))
+        return format_html(
+            '<a href="{}">{}</a>', operation_url(job), operation_id_html(job.operation_id)
+        )
 
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: UnitHistory) -> SafeString:
@@ -104,7 +106,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
         return age_html(row.at)
 
     @override
-    def rights_asked(self) -> Mapping[str, str]:
+    def offered_permissions(self) -> Mapping[str, str]:
         return {}  # Those of the units and of the stock are asked for.
 
     @override

@@ -3,10 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from gpuplatform.adminkit.actions.action import Action, Asked, Creation, Said, Values, counted
+from gpuplatform.adminkit.actions.action import (
+    Action,
+    ActionRequest,
+    ActionResult,
+    Creation,
+    Values,
+    counted,
+)
 from gpuplatform.adminkit.actions.forms import OPERATION_ID, DeclaredForm
-from gpuplatform.adminkit.display.text import words
-from gpuplatform.operations.admin_actions import said_of
+from gpuplatform.adminkit.display.text import humanize
+from gpuplatform.operations.admin_actions import result_of
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from inventory.requests.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
@@ -43,20 +50,20 @@ class SpecForm(DeclaredForm):
     """Asks for a new entry of the catalogue."""
 
     declaration = GpuSpecCreate
-    shown = ("name", *_FIELDS)
+    field_names = ("name", *_FIELDS)
     labels = LABELS
-    helps: ClassVar[Mapping[str, str]] = {
+    help_texts: ClassVar[Mapping[str, str]] = {
         "name": "By which it is asked for: at most 63 letters, digits, '-', '_' and '.'; a"
         " lower-case letter or a digit first."
     }
-    presets: ClassVar[Mapping[str, Any]] = {"mayPreempt": True, "enabled": True}
+    defaults: ClassVar[Mapping[str, Any]] = {"mayPreempt": True, "enabled": True}
 
 
 class EditForm(DeclaredForm):
     """Asks for what changes of an entry."""
 
     declaration = GpuSpecPatch
-    shown = _FIELDS
+    field_names = _FIELDS
     labels = LABELS
     is_change = True
 
@@ -65,53 +72,53 @@ class TargetForm(DeclaredForm):
     """Asks how much ready stock is kept."""
 
     declaration = GpuSpecPatch
-    shown = ("warmTarget",)
-    needed = frozenset(shown)
+    field_names = ("warmTarget",)
+    required_names = frozenset(field_names)
 
 
 class CountForm(DeclaredForm):
     """Asks how much stock is made."""
 
     declaration = StockSeed
-    shown = ("replicas",)
+    field_names = ("replicas",)
     labels = LABELS
-    beside: ClassVar[Mapping[str, Any]] = {"specName": "any"}
+    fixed_values: ClassVar[Mapping[str, Any]] = {"specName": "any"}
 
 
-def _made(operation_id: str, values: Values) -> tuple[Said, GpuSpec]:
+def _made(operation_id: str, values: Values) -> tuple[ActionResult, GpuSpec]:
     asked = GpuSpecCreate.parse({**values, OPERATION_ID: operation_id})
     accepted = gpu_spec_create(tenant=tenant_by_name(), asked=asked)
-    return said_of(accepted), GpuSpec.objects.get(pk=accepted.operation.object_row or 0)
+    return result_of(accepted), GpuSpec.objects.get(pk=accepted.operation.object_row or 0)
 
 
-def _changed(asked: Asked) -> Said:
+def _changed(asked: ActionRequest) -> ActionResult:
     return _patched(asked, asked.values)
 
 
-def _paused(asked: Asked) -> Said:
+def _paused(asked: ActionRequest) -> ActionResult:
     return _patched(asked, {"topUpPaused": True})
 
 
-def _resumed(asked: Asked) -> Said:
+def _resumed(asked: ActionRequest) -> ActionResult:
     return _patched(asked, {"topUpPaused": False})
 
 
-def _patched(asked: Asked, values: Values) -> Said:
+def _patched(asked: ActionRequest, values: Values) -> ActionResult:
     wanted = GpuSpecPatch.parse({**values, OPERATION_ID: asked.operation_id})
     accepted = gpu_spec_update(tenant=tenant_by_name(), name=asked.row.name, asked=wanted)
-    return said_of(accepted, "Changed by the job '{}'.")
+    return result_of(accepted, "Changed by the job '{}'.")
 
 
-def _seeded(asked: Asked) -> Said:
+def _seeded(asked: ActionRequest) -> ActionResult:
     body = {**asked.values, "specName": asked.row.name, OPERATION_ID: asked.operation_id}
-    return said_of(stock_seed(tenant=tenant_by_name(), asked=StockSeed.parse(body)))
+    return result_of(stock_seed(tenant=tenant_by_name(), asked=StockSeed.parse(body)))
 
 
-def _deleted(asked: Asked) -> Said:
+def _deleted(asked: ActionRequest) -> ActionResult:
     accepted = gpu_spec_delete(
         tenant=tenant_by_name(), name=asked.row.name, operation_id=asked.operation_id
     )
-    return said_of(accepted, "Removed by the job '{}'.")
+    return result_of(accepted, "Removed by the job '{}'.")
 
 
 def present_values(spec: GpuSpec) -> Values:
@@ -177,7 +184,7 @@ def _edit_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     (spec,) = specs
     before = present_values(spec)
     changes = "; ".join(
-        f"{LABELS.get(name) or words(name)}: {before[name]} → {value}"
+        f"{LABELS.get(name) or humanize(name)}: {before[name]} → {value}"
         for name, value in values.items()
     )
     (stands,) = _counts(specs) or [SpecCapacity(spec.name, *[0] * 9)]

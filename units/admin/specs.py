@@ -10,18 +10,18 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import ActingAdmin
+from gpuplatform.adminkit.actions.action import ActionAdmin
 from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.detail.panels import Detail, Document, Fact, Panel, Related, RelatedRow
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.text import as_yaml, shortened, visible
 from gpuplatform.adminkit.lists.filters import YesNoFilter
-from gpuplatform.operations.admin import RELATED_JOBS, jobs_of
+from gpuplatform.operations.admin import RELATED_JOBS, operations_of
 from gpuplatform.operations.models import Operation
 from gpuplatform.samples.selectors import capacity_seen
 from inventory.models import GpuSpec
-from units.admin.detail import LISTS, SPEC_URL, WELL, unit_line
+from units.admin.detail import HEALTHY_PHASES, LISTS, SPEC_URL, unit_line
 from units.admin.spec_actions import CREATE, SPEC_ACTIONS
 from units.admin.spec_columns import SpecColumns, put_counts
 from units.models import GpuUnit
@@ -54,15 +54,15 @@ class PausedFilter(YesNoFilter):
 
 
 @admin.register(GpuSpec)
-class GpuSpecAdmin(SpecColumns, ActingAdmin):
+class GpuSpecAdmin(SpecColumns, ActionAdmin):
     """What a GPU spec gives, how much stock is kept of it, and how its units stand."""
 
     row_actions = SPEC_ACTIONS
-    when_empty = (
+    empty_text = (
         "There are no GPU specs yet. A spec says what one unit gets, and how much stock is kept"
         " of it. Enter one; the first seeding of a name enters it, too."
     )
-    found_at = 4
+    search_order = 4
     creation = CREATE
     list_display = (
         "state",
@@ -101,7 +101,7 @@ class GpuSpecAdmin(SpecColumns, ActingAdmin):
             since=age_html(row.updated_at),
             panel=_misfit(row),
             facts=[fact for fact in self._facts(row) if fact.value],
-            related=[*_not_ready(row), jobs_of(SPEC_KIND, row.pk, *_batches(row))],
+            related=[*_not_ready(row), operations_of(SPEC_KIND, row.pk, *_batches(row))],
             documents=_documents(row),
         )
 
@@ -142,7 +142,7 @@ def _misfit(row: GpuSpec) -> Panel | None:
 def _not_ready(row: GpuSpec) -> Iterable[Related]:
     """Yield the newest of its stock, and of its units in use, that are not well."""
     titles = {UnitRole.STOCK: "Stock that is not ready", UnitRole.ACTIVE: "Units not ready"}
-    ill = [phase for phase in UnitPhase if phase not in WELL]
+    ill = [phase for phase in UnitPhase if phase not in HEALTHY_PHASES]
     for role, title in titles.items():
         live = GpuUnit.objects.filter(role=role, spec_name=row.name, deleted_at__isnull=True)
         newest = live.filter(phase__in=ill).select_related("tenant").order_by("-id")

@@ -10,13 +10,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.inspected import InspectedAdmin
+from gpuplatform.adminkit.actions.cluster_section import ClusterSectionAdmin
 from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
 from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.generics import ModelAdmin
-from gpuplatform.adminkit.display.text import TITLE_LENGTH, key_html, shortened
+from gpuplatform.adminkit.display.text import TITLE_LENGTH, operation_id_html, shortened
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.adminkit.lists.filters import (
     AgeFilter,
@@ -28,13 +28,13 @@ from gpuplatform.adminkit.lists.filters import (
     TenantFilter,
 )
 from gpuplatform.adminkit.lists.usage import Usage
-from gpuplatform.operations.admin import job_url
+from gpuplatform.operations.admin import operation_url
 from gpuplatform.reconciliation.inspection import Subject
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
 from units.admin.detail import (
+    HEALTHY_PHASES,
     PAGES,
     RIGHTS,
-    WELL,
     unit_detail,
     unit_line,
     unit_steps,
@@ -82,12 +82,12 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(pk__in=of_state.values("pk"))
 
 
-class UnitAdmin(InspectedAdmin, MirrorAdmin):
+class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
     """The shape of both lists and their pages."""
 
     role: ClassVar[UnitRole]
-    found_at = 1
-    well = WELL
+    search_order = 1
+    well = HEALTHY_PHASES
     list_display_links = ("name",)
     search_fields = ("name", "image", "uid")
     sortable_by: ClassVar[tuple[str, ...]] = ("name", "spec_column", "since")
@@ -120,8 +120,8 @@ class StockUnitAdmin(UnitAdmin):
 
     role = UnitRole.STOCK
     row_actions = STOCK_ACTIONS
-    found_at = 2
-    when_empty = (
+    search_order = 2
+    empty_text = (
         "There is no stock yet. Stock is capacity held ready, so that a unit starts within"
         " seconds: seed some, or give a GPU spec a warm target."
     )
@@ -158,8 +158,8 @@ class StockUnitAdmin(UnitAdmin):
         return format_html(
             '{} <a href="{}">{}</a>',
             shape_badge(Shape.WAITING, "Claimed"),
-            job_url(claim),
-            key_html(claim.operation_id),
+            operation_url(claim),
+            operation_id_html(claim.operation_id),
         )
 
 
@@ -169,7 +169,7 @@ class ActiveUnitAdmin(UnitAdmin):
 
     role = UnitRole.ACTIVE
     row_actions = UNIT_ACTIONS
-    when_empty = (
+    empty_text = (
         "There are no GPU units yet. Users ask for them through the API, POST /api/v1/gpu-units;"
         " each takes one ready stock unit."
     )
@@ -245,7 +245,7 @@ def _steps(number: int) -> Sequence[Step]:
 def _subject(request: HttpRequest, number: int) -> Subject | None:
     """Return a unit's subject; of a seeding that of the first unit which is not well."""
     made = GpuUnit.objects.filter(_of_object(number), deleted_at__isnull=True).exclude(uid="")
-    ill_first = made.order_by(Case(When(phase__in=WELL, then=1), default=0), "id")
+    ill_first = made.order_by(Case(When(phase__in=HEALTHY_PHASES, then=1), default=0), "id")
     unit = ill_first.first()
     if unit is None or not request.user.has_perm(RIGHTS[UnitRole(unit.role)]):
         return None

@@ -48,7 +48,7 @@ Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ActionRequest:
     """One row's part of a request: under which operationID, and what was entered."""
 
     row: Any
@@ -57,7 +57,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ActionResult:
     """What became of a row: a sentence, the page to follow it, whether it was done before."""
 
     text: str
@@ -73,7 +73,7 @@ class Action:
     label: str
     consequence: Callable[[Sequence[Any], Values], str]
     """What happens to these rows, with numbers."""
-    service: Callable[[Asked], Said]
+    service: Callable[[ActionRequest], ActionResult]
     """Does it; raises a `PlatformError` that says why not."""
     obstacle: Callable[[Any], str] = lambda _: ""
     """Why it is not possible for a row, as a sentence; empty where it is."""
@@ -96,21 +96,21 @@ class Creation:
 
     form: type[DeclaredForm]
     title: str
-    service: Callable[[str, Values], tuple[Said, Any]]
+    service: Callable[[str, Values], tuple[ActionResult, Any]]
     """Given operationID and values; returns what is said, and the (first) row that was made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RowResult:
     """A row of the page of results."""
 
     row: Any
     line: RelatedRow
-    said: Said
+    said: ActionResult
     is_done: bool
 
 
-class ActingAdmin(ReadOnlyAdmin):
+class ActionAdmin(ReadOnlyAdmin):
     """Offers actions on the rows of a read-only list.
 
     A subclass names them, and says by `line` how a row looks on their pages.
@@ -126,7 +126,7 @@ class ActingAdmin(ReadOnlyAdmin):
         return bool(request.user.has_perm(f"{self.opts.app_label}.{codename}"))
 
     @override
-    def rights_asked(self) -> Mapping[str, str]:
+    def offered_permissions(self) -> Mapping[str, str]:
         asked = {"view": "See"} | ({"add": self.creation.title} if self.creation else {})
         for one in self.row_actions:
             verb = one.right or one.name
@@ -166,7 +166,7 @@ class ActingAdmin(ReadOnlyAdmin):
         form, key = creation.form(request.POST), request.POST.get(KEY, "")
         if _KEY.fullmatch(key) and form.is_valid():
             try:
-                said, row = creation.service(key, form.given)
+                said, row = creation.service(key, form.entered)
             except PlatformError as error:
                 form.refuse(error)
             else:
@@ -196,7 +196,7 @@ class ActingAdmin(ReadOnlyAdmin):
         if form is not None and (AGAIN in request.POST or not form.is_valid()):
             title = f"{action.label}: {self._named(chosen)}"
             return self._fields(request, title, form, action, chosen)
-        values = form.given if form is not None else {}
+        values = form.entered if form is not None else {}
         key = request.POST.get(KEY, "")
         if not _KEY.fullmatch(key):
             context = {**self._consequence(action, chosen, values), "form": form}
@@ -232,16 +232,18 @@ class ActingAdmin(ReadOnlyAdmin):
 
     def _do(
         self, request: HttpRequest, action: Action, row: Any, values: Values, key: str
-    ) -> Result:
-        line, asked = self.line(row), Asked(row, f"{key}-{row.pk}", values)
+    ) -> RowResult:
+        line, asked = self.line(row), ActionRequest(row, f"{key}-{row.pk}", values)
         try:
             said = action.service(asked)
         except PlatformError as error:
-            return Result(row, line, Said(str(error)), is_done=False)
+            return RowResult(row, line, ActionResult(str(error)), is_done=False)
         self._log(request, f"{action.label}: {said.text}", asked, said)
-        return Result(row, line, said, is_done=True)
+        return RowResult(row, line, said, is_done=True)
 
-    def _log(self, request: HttpRequest, text: str, asked: Asked, said: Said) -> None:
+    def _log(
+        self, request: HttpRequest, text: str, asked: ActionRequest, said: ActionResult
+    ) -> None:
         """Write down what was done, once; the words have its job, or the operationID itself."""
         if said.is_replay:
             return
@@ -253,7 +255,7 @@ class ActingAdmin(ReadOnlyAdmin):
         self.log_change(request, asked.row, text)
 
     def _results(
-        self, request: HttpRequest, action: Action, results: Sequence[Result], key: str
+        self, request: HttpRequest, action: Action, results: Sequence[RowResult], key: str
     ) -> HttpResponse:
         if len(results) == 1:
             (only,) = results
@@ -263,14 +265,14 @@ class ActingAdmin(ReadOnlyAdmin):
         title = f"{action.label}: {self._named([one.row for one in results])}"
         return self._page(request, "results", {"title": title, **_summed(results, key)})
 
-    def _made(self, request: HttpRequest, said: Said, row: Any) -> HttpResponse:
+    def _made(self, request: HttpRequest, said: ActionResult, row: Any) -> HttpResponse:
         if not said.is_replay:
             self.log_addition(request, row, said.text)
         line = self.line(row)
-        self._tell(request, Result(row, line, said, is_done=True), "Creation")
+        self._tell(request, RowResult(row, line, said, is_done=True), "Creation")
         return HttpResponseRedirect(line.url)
 
-    def _tell(self, request: HttpRequest, result: Result, label: str) -> None:
+    def _tell(self, request: HttpRequest, result: RowResult, label: str) -> None:
         """Say what became of a row; what a job does has been accepted, and its page tells more."""
         noun, told = str(self.opts.verbose_name).partition(" (")[0], _told(result.said, label)
         text = format_html("{}{} {}: {}", noun[:1].upper(), noun[1:], result.line.name, told)
@@ -313,21 +315,21 @@ class ActingAdmin(ReadOnlyAdmin):
         return reverse(f"admin:{self._url_name('changelist')}")
 
 
-def _badge(result: Result) -> SafeString:
+def _badge(result: RowResult) -> SafeString:
     """Return what became of a row: what a job does is accepted, everything else is done."""
     if not result.is_done:
         return shape_badge(Shape.FAILED, "Refused")
     return shape_badge(Shape.READY, "Accepted" if result.said.url else "Done")
 
 
-def _told(said: Said, label: str) -> str:
+def _told(said: ActionResult, label: str) -> str:
     """Return what became of a row as a sentence; that of a job is on the job's page."""
     if not said.url:
         return said.text
     return format_html('{} accepted. <a href="{}">See its job</a>', label, said.url)
 
 
-def _summed(results: Sequence[Result], key: str) -> dict[str, Any]:
+def _summed(results: Sequence[RowResult], key: str) -> dict[str, Any]:
     """Return what the page of results is drawn with: the refused first, and the sums."""
     done = sum(one.is_done for one in results)
     has_jobs = any(one.said.url for one in results)
@@ -354,10 +356,10 @@ def counted(number: int, noun: str, does: str = "", do: str = "") -> str:
     return f"{number} {name} {verb}".rstrip()
 
 
-def _begin(action: Action) -> Callable[[ActingAdmin, HttpRequest, QuerySet[Any]], HttpResponse]:
+def _begin(action: Action) -> Callable[[ActionAdmin, HttpRequest, QuerySet[Any]], HttpResponse]:
     """Return the action as Django's list calls it."""
 
-    def begin(page: ActingAdmin, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse:
+    def begin(page: ActionAdmin, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse:
         return page.step(request, action, rows)
 
     return begin

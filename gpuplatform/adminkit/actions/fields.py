@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 
-def moment_field(help_text: str, **options: Any) -> forms.DateTimeField:
+def datetime_field(help_text: str, **options: Any) -> forms.DateTimeField:
     """Return a field for a time in UTC, to the minute; it may stay empty.
 
     The browser asks for it, in the order and the clock of the one who sits before it.

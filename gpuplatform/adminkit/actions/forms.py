@@ -15,7 +15,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.display.text import words
+from gpuplatform.adminkit.display.text import humanize
 from gpuplatform.adminkit.lists.choosing import REQUIRED
 from gpuplatform.errors import PlatformError
 from gpuplatform.formats.model import SpecModel
@@ -106,18 +106,18 @@ class DeclaredForm(forms.Form):
     """Asks for fields of a declaration, and checks what was entered by its rules."""
 
     declaration: ClassVar[type[SpecModel]]
-    shown: ClassVar[Sequence[str]]
+    field_names: ClassVar[Sequence[str]]
     """The API's names of its fields, in their order."""
     labels: ClassVar[Mapping[str, str]] = {}
-    helps: ClassVar[Mapping[str, str]] = {}
+    help_texts: ClassVar[Mapping[str, str]] = {}
     """What is said of a field to people, where the declaration speaks of programs."""
-    beside: ClassVar[Mapping[str, Any]] = {}
+    fixed_values: ClassVar[Mapping[str, Any]] = {}
     """What the declaration asks for that the form does not."""
-    needed: ClassVar[frozenset[str]] = frozenset()
+    required_names: ClassVar[frozenset[str]] = frozenset()
     """What has to be given here, though the declaration could do without."""
     suggestions: ClassVar[Suggestions] = {}
     """What finds the known values of a field that takes any."""
-    presets: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[Mapping[str, Any]] = {}
     """What its fields hold before anything is entered."""
     is_change: ClassVar[bool] = False
     """Whether it changes what is there: what is as it was says nothing, what is empty does."""
@@ -127,20 +127,20 @@ class DeclaredForm(forms.Form):
     def __init__(
         self, data: Mapping[str, Any] | None = None, *, initial: Mapping[str, Any] | None = None
     ) -> None:
-        super().__init__(data, initial={**self.presets, **(initial or {})})
-        for name in self.shown:
-            label, said = self.labels.get(name, ""), self.helps.get(name, "")
+        super().__init__(data, initial={**self.defaults, **(initial or {})})
+        for name in self.field_names:
+            label, said = self.labels.get(name, ""), self.help_texts.get(name, "")
             field = declared_field(self.declaration, name, label, said)
             if name in self.suggestions:
                 field.widget = _suggesting(field.widget, self.suggestions[name]())
-            field.widget.is_required |= name in self.needed
+            field.widget.is_required |= name in self.required_names
             self.fields[name] = field
 
     @property
-    def given(self) -> dict[str, Any]:
+    def entered(self) -> dict[str, Any]:
         """What a valid form asks for, by the API's names."""
         found: dict[str, Any] = {}
-        for name in self.shown:
+        for name in self.field_names:
             value = self.cleaned_data.get(name, "")
             if value == "":
                 value = self.fields[name].empty if self.is_change else None  # type: ignore[attr-defined]  # each field here has it
@@ -152,10 +152,10 @@ class DeclaredForm(forms.Form):
     @override
     def clean(self) -> dict[str, Any]:
         entered = super().clean() or {}
-        for name in self.needed - self.given.keys() - self.errors.keys():
+        for name in self.required_names - self.entered.keys() - self.errors.keys():
             self.add_error(name, REQUIRED)
         try:
-            self.declaration.parse({OPERATION_ID: "admin", **self.beside, **self.given})
+            self.declaration.parse({OPERATION_ID: "admin", **self.fixed_values, **self.entered})
         except PlatformError as error:
             self.refuse(error)
         return entered
@@ -177,7 +177,7 @@ class DeclaredForm(forms.Form):
 
     def as_hidden_inputs(self) -> list[SafeString]:
         """Return what was entered, to be sent once more unseen."""
-        return [self[name].as_hidden() for name in self.shown]
+        return [self[name].as_hidden() for name in self.field_names]
 
 
 def declared_field(
@@ -194,7 +194,7 @@ def declared_field(
     }
     kind = kinds.get(declared.get("type", ""), JsonText)
     help_text = _help(kind, said or str(declared.get("description", "")), example)
-    field = kind(required=False, label=label or words(name), help_text=help_text)
+    field = kind(required=False, label=label or humanize(name), help_text=help_text)
     field.widget.is_required = name in schema.get("required", ())
     field.widget.attrs.update(_attributes(kind, declared))
     return field

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import ActingAdmin
+from gpuplatform.adminkit.actions.action import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
@@ -35,7 +35,7 @@ DELETED = "Deleted"
 LONGER_THAN_USUAL = "That is far longer than usual: see its pod, its Events and its log below."
 
 
-class MirrorAdmin(ActingAdmin):
+class MirrorAdmin(ActionAdmin):
     """The columns that every list of mirrored resources has.
 
     A subclass says in which phases a row is well, so that its list explains nothing.
@@ -61,7 +61,7 @@ class MirrorAdmin(ActingAdmin):
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: Any) -> SafeString:
         """Return reason and message on one line; nothing for what is well."""
-        return SafeString("") if is_well(row, self.well) else why_of(row)
+        return SafeString("") if is_healthy(row, self.well) else why_of(row)
 
     @admin.display(description="Since", ordering="-phase_since")
     def since(self, row: Any) -> SafeString:
@@ -113,7 +113,7 @@ def is_degraded(row: Any) -> bool:
     )
 
 
-def is_well(row: Any, well: Collection[str]) -> bool:
+def is_healthy(row: Any, well: Collection[str]) -> bool:
     """Say whether nothing about a row has to be explained; `well` are the phases without need."""
     return row.phase in well and not is_degraded(row)
 
@@ -127,7 +127,7 @@ def mirror_panel(
     row: Any, next_steps: Mapping[Any, str], *, well: Collection[str]
 ) -> Panel | None:
     """Return why a row is not well; None where there is nothing to explain."""
-    if row.deleted_at or is_well(row, well) or not row.reason:
+    if row.deleted_at or is_healthy(row, well) or not row.reason:
         return None
     is_late = now() - row.phase_since > WAITS_LONG
     if not is_explained(row):

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.detail.panels import RelatedRow
 from gpuplatform.adminkit.detail.pods import pod_steps, waiting_reason
 from gpuplatform.adminkit.detail.sizes import Running, running
-from gpuplatform.adminkit.display.age import age_of_text
+from gpuplatform.adminkit.display.age import timestamp_age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.causes import reason_word
 from gpuplatform.adminkit.display.text import as_yaml, shortened, visible
@@ -35,7 +35,7 @@ class PodTimeline:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterPart:
+class ClusterSection:
     """The owned objects, how their pods came up, Events, a log and the resource, to be drawn."""
 
     about: str
@@ -55,9 +55,9 @@ class ClusterPart:
         return bool(self.faults) and not (self.resource or self.objects or self.events)
 
 
-def cluster_part(found: Inspection, about: str) -> ClusterPart:
+def cluster_section(found: Inspection, about: str) -> ClusterSection:
     """Return what was found about an object as the page shows it."""
-    return ClusterPart(
+    return ClusterSection(
         about=visible(about),
         objects=list(_objects(found)),
         running=running(found),
@@ -164,7 +164,7 @@ def _event(event: ObjectEvent) -> RelatedRow:
         name=shortened(about, 120),
         url="",
         text=shortened(event.message, 400),
-        since=age_of_text(event.last_seen),
+        since=timestamp_age_html(event.last_seen),
     )
 
 
@@ -174,5 +174,5 @@ def _line(one: Manifest, kind: str, shape: Shape, text: str) -> RelatedRow:
         name=visible(str(field(one, "metadata", "name") or "")),
         url="",
         text=text,
-        since=SafeString(age_of_text(field(one, "metadata", "creationTimestamp"))),
+        since=SafeString(timestamp_age_html(field(one, "metadata", "creationTimestamp"))),
     )

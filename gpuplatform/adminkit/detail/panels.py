@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.display.age import age_of_text, ago_html
+from gpuplatform.adminkit.display.age import ago_html, timestamp_age_html
 from gpuplatform.adminkit.display.badges import (
     CONDITION_SHAPES,
     DEGRADED_SHAPES,
@@ -194,5 +194,5 @@ def _line(entry: dict[str, Any], *, failed: bool) -> ConditionLine:
         status=visible(status),
         reason=reason_html(str(entry.get("reason", "")), str(entry.get("message", ""))),
         message=visible(str(entry.get("message", ""))),
-        since=age_of_text(entry.get("lastTransitionTime")),
+        since=timestamp_age_html(entry.get("lastTransitionTime")),
     )

@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else _span(round(seconds))
 
 
-def age_of_text(text: object) -> SafeString:
+def timestamp_age_html(text: object) -> SafeString:
     """Return the age of a time that Kubernetes wrote; a dash for anything else."""
     try:
         return age_html(parse_rfc3339(str(text)))

@@ -19,7 +19,7 @@ from django.db.models.functions import Cast
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.display.text import visible, why, words
+from gpuplatform.adminkit.display.text import humanize, message_html, visible
 
 STARTUP_FAILED: Final = "PodStartupFailed"
 WORKER_FAILED: Final = "WorkerFailed"
@@ -162,13 +162,13 @@ def hint_of(message: str) -> str:
 def reason_title(key: str) -> str:
     """Return a reason for people, or the title of the cause that `key` names."""
     cause = _BY_KEY.get(key)
-    return cause.title if cause else _TITLES.get(key) or words(key)
+    return cause.title if cause else _TITLES.get(key) or humanize(key)
 
 
 def title_of(reason: str, message: str) -> str:
     """Return a reason in words: the title of the cause that the message tells of, if of one."""
     cause = cause_of(reason, message)
-    return cause.title if cause else _TITLES.get(reason) or words(reason)
+    return cause.title if cause else _TITLES.get(reason) or humanize(reason)
 
 
 def reason_html(reason: str, message: str = "") -> SafeString:
@@ -196,7 +196,7 @@ def why_of(row: Any) -> SafeString:
     """Return why a row is what it is as one line of a list: the cluster's own words."""
     if not is_explained(row):
         return SafeString("")
-    return why(row.reason, row.message, title_of(row.reason, row.message))
+    return message_html(row.reason, row.message, title_of(row.reason, row.message))
 
 
 def with_cause(reason: str, message: str) -> Case | Cast:

@@ -47,7 +47,7 @@ def shortened(text: str, length: int = LIST_LENGTH) -> str:
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 
-def key_html(key: str) -> SafeString:
+def operation_id_html(key: str) -> SafeString:
     """Return an operationID for a list: a long one without its middle, with the whole as a title.
 
     What differs between the keys of one action is their end.
@@ -59,7 +59,7 @@ def key_html(key: str) -> SafeString:
     return format_html('<span title="{}">{}</span>', whole, cut)
 
 
-def words(reason: str) -> str:
+def humanize(reason: str) -> str:
     """Return a machine's word as people write it: `PodStartupFailed` → `Pod startup failed`."""
     # A word of capitals may have a plural: `GPUsMissing`.
     spaced = re.sub(
@@ -73,7 +73,7 @@ def words(reason: str) -> str:
     return visible(text[:1].upper() + text[1:])
 
 
-def essence(message: str) -> str:
+def condense(message: str) -> str:
     """Return a message of the cluster without the pod and container that it begins with.
 
     For one line about an object: which of its pods said it is on its page. Of a pull there is the
@@ -83,12 +83,14 @@ def essence(message: str) -> str:
     return f"It {said[3:]}" if said.startswith("it ") else said
 
 
-def told(reason: str, message: str) -> str:
+def message_or_reason(reason: str, message: str) -> str:
     """Return the message as one line; the reason in words where there is none."""
-    return shortened(message) or words(reason)
+    return shortened(message) or humanize(reason)
 
 
-def why(reason: str, message: str, title: str = "", *, is_title_shown: bool = False) -> SafeString:
+def message_html(
+    reason: str, message: str, title: str = "", *, is_title_shown: bool = False
+) -> SafeString:
     """Return the message as one line of a list; the reason in words where there is none.
 
     The tooltip has both, the machine's word as well, and more of the message. `title` says the
@@ -96,13 +98,13 @@ def why(reason: str, message: str, title: str = "", *, is_title_shown: bool = Fa
     """
     if not reason and not message:
         return SafeString("")
-    said = title or words(reason)
+    said = title or humanize(reason)
     named = said if said == reason else f"{said} ({visible(reason)})"
     parts = [part for part in (named, shortened(message, TITLE_LENGTH)) if part]
     return format_html(
         '<span class="why" title="{}"><bdi>{}</bdi></span>',
         ": ".join(parts),
-        said if is_title_shown else shortened(essence(message)) or said,
+        said if is_title_shown else shortened(condense(message)) or said,
     )
 
 

@@ -32,13 +32,13 @@ class Deletion:
     """Everything that goes, also with its rows: its name, and what is to be known of it."""
 
 
-def name_what_is_required(fields: Mapping[str, forms.Field]) -> None:
+def set_required_message(fields: Mapping[str, forms.Field]) -> None:
     """Let a form of Django say of an empty field what ours say."""
     for field in fields.values():
         field.error_messages["required"] = REQUIRED
 
 
-class ChoosingAdmin(ModelAdmin):
+class PlatformModelAdmin(ModelAdmin):
     """A list whose choice of actions begins with a word, a form that is saved in one way."""
 
     is_live_with_actions = False
@@ -69,7 +69,7 @@ class ChoosingAdmin(ModelAdmin):
     @override
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> type[ModelForm]:
         form = super().get_form(request, *args, **kwargs)
-        name_what_is_required(form.base_fields)
+        set_required_message(form.base_fields)
         return form
 
     @override
@@ -85,12 +85,12 @@ class ChoosingAdmin(ModelAdmin):
 
 
 @admin.action(permissions=["delete"], description="Delete")
-def delete_chosen(
+def delete_selected_rows(
     page: ModelAdmin, request: HttpRequest, rows: QuerySet[Any]
 ) -> HttpResponse | None:
     """Delete the chosen rows, after the consequence was confirmed; every page of ours chooses."""
     answer = delete_selected(page, request, rows)
-    if isinstance(answer, TemplateResponse) and isinstance(page, ChoosingAdmin):
+    if isinstance(answer, TemplateResponse) and isinstance(page, PlatformModelAdmin):
         asked = page.deletion_context(list(rows))
         answer.context_data = {**(answer.context_data or {}), "deletion": asked}
     return answer

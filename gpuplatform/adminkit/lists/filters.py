@@ -19,7 +19,7 @@ from gpuplatform.adminkit.display.badges import phase_badge
 from gpuplatform.adminkit.display.causes import WELL_REASONS, causes_of, of_reason
 from gpuplatform.adminkit.display.counts import capped, phase_counts
 from gpuplatform.adminkit.display.generics import ModelAdmin
-from gpuplatform.adminkit.display.text import visible, words
+from gpuplatform.adminkit.display.text import humanize, visible
 from gpuplatform.clock import now
 
 RECENT_ROWS = 2_000
@@ -99,7 +99,7 @@ class PhaseTabs(admin.SimpleListFilter):
             }
 
 
-class SeveralValues(admin.SimpleListFilter):
+class MultipleChoiceFilter(admin.SimpleListFilter):
     """Takes several values, in one parameter with commas between: rows that have any of them.
 
     A choice adds its value to those that are chosen, or takes it away.
@@ -125,7 +125,7 @@ class SeveralValues(admin.SimpleListFilter):
             yield {"selected": is_on, "query_string": changed, **shown}
 
 
-class RecentValues(SeveralValues):
+class RecentValuesFilter(MultipleChoiceFilter):
     """Offers the values which the newest rows have in `fields`; any of the fields may match.
 
     A subclass says `title`, `parameter_name` and `fields`.
@@ -160,14 +160,14 @@ class RecentValues(SeveralValues):
 
 def _in_words(values: Sequence[str]) -> list[tuple[str, str]]:
     """Return reasons with their words; of those that say the same, with the machine's too."""
-    often = Counter(map(words, values))
+    often = Counter(map(humanize, values))
     return [
-        (value, f"{words(value)} ({value})" if often[words(value)] > 1 else words(value))
+        (value, f"{humanize(value)} ({value})" if often[humanize(value)] > 1 else humanize(value))
         for value in values
     ]
 
 
-class SpecFilter(RecentValues):
+class SpecFilter(RecentValuesFilter):
     """The GPU spec."""
 
     title = "spec"
@@ -175,7 +175,7 @@ class SpecFilter(RecentValues):
     fields = ("spec_name",)
 
 
-class NamespaceFilter(RecentValues):
+class NamespaceFilter(RecentValuesFilter):
     """The namespace."""
 
     title = "namespace"
@@ -183,7 +183,7 @@ class NamespaceFilter(RecentValues):
     fields = ("namespace",)
 
 
-class TenantFilter(RecentValues):
+class TenantFilter(RecentValuesFilter):
     """The tenant."""
 
     title = "tenant"
@@ -219,7 +219,7 @@ class CreatedFilter(AgeFilter):
     field = "created_at"
 
 
-class ReasonFilter(SeveralValues):
+class ReasonFilter(MultipleChoiceFilter):
     """Why the phase is what it is. A subclass says which `reasons` there are."""
 
     title = "why"
@@ -244,7 +244,7 @@ class ReasonFilter(SeveralValues):
         for reason in self.reasons:
             if reason.value in WELL_REASONS:
                 continue
-            yield reason.value, words(reason.value)
+            yield reason.value, humanize(reason.value)
             for cause in causes_of(reason.value):
                 yield cause.key, f"{INDENT}{cause.title}"
 

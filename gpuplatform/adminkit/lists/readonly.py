@@ -12,7 +12,7 @@ from django.template.response import TemplateResponse
 from typing_extensions import override
 
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
-from gpuplatform.adminkit.lists.choosing import ChoosingAdmin
+from gpuplatform.adminkit.lists.choosing import PlatformModelAdmin
 from gpuplatform.adminkit.lists.paginator import CappedPaginator
 from gpuplatform.adminkit.lists.usage import Usage
 
@@ -20,7 +20,7 @@ NUL = "\x00"
 UNKNOWN_FILTER = "There is no such filter here. All rows are shown."
 
 
-class ReadOnlyAdmin(ChoosingAdmin):
+class ReadOnlyAdmin(PlatformModelAdmin):
     """Lists rows and shows one; adds, changes and deletes nothing.
 
     A subclass returns what its detail page shows from `detail`, and what else that page is drawn
@@ -28,18 +28,18 @@ class ReadOnlyAdmin(ChoosingAdmin):
     """
 
     actions: Any = None
-    found_at: ClassVar[int | None] = None
+    search_order: ClassVar[int | None] = None
     """The place of its rows, as `line`s, in what the search over everything finds; None: none."""
-    when_empty: ClassVar[str] = ""
+    empty_text: ClassVar[str] = ""
     """What an empty list says: what its rows are, and how the first one comes to be."""
-    rows_are: ClassVar[str] = ""
+    row_nouns: ClassVar[str] = ""
     """What one row and several are called below the list; empty: as the model is."""
     list_per_page = 50
     show_full_result_count = False
     paginator = CappedPaginator
     sortable_by: ClassVar[tuple[str, ...]] = ()
 
-    def rights_asked(self) -> Mapping[str, str]:
+    def offered_permissions(self) -> Mapping[str, str]:
         """Return the verbs of the permissions that the pages ask for, and what each allows."""
         return {"view": "See"}
 

@@ -22,7 +22,7 @@ LONGEST: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRows:
+class SearchResult:
     """What one list has of it, and the address of the whole list."""
 
     title: str
@@ -31,16 +31,16 @@ class FoundRows:
     has_more: bool
 
 
-def search_text(request: HttpRequest) -> str:
+def search_query(request: HttpRequest) -> str:
     """Return what is looked for, without what the database cannot be asked for."""
     return request.GET.get("q", "").replace("\x00", "").strip()[:LONGEST]
 
 
 def search_everything(
     request: HttpRequest, pages: Iterable[Any], text: str
-) -> Iterator[FoundRows]:
+) -> Iterator[SearchResult]:
     """Yield what the lists have of `text`; those that have nothing are left out."""
-    asked = [page for page in pages if isinstance(page, ReadOnlyAdmin) and page.found_at]
+    asked = [page for page in pages if isinstance(page, ReadOnlyAdmin) and page.search_order]
     for page in sorted(asked, key=_place):
         if text and page.has_view_permission(request):
             found = _found(request, page, text)
@@ -49,10 +49,10 @@ def search_everything(
 
 
 def _place(page: ReadOnlyAdmin) -> int:
-    return page.found_at or 0
+    return page.search_order or 0
 
 
-def _found(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> FoundRows:
+def _found(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> SearchResult:
     """Return the newest rows, those first that are named exactly so: one query."""
     rows = page.get_queryset(request)
     fitting, _ = page.get_search_results(request, rows, text)
@@ -63,7 +63,7 @@ def _found(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> FoundRows:
     found.sort(key=lambda row: getattr(row, name).casefold() != text.casefold())
     listed = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist")
     history = {"history": "all"} if hasattr(page.model, "deleted_at") else {}
-    return FoundRows(
+    return SearchResult(
         title=str(page.opts.verbose_name_plural),
         rows=[page.line(row) for row in found[:MOST_OF_A_LIST]],
         url=f"{listed}?{urlencode({'q': text, **history})}",

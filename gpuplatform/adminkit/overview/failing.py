@@ -19,7 +19,7 @@ from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.causes import reason_title, with_cause
 from gpuplatform.adminkit.display.counts import capped
-from gpuplatform.adminkit.display.text import essence, shortened
+from gpuplatform.adminkit.display.text import condense, shortened
 
 SHOWN_GROUPS = 40
 MOST_ROWS = 1_000
@@ -160,7 +160,7 @@ def _group(kind: FailingRows, *line: Any) -> FailingGroup:
         url=f"{kind.list_url}?{urlencode(query)}",
         name=shortened(name, 40),
         page_url=reverse(kind.page, args=[number]),
-        message=shortened(essence(message), 240),
+        message=shortened(condense(message), 240),
         since=age_html(since),
         kind=kind,
         phase=phase,

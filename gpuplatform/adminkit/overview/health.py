@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.display.age import age_html, duration
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.display.text import shortened, words
+from gpuplatform.adminkit.display.text import humanize, shortened
 from gpuplatform.reconciliation.heartbeats import (
     CLUSTER_PARTS,
     FRESH_SECONDS,
@@ -56,7 +56,7 @@ def health_of(
 ) -> Health:
     """Return a part's line."""
     since = age_html(seen_at) if seen_at else SafeString("")
-    badge = shape_badge(shape, words(part))
+    badge = shape_badge(shape, humanize(part))
     return Health(part, badge, shape, text, since, shortened(detail))
 
 

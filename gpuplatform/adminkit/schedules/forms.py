@@ -9,7 +9,7 @@ from django_celery_beat.admin import TaskSelectWidget
 from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.fields import moment_field
+from gpuplatform.adminkit.actions.fields import datetime_field
 from gpuplatform.adminkit.display.generics import ChoiceField, ModelForm
 
 PARTS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
@@ -35,7 +35,7 @@ class ScheduleForm(ModelForm):
     """Asks for a task by name out of those that exist, and for one kind of schedule."""
 
     task = forms.ChoiceField(choices=registered_tasks, help_text="What is sent.")
-    start_time = moment_field(
+    start_time = datetime_field(
         "Nothing is sent before this time; empty: at once.", label="Not before"
     )
 

@@ -29,7 +29,7 @@ from gpuplatform.adminkit.actions.action import counted
 from gpuplatform.adminkit.display.age import ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.text import NONE, shortened, visible
-from gpuplatform.adminkit.lists.choosing import ChoosingAdmin, Deletion
+from gpuplatform.adminkit.lists.choosing import Deletion, PlatformModelAdmin
 from gpuplatform.adminkit.schedules.forms import (
     CrontabForm,
     IntervalForm,
@@ -187,7 +187,7 @@ def _what_stops(rows: Sequence[PeriodicTask]) -> str:
     )
 
 
-class TimingAdmin(ChoosingAdmin):
+class TimingAdmin(PlatformModelAdmin):
     """An interval or a crontab line that schedules share."""
 
     is_live_with_actions = True
@@ -228,14 +228,14 @@ class IntervalAdmin(TimingAdmin):
     """An interval that schedules share."""
 
     form = IntervalForm
-    when_empty = "There are no intervals yet. Schedules share them: add one for each."
+    empty_text = "There are no intervals yet. Schedules share them: add one for each."
 
 
 class CrontabAdmin(TimingAdmin):
     """A line of a crontab that schedules share."""
 
     form = CrontabForm
-    when_empty = (
+    empty_text = (
         "There are no crontabs. Schedules that run at a time of the day share them: add one, and"
         " choose it on the page of the schedule."
     )

@@ -11,7 +11,7 @@ from django_celery_beat.models import PeriodicTask
 from typing_extensions import override
 
 from gpuplatform.adminkit.display.age import age_html
-from gpuplatform.adminkit.lists.choosing import ChoosingAdmin
+from gpuplatform.adminkit.lists.choosing import PlatformModelAdmin
 from gpuplatform.adminkit.schedules.next_run import next_run
 from gpuplatform.adminkit.schedules.runs import run_badge, run_time, runs_strip, runs_table
 from gpuplatform.clock import now
@@ -34,7 +34,7 @@ class ScheduleList(ChangeList):
         self.result_list = rows
 
 
-class RunsAdmin(ChoosingAdmin):
+class RunsAdmin(PlatformModelAdmin):
     """The columns and fields about runs that a page of schedules has."""
 
     @admin.display(description="Next")

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.admin.forms import AdminAuthenticationForm, AdminPasswordChangeForm
 
-from gpuplatform.adminkit.lists.choosing import name_what_is_required
+from gpuplatform.adminkit.lists.choosing import set_required_message
 
 
 class LogInForm(AdminAuthenticationForm):
@@ -24,4 +24,4 @@ class OwnPasswordForm(AdminPasswordChangeForm):
         super().__init__(*args, **kwargs)
         again = self.fields["new_password2"]
         again.label, again.help_text = "New password again", ""
-        name_what_is_required(self.fields)
+        set_required_message(self.fields)

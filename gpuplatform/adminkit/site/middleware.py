@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 _PREFIX = "/admin/"
 
 
-class OddQueryMiddleware:
+class InvalidQueryMiddleware:
     """Leads back to the page itself when its filters or selection cannot be read."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:

@@ -17,10 +17,10 @@ from typing_extensions import override
 from gpuplatform.adminkit.display.badges import Shape
 from gpuplatform.adminkit.display.generics import ModelAdmin
 from gpuplatform.adminkit.display.text import NONE
-from gpuplatform.adminkit.lists.choosing import delete_chosen
-from gpuplatform.adminkit.lists.search import search_everything, search_text
-from gpuplatform.adminkit.overview.dashboard import dashboard_context
+from gpuplatform.adminkit.lists.choosing import delete_selected_rows
+from gpuplatform.adminkit.lists.search import search_everything, search_query
 from gpuplatform.adminkit.overview.health import health_summary, platform_health
+from gpuplatform.adminkit.overview.sections import overview_context
 from gpuplatform.adminkit.site.login import LogInForm, OwnPasswordForm
 from gpuplatform.adminkit.site.navigation import failed_rows, navigation
 from gpuplatform.clock import now
@@ -43,7 +43,7 @@ class PlatformAdminSite(AdminSite):
     def __init__(self, name: str = "admin") -> None:
         super().__init__(name)
         self.disable_action("delete_selected")
-        self.add_action(delete_chosen, "delete_selected")
+        self.add_action(delete_selected_rows, "delete_selected")
 
     @override
     def each_context(self, request: HttpRequest) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class PlatformAdminSite(AdminSite):
 
     def search(self, request: HttpRequest) -> TemplateResponse:
         """Show what all lists have of a text."""
-        text = search_text(request)
+        text = search_query(request)
         found = list(search_everything(request, self._registry.values(), text))
         context = {**self.each_context(request), "title": "Search", "text": text, "found": found}
         return TemplateResponse(request, "admin/search.html", context)
@@ -100,7 +100,7 @@ class PlatformAdminSite(AdminSite):
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        return super().index(request, {**dashboard_context(request), **(extra_context or {})})
+        return super().index(request, {**overview_context(request), **(extra_context or {})})
 
 
 def _refusing(page: ModelAdmin, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

@@ -62,7 +62,7 @@ def _asked() -> dict[str, tuple[str, dict[str, str]]]:
     """Return each model that has pages: what its rows are called, and which rights count."""
     found = {}
     for page in site._registry.values():  # noqa: SLF001 - there is no other way
-        asked = page.rights_asked() if isinstance(page, ReadOnlyAdmin) else _OF_FORMS
+        asked = page.offered_permissions() if isinstance(page, ReadOnlyAdmin) else _OF_FORMS
         title = str(page.opts.verbose_name_plural)
         found[page.opts.label_lower] = (title[:1].upper() + title[1:], dict(asked))
     return found

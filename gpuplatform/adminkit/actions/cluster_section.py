@@ -8,15 +8,15 @@ from django.template.response import TemplateResponse
 from django.urls import path
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import ActingAdmin
-from gpuplatform.adminkit.detail.cluster import ClusterPart, cluster_part
+from gpuplatform.adminkit.actions.action import ActionAdmin
+from gpuplatform.adminkit.detail.cluster import ClusterSection, cluster_section
 from gpuplatform.reconciliation.inspection import Subject, inspect
 
 CLUSTER_URL = "../cluster/"
 """From an object's page."""
 
 
-class InspectedAdmin(ActingAdmin):
+class ClusterSectionAdmin(ActionAdmin):
     """Rows whose page shows what the cluster says of an object now.
 
     A subclass says by `subject` what the cluster is asked.
@@ -56,6 +56,6 @@ class InspectedAdmin(ActingAdmin):
         return TemplateResponse(request, "admin/cluster_page.html", context)
 
 
-def _part(subject: Subject) -> ClusterPart:
+def _part(subject: Subject) -> ClusterSection:
     about = f"{subject.kind.kind} {subject.namespace}/{subject.name}"
-    return cluster_part(inspect(subject), about)
+    return cluster_section(inspect(subject), about)

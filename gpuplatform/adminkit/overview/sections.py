@@ -73,7 +73,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class OverviewSection:
     """What an app adds to the dashboard; nothing that the user may not see."""
 
     counted: Sequence[CountedRows] = ()
@@ -81,9 +81,9 @@ class Shown:
     latest: Sequence[Line] = ()
 
 
-DashboardPart = Callable[[HttpRequest], Shown]
+SectionBuilder = Callable[[HttpRequest], OverviewSection]
 
-_PARTS: list[DashboardPart] = []
+_PARTS: list[SectionBuilder] = []
 
 _SPEC_RIGHT = "inventory.view_gpuspec"
 _JOB_RIGHT = "operations.view_operation"
@@ -91,12 +91,12 @@ _UNIT_RIGHT = "units.view_activeunit"
 _STOCK_RIGHT = "units.view_stockunit"
 
 
-def register_dashboard_part(part: DashboardPart) -> None:
+def register_overview_section(part: SectionBuilder) -> None:
     """Add an app's part; called once, by its `admin.py`."""
     _PARTS.append(part)
 
 
-def dashboard_context(request: HttpRequest) -> dict[str, Any]:
+def overview_context(request: HttpRequest) -> dict[str, Any]:
     """Return what `admin/index.html` draws."""
     moment, sample = now(), latest_sample()
     at, seen = capacity_seen()

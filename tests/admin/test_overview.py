@@ -12,7 +12,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from gpuplatform.adminkit.display.causes import CAUSES
-from gpuplatform.adminkit.overview import dashboard, failing
+from gpuplatform.adminkit.overview import failing, sections
 from gpuplatform.clock import now
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.models import ClusterState
@@ -170,7 +170,7 @@ class TestFailing:
     def test_of_very_many_rows_the_samples_say_how_many(
         self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(dashboard, "LIVE_CAP", 3)
+        monkeypatch.setattr(sections, "LIVE_CAP", 3)
         for _ in range(4):
             rows.pool()
             unit_row()
