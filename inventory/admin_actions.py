@@ -18,7 +18,7 @@ from inventory.models import StockPool
 from inventory.phases import PoolPhase
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.selectors import spec_names
-from inventory.services import (
+from inventory.services.pools import (
     pool_create,
     pool_reconcile_soon,
     pool_request_deletion,

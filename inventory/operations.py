@@ -28,9 +28,9 @@ from gpuplatform.reconciliation.staleness import confirm_gone
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
-from inventory.services import (
+from inventory.services.catalogue import SpecOperation
+from inventory.services.pools import (
     PoolOperation,
-    SpecOperation,
     pool_changed,
     pool_create,
     pool_created,

@@ -60,7 +60,8 @@ from units.mirror import (
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason, UnitRole, role_of
 from units.selectors import is_unit_leftover, short_nodes, starts_void
-from units.services import UnitTask, stock_of
+from units.services.claims import stock_of
+from units.services.names import UnitTask
 
 OWNED_KINDS = (DEPLOYMENT, REPLICA_SET, POD, SERVICE)
 _NOT_READ = Unknown("it was not asked for")

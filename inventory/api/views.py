@@ -19,14 +19,8 @@ from inventory.phases import PoolPhase
 from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
 from inventory.requests.pools import DEFAULT_NAMESPACE, Namespace, StockPoolCreate, StockPoolPatch
 from inventory.selectors import pool_get, pools_live, spec_get, specs_all
-from inventory.services import (
-    gpu_spec_create,
-    gpu_spec_delete,
-    gpu_spec_update,
-    pool_create,
-    pool_request_deletion,
-    pool_update,
-)
+from inventory.services.catalogue import gpu_spec_create, gpu_spec_delete, gpu_spec_update
+from inventory.services.pools import pool_create, pool_request_deletion, pool_update
 
 _TAG = "Stock pools"
 _SPECS = "GPU specs"

@@ -19,7 +19,7 @@ from inventory.mirror import pool_observed
 from inventory.models import StockPool
 from inventory.reconcile import POOLS
 from inventory.requests.pools import StockPoolCreate
-from inventory.services import pool_create, pool_request_deletion
+from inventory.services.pools import pool_create, pool_request_deletion
 
 WAIT_SECONDS = 45.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 0.5

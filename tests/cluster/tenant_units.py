@@ -21,7 +21,8 @@ from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.reconcile import UNITS
 from units.requests import GPUUnitCreate, StockSeed
-from units.services import stock_seed, unit_create, unit_request_deletion, unit_start, unit_stop
+from units.services.stock import stock_seed
+from units.services.units import unit_create, unit_request_deletion, unit_start, unit_stop
 
 SPEC = "g1.1"
 COLLECTED_SECONDS = 120.0

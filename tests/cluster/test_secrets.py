@@ -7,12 +7,12 @@ import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, SECRET, STOCK_POOL, Manifest
 from inventory.requests.pools import StockPoolPatch
-from inventory.services import pool_update
+from inventory.services.pools import pool_update
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
 from tests.cluster.world import World
 from units.requests import GPUUnitUpdate
-from units.services import unit_update
+from units.services.units import unit_update
 
 pytestmark = [
     pytest.mark.cluster,

@@ -15,7 +15,8 @@ from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE
 from units.requests import GPUUnitUpdate, StockSeed
 from units.selectors import SpecCapacity, capacity_by_spec
-from units.services import stock_seed, unit_update
+from units.services.stock import stock_seed
+from units.services.units import unit_update
 
 pytestmark = [
     pytest.mark.cluster,

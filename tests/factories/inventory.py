@@ -14,7 +14,7 @@ from inventory.core import manifests
 from inventory.core.spec import parse_spec
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
-from inventory.services import pool_create, pool_request_deletion, pool_update
+from inventory.services.pools import pool_create, pool_request_deletion, pool_update
 
 _numbers = itertools.count(1)
 

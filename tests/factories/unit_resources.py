@@ -22,7 +22,8 @@ from units.models import GpuUnit
 from units.phases import UnitRole
 from units.reconcile import UNITS
 from units.requests import GPUUnitCreate, StockSeed
-from units.services import stock_seed, unit_create
+from units.services.stock import stock_seed
+from units.services.units import unit_create
 
 _numbers = itertools.count(1)
 

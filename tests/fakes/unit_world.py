@@ -32,9 +32,8 @@ from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
 from units.reconcile import UNITS, delete_leftovers
 from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
-from units.services import (
-    stock_remove,
-    stock_seed,
+from units.services.stock import stock_remove, stock_seed
+from units.services.units import (
     unit_create,
     unit_request_deletion,
     unit_start,

@@ -27,7 +27,7 @@ from units.core.observed import source_of
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitWait
 from units.reconcile import delete_leftovers
-from units.services import reassign
+from units.services.claims import reassign
 
 _STEPS = {
     ("get", NAMESPACE): "get",

@@ -22,14 +22,9 @@ from units.models import GpuUnit, StockUnit
 from units.phases import UnitPhase
 from units.requests import StockSeed
 from units.selectors import claimable
-from units.services import (
-    stock_remove_one,
-    stock_seed,
-    unit_reconcile_soon,
-    unit_request_deletion,
-    unit_start,
-    unit_stop,
-)
+from units.services.claims import unit_reconcile_soon
+from units.services.stock import stock_remove_one, stock_seed
+from units.services.units import unit_request_deletion, unit_start, unit_stop
 
 SEED_LABELS: Final = {
     "specName": "GPU spec",

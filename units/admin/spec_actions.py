@@ -10,10 +10,10 @@ from gpuplatform.operations.admin_actions import said_of
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from inventory.requests.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
-from inventory.services import gpu_spec_create, gpu_spec_delete, gpu_spec_update
+from inventory.services.catalogue import gpu_spec_create, gpu_spec_delete, gpu_spec_update
 from units.requests import StockSeed
 from units.selectors import SpecCapacity, capacity_by_spec
-from units.services import stock_seed
+from units.services.stock import stock_seed
 
 LABELS: Final = {
     "cpu": "CPU",

@@ -40,9 +40,8 @@ from units.models import GpuUnit
 from units.phases import UnitRole
 from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed, UnitAction
 from units.selectors import history_of, stock_in, stock_live, unit_get, units_live
-from units.services import (
-    stock_remove,
-    stock_seed,
+from units.services.stock import stock_remove, stock_seed
+from units.services.units import (
     unit_create,
     unit_request_deletion,
     unit_start,

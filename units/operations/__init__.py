@@ -8,7 +8,7 @@ followed by one that knows nothing of it. The rules named in comments are those 
 from gpuplatform.operations.registry import Cancellable, OperationKind, register
 from units.operations import again, changes, handover, stock
 from units.selectors import starts_void_kept
-from units.services import UnitOperation
+from units.services.names import UnitOperation
 
 
 def register_operations() -> None:

@@ -10,11 +10,9 @@ from gpuplatform.operations.registry import Again
 from gpuplatform.operations.services import Accepted
 from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
 from units.selectors import stock_get
-from units.services import (
+from units.services.stock import stock_remove, stock_remove_one, stock_seed
+from units.services.units import (
     IF_MATCH,
-    stock_remove,
-    stock_remove_one,
-    stock_seed,
     unit_create,
     unit_request_deletion,
     unit_start,

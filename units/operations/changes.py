@@ -12,7 +12,8 @@ from gpuplatform.operations.selectors import is_applied
 from units.core.spec import GPUUnitSpec, parse_unit_spec
 from units.operations.target import change, gone, read_target
 from units.requests import GPUUnitUpdate
-from units.services import IF_MATCH, etag_of, unit_changed, unit_deletion_sent
+from units.services.outcomes import unit_changed, unit_deletion_sent
+from units.services.units import IF_MATCH, etag_of
 
 REFUSED_STOP_SECONDS: Final = 60.0
 

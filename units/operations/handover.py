@@ -38,18 +38,15 @@ from units.operations.target import change, gone, read_target, read_unit, row_of
 from units.phases import UnitWait
 from units.requests import GPUUnitCreate, WorkerUnitCreate
 from units.selectors import is_start_void
-from units.services import (
-    UnitOperation,
+from units.services.claims import (
     claimed_stock,
     free_stock,
     reassign,
     stock_of,
-    unit_created,
     unit_reconcile_soon,
-    unit_refused,
-    unit_start_refused,
-    unit_started,
 )
+from units.services.names import UnitOperation
+from units.services.outcomes import unit_created, unit_refused, unit_start_refused, unit_started
 
 STOCK_SECONDS: Final = 2.0
 """After this it is looked again for free stock."""

@@ -17,7 +17,7 @@ from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
 from units.core.spec import parse_unit_spec
 from units.models import GpuUnit
 from units.phases import UnitWait
-from units.services import (
+from units.services.outcomes import (
     stock_made,
     stock_removal_refused,
     stock_removal_sent,

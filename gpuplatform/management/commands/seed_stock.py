@@ -14,7 +14,7 @@ from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
 from gpuplatform.tenancy.asking import asking
 from gpuplatform.tenancy.selectors import tenant_by_name
 from units.requests import StockSeed
-from units.services import stock_seed
+from units.services.stock import stock_seed
 
 PAUSE_SECONDS = 0.5
 

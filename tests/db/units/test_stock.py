@@ -27,15 +27,16 @@ from tests.fakes.unit_world import UnitWorld, state, stock_rows
 from units.models import GpuUnit
 from units.operations import stock as steps
 from units.phases import STOCK_NAMESPACE, UnitPhase
-from units.services import (
+from units.services.maintenance import units_prune
+from units.services.stock import (
+    MOST_A_TOP_UP,
+    MOST_FAILED,
     stock_drain,
     stock_remove_one,
     stock_tend,
     top_up,
     top_up_obstacle,
-    units_prune,
 )
-from units.services.stock import MOST_A_TOP_UP, MOST_FAILED
 
 ONE = pytest.mark.django_db
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)

@@ -7,7 +7,7 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, unit_row
 from units.core.workers import SIDECAR_NAME
 from units.requests import WorkerUnitCreate
-from units.services import unit_create
+from units.services.units import unit_create
 
 pytestmark = pytest.mark.django_db
 
