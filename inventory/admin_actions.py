@@ -54,13 +54,13 @@ class ScaleForm(DeclaredForm):
 
 def _made(operation_id: str, values: Values) -> tuple[Said, StockPool]:
     asked = StockPoolCreate.parse({**values, OPERATION_ID: operation_id})
-    accepted = pool_create(tenant=tenant_by_name(), asked=asked)
+    accepted = pool_create(tenant=tenant_by_name(), body=asked)
     return said_of(accepted), StockPool.objects.get(pk=accepted.operation.object_row or 0)
 
 
 def _scaled(asked: Asked) -> Said:
     wanted = StockPoolPatch.parse({**asked.values, OPERATION_ID: asked.operation_id})
-    return said_of(pool_update(asked=wanted, **_place(asked.row)))
+    return said_of(pool_update(body=wanted, **_place(asked.row)))
 
 
 def _deleted(asked: Asked) -> Said:

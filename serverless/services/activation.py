@@ -68,7 +68,7 @@ def worker_start(function: Function, *, seen: int) -> bool:
         )
         if same.first() is None or workers_of(function).count() != seen:
             return False
-        unit_create(tenant=function.tenant, asked=asked)
+        unit_create(tenant=function.tenant, body=asked)
     return True
 
 

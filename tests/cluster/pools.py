@@ -45,7 +45,7 @@ class Pools:
             "replicas": 1,
             **fields,
         }
-        return self.work(pool_create(tenant=self.tenant, asked=StockPoolCreate.parse(asked)))
+        return self.work(pool_create(tenant=self.tenant, body=StockPoolCreate.parse(asked)))
 
     def delete(self, name: str) -> Operation:
         """Ask for the deletion of a pool and let a worker do it."""

@@ -48,7 +48,7 @@ class Units:
             "replicas": replicas,
             **fields,
         }
-        accepted = stock_seed(tenant=self.tenant, asked=StockSeed.parse(asked))
+        accepted = stock_seed(tenant=self.tenant, body=StockSeed.parse(asked))
         operation = self.finish(accepted)
         assert operation.phase == "Succeeded", operation.error_message
         rows = operation.gpu_units.order_by("id")
@@ -65,7 +65,7 @@ class Units:
             "template": HTTP,
             **fields,
         }
-        return unit_create(tenant=self.tenant, asked=GPUUnitCreate.parse(asked))
+        return unit_create(tenant=self.tenant, body=GPUUnitCreate.parse(asked))
 
     def create(self, name: str, **fields: Any) -> Operation:
         """Ask for a unit and let workers make it; no planner acts on it yet."""

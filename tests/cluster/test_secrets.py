@@ -94,11 +94,11 @@ def test_a_value_becomes_a_reference_and_a_value_again(
             pool_update(
                 tenant=pools.tenant,
                 name="a",
-                asked=StockPoolPatch.parse({**asked, "operationID": f"pool-{number}"}),
+                body=StockPoolPatch.parse({**asked, "operationID": f"pool-{number}"}),
                 **place,
             )
         )
-        units.finish(unit_update(tenant=units.tenant, name="a", asked=GPUUnitUpdate.parse(asked)))
+        units.finish(unit_update(tenant=units.tenant, name="a", body=GPUUnitUpdate.parse(asked)))
         pools.settle("a", "Ready")
         units.settle("a", "Ready")
 

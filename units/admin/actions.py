@@ -50,7 +50,7 @@ class SeedForm(DeclaredForm):
 
 def _seeded(operation_id: str, values: Values) -> tuple[Said, GpuUnit]:
     asked = StockSeed.parse({**values, OPERATION_ID: operation_id})
-    accepted = stock_seed(tenant=tenant_by_name(), asked=asked)
+    accepted = stock_seed(tenant=tenant_by_name(), body=asked)
     return said_of(accepted), StockUnit.objects.get(pk=accepted.operation.object_row or 0)
 
 

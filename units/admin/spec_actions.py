@@ -80,7 +80,7 @@ class CountForm(DeclaredForm):
 
 def _made(operation_id: str, values: Values) -> tuple[Said, GpuSpec]:
     asked = GpuSpecCreate.parse({**values, OPERATION_ID: operation_id})
-    accepted = gpu_spec_create(tenant=tenant_by_name(), asked=asked)
+    accepted = gpu_spec_create(tenant=tenant_by_name(), body=asked)
     return said_of(accepted), GpuSpec.objects.get(pk=accepted.operation.object_row or 0)
 
 
@@ -98,13 +98,13 @@ def _resumed(asked: Asked) -> Said:
 
 def _patched(asked: Asked, values: Values) -> Said:
     wanted = GpuSpecPatch.parse({**values, OPERATION_ID: asked.operation_id})
-    accepted = gpu_spec_update(tenant=tenant_by_name(), name=asked.row.name, asked=wanted)
+    accepted = gpu_spec_update(tenant=tenant_by_name(), name=asked.row.name, body=wanted)
     return said_of(accepted, "Changed by the job '{}'.")
 
 
 def _seeded(asked: Asked) -> Said:
     body = {**asked.values, "specName": asked.row.name, OPERATION_ID: asked.operation_id}
-    return said_of(stock_seed(tenant=tenant_by_name(), asked=StockSeed.parse(body)))
+    return said_of(stock_seed(tenant=tenant_by_name(), body=StockSeed.parse(body)))
 
 
 def _deleted(asked: Asked) -> Said:

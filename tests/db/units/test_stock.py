@@ -253,7 +253,7 @@ def test_an_end_of_a_run_in_the_middle_of_a_seeding_goes_on_at_once(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "A_STEP", 2)
-    monkeypatch.setattr(driver, "LEAST_SECONDS", driver.RUN_SECONDS + 1)
+    monkeypatch.setattr(driver, "MIN_STEP_SECONDS", driver.RUN_SECONDS + 1)
     operation = world.ask_seed(5).operation
 
     waits = [driver.run(operation.pk) for _ in range(3)]
