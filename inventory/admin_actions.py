@@ -25,7 +25,7 @@ from inventory.models import StockPool
 from inventory.phases import PoolPhase
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.selectors import spec_names
-from inventory.services import (
+from inventory.services.pools import (
     pool_create,
     pool_reconcile_soon,
     pool_request_deletion,
@@ -70,13 +70,13 @@ class ScaleForm(DeclaredForm):
 
 def _made(operation_id: str, values: Values) -> tuple[ActionResult, StockPool]:
     asked = StockPoolCreate.parse({**values, OPERATION_ID: operation_id})
-    accepted = pool_create(tenant=tenant_by_name(), asked=asked)
+    accepted = pool_create(tenant=tenant_by_name(), body=asked)
     return result_of(accepted), StockPool.objects.get(pk=accepted.operation.object_row or 0)
 
 
 def _scaled(asked: ActionRequest) -> ActionResult:
     wanted = StockPoolPatch.parse({**asked.values, OPERATION_ID: asked.operation_id})
-    return result_of(pool_update(asked=wanted, **_place(asked.row)))
+    return result_of(pool_update(body=wanted, **_place(asked.row)))
 
 
 def _deleted(asked: ActionRequest) -> ActionResult:

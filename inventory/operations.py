@@ -7,19 +7,19 @@ followed by one that knows nothing of it.
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
-from gpuplatform.operations.creating import outcome_of_found
+from gpuplatform.operations.conflicts import outcome_for_existing
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import (
     APPLIED_OPERATION_ANNOTATION,
     marks,
 )
 from gpuplatform.operations.registry import (
-    Again,
     Cancellable,
     Done,
+    Failed,
     OperationKind,
     Outcome,
-    Refused,
+    RetryRequest,
     register,
 )
 from gpuplatform.operations.selectors import is_applied
@@ -28,14 +28,14 @@ from gpuplatform.reconciliation.staleness import confirm_gone
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
-from inventory.services import (
+from inventory.services.catalogue import SpecOperation
+from inventory.services.pools import (
     PoolOperation,
-    SpecOperation,
     pool_changed,
     pool_create,
+    pool_create_failed,
     pool_created,
     pool_deletion_sent,
-    pool_refused,
     pool_request_deletion,
     pool_update,
 )
@@ -46,23 +46,23 @@ _ENVELOPE = frozenset({"name", "namespace"})
 def register_operations() -> None:
     """Make the kinds of operation of this app known."""
     kinds, may = PoolOperation, Cancellable
-    register(OperationKind(kinds.CREATE, _create, _settle_create, may.WAITING, _create_again))
-    register(OperationKind(kinds.UPDATE, _update, _settle_update, may.UNSTARTED, _update_again))
-    register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, _delete_again))
+    register(OperationKind(kinds.CREATE, _create, _settle_create, may.WAITING, _retry_create))
+    register(OperationKind(kinds.UPDATE, _update, _settle_update, may.UNSTARTED, _retry_update))
+    register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, _retry_delete))
     for kind in SpecOperation:
-        register(OperationKind(kind, _written_already, _nothing_to_settle, asks_cluster=False))
+        register(OperationKind(kind, _written_already, _nothing_to_settle, needs_cluster=False))
 
 
 def _create(cluster: Cluster, operation: Operation) -> Outcome:
     found = _read(cluster, operation)
     if found is None:
         return Done(cluster.create(STOCK_POOL, _manifest(operation)))
-    return outcome_of_found(found, operation, "A stock pool")
+    return outcome_for_existing(found, operation, "A stock pool")
 
 
-def _settle_create(operation: Operation, outcome: Done | Refused) -> None:
-    if isinstance(outcome, Refused):
-        pool_refused(operation, outcome.resource)
+def _settle_create(operation: Operation, outcome: Done | Failed) -> None:
+    if isinstance(outcome, Failed):
+        pool_create_failed(operation, outcome.resource)
     elif outcome.resource is not None:
         pool_created(operation, outcome.resource)
 
@@ -70,15 +70,15 @@ def _settle_create(operation: Operation, outcome: Done | Refused) -> None:
 def _update(cluster: Cluster, operation: Operation) -> Outcome:
     found = _read_target(cluster, operation)
     if found is None:
-        return Refused("not_found", f"The stock pool '{operation.object_name}' is gone.")
+        return Failed("not_found", f"The stock pool '{operation.object_name}' is gone.")
     if is_applied(found, operation):
         return Done(found)  # This one was applied, or a later one that replaces it.
-    asked = StockPoolPatch.parse({**operation.payload, "operationID": operation.operation_id})
+    body = StockPoolPatch.parse({**operation.payload, "operationID": operation.operation_id})
     try:
-        spec = asked.applied_to(parse_spec(found.get("spec") or {}))
+        spec = body.applied_to(parse_spec(found.get("spec") or {}))
     except InvalidSpec as error:
         faults = "; ".join(f"{fault.field}: {fault.message}" for fault in error.details)
-        return Refused("invalid_request", f"The stock pool cannot be changed so: {faults}")
+        return Failed("invalid_request", f"The stock pool cannot be changed so: {faults}")
     metadata = found["metadata"]
     patch = {
         "metadata": {
@@ -93,7 +93,7 @@ def _update(cluster: Cluster, operation: Operation) -> Outcome:
     )
 
 
-def _settle_update(operation: Operation, outcome: Done | Refused) -> None:
+def _settle_update(operation: Operation, outcome: Done | Failed) -> None:
     if isinstance(outcome, Done) and outcome.resource is not None:
         pool_changed(operation, outcome.resource)
 
@@ -108,35 +108,35 @@ def _delete(cluster: Cluster, operation: Operation) -> Outcome:
     return Done(found)
 
 
-def _settle_delete(operation: Operation, outcome: Done | Refused) -> None:
+def _settle_delete(operation: Operation, outcome: Done | Failed) -> None:
     if isinstance(outcome, Done):
         pool_deletion_sent(operation)
 
 
-def _create_again(again: Again) -> Accepted:
-    asked = StockPoolCreate.parse(again.payload())
-    return pool_create(tenant=again.failed.tenant, asked=asked)
+def _retry_create(retry: RetryRequest) -> Accepted:
+    body = StockPoolCreate.parse(retry.payload())
+    return pool_create(tenant=retry.failed.tenant, body=body)
 
 
-def _update_again(again: Again) -> Accepted:
-    failed, asked = again.failed, StockPoolPatch.parse(again.payload())
+def _retry_update(retry: RetryRequest) -> Accepted:
+    failed, body = retry.failed, StockPoolPatch.parse(retry.payload())
     accepted = pool_update(
         tenant=failed.tenant,
         namespace=failed.object_namespace,
         name=failed.object_name,
-        asked=asked,
+        body=body,
     )
-    return again.of_same_object(accepted)
+    return retry.of_same_object(accepted)
 
 
-def _delete_again(again: Again) -> Accepted:
+def _retry_delete(retry: RetryRequest) -> Accepted:
     accepted = pool_request_deletion(
-        tenant=again.failed.tenant,
-        operation_id=again.operation_id,
-        namespace=again.failed.object_namespace,
-        name=again.failed.object_name,
+        tenant=retry.failed.tenant,
+        operation_id=retry.operation_id,
+        namespace=retry.failed.object_namespace,
+        name=retry.failed.object_name,
     )
-    return again.of_same_object(accepted)
+    return retry.of_same_object(accepted)
 
 
 def _read(cluster: Cluster, operation: Operation) -> Manifest | None:
@@ -189,5 +189,5 @@ def _written_already(_cluster: Cluster, _operation: Operation) -> Outcome:
     return Done()
 
 
-def _nothing_to_settle(_operation: Operation, _outcome: Done | Refused) -> None:
+def _nothing_to_settle(_operation: Operation, _outcome: Done | Failed) -> None:
     return

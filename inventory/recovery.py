@@ -14,7 +14,7 @@ from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
 from inventory.mirror import pool_observed, pool_reopened, pools_listed
 from inventory.models import StockPool
-from inventory.services import PoolOperation
+from inventory.services.pools import PoolOperation
 
 
 def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:

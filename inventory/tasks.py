@@ -9,7 +9,7 @@ from gpuplatform.reconciliation import driver, epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, report_activity
 from inventory.reconcile import POOLS, compare_all, delete_leftovers
 from inventory.selectors import pools_due
-from inventory.services import InventoryTask, pools_prune
+from inventory.services.pools import InventoryTask, pools_prune
 
 COMPARE_SECONDS = 50.0
 

@@ -15,9 +15,9 @@ from gpuplatform.operations.provenance import bears, marks
 from gpuplatform.operations.registry import (
     Cancellable,
     Done,
+    Failed,
     OperationKind,
     Outcome,
-    Refused,
     Waiting,
     register,
 )
@@ -53,11 +53,11 @@ def register_operations() -> None:
     register(OperationKind(kinds.CREATE, _create, _settle_create, may.UNSTARTED, create_again))
     for kind, again in ((kinds.UPDATE, update_again), (kinds.SCALE, scale_again)):
         register(
-            OperationKind(kind, _update, _settle_nothing, may.NEVER, again, asks_cluster=False)
+            OperationKind(kind, _update, _settle_nothing, may.NEVER, again, needs_cluster=False)
         )
     register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, delete_again))
-    register(OperationKind(kinds.CANCEL, _take_out, _settle_nothing, asks_cluster=False))
-    register(OperationKind(kinds.REPLAY, _replay, _settle_nothing, asks_cluster=False))
+    register(OperationKind(kinds.CANCEL, _take_out, _settle_nothing, needs_cluster=False))
+    register(OperationKind(kinds.REPLAY, _replay, _settle_nothing, needs_cluster=False))
 
 
 def _in_queue(operation: Operation, call: Callable[[Queue], Outcome]) -> Outcome:
@@ -81,8 +81,8 @@ def _create(cluster: Cluster, operation: Operation) -> Outcome:
     return _in_queue(operation, make)
 
 
-def _settle_create(operation: Operation, outcome: Done | Refused) -> None:
-    if isinstance(outcome, Refused):
+def _settle_create(operation: Operation, outcome: Done | Failed) -> None:
+    if isinstance(outcome, Failed):
         function_unmade(operation)
     else:
         notify_relay()  # Its workers may start now.
@@ -131,7 +131,7 @@ def _take_cancelled_out(queue: Queue, function: Function) -> None:
         queue.delete_of(function.tenant.name, function.pk, chunk)
 
 
-def _settle_delete(operation: Operation, outcome: Done | Refused) -> None:
+def _settle_delete(operation: Operation, outcome: Done | Failed) -> None:
     if isinstance(outcome, Done):
         function_deleted(operation)
 
@@ -158,7 +158,7 @@ def _replay(_: Cluster, __: Operation) -> Outcome:
     return Done()
 
 
-def _settle_nothing(_: Operation, __: Done | Refused) -> None:
+def _settle_nothing(_: Operation, __: Done | Failed) -> None:
     """The row says it already."""
 
 

@@ -23,7 +23,7 @@ from serverless.phases import InvocationState
 from serverless.selectors import all_workers, functions_live
 from units.models import GpuUnit
 from units.phases import UnitPhase
-from units.services import UnitOperation
+from units.services.names import UnitOperation
 
 _STATES: Final[Mapping[str, WorkerState]] = {
     UnitPhase.PENDING: WorkerState.STARTING,

@@ -8,7 +8,7 @@ from gpuplatform.kube.kinds import NODE, POD
 from gpuplatform.planning.ownership import UNIT_LABEL
 from units.core.shortage import shortages
 from units.mirror import unit_touched
-from units.services import short_nodes_seen
+from units.services.maintenance import short_nodes_update
 
 
 def compare_nodes(cluster: Cluster) -> list[int]:
@@ -24,7 +24,7 @@ def compare_nodes(cluster: Cluster) -> list[int]:
     nodes = cluster.list(NODE).items
     due: list[int] = []
     with transaction.atomic():
-        changed = short_nodes_seen(shortages(pods, nodes))
+        changed = short_nodes_update(shortages(pods, nodes))
         for pod in pods if changed else ():
             name = field(pod, "metadata", "labels", UNIT_LABEL)
             if name and field(pod, "spec", "nodeName") in changed:

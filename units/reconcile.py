@@ -60,7 +60,8 @@ from units.mirror import (
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason, UnitRole, role_of
 from units.selectors import is_unit_leftover, short_nodes, starts_void
-from units.services import UnitTask, stock_of
+from units.services.claims import consumed_stock
+from units.services.names import UnitTask
 
 OWNED_KINDS = (DEPLOYMENT, REPLICA_SET, POD, SERVICE)
 _NOT_READ = Unknown("it was not asked for")
@@ -281,7 +282,7 @@ def _note(unit: Manifest, observed: ObservedUnit) -> None:
     """
     match observed.source:
         case SourceGone(is_news=True):
-            unit_gone(stock_of(unit).filter(deleted_at__isnull=True), None)
+            unit_gone(consumed_stock(unit).filter(deleted_at__isnull=True), None)
         case _:
             pass
 

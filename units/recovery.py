@@ -28,7 +28,7 @@ from units.mirror import unit_adopted, unit_reopened, units_listed
 from units.models import GpuUnit
 from units.phases import UnitRole, role_of
 from units.selectors import is_unit_leftover
-from units.services import UnitOperation
+from units.services.names import UnitOperation
 
 _HIGHEST_COUNT = 100_000
 

@@ -241,7 +241,7 @@ def is_unit_leftover(unit: Manifest, operation: Operation | None) -> bool:
     return bool(uids) and metadata["uid"] not in uids and was_written_by_platform(unit)
 
 
-def starts_void_kept() -> QuerySet[Operation]:
+def void_starts_to_retain() -> QuerySet[Operation]:
     """Return the starts that came to nothing, of units that are there.
 
     One of them may be the last that was applied to its unit, which runs if nobody knows of it.

@@ -10,7 +10,9 @@ from gpuplatform.reconciliation.heartbeats import Part, report_activity
 from units.nodes import compare_nodes
 from units.reconcile import UNITS, compare_all, delete_leftovers
 from units.selectors import units_due
-from units.services import UnitTask, capacity_sample, stock_tend, units_prune
+from units.services.maintenance import capacity_sample, units_prune
+from units.services.names import UnitTask
+from units.services.stock import stock_tend
 
 COMPARE_SECONDS = 50.0
 

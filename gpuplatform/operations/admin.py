@@ -63,7 +63,7 @@ from gpuplatform.clock import now
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
 from gpuplatform.operations.admin_timeline import operation_steps
 from gpuplatform.operations.admin_words import kind_title, operation_subject, operation_title
-from gpuplatform.operations.interventions import JOB_KIND, cancel_obstacle
+from gpuplatform.operations.interventions import OPERATION_KIND, cancel_obstacle
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, WAIT_NEXT_STEPS, OperationPhase
 from gpuplatform.operations.registry import kind_names
@@ -387,6 +387,6 @@ def _rows(number: int) -> Sequence[RelatedRow]:
     return [_related_row(row) for row in Operation.objects.filter(pk=number)]
 
 
-register_object_page(JOB_KIND, ObjectPage(PAGE_URL, _rows))
+register_object_page(OPERATION_KIND, ObjectPage(PAGE_URL, _rows))
 register_overview_section(_overview_section)
 register_schedules()

@@ -12,7 +12,7 @@ from gpuplatform.adminkit.actions.action import (
 )
 from gpuplatform.adminkit.detail.links import object_url
 from gpuplatform.operations.interventions import (
-    JOB_KIND,
+    OPERATION_KIND,
     cancel_obstacle,
     operation_cancel,
     operation_retry,
@@ -26,7 +26,7 @@ def result_of(accepted: Accepted, sentence: str = "Asked for by the job '{}'.") 
     """Return what is said of a row whose change was accepted; `sentence` has the job's place."""
     job = accepted.operation
     return ActionResult(
-        sentence.format(job), url=object_url(JOB_KIND, job.pk), is_replay=accepted.is_replay
+        sentence.format(job), url=object_url(OPERATION_KIND, job.pk), is_replay=accepted.is_replay
     )
 
 

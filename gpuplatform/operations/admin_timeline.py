@@ -7,7 +7,7 @@ from gpuplatform.adminkit.detail.links import object_url
 from gpuplatform.adminkit.display.badges import Shape
 from gpuplatform.adminkit.display.text import humanize, shortened, visible
 from gpuplatform.adminkit.display.timeline import Step
-from gpuplatform.operations.interventions import JOB_KIND
+from gpuplatform.operations.interventions import OPERATION_KIND
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 
@@ -20,7 +20,7 @@ def operation_steps(job: Operation | None) -> Iterator[Step]:
         return
     asked_by = f", asked by {visible(job.asked_by)}" if job.asked_by else ""
     text = f"{visible(job.operation_id)}{asked_by}"
-    yield Step("Accepted", job.created_at, text=text, url=object_url(JOB_KIND, job.pk))
+    yield Step("Accepted", job.created_at, text=text, url=object_url(OPERATION_KIND, job.pk))
     match job.phase:
         case OperationPhase.SUCCEEDED:
             yield Step(_end(job), job.ended_at, text=_done(job))

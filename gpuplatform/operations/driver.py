@@ -34,12 +34,12 @@ from gpuplatform.operations.registry import (
     Cancelled,
     Checkpoint,
     Done,
+    Failed,
     Outcome,
-    Refused,
     Waiting,
-    as_settled,
-    kind_named,
     kind_names,
+    operation_kind,
+    settled_outcome,
 )
 from gpuplatform.operations.selectors import operations_runnable
 from gpuplatform.operations.services import ENDED
@@ -49,16 +49,16 @@ from gpuplatform.reconciliation.leases import RowLease, claim, renewing
 
 logger = logging.getLogger(__name__)
 
-MOST_STARTS = 10
+MAX_STARTS = 10
 """Starts in a row without an outcome after which an operation is given up."""
 
 RUN_SECONDS = 25.0
 """What all calls of a run may take together, over all its checkpoints."""
 
-FOLLOWING_SECONDS = 5.0
+FOLLOW_UP_SECONDS = 5.0
 """What the calls after a recorded success may take."""
 
-LEAST_SECONDS = 5.0
+MIN_STEP_SECONDS = 5.0
 """With less than this left of a run no further step is begun."""
 
 
@@ -99,7 +99,7 @@ def _doable() -> list[str]:
     """
     if not gate.is_closed() and epoch.matches():
         return kind_names()
-    return [] if gate.awaits_recovery() else kind_names(while_away=True)
+    return [] if gate.awaits_recovery() else kind_names(without_cluster=True)
 
 
 def _outcome(lease: RowLease[Operation]) -> Outcome | None:
@@ -109,13 +109,13 @@ def _outcome(lease: RowLease[Operation]) -> Outcome | None:
         What becomes of it; None when a checkpoint found that the lease was lost.
 
     A fault of ours is not caught: it leaves a start without an outcome, the lease runs out, and
-    the next start tries again until `MOST_STARTS`.
+    the next start tries again until `MAX_STARTS`.
     """
     operation = lease.row
-    if operation.starts > MOST_STARTS:
-        return Refused(
+    if operation.starts > MAX_STARTS:
+        return Failed(
             InvariantBroken.code,
-            f"The platform gave up after {MOST_STARTS} starts that ended without a result."
+            f"The platform gave up after {MAX_STARTS} starts that ended without a result."
             " Its operator finds the cause in the log.",
             retryable=True,
         )
@@ -130,7 +130,7 @@ def _steps(lease: RowLease[Operation]) -> Outcome | None:
     """Execute until there is an outcome, writing down what a checkpoint brings."""
     operation: Operation = lease.row
     while True:
-        step = kind_named(operation.kind).execute(get_cluster(), operation)
+        step = operation_kind(operation.kind).execute(get_cluster(), operation)
         if not isinstance(step, Checkpoint):
             return step
         # Model rule `token`: whoever lost the lease writes nothing.
@@ -147,7 +147,7 @@ def _steps(lease: RowLease[Operation]) -> Outcome | None:
         if fresh.cancelled_by_id:
             return Cancelled()
         operation = Operation.objects.select_related("tenant").get(pk=fresh.pk)
-        if (remaining() or 0) < LEAST_SECONDS:
+        if (remaining() or 0) < MIN_STEP_SECONDS:
             return Waiting(OperationWait.PROGRESSING, "It is under way and goes on.", 0)
 
 
@@ -159,7 +159,7 @@ def _after(error: ClusterError, failures: int) -> Outcome:
     match error:
         case ClusterRejected():
             # What is missing, such as a namespace, may be there when the request is sent anew.
-            return Refused("invalid_request", str(error), retryable=error.reason == "NotFound")
+            return Failed("invalid_request", str(error), retryable=error.reason == "NotFound")
         case ClusterConflict():
             return Waiting(
                 OperationWait.CONFLICT, str(error), backoff_seconds(failures), is_failure=True
@@ -195,7 +195,7 @@ def _record(
         phase, changes = _end(outcome)
         moved = _move(lease.guarded(), phase, {**ENDED, **changes})
         if moved:
-            kind_named(lease.row.kind).settle(lease.row, as_settled(outcome))
+            operation_kind(lease.row.kind).settle(lease.row, settled_outcome(outcome))
     if moved:
         count(OPERATIONS_ENDED, kind=lease.row.kind, phase=phase.value)
         if isinstance(outcome, Done):
@@ -209,17 +209,17 @@ def _record(
 
 def _follow(operation: Operation, success: Done) -> None:
     """Do what a success leads to, while it is at hand; what fails is left to the reconcilers."""
-    afterwards = kind_named(operation.kind).afterwards
-    if afterwards is None:
+    follow_up = operation_kind(operation.kind).follow_up
+    if follow_up is None:
         return
     try:
-        with deadline(FOLLOWING_SECONDS):
-            afterwards(get_cluster(), operation, success)
+        with deadline(FOLLOW_UP_SECONDS):
+            follow_up(get_cluster(), operation, success)
     except ClusterError as error:
         logger.info("what follows %s is left to a reconciler: %s", operation, error)
 
 
-def _end(outcome: Done | Refused | Cancelled) -> tuple[OperationPhase, dict[str, Any]]:
+def _end(outcome: Done | Failed | Cancelled) -> tuple[OperationPhase, dict[str, Any]]:
     """Return the phase that an outcome ends in, and what else it writes."""
     match outcome:
         case Done():
@@ -228,7 +228,7 @@ def _end(outcome: Done | Refused | Cancelled) -> tuple[OperationPhase, dict[str,
                 "object_uid": uid,
                 "progress_done": F("progress_total"),
             }
-        case Refused():
+        case Failed():
             return OperationPhase.FAILED, {
                 "error_code": outcome.code,
                 "error_message": outcome.message,

@@ -24,17 +24,17 @@ from gpuplatform.operations.phases import (
     OperationWait,
 )
 from gpuplatform.operations.registry import (
-    Again,
     Cancellable,
     Cancelled,
     Done,
+    Failed,
     OperationKind,
     Outcome,
-    Refused,
+    RetryRequest,
     Waiting,
-    as_settled,
-    kind_named,
+    operation_kind,
     register,
+    settled_outcome,
 )
 from gpuplatform.operations.selectors import next_after
 from gpuplatform.operations.services import (
@@ -47,13 +47,13 @@ from gpuplatform.operations.services import (
 )
 from gpuplatform.queueing import Queue, enqueue_after_commit
 
-JOB_KIND: Final = "Operation"
+OPERATION_KIND: Final = "Operation"
 """The kind of the objects of this app's own operations."""
 
 ENDING_SECONDS: Final = 1.0
 
 
-class JobOperation(StrEnum):
+class Intervention(StrEnum):
     """The kinds of operation on operations."""
 
     CANCEL = "job.cancel"
@@ -62,7 +62,7 @@ class JobOperation(StrEnum):
 def register_operations() -> None:
     """Make the kinds of operation of this app known."""
     register(
-        OperationKind(JobOperation.CANCEL, _cancelled, _nothing_to_settle, asks_cluster=False)
+        OperationKind(Intervention.CANCEL, _cancelled, _nothing_to_settle, needs_cluster=False)
     )
 
 
@@ -117,8 +117,8 @@ def operation_cancel(*, operation: Operation, operation_id: str) -> Accepted:
     request = Request(
         tenant=operation.tenant,
         operation_id=operation_id,
-        kind=JobOperation.CANCEL,
-        object_kind=JOB_KIND,
+        kind=Intervention.CANCEL,
+        object_kind=OPERATION_KIND,
         namespace=operation.tenant.namespace,
         name=operation.operation_id,
         payload={},
@@ -147,7 +147,7 @@ def operation_retry(*, operation: Operation, operation_id: str) -> Accepted:
         obstacle = retry_obstacle(failed)
         if obstacle or retry is None:
             raise PhaseConflict(obstacle)
-        accepted = retry(Again(failed, operation_id))
+        accepted = retry(RetryRequest(failed, operation_id))
         if not accepted.is_replay:
             Operation.objects.filter(pk=accepted.operation.pk).update(retry_of=failed)
         return accepted
@@ -177,7 +177,7 @@ def _end(target: Operation, made: Operation) -> None:
     if not moved:
         msg = f"{target} was locked, and could not be cancelled all the same"
         raise InvariantBroken(msg)
-    kind_named(target.kind).settle(target, as_settled(Cancelled()))
+    operation_kind(target.kind).settle(target, settled_outcome(Cancelled()))
     for following in next_after(target.pk):
         enqueue_after_commit(OperationTask.RUN, following, queue=Queue.OPERATIONS)
     phase = OperationPhase.CANCELLED.value
@@ -187,7 +187,7 @@ def _end(target: Operation, made: Operation) -> None:
 def _kind(operation: Operation) -> OperationKind:
     """Return the kind; of one that only another release knows, that nothing can be done."""
     try:
-        return kind_named(operation.kind)
+        return operation_kind(operation.kind)
     except InvariantBroken:
         return OperationKind(operation.kind, _cancelled, _nothing_to_settle)
 
@@ -201,8 +201,8 @@ def _cancelled(_: Cluster, operation: Operation) -> Outcome:
         )
     if target is None or target.phase == OperationPhase.CANCELLED:
         return Done()
-    return Refused("phase_conflict", f"The job '{target}' ended as {target.phase} before that.")
+    return Failed("phase_conflict", f"The job '{target}' ended as {target.phase} before that.")
 
 
-def _nothing_to_settle(_: Operation, __: Done | Refused) -> None:
+def _nothing_to_settle(_: Operation, __: Done | Failed) -> None:
     """The rows say it already."""

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from gpuplatform.operations.phases import ENDED_PHASES, OPEN_PHASES, OperationPhase
 from gpuplatform.reconciliation.models import LeasedRow
-from gpuplatform.tenancy.asking import LONGEST
+from gpuplatform.tenancy.actor import MAX_ACTOR_LENGTH
 from gpuplatform.tenancy.models import Tenant
 
 
@@ -25,7 +25,7 @@ class Operation(LeasedRow):
         max_length=128, help_text="The caller's idempotency key, unique a tenant."
     )
     asked_by = models.CharField(
-        max_length=LONGEST,
+        max_length=MAX_ACTOR_LENGTH,
         blank=True,
         db_default="",
         help_text="Who asked, in words; empty: the platform by itself.",

@@ -33,7 +33,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Failed:
     """A deterministic refusal. `resource` is what stands in the way, if it was read."""
 
     code: str
@@ -47,13 +47,13 @@ class Cancelled:
     """An operator asked that it stops, and it has come to where it may."""
 
 
-Outcome: TypeAlias = Done | Waiting | Refused | Cancelled
+Outcome: TypeAlias = Done | Waiting | Failed | Cancelled
 
 
-def as_settled(outcome: Done | Refused | Cancelled) -> Done | Refused:
+def settled_outcome(outcome: Done | Failed | Cancelled) -> Done | Failed:
     """Return what an app settles: what was cancelled gives back what a refusal would."""
     if isinstance(outcome, Cancelled):
-        return Refused("cancelled", "An operator cancelled it.")
+        return Failed("cancelled", "An operator cancelled it.")
     return outcome
 
 
@@ -86,7 +86,7 @@ class Cancellable(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RetryRequest:
     """The rest of a request that failed, to be asked for under another operationID."""
 
     failed: Operation
@@ -116,19 +116,19 @@ class OperationKind:
     `settle` writes the rows of the outcome, inside the transaction that ends the operation; a
     cancelled one is settled like a refused one. `retry` asks the app's service for the same again;
     a kind without it cannot fail in a way that passes. A kind whose `execute` asks the cluster
-    nothing is done while that one is away. `afterwards` is done at once when a success is written
-    down; a worker that dies before it loses nothing that a reconciler would not do. `kept` are
+    nothing is done while that one is away. `follow_up` is done at once when a success is written
+    down; a worker that dies before it loses nothing that a reconciler would not do. `retained` are
     those that ended and still say something about their object: they are not forgotten.
     """
 
     name: str
     execute: Callable[[Cluster, Operation], Step]
-    settle: Callable[[Operation, Done | Refused], None]
+    settle: Callable[[Operation, Done | Failed], None]
     cancellable: Cancellable = Cancellable.NEVER
-    retry: Callable[[Again], Accepted] | None = None
-    asks_cluster: bool = True
-    afterwards: Callable[[Cluster, Operation, Done], None] | None = None
-    kept: Callable[[], QuerySet[Operation]] | None = None
+    retry: Callable[[RetryRequest], Accepted] | None = None
+    needs_cluster: bool = True
+    follow_up: Callable[[Cluster, Operation, Done], None] | None = None
+    retained: Callable[[], QuerySet[Operation]] | None = None
 
 
 _kinds: dict[str, OperationKind] = {}
@@ -145,7 +145,7 @@ def register(kind: OperationKind) -> None:
         raise InvariantBroken(msg)
 
 
-def kind_named(name: str) -> OperationKind:
+def operation_kind(name: str) -> OperationKind:
     """Return the kind.
 
     Raises:
@@ -158,11 +158,13 @@ def kind_named(name: str) -> OperationKind:
         raise InvariantBroken(msg) from error
 
 
-def operations_kept() -> list[QuerySet[Operation]]:
+def operations_retained() -> list[QuerySet[Operation]]:
     """Return the operations that are not forgotten, however long ago they ended."""
-    return [kind.kept() for kind in _kinds.values() if kind.kept is not None]
+    return [kind.retained() for kind in _kinds.values() if kind.retained is not None]
 
 
-def kind_names(*, while_away: bool = False) -> list[str]:
+def kind_names(*, without_cluster: bool = False) -> list[str]:
     """Return the names of all kinds, sorted; of those done while the cluster is away."""
-    return sorted(name for name, kind in _kinds.items() if not (while_away and kind.asks_cluster))
+    return sorted(
+        name for name, kind in _kinds.items() if not (without_cluster and kind.needs_cluster)
+    )

@@ -33,7 +33,7 @@ from gpuplatform.operations.provenance import (
 )
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation import gate
-from gpuplatform.tenancy.asking import asker
+from gpuplatform.tenancy.actor import current_actor
 from gpuplatform.tenancy.models import Tenant
 
 RETENTION_DAYS = 30
@@ -215,7 +215,7 @@ def _insert(request: Request) -> Operation | None:
         "object_kind": request.object_kind,
         "object_namespace": request.namespace,
         "object_name": request.name,
-        "asked_by": asker(),
+        "asked_by": current_actor(),
         **dict.fromkeys(("reason", "message", "error_code", "error_message", "object_uid"), ""),
         "error_retryable": False,
         "progress_done": 0,

@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from gpuplatform.operations import driver
-from gpuplatform.operations.registry import kind_names, operations_kept
+from gpuplatform.operations.registry import kind_names, operations_retained
 from gpuplatform.operations.selectors import next_after, operations_due
 from gpuplatform.operations.services import OperationTask, operations_prune
 from gpuplatform.queueing import MAX_QUEUED, Queue, enqueue, enqueue_missed, enqueue_retry
@@ -22,14 +22,14 @@ def run_operation(operation_number: int) -> None:
 @shared_task(name=OperationTask.SWEEP)
 def sweep_operations() -> None:
     """Send a hint for everything that is due: the guarantee that nothing is lost."""
-    kinds = kind_names(while_away=not gate.probe())
+    kinds = kind_names(without_cluster=not gate.probe())
     enqueue_missed(OperationTask.RUN, operations_due(MAX_QUEUED, kinds), queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.PRUNE)
 def prune_operations() -> None:
     """Forget operations whose retention is over."""
-    operations_prune(operations_kept())
+    operations_prune(operations_retained())
 
 
 def _hint_at_next(ended: int) -> None:

@@ -46,12 +46,12 @@ from gpuplatform.reconciliation.heartbeats import (
 )
 from gpuplatform.reconciliation.models import ClusterState
 from inventory.mirror import pool_copied, pool_marked, pool_observed, pools_listed
-from inventory.services import InventoryTask
+from inventory.services.pools import InventoryTask
 from units.core.shortage import gpus_offered
 from units.mirror import unit_copied, unit_freed, unit_observed, unit_touched, units_listed
 from units.phases import role_of
 from units.selectors import short_nodes
-from units.services import UnitTask, urgency_of
+from units.services.names import UnitTask, urgency_of
 
 logger = logging.getLogger(__name__)
 

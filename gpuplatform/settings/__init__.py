@@ -70,7 +70,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "gpuplatform.adminkit.site.middleware.InvalidQueryMiddleware",
-    "gpuplatform.tenancy.asking.AskerMiddleware",
+    "gpuplatform.tenancy.actor.ActorMiddleware",
 ]
 
 ROOT_URLCONF = "gpuplatform.urls"

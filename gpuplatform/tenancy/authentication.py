@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from typing_extensions import override
 
 from gpuplatform.errors import NotAllowed, Unauthenticated
-from gpuplatform.tenancy.asking import note_asker
+from gpuplatform.tenancy.actor import set_actor
 from gpuplatform.tenancy.callers import Caller, may_be_anybody, scope_of
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.services import token_used
@@ -74,5 +74,5 @@ class ScopePermission(BasePermission):
         if scope not in caller.scopes:
             msg = f"This address takes a token with the scope '{scope}'."
             raise NotAllowed(msg)
-        note_asker(caller.words)
+        set_actor(caller.words)
         return True

@@ -19,14 +19,8 @@ from inventory.phases import PoolPhase
 from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
 from inventory.requests.pools import DEFAULT_NAMESPACE, Namespace, StockPoolCreate, StockPoolPatch
 from inventory.selectors import pool_get, pools_live, spec_get, specs_all
-from inventory.services import (
-    gpu_spec_create,
-    gpu_spec_delete,
-    gpu_spec_update,
-    pool_create,
-    pool_request_deletion,
-    pool_update,
-)
+from inventory.services.catalogue import gpu_spec_create, gpu_spec_delete, gpu_spec_update
+from inventory.services.pools import pool_create, pool_request_deletion, pool_update
 
 _TAG = "Stock pools"
 _SPECS = "GPU specs"
@@ -92,7 +86,7 @@ class StockPools(ApiView):
     )
     def post(self, request: Request, *, body: StockPoolCreate) -> Response:
         """Accept the creation; the pool is there at once as `Pending`."""
-        return accepted_reply(request, pool_create(tenant=caller_of(request).tenant, asked=body))
+        return accepted_reply(request, pool_create(tenant=caller_of(request).tenant, body=body))
 
 
 class StockPoolDetail(ApiView):
@@ -124,7 +118,7 @@ class StockPoolDetail(ApiView):
     ) -> Response:
         """Accept the change."""
         accepted = pool_update(
-            tenant=caller_of(request).tenant, namespace=query.namespace, name=name, asked=body
+            tenant=caller_of(request).tenant, namespace=query.namespace, name=name, body=body
         )
         return accepted_reply(request, accepted)
 
@@ -188,7 +182,7 @@ class GpuSpecs(ApiView):
     )
     def post(self, request: Request, *, body: GpuSpecCreate) -> Response:
         """Accept the entry; it is there at once."""
-        accepted = gpu_spec_create(tenant=caller_of(request).tenant, asked=body)
+        accepted = gpu_spec_create(tenant=caller_of(request).tenant, body=body)
         return accepted_reply(request, accepted)
 
 
@@ -216,7 +210,7 @@ class GpuSpecDetail(ApiView):
     )
     def patch(self, request: Request, *, name: str, body: GpuSpecPatch) -> Response:
         """Accept the change; it holds at once."""
-        accepted = gpu_spec_update(tenant=caller_of(request).tenant, name=name, asked=body)
+        accepted = gpu_spec_update(tenant=caller_of(request).tenant, name=name, body=body)
         return accepted_reply(request, accepted)
 
     @Endpoint(

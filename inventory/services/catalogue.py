@@ -29,7 +29,7 @@ class SpecOperation(StrEnum):
     DELETE = "gpuspec.delete"
 
 
-def gpu_spec_create(*, tenant: Tenant, asked: GpuSpecCreate) -> Accepted:
+def gpu_spec_create(*, tenant: Tenant, body: GpuSpecCreate) -> Accepted:
     """Enter a spec.
 
     Raises:
@@ -38,17 +38,17 @@ def gpu_spec_create(*, tenant: Tenant, asked: GpuSpecCreate) -> Accepted:
     """
 
     def prepare(_: Operation) -> int:
-        row, is_new = GpuSpec.objects.get_or_create(name=asked.name, defaults=asked.columns())
+        row, is_new = GpuSpec.objects.get_or_create(name=body.name, defaults=body.columns())
         if not is_new:
-            msg = f"The catalogue has a GPU spec '{asked.name}'. Change that one."
+            msg = f"The catalogue has a GPU spec '{body.name}'. Change that one."
             raise NameConflict(msg, details=[FieldError("name", "Is in use.")])
         return row.pk
 
-    request = _request(tenant, SpecOperation.CREATE, asked.operation_id, asked.name)
-    return operation_accept(replace(request, payload=asked.payload()), prepare=prepare)
+    request = _request(tenant, SpecOperation.CREATE, body.operation_id, body.name)
+    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
 
 
-def gpu_spec_update(*, tenant: Tenant, name: str, asked: GpuSpecPatch) -> Accepted:
+def gpu_spec_update(*, tenant: Tenant, name: str, body: GpuSpecPatch) -> Accepted:
     """Change a spec; what is in stock and what runs keeps the values that it has.
 
     Raises:
@@ -57,11 +57,11 @@ def gpu_spec_update(*, tenant: Tenant, name: str, asked: GpuSpecPatch) -> Accept
 
     def prepare(_: Operation) -> int:
         row = _locked(name)
-        GpuSpec.objects.filter(pk=row.pk).update(updated_at=Now(), **asked.columns())
+        GpuSpec.objects.filter(pk=row.pk).update(updated_at=Now(), **body.columns())
         return row.pk
 
-    request = _request(tenant, SpecOperation.UPDATE, asked.operation_id, name)
-    return operation_accept(replace(request, payload=asked.payload()), prepare=prepare)
+    request = _request(tenant, SpecOperation.UPDATE, body.operation_id, name)
+    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
 
 
 def gpu_spec_delete(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from gpuplatform.errors import NotFound, PhaseConflict
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.operations.creating import name_in_use
+from gpuplatform.operations.conflicts import name_conflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import RETENTION_DAYS, Accepted, Request, operation_accept
 from gpuplatform.queueing import Queue, enqueue_after_commit
@@ -41,21 +41,21 @@ class PoolOperation(StrEnum):
     DELETE = "stockpool.delete"
 
 
-def pool_create(*, tenant: Tenant, asked: StockPoolCreate) -> Accepted:
+def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
     """Accept the creation of a pool; its row is there at once, `Pending` and without a uid.
 
     Raises:
         NameConflict: the name is in use in that namespace.
         OperationConflict: the operationID belongs to another request.
     """
-    name = asked.pool_name(tenant=tenant.name)
+    name = body.pool_name(tenant=tenant.name)
 
     def prepare(operation: Operation) -> int:
-        spec = asked.spec().normalised()
+        spec = body.spec().normalised()
         row = StockPool(
             tenant=tenant,
             operation=operation,
-            namespace=asked.namespace,
+            namespace=body.namespace,
             name=name,
             **spec_columns(spec),
         )
@@ -63,24 +63,24 @@ def pool_create(*, tenant: Tenant, asked: StockPoolCreate) -> Accepted:
         StockPool.objects.bulk_create([row], ignore_conflicts=True)
         made = operation.stock_pools.values_list("id", flat=True).first()
         if made is None:
-            holders = StockPool.objects.filter(namespace=asked.namespace, name=name)
-            where = f" in the namespace '{asked.namespace}'"
-            raise name_in_use(holders, f"stock pool '{name}'", where=where)
+            holders = StockPool.objects.filter(namespace=body.namespace, name=name)
+            where = f" in the namespace '{body.namespace}'"
+            raise name_conflict(holders, f"stock pool '{name}'", where=where)
         return made
 
     request = Request(
         tenant=tenant,
-        operation_id=asked.operation_id,
+        operation_id=body.operation_id,
         kind=PoolOperation.CREATE,
         object_kind="StockPool",
-        namespace=asked.namespace,
+        namespace=body.namespace,
         name=name,
-        payload=asked.payload(),
+        payload=body.payload(),
     )
     return operation_accept(request, prepare=prepare)
 
 
-def pool_update(*, tenant: Tenant, namespace: str, name: str, asked: StockPoolPatch) -> Accepted:
+def pool_update(*, tenant: Tenant, namespace: str, name: str, body: StockPoolPatch) -> Accepted:
     """Accept a change of a pool's spec.
 
     Raises:
@@ -94,17 +94,17 @@ def pool_update(*, tenant: Tenant, namespace: str, name: str, asked: StockPoolPa
         if pool.deletion_requested_at:
             msg = f"The stock pool '{name}' is being deleted. Wait until it is gone."
             raise PhaseConflict(msg)
-        asked.applied_to(parse_spec(pool.spec))
+        body.applied_to(parse_spec(pool.spec))
         return pool.id
 
     request = Request(
         tenant=tenant,
-        operation_id=asked.operation_id,
+        operation_id=body.operation_id,
         kind=PoolOperation.UPDATE,
         object_kind="StockPool",
         namespace=namespace,
         name=name,
-        payload=asked.payload(),
+        payload=body.payload(),
     )
     return operation_accept(request, prepare=prepare)
 
@@ -156,7 +156,7 @@ def pool_created(operation: Operation, resource: Manifest) -> None:
     _reconcile_soon(_row_of(operation))
 
 
-def pool_refused(operation: Operation, in_the_way: Manifest | None) -> None:
+def pool_create_failed(operation: Operation, in_the_way: Manifest | None) -> None:
     """Close the row of a pool that was never made; show what stands in its place."""
     pool_gone(_row_of(operation).filter(uid=""), in_the_way)
 

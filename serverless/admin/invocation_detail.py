@@ -28,7 +28,7 @@ from serverless.selectors import open_invocations
 from serverless.services import FUNCTION_KIND, INVOCATION_KIND
 from units.models import GpuUnit
 from units.phases import UnitRole
-from units.services import UNIT_KIND
+from units.services.names import UNIT_KIND
 
 SHOWN_BYTES: Final = 4096
 LEAST_ERROR: Final = 400

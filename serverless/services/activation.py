@@ -22,7 +22,7 @@ from serverless.core.workers import worker_name, worker_request
 from serverless.models import Function
 from serverless.phases import FUNCTION_TRANSITIONS
 from serverless.selectors import workers_of
-from units.services import unit_create, unit_request_deletion
+from units.services.units import unit_create, unit_request_deletion
 
 SHOWN_SECONDS: Final = 10.0
 """So often it is written that a function was looked at, though nothing changed."""
@@ -68,7 +68,7 @@ def worker_start(function: Function, *, seen: int) -> bool:
         )
         if same.first() is None or workers_of(function).count() != seen:
             return False
-        unit_create(tenant=function.tenant, asked=asked)
+        unit_create(tenant=function.tenant, body=asked)
     return True
 
 

@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 from gpuplatform.errors import NotFound, PhaseConflict
 from gpuplatform.lifecycle.transition import transition
-from gpuplatform.operations.creating import name_in_use
+from gpuplatform.operations.conflicts import name_conflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.tenancy.models import Tenant
@@ -41,7 +41,7 @@ def function_create(*, tenant: Tenant, asked: FunctionCreate) -> Accepted:
         made = Function.objects.filter(operation=operation).values_list("id", flat=True).first()
         if made is None:
             holders = Function.objects.filter(tenant=tenant, request_id=asked.request_id)
-            raise name_in_use(holders, f"function '{asked.request_id}'", field="requestID")
+            raise name_conflict(holders, f"function '{asked.request_id}'", field="requestID")
         return made
 
     kind, name = ServerlessOperation.CREATE, asked.request_id

@@ -19,7 +19,7 @@ from inventory.mirror import pool_observed
 from inventory.models import StockPool
 from inventory.reconcile import POOLS
 from inventory.requests.pools import StockPoolCreate
-from inventory.services import pool_create, pool_request_deletion
+from inventory.services.pools import pool_create, pool_request_deletion
 
 WAIT_SECONDS = 45.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.1, 0.5
@@ -45,7 +45,7 @@ class Pools:
             "replicas": 1,
             **fields,
         }
-        return self.work(pool_create(tenant=self.tenant, asked=StockPoolCreate.parse(asked)))
+        return self.work(pool_create(tenant=self.tenant, body=StockPoolCreate.parse(asked)))
 
     def delete(self, name: str) -> Operation:
         """Ask for the deletion of a pool and let a worker do it."""

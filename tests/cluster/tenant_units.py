@@ -21,7 +21,8 @@ from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.reconcile import UNITS
 from units.requests import GPUUnitCreate, StockSeed
-from units.services import stock_seed, unit_create, unit_request_deletion, unit_start, unit_stop
+from units.services.stock import stock_seed
+from units.services.units import unit_create, unit_request_deletion, unit_start, unit_stop
 
 SPEC = "g1.1"
 COLLECTED_SECONDS = 120.0
@@ -47,7 +48,7 @@ class Units:
             "replicas": replicas,
             **fields,
         }
-        accepted = stock_seed(tenant=self.tenant, asked=StockSeed.parse(asked))
+        accepted = stock_seed(tenant=self.tenant, body=StockSeed.parse(asked))
         operation = self.finish(accepted)
         assert operation.phase == "Succeeded", operation.error_message
         rows = operation.gpu_units.order_by("id")
@@ -64,7 +65,7 @@ class Units:
             "template": HTTP,
             **fields,
         }
-        return unit_create(tenant=self.tenant, asked=GPUUnitCreate.parse(asked))
+        return unit_create(tenant=self.tenant, body=GPUUnitCreate.parse(asked))
 
     def create(self, name: str, **fields: Any) -> Operation:
         """Ask for a unit and let workers make it; no planner acts on it yet."""

@@ -14,7 +14,7 @@ from tests.fakes.fault_proxy import FaultProxy
 from tests.fakes.faults import Refuse, Rule
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
-from units.services import stock_remove
+from units.services.stock import stock_remove
 
 pytestmark = [
     pytest.mark.cluster,

@@ -7,12 +7,12 @@ import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, SECRET, STOCK_POOL, Manifest
 from inventory.requests.pools import StockPoolPatch
-from inventory.services import pool_update
+from inventory.services.pools import pool_update
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
 from tests.cluster.world import World
 from units.requests import GPUUnitUpdate
-from units.services import unit_update
+from units.services.units import unit_update
 
 pytestmark = [
     pytest.mark.cluster,
@@ -94,11 +94,11 @@ def test_a_value_becomes_a_reference_and_a_value_again(
             pool_update(
                 tenant=pools.tenant,
                 name="a",
-                asked=StockPoolPatch.parse({**asked, "operationID": f"pool-{number}"}),
+                body=StockPoolPatch.parse({**asked, "operationID": f"pool-{number}"}),
                 **place,
             )
         )
-        units.finish(unit_update(tenant=units.tenant, name="a", asked=GPUUnitUpdate.parse(asked)))
+        units.finish(unit_update(tenant=units.tenant, name="a", body=GPUUnitUpdate.parse(asked)))
         pools.settle("a", "Ready")
         units.settle("a", "Ready")
 

@@ -15,7 +15,8 @@ from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE
 from units.requests import GPUUnitUpdate, StockSeed
 from units.selectors import SpecCapacity, capacity_by_spec
-from units.services import stock_seed, unit_update
+from units.services.stock import stock_seed
+from units.services.units import unit_update
 
 pytestmark = [
     pytest.mark.cluster,
@@ -44,7 +45,7 @@ def seeded(units: Units, spec_name: str, gpu: int, replicas: int = 1) -> list[Gp
         "gpu": gpu,
         "replicas": replicas,
     }
-    operation = units.finish(stock_seed(tenant=units.tenant, asked=StockSeed.parse(asked)))
+    operation = units.finish(stock_seed(tenant=units.tenant, body=StockSeed.parse(asked)))
     return list(operation.gpu_units.order_by("id"))
 
 
@@ -289,7 +290,7 @@ def test_an_update_reaches_the_pod_of_a_running_unit(units: Units) -> None:
     [old] = units.pods(before)
     asked = GPUUnitUpdate.parse({"operationID": "update", "image": "busybox:1.37"})
 
-    units.finish(unit_update(tenant=units.tenant, name="a", asked=asked, etag=None))
+    units.finish(unit_update(tenant=units.tenant, name="a", body=asked, etag=None))
     units.until(lambda: units.row("a").observed_generation > before.observed_generation)
     row = units.settle("a", "Ready")
 

@@ -18,7 +18,7 @@ from tests.fakes.faults import Cut, Fault, Hold, Refuse, Rule
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
 from units.reconcile import delete_leftovers
-from units.services import stock_remove
+from units.services.stock import stock_remove
 
 pytestmark = [
     pytest.mark.cluster,

@@ -15,7 +15,7 @@ from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
 from tests.cluster.world import World
 from units.models import GpuUnit
-from units.services import UnitTask
+from units.services.names import UnitTask
 
 pytestmark = [
     pytest.mark.cluster,

@@ -30,7 +30,7 @@ from units.consistency import unit_faults
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.selectors import capacity_by_spec
-from units.services import unit_request_deletion, unit_stop
+from units.services.units import unit_request_deletion, unit_stop
 
 pytestmark = pytest.mark.django_db
 

@@ -14,7 +14,7 @@ from inventory.core import manifests
 from inventory.core.spec import parse_spec
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
-from inventory.services import pool_create, pool_request_deletion, pool_update
+from inventory.services.pools import pool_create, pool_request_deletion, pool_update
 
 _numbers = itertools.count(1)
 
@@ -110,14 +110,14 @@ def create_body(**changes: Any) -> dict[str, Any]:
 def accept_create(**changes: Any) -> Accepted:
     """Accept a create as the API would."""
     asked = StockPoolCreate.parse(create_body(**changes))
-    return pool_create(tenant=tenant_by_name(), asked=asked)
+    return pool_create(tenant=tenant_by_name(), body=asked)
 
 
 def accept_update(name: str, *, operation_id: str = "", **changes: Any) -> Accepted:
     """Accept a change as the API would."""
     given = {"operationID": operation_id or f"up-{next(_numbers)}", **changes}
     asked = StockPoolPatch.parse(given)
-    return pool_update(tenant=tenant_by_name(), namespace="default", name=name, asked=asked)
+    return pool_update(tenant=tenant_by_name(), namespace="default", name=name, body=asked)
 
 
 def accept_delete(name: str, *, operation_id: str = "") -> Accepted:

@@ -22,7 +22,8 @@ from units.models import GpuUnit
 from units.phases import UnitRole
 from units.reconcile import UNITS
 from units.requests import GPUUnitCreate, StockSeed
-from units.services import stock_seed, unit_create
+from units.services.stock import stock_seed
+from units.services.units import unit_create
 
 _numbers = itertools.count(1)
 
@@ -91,7 +92,7 @@ def accept_seed(replicas: int = 1, **changes: Any) -> Accepted:
     """Accept a seeding as the API would."""
     body = {"operationID": f"seed-{next(_numbers)}", "specName": "g1.1", "gpu": 1}
     asked = StockSeed.parse({**body, "replicas": replicas, **changes})
-    return stock_seed(tenant=tenant_by_name(), asked=asked)
+    return stock_seed(tenant=tenant_by_name(), body=asked)
 
 
 def accept_unit(**changes: Any) -> Accepted:
@@ -104,7 +105,7 @@ def accept_unit(**changes: Any) -> Accepted:
         "image": IMAGE,
         "template": {"ports": [{"name": "http", "port": 8080}]},
     }
-    return unit_create(tenant=tenant_by_name(), asked=GPUUnitCreate.parse({**body, **changes}))
+    return unit_create(tenant=tenant_by_name(), body=GPUUnitCreate.parse({**body, **changes}))
 
 
 def finished(accepted: Accepted) -> Operation:

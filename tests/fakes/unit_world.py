@@ -32,9 +32,8 @@ from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
 from units.reconcile import UNITS, delete_leftovers
 from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
-from units.services import (
-    stock_remove,
-    stock_seed,
+from units.services.stock import stock_remove, stock_seed
+from units.services.units import (
     unit_create,
     unit_request_deletion,
     unit_start,
@@ -85,7 +84,7 @@ class UnitWorld:
         """Ask for stock."""
         body = {"operationID": self._id("seed"), "specName": spec_name, "replicas": replicas}
         asked = StockSeed.parse({"gpu": 1, **body, **fields})
-        return stock_seed(tenant=tenant_by_name(), asked=asked)
+        return stock_seed(tenant=tenant_by_name(), body=asked)
 
     def remove(self, number: int, spec_name: str = "g1.1") -> Operation:
         """Ask for the removal of stock."""
@@ -110,12 +109,12 @@ class UnitWorld:
             "image": "example.com/a:1",
         }
         asked = GPUUnitCreate.parse({**body, **fields})
-        return unit_create(tenant=tenant_by_name(), asked=asked)
+        return unit_create(tenant=tenant_by_name(), body=asked)
 
     def update(self, name: str, etag: str | None = None, **fields: Any) -> Operation:
         """Ask for a change."""
         asked = GPUUnitUpdate.parse({"operationID": self._id("update"), **fields})
-        return unit_update(tenant=tenant_by_name(), name=name, asked=asked, etag=etag).operation
+        return unit_update(tenant=tenant_by_name(), name=name, body=asked, etag=etag).operation
 
     def stop(self, name: str) -> Operation:
         """Ask for a stop."""

@@ -17,7 +17,7 @@ from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.provenance import OPERATION_ID_ANNOTATION
-from gpuplatform.operations.registry import Refused, Waiting
+from gpuplatform.operations.registry import Failed, Waiting
 from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, stock_rows
 from tests.model.following import Follower, Picture
@@ -27,7 +27,7 @@ from units.core.observed import source_of
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitWait
 from units.reconcile import delete_leftovers
-from units.services import reassign
+from units.services.claims import reassign
 
 _STEPS = {
     ("get", NAMESPACE): "get",
@@ -246,7 +246,7 @@ class Recorded:
             run, number = self._runs[-1], self._runs[-1].number
             run.is_over = True
             was_open = self._phases()[number - 1] == "P"
-            if isinstance(outcome, Refused) and outcome.code == "phase_conflict":
+            if isinstance(outcome, Failed) and outcome.code == "phase_conflict":
                 self._tell(run, "superseded")
             answer = record(lease, outcome, *rest)
             phase = self._phases()[number - 1]

@@ -19,7 +19,7 @@ from gpuplatform.queueing import Queue
 from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.models import ProcessHeartbeat
 from inventory.models import StockPool
-from inventory.services import InventoryTask
+from inventory.services.pools import InventoryTask
 from inventory.tasks import (
     prune_pools,
     reconcile_all,
@@ -32,7 +32,7 @@ from tests.factories.inventory import accept_create, accept_delete, pool_resourc
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import Broker
 from tests.fakes.threads import at_once
-from units.services import UnitTask
+from units.services.names import UnitTask
 
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 HEARTBEATS = [f"reconciliation.report_{queue}_heartbeat" for queue in Queue]

@@ -29,14 +29,9 @@ from units.models import GpuUnit, StockUnit
 from units.phases import UnitPhase
 from units.requests import StockSeed
 from units.selectors import claimable
-from units.services import (
-    stock_remove_one,
-    stock_seed,
-    unit_reconcile_soon,
-    unit_request_deletion,
-    unit_start,
-    unit_stop,
-)
+from units.services.claims import unit_reconcile_soon
+from units.services.stock import stock_remove_one, stock_seed
+from units.services.units import unit_request_deletion, unit_start, unit_stop
 
 SEED_LABELS: Final = {
     "specName": "GPU spec",
@@ -62,7 +57,7 @@ class SeedForm(DeclaredForm):
 
 def _seeded(operation_id: str, values: Values) -> tuple[ActionResult, GpuUnit]:
     asked = StockSeed.parse({**values, OPERATION_ID: operation_id})
-    accepted = stock_seed(tenant=tenant_by_name(), asked=asked)
+    accepted = stock_seed(tenant=tenant_by_name(), body=asked)
     return result_of(accepted), StockUnit.objects.get(pk=accepted.operation.object_row or 0)
 
 

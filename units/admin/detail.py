@@ -51,7 +51,7 @@ from units.core.names import deployment_name
 from units.models import GpuUnit, UnitHistory
 from units.phases import NEXT_STEPS, STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.selectors import history_of, stock_state
-from units.services import UNIT_KIND
+from units.services.names import UNIT_KIND
 
 HEALTHY_PHASES: Final = frozenset({UnitPhase.READY, UnitPhase.STOPPED})
 """Phases that nothing has to explain."""

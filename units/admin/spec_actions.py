@@ -17,10 +17,10 @@ from gpuplatform.operations.admin_actions import result_of
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from inventory.requests.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
-from inventory.services import gpu_spec_create, gpu_spec_delete, gpu_spec_update
+from inventory.services.catalogue import gpu_spec_create, gpu_spec_delete, gpu_spec_update
 from units.requests import StockSeed
 from units.selectors import SpecCapacity, capacity_by_spec
-from units.services import stock_seed
+from units.services.stock import stock_seed
 
 LABELS: Final = {
     "cpu": "CPU",
@@ -87,7 +87,7 @@ class CountForm(DeclaredForm):
 
 def _made(operation_id: str, values: Values) -> tuple[ActionResult, GpuSpec]:
     asked = GpuSpecCreate.parse({**values, OPERATION_ID: operation_id})
-    accepted = gpu_spec_create(tenant=tenant_by_name(), asked=asked)
+    accepted = gpu_spec_create(tenant=tenant_by_name(), body=asked)
     return result_of(accepted), GpuSpec.objects.get(pk=accepted.operation.object_row or 0)
 
 
@@ -105,13 +105,13 @@ def _resumed(asked: ActionRequest) -> ActionResult:
 
 def _patched(asked: ActionRequest, values: Values) -> ActionResult:
     wanted = GpuSpecPatch.parse({**values, OPERATION_ID: asked.operation_id})
-    accepted = gpu_spec_update(tenant=tenant_by_name(), name=asked.row.name, asked=wanted)
+    accepted = gpu_spec_update(tenant=tenant_by_name(), name=asked.row.name, body=wanted)
     return result_of(accepted, "Changed by the job '{}'.")
 
 
 def _seeded(asked: ActionRequest) -> ActionResult:
     body = {**asked.values, "specName": asked.row.name, OPERATION_ID: asked.operation_id}
-    return result_of(stock_seed(tenant=tenant_by_name(), asked=StockSeed.parse(body)))
+    return result_of(stock_seed(tenant=tenant_by_name(), body=StockSeed.parse(body)))
 
 
 def _deleted(asked: ActionRequest) -> ActionResult:

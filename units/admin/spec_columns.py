@@ -16,7 +16,7 @@ from units.admin.detail import LISTS
 from units.admin.units import STATE_SHAPES
 from units.phases import UnitRole
 from units.selectors import SpecCapacity, StockState, capacity_by_spec
-from units.services import top_up_obstacle
+from units.services.stock import top_up_obstacle
 
 
 class SpecColumns(ModelAdmin):

@@ -26,7 +26,7 @@ from units.admin.spec_actions import CREATE, SPEC_ACTIONS
 from units.admin.spec_columns import SpecColumns, put_counts
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole
-from units.services import UnitOperation
+from units.services.names import UnitOperation
 
 SPEC_KIND = "GPUSpec"
 SMALLER_OR_LARGER = "Ask for less in one unit, correct its placement, or add a node that fits it."

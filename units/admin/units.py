@@ -44,7 +44,7 @@ from units.admin.detail import (
 from units.models import ActiveUnit, GpuUnit, StockUnit
 from units.phases import UnitPhase, UnitReason, UnitRole
 from units.selectors import StockState, stock_in, usage_by_tenant
-from units.services import UNIT_KIND
+from units.services.names import UNIT_KIND
 
 MOST_OF_A_SEEDING = 50
 

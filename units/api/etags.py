@@ -7,7 +7,7 @@ import re
 
 from gpuplatform.errors import FieldError, InvalidSpec
 from units.models import GpuUnit
-from units.services import etag_of
+from units.services.units import etag_of
 
 IF_MATCH = "If-Match"
 

@@ -40,9 +40,8 @@ from units.models import GpuUnit
 from units.phases import UnitRole
 from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed, UnitAction
 from units.selectors import history_of, stock_in, stock_live, unit_get, units_live
-from units.services import (
-    stock_remove,
-    stock_seed,
+from units.services.stock import stock_remove, stock_seed
+from units.services.units import (
     unit_create,
     unit_request_deletion,
     unit_start,
@@ -97,7 +96,7 @@ class GpuUnits(ApiView):
     )
     def post(self, request: Request, *, body: GPUUnitCreate) -> Response:
         """Accept the creation; the unit is there at once as `Pending`, with its stock claimed."""
-        return accepted_reply(request, unit_create(tenant=caller_of(request).tenant, asked=body))
+        return accepted_reply(request, unit_create(tenant=caller_of(request).tenant, body=body))
 
 
 class GpuUnitDetail(ApiView):
@@ -133,7 +132,7 @@ class GpuUnitDetail(ApiView):
         """Accept the change: a given block replaces, one that is left out stays."""
         etag = wanted_etag(request.headers.get(IF_MATCH))
         _place(request, query, name)
-        accepted = unit_update(tenant=caller_of(request).tenant, name=name, asked=body, etag=etag)
+        accepted = unit_update(tenant=caller_of(request).tenant, name=name, body=body, etag=etag)
         return accepted_reply(request, accepted)
 
     @Endpoint(
@@ -280,7 +279,7 @@ class StockUnits(ApiView):
     )
     def post(self, request: Request, *, body: StockSeed) -> Response:
         """Accept the seeding; its progress counts what is made."""
-        return accepted_reply(request, stock_seed(tenant=caller_of(request).tenant, asked=body))
+        return accepted_reply(request, stock_seed(tenant=caller_of(request).tenant, body=body))
 
     @Endpoint(
         id="removeStockUnits",

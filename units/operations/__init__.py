@@ -6,9 +6,9 @@ followed by one that knows nothing of it. The rules named in comments are those 
 """
 
 from gpuplatform.operations.registry import Cancellable, OperationKind, register
-from units.operations import again, changes, handover, stock
-from units.selectors import starts_void_kept
-from units.services import UnitOperation
+from units.operations import changes, handover, retry, stock
+from units.selectors import void_starts_to_retain
+from units.services.names import UnitOperation
 
 
 def register_operations() -> None:
@@ -21,32 +21,28 @@ def register_operations() -> None:
             handover.create,
             handover.settle_create,
             may.WAITING,
-            again.create_again,
-            afterwards=handover.release_stock,
+            retry.create,
+            follow_up=handover.release_stock,
         ),
         OperationKind(
             kinds.START,
             handover.start,
             handover.settle_start,
             may.WAITING,
-            again.start_again,
-            afterwards=handover.release_stock,
-            kept=starts_void_kept,
+            retry.start,
+            follow_up=handover.release_stock,
+            retained=void_starts_to_retain,
         ),
         OperationKind(
-            kinds.UPDATE, changes.update, changes.settle_change, may.UNSTARTED, again.update_again
+            kinds.UPDATE, changes.update, changes.settle_change, may.UNSTARTED, retry.update
         ),
+        OperationKind(kinds.STOP, changes.stop, changes.settle_change, may.NEVER, retry.stop),
         OperationKind(
-            kinds.STOP, changes.stop, changes.settle_change, may.NEVER, again.stop_again
+            kinds.DELETE, changes.delete, changes.settle_delete, may.NEVER, retry.delete
         ),
+        OperationKind(kinds.SEED, stock.seed, stock.settle_seed, may.BETWEEN_PARTS, retry.seed),
         OperationKind(
-            kinds.DELETE, changes.delete, changes.settle_delete, may.NEVER, again.delete_again
-        ),
-        OperationKind(
-            kinds.SEED, stock.seed, stock.settle_seed, may.BETWEEN_PARTS, again.seed_again
-        ),
-        OperationKind(
-            kinds.REMOVE, stock.remove, stock.settle_remove, may.UNSTARTED, again.remove_again
+            kinds.REMOVE, stock.remove, stock.settle_remove, may.UNSTARTED, retry.remove
         ),
     ):
         register(kind)

@@ -7,12 +7,13 @@ from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationWait
-from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting
+from gpuplatform.operations.registry import Done, Failed, Outcome, Waiting
 from gpuplatform.operations.selectors import is_applied
 from units.core.spec import GPUUnitSpec, parse_unit_spec
 from units.operations.target import change, gone, read_target
 from units.requests import GPUUnitUpdate
-from units.services import IF_MATCH, etag_of, unit_changed, unit_deletion_sent
+from units.services.outcomes import unit_changed, unit_deletion_sent
+from units.services.units import IF_MATCH, etag_of
 
 REFUSED_STOP_SECONDS: Final = 60.0
 
@@ -26,7 +27,7 @@ def update(cluster: Cluster, operation: Operation) -> Outcome:
         return Done(found)  # Rule `applied`: this one, or a later one that replaces it.
     version = operation.payload.get(IF_MATCH)
     if version not in {None, etag_of(found["metadata"]["uid"], found["metadata"]["generation"])}:
-        return Refused(
+        return Failed(
             "stale_etag",
             f"The GPU unit '{operation.object_name}' was changed meanwhile. Read it again, then"
             " change it.",
@@ -34,7 +35,7 @@ def update(cluster: Cluster, operation: Operation) -> Outcome:
     try:
         wanted = _asked(operation).applied_to(_present(found))
     except InvalidSpec as error:
-        return Refused("invalid_request", f"The GPU unit cannot be changed so: {error}")
+        return Failed("invalid_request", f"The GPU unit cannot be changed so: {error}")
     spec = _replacing(found.get("spec") or {}, wanted.normalised())
     changed = change(cluster, operation, found, spec)
     return gone(operation) if changed is None else Done(changed)
@@ -53,7 +54,7 @@ def stop(cluster: Cluster, operation: Operation) -> Outcome:
         return Waiting(OperationWait.CLUSTER_REJECTED, str(error), REFUSED_STOP_SECONDS)
 
 
-def settle_change(operation: Operation, outcome: Done | Refused) -> None:
+def settle_change(operation: Operation, outcome: Done | Failed) -> None:
     """Copy the changed unit."""
     if isinstance(outcome, Done):
         unit_changed(operation, outcome.resource)
@@ -72,7 +73,7 @@ def delete(cluster: Cluster, operation: Operation) -> Outcome:
     return Done(found)
 
 
-def settle_delete(operation: Operation, outcome: Done | Refused) -> None:
+def settle_delete(operation: Operation, outcome: Done | Failed) -> None:
     """Let the reconciler see that it is gone."""
     if isinstance(outcome, Done):
         unit_deletion_sent(operation)

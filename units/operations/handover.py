@@ -14,15 +14,15 @@ from gpuplatform.errors import ClusterError, InvalidSpec
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest
-from gpuplatform.operations.creating import outcome_of_found
+from gpuplatform.operations.conflicts import outcome_for_existing
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.provenance import marks
 from gpuplatform.operations.registry import (
     Checkpoint,
     Done,
+    Failed,
     Outcome,
-    Refused,
     Step,
     Waiting,
 )
@@ -38,16 +38,18 @@ from units.operations.target import change, gone, read_target, read_unit, row_of
 from units.phases import UnitWait
 from units.requests import GPUUnitCreate, WorkerUnitCreate
 from units.selectors import is_start_void
-from units.services import (
-    UnitOperation,
+from units.services.claims import (
+    claimable_stock,
     claimed_stock,
-    free_stock,
+    consumed_stock,
     reassign,
-    stock_of,
-    unit_created,
     unit_reconcile_soon,
-    unit_refused,
-    unit_start_refused,
+)
+from units.services.names import UnitOperation
+from units.services.outcomes import (
+    unit_create_failed,
+    unit_created,
+    unit_start_failed,
     unit_started,
 )
 
@@ -70,7 +72,7 @@ def create(cluster: Cluster, operation: Operation) -> Step:
     found = read_unit(cluster, operation)  # Step `get`, before all else: rule `getfirst`.
     if found is None:
         return _post(cluster, operation)
-    return outcome_of_found(found, operation, "A GPU unit")
+    return outcome_for_existing(found, operation, "A GPU unit")
 
 
 def _post(cluster: Cluster, operation: Operation) -> Step:
@@ -85,17 +87,17 @@ def _post(cluster: Cluster, operation: Operation) -> Step:
     try:
         spec = asked.spec(parse_unit_spec(live.get("spec") or {}))
     except InvalidSpec as error:
-        return Refused("invalid_request", f"The stock unit '{stock.name}' was edited: {error}")
+        return Failed("invalid_request", f"The stock unit '{stock.name}' was edited: {error}")
     source = SourceReference(stock.name, stock.uid)
     annotations = {**marks(operation), **source.annotations()}
     manifest = resource(operation.object_namespace, operation.object_name, spec, annotations)
     return Done(cluster.create(GPU_UNIT, manifest))
 
 
-def settle_create(operation: Operation, outcome: Done | Refused) -> None:
+def settle_create(operation: Operation, outcome: Done | Failed) -> None:
     """Consume the stock that the unit names, or free what was set aside."""
-    if isinstance(outcome, Refused):
-        unit_refused(operation, outcome.resource)
+    if isinstance(outcome, Failed):
+        unit_create_failed(operation, outcome.resource)
     elif outcome.resource is not None:
         unit_created(operation, outcome.resource)
 
@@ -106,7 +108,7 @@ def release_stock(cluster: Cluster, _: Operation, success: Done) -> None:
     Raises:
         ClusterError: it was not deleted; its planner does it.
     """
-    row = stock_of(success.resource).first() if success.resource else None
+    row = consumed_stock(success.resource).first() if success.resource else None
     if row is None or row.deleted_at:
         return
     try:
@@ -141,10 +143,10 @@ def start(cluster: Cluster, operation: Operation) -> Step:
     return gone(operation) if changed is None else Done(changed)
 
 
-def settle_start(operation: Operation, outcome: Done | Refused) -> None:
+def settle_start(operation: Operation, outcome: Done | Failed) -> None:
     """Consume the stock that the unit names, or free what was set aside."""
-    if isinstance(outcome, Refused):
-        unit_start_refused(operation)
+    if isinstance(outcome, Failed):
+        unit_start_failed(operation)
     elif outcome.resource is not None:
         unit_started(operation, outcome.resource)
 
@@ -193,11 +195,11 @@ def _assign(operation: Operation, vanished: GpuUnit | None) -> Step:
     stock_name = str(operation.payload.get("stockName") or "")
     if stock_name:
         message = f"The stock unit '{stock_name}' is gone. Take another one."
-        return Refused("insufficient_capacity", message, retryable=True)
+        return Failed("insufficient_capacity", message, retryable=True)
 
     def record(fresh: Operation) -> Outcome | None:
         spec_name = str(fresh.payload.get("specName") or row_of(fresh).spec_name)
-        free = free_stock(spec_name)
+        free = claimable_stock(spec_name)
         return None if reassign(fresh, vanished, free) else _without_stock(fresh, spec_name)
 
     return Checkpoint(record)
@@ -209,7 +211,7 @@ def _without_stock(operation: Operation, spec_name: str) -> Outcome:
         pk=operation.pk, reason=UnitWait.WAITING_FOR_STOCK, reason_since__lt=Now() - PATIENCE
     )
     if waited.exists():
-        return Refused(
+        return Failed(
             "insufficient_capacity",
             f"No ready stock of the GPU spec '{spec_name}' was left for 10 minutes. Try again"
             " later.",
@@ -223,7 +225,7 @@ def _without_stock(operation: Operation, spec_name: str) -> Outcome:
     )
 
 
-def _superseded(operation: Operation) -> Refused | None:
+def _superseded(operation: Operation) -> Failed | None:
     """Return the end of an operation that waits, and that a later one makes pointless."""
     later = Operation.objects.filter(
         object_kind=operation.object_kind,
@@ -235,7 +237,7 @@ def _superseded(operation: Operation) -> Refused | None:
     )
     if not later.exists():
         return None
-    return Refused(
+    return Failed(
         "phase_conflict",
         f"The GPU unit '{operation.object_name}' was asked to stop or to be deleted meanwhile.",
     )

@@ -7,23 +7,23 @@ from gpuplatform.errors import ClusterConflict, ClusterError
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import remaining
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
-from gpuplatform.operations.driver import LEAST_SECONDS
+from gpuplatform.operations.driver import MIN_STEP_SECONDS
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.provenance import bears, marks
-from gpuplatform.operations.registry import Checkpoint, Done, Refused, Step, Waiting
+from gpuplatform.operations.registry import Checkpoint, Done, Failed, Step, Waiting
 from units.core.manifests import resource
 from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
 from units.core.spec import parse_unit_spec
 from units.models import GpuUnit
 from units.phases import UnitWait
-from units.services import (
-    stock_made,
-    stock_removal_refused,
+from units.services.outcomes import (
+    stock_created,
+    stock_removal_failed,
     stock_removal_sent,
     stock_seeding_ended,
-    stock_set_aside,
-    stock_unmade,
+    stock_to_create,
+    stock_to_remove,
 )
 
 A_STEP: Final = 20
@@ -34,27 +34,27 @@ SEEDING_SECONDS: Final = 2.0
 
 def seed(cluster: Cluster, operation: Operation) -> Step:
     """Make what has no UID yet. What has one is never made again, whatever became of it."""
-    rows = list(stock_unmade(operation)[:A_STEP])
+    rows = list(stock_to_create(operation)[:A_STEP])
     if not rows:
         return Done()
     seen: dict[int, Manifest | None] = {}
     for row, found in _makings(cluster, operation, rows):
-        if isinstance(found, Refused):
+        if isinstance(found, Failed):
             if seen:
                 break
             return found
         seen[row.pk] = found
-    return Checkpoint(lambda fresh: stock_made(fresh, seen))
+    return Checkpoint(lambda fresh: stock_created(fresh, seen))
 
 
-def settle_seed(operation: Operation, _outcome: Done | Refused) -> None:
+def settle_seed(operation: Operation, _outcome: Done | Failed) -> None:
     """Close what was never made; what was made stays."""
     stock_seeding_ended(operation)
 
 
 def remove(cluster: Cluster, operation: Operation) -> Step:
     """Delete what is set aside for removal, by UID."""
-    rows = list(stock_set_aside(operation).select_related("operation")[:A_STEP])
+    rows = list(stock_to_remove(operation).select_related("operation")[:A_STEP])
     if not rows:
         return Done()
     sent = _deleted(cluster, [row for row in rows if not _is_being_made(row)])
@@ -65,21 +65,21 @@ def remove(cluster: Cluster, operation: Operation) -> Step:
     )
 
 
-def settle_remove(operation: Operation, outcome: Done | Refused) -> None:
+def settle_remove(operation: Operation, outcome: Done | Failed) -> None:
     """Give back what was not removed."""
-    if isinstance(outcome, Refused):
-        stock_removal_refused(operation)
+    if isinstance(outcome, Failed):
+        stock_removal_failed(operation)
 
 
 def _is_late() -> bool:
     """Say whether this run has too little time left for one more: a lost answer costs more."""
     left = remaining()
-    return left is not None and left < LEAST_SECONDS
+    return left is not None and left < MIN_STEP_SECONDS
 
 
 def _makings(
     cluster: Cluster, operation: Operation, rows: Sequence[GpuUnit]
-) -> Iterator[tuple[GpuUnit, Manifest | Refused | None]]:
+) -> Iterator[tuple[GpuUnit, Manifest | Failed | None]]:
     """Make one after the other; what was made before a failure is written down before it counts.
 
     Raises:
@@ -97,7 +97,7 @@ def _makings(
             return
 
 
-def _made(cluster: Cluster, operation: Operation, row: GpuUnit) -> Manifest | Refused | None:
+def _made(cluster: Cluster, operation: Operation, row: GpuUnit) -> Manifest | Failed | None:
     """Make one stock unit, or find that it was made; None when it is wanted no more."""
     found = _read(cluster, row) if row.deletion_requested_at else _post(cluster, operation, row)
     return found if found is None or bears(found, operation) else _in_the_way(row, found)
@@ -162,8 +162,8 @@ def _delete(cluster: Cluster, row: GpuUnit) -> None:
             raise
 
 
-def _in_the_way(row: GpuUnit, found: Manifest) -> Refused:
-    return Refused(
+def _in_the_way(row: GpuUnit, found: Manifest) -> Failed:
+    return Failed(
         "name_conflict",
         f"A GPU unit '{row.name}' that this operation did not make exists in the namespace"
         f" '{row.namespace}'. Remove it, and seed again.",

@@ -7,7 +7,7 @@ from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION
-from gpuplatform.operations.registry import Refused
+from gpuplatform.operations.registry import Failed
 from gpuplatform.reconciliation.staleness import confirm_gone
 from units.models import GpuUnit
 
@@ -78,6 +78,6 @@ def change(
         raise
 
 
-def gone(operation: Operation) -> Refused:
+def gone(operation: Operation) -> Failed:
     """Return the end of a change whose unit is gone."""
-    return Refused("not_found", f"The GPU unit '{operation.object_name}' is gone.")
+    return Failed("not_found", f"The GPU unit '{operation.object_name}' is gone.")

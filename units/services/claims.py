@@ -27,12 +27,12 @@ from units.services.names import UnitTask
 GONE = Q(deletion_requested_at__isnull=False) | Q(deleted_at__isnull=False)
 """Never to be claimed again, whether its resource is still seen or not."""
 
-GIVING_UP_SECONDS: Final = 3.0
+GPU_RELEASE_SECONDS: Final = 3.0
 """How long a stock unit may take to give up its GPU before anybody looks what it is about: the
 event of its last pod's end comes long before."""
 
 
-def free_stock(spec_name: str, *, stock_name: str = "") -> QuerySet[GpuUnit]:
+def claimable_stock(spec_name: str, *, stock_name: str = "") -> QuerySet[GpuUnit]:
     """Return what may be claimed, oldest first; nothing of a spec that is disabled."""
     disabled = GpuSpec.objects.filter(name=OuterRef("spec_name"), is_enabled=False)
     free = claimable(spec_name).filter(~Exists(disabled))
@@ -104,7 +104,7 @@ def consume(operation: Operation, unit: Manifest) -> bool:
     """
     source = source_of(unit)
     is_there = source is not None and _take(operation, source, unit["metadata"]["uid"])
-    free_claims(operation)
+    release_claims(operation)
     return is_there
 
 
@@ -114,7 +114,7 @@ def _take(operation: Operation, source: SourceReference, unit_uid: str) -> bool:
     taken = {"claimed_by": None, "consumed_by": unit_uid, "consumed_at": Now()}
     if free.filter(claimed_by=operation).exclude(GONE).update(**taken):
         # Whoever recorded this deletes it at once; this is for where that does not happen.
-        mark_due_in(rows, GIVING_UP_SECONDS)
+        mark_due_in(rows, GPU_RELEASE_SECONDS)
         return True
     may_take = Q(claimed_by=operation) | (GONE & Q(claimed_by__isnull=True))
     if free.filter(may_take).update(**taken):
@@ -122,7 +122,7 @@ def _take(operation: Operation, source: SourceReference, unit_uid: str) -> bool:
     return False
 
 
-def stock_of(unit: Manifest) -> QuerySet[GpuUnit]:
+def consumed_stock(unit: Manifest) -> QuerySet[GpuUnit]:
     """Return the row of the stock that `unit` names, if it is consumed by exactly this unit."""
     source = source_of(unit)
     return GpuUnit.objects.filter(
@@ -132,7 +132,7 @@ def stock_of(unit: Manifest) -> QuerySet[GpuUnit]:
     )
 
 
-def free_claims(operation: Operation) -> None:
+def release_claims(operation: Operation) -> None:
     """Free what is set aside for an operation that ends."""
     rows = GpuUnit.objects.filter(claimed_by=operation)
     numbers = list(rows.values_list("id", flat=True))

@@ -29,7 +29,7 @@ from units.mirror import spec_columns, unit_history
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.requests import StockSeed
-from units.services.claims import free_stock
+from units.services.claims import claimable_stock
 from units.services.names import UNIT_KIND, UnitOperation, urgency_of
 
 MOST_A_TOP_UP: Final = 10
@@ -42,7 +42,7 @@ _TOP_UP_PREFIX = "top-up"
 _BATCH = 500
 
 
-def stock_seed(*, tenant: Tenant, asked: StockSeed) -> Accepted:
+def stock_seed(*, tenant: Tenant, body: StockSeed) -> Accepted:
     """Accept the seeding of stock; its rows are there at once, `Pending` and without a uid.
 
     A spec that is not in the catalogue enters it with the values of this seeding.
@@ -52,16 +52,16 @@ def stock_seed(*, tenant: Tenant, asked: StockSeed) -> Accepted:
         PhaseConflict: the spec is disabled.
         OperationConflict: the operationID belongs to another request.
     """
-    request = _request(tenant, UnitOperation.SEED, asked.operation_id, asked.spec_name)
+    request = _request(tenant, UnitOperation.SEED, body.operation_id, body.spec_name)
 
     def prepare(operation: Operation) -> int:
-        spec = _catalogued(asked)
+        spec = _catalogued(body)
         if not spec.is_enabled:
             msg = f"The GPU spec '{spec.name}' is disabled. Enable it first."
             raise PhaseConflict(msg)
-        return _insert_stock(operation, spec, asked.replicas)
+        return _insert_stock(operation, spec, body.replicas)
 
-    return operation_accept(replace(request, payload=asked.payload()), prepare=prepare)
+    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
 
 
 def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: int) -> Accepted:
@@ -75,7 +75,7 @@ def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: i
 
     def prepare(operation: Operation) -> int:
         # Creates take the oldest first: the newest stand in nobody's way.
-        free = free_stock(spec_name).order_by("-id").select_for_update(of=("self",))
+        free = claimable_stock(spec_name).order_by("-id").select_for_update(of=("self",))
         rows = list(free.values_list("id", flat=True)[:number])
         if len(rows) < number:
             msg = (
@@ -201,24 +201,24 @@ def _seed_by_itself(spec: GpuSpec, operation_id: str, number: int) -> Accepted:
     )
 
 
-def _catalogued(asked: StockSeed) -> GpuSpec:
+def _catalogued(body: StockSeed) -> GpuSpec:
     """Return the entry of the catalogue, made from the seeding where there is none.
 
     Raises:
         InvalidSpec: the seeding says something else than the entry.
     """
     entry = GpuSpec(
-        name=asked.spec_name,
-        cpu=asked.cpu or "",
-        memory=asked.memory or "",
-        gpu=asked.gpu or 0,
+        name=body.spec_name,
+        cpu=body.cpu or "",
+        memory=body.memory or "",
+        gpu=body.gpu or 0,
     )
     GpuSpec.objects.bulk_create([entry], ignore_conflicts=True)
-    spec = GpuSpec.objects.get(name=asked.spec_name)
+    spec = GpuSpec.objects.get(name=body.spec_name)
     pairs = {
-        "cpu": (asked.cpu, spec.cpu),
-        "memory": (asked.memory, spec.memory),
-        "gpu": (asked.gpu, spec.gpu),
+        "cpu": (body.cpu, spec.cpu),
+        "memory": (body.memory, spec.memory),
+        "gpu": (body.gpu, spec.gpu),
     }
     faults = [
         FieldError(name, f"The catalogue says {known or 'none'} for '{spec.name}', not {given}.")

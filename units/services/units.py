@@ -13,7 +13,7 @@ from gpuplatform.errors import (
     PhaseConflict,
     StaleEtag,
 )
-from gpuplatform.operations.creating import name_in_use
+from gpuplatform.operations.conflicts import name_conflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.tenancy.models import Tenant
@@ -23,7 +23,7 @@ from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole
 from units.requests import GPUUnitCreate, GPUUnitUpdate
 from units.selectors import unit_get
-from units.services.claims import claim, free_stock
+from units.services.claims import claim, claimable_stock
 from units.services.names import UNIT_KIND, UnitOperation
 
 IF_MATCH = "ifMatch"
@@ -35,7 +35,7 @@ def etag_of(uid: str, generation: int) -> str:
     return f"{uid}-{generation}"
 
 
-def unit_create(*, tenant: Tenant, asked: GPUUnitCreate) -> Accepted:
+def unit_create(*, tenant: Tenant, body: GPUUnitCreate) -> Accepted:
     """Accept the creation of a unit: its row, and a ready stock unit set aside for it.
 
     Raises:
@@ -44,26 +44,26 @@ def unit_create(*, tenant: Tenant, asked: GPUUnitCreate) -> Accepted:
         InsufficientCapacity: no ready stock of that spec (or not that very one) is left.
         OperationConflict: the operationID belongs to another request.
     """
-    asked.check_namespace(tenant.namespace)
+    body.check_namespace(tenant.namespace)
 
     def prepare(operation: Operation) -> int:
-        unit = _insert(operation, asked)
-        free = free_stock(asked.spec_name, stock_name=asked.stock_name or "")
+        unit = _insert(operation, body)
+        free = claimable_stock(body.spec_name, stock_name=body.stock_name or "")
         stock = claim(operation, free, waits=True)
         if stock is None:
-            raise _insufficient(asked)
+            raise _insufficient(body)
         with suppress(InvalidSpec):  # Of stock that was edited by hand: its worker says so.
-            wanted = asked.spec(parse_unit_spec(stock.spec)).normalised()
+            wanted = body.spec(parse_unit_spec(stock.spec)).normalised()
             GpuUnit.objects.filter(pk=unit.pk).update(**spec_columns(wanted))
         unit_history_begun([unit], operation)
         return unit.pk
 
-    request = _request(tenant, UnitOperation.CREATE, asked.operation_id, asked.name)
-    return operation_accept(replace(request, payload=asked.payload()), prepare=prepare)
+    request = _request(tenant, UnitOperation.CREATE, body.operation_id, body.name)
+    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
 
 
 def unit_update(
-    *, tenant: Tenant, name: str, asked: GPUUnitUpdate, etag: str | None = None
+    *, tenant: Tenant, name: str, body: GPUUnitUpdate, etag: str | None = None
 ) -> Accepted:
     """Accept a change of a unit; with `etag`, of exactly that version of it.
 
@@ -78,11 +78,11 @@ def unit_update(
         if etag is not None and etag != etag_of(unit.uid, unit.generation):
             msg = f"The GPU unit '{name}' was changed meanwhile. Read it again, then change it."
             raise StaleEtag(msg)
-        asked.applied_to(parse_unit_spec(unit.spec))
+        body.applied_to(parse_unit_spec(unit.spec))
 
-    request = _request(tenant, UnitOperation.UPDATE, asked.operation_id, name)
+    request = _request(tenant, UnitOperation.UPDATE, body.operation_id, name)
     version = {} if etag is None else {IF_MATCH: etag}
-    payload = {**asked.payload(), **version}
+    payload = {**body.payload(), **version}
     return operation_accept(
         replace(request, payload=payload), prepare=_changing(tenant, name, check)
     )
@@ -113,7 +113,7 @@ def unit_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
     def prepare(operation: Operation) -> int:
         number = take(operation)
         spec_name = GpuUnit.objects.values_list("spec_name", flat=True).get(pk=number)
-        claim(operation, free_stock(spec_name), waits=True)
+        claim(operation, claimable_stock(spec_name), waits=True)
         return number
 
     request = _request(tenant, UnitOperation.START, operation_id, name)
@@ -157,7 +157,7 @@ def _changing(
     return prepare
 
 
-def _insert(operation: Operation, asked: GPUUnitCreate) -> GpuUnit:
+def _insert(operation: Operation, body: GPUUnitCreate) -> GpuUnit:
     """Insert the row of a unit to be and return it.
 
     Raises:
@@ -168,24 +168,24 @@ def _insert(operation: Operation, asked: GPUUnitCreate) -> GpuUnit:
         tenant=operation.tenant,
         operation=operation,
         namespace=operation.object_namespace,
-        name=asked.name,
-        spec_name=asked.spec_name,
+        name=body.name,
+        spec_name=body.spec_name,
     )
     # One arbitrated insert: of two with the same name the second one inserts nothing.
     GpuUnit.objects.bulk_create([row], ignore_conflicts=True)
     made = operation.gpu_units.values_list("id", flat=True).first()
     if made is None:
         holders = GpuUnit.objects.filter(namespace=row.namespace, name=row.name)
-        raise name_in_use(holders, f"GPU unit '{asked.name}'")
+        raise name_conflict(holders, f"GPU unit '{body.name}'")
     row.pk = made
     return row
 
 
-def _insufficient(asked: GPUUnitCreate) -> InsufficientCapacity:
-    what = f"The stock unit '{asked.stock_name}' of" if asked.stock_name else "No ready stock of"
-    end = "is not ready and free" if asked.stock_name else "is left"
+def _insufficient(body: GPUUnitCreate) -> InsufficientCapacity:
+    what = f"The stock unit '{body.stock_name}' of" if body.stock_name else "No ready stock of"
+    end = "is not ready and free" if body.stock_name else "is left"
     return InsufficientCapacity(
-        f"{what} the GPU spec '{asked.spec_name}' {end}. Try again later, or take another one."
+        f"{what} the GPU spec '{body.spec_name}' {end}. Try again later, or take another one."
     )
 
 

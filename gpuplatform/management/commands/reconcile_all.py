@@ -17,10 +17,10 @@ from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.driver import status_fields
 from inventory.reconcile import compare_all as compare_pools
 from inventory.reconcile import unsettled_pools
-from inventory.services import InventoryTask
+from inventory.services.pools import InventoryTask
 from units.reconcile import compare_all as compare_units
 from units.reconcile import unsettled_units
-from units.services import UnitTask
+from units.services.names import UnitTask
 
 
 class Command(BaseCommand):

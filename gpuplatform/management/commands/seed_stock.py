@@ -11,10 +11,10 @@ from gpuplatform.errors import PlatformError
 from gpuplatform.management.arguments import seconds
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
-from gpuplatform.tenancy.asking import asking
+from gpuplatform.tenancy.actor import acting_as
 from gpuplatform.tenancy.selectors import tenant_by_name
 from units.requests import StockSeed
-from units.services import stock_seed
+from units.services.stock import stock_seed
 
 PAUSE_SECONDS = 0.5
 
@@ -57,8 +57,8 @@ class Command(BaseCommand):
                     **given,
                 }
             )
-            with asking("manage.py seed_stock"):
-                operation = stock_seed(tenant=tenant_by_name(), asked=asked).operation
+            with acting_as("manage.py seed_stock"):
+                operation = stock_seed(tenant=tenant_by_name(), body=asked).operation
         except PlatformError as error:
             raise CommandError(str(error)) from error
         self._report(_ended(operation, options["wait"]))

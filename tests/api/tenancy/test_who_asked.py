@@ -6,7 +6,7 @@ from django.test import Client
 from django.urls import reverse
 
 from gpuplatform.operations.models import Operation
-from gpuplatform.tenancy.asking import LONGEST, asker, asking, note_asker
+from gpuplatform.tenancy.actor import MAX_ACTOR_LENGTH, acting_as, current_actor, set_actor
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create
@@ -63,9 +63,9 @@ def test_what_the_platform_does_by_itself_names_nobody(cluster: FakeCluster) -> 
 
 
 def test_nobody_is_remembered_beyond_the_block_and_no_word_is_too_long_for_its_column() -> None:
-    with asking("x" * 999):
-        assert len(asker()) == LONGEST
-        note_asker("y" * 999)
-        assert asker() == "y" * LONGEST
+    with acting_as("x" * 999):
+        assert len(current_actor()) == MAX_ACTOR_LENGTH
+        set_actor("y" * 999)
+        assert current_actor() == "y" * MAX_ACTOR_LENGTH
 
-    assert asker() == ""
+    assert current_actor() == ""

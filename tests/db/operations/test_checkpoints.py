@@ -15,9 +15,9 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import (
     Checkpoint,
     Done,
+    Failed,
     OperationKind,
     Outcome,
-    Refused,
     Step,
     Waiting,
 )
@@ -131,19 +131,19 @@ def test_progress_counts_as_an_outcome_of_a_start(
 
     operation = kinds(die)
 
-    for _ in range(driver.MOST_STARTS + 2):
+    for _ in range(driver.MAX_STARTS + 2):
         with pytest.raises(Killed):
             driver.run(operation.pk)
         free(operation)
 
     assert state(operation).phase == "Running"
-    assert state(operation).progress_done == 2 * (driver.MOST_STARTS + 2)
+    assert state(operation).progress_done == 2 * (driver.MAX_STARTS + 2)
 
 
 def test_a_run_that_has_no_time_left_goes_on_at_once_in_another(
     cluster: FakeCluster, kinds: Callable[..., Operation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "LEAST_SECONDS", driver.RUN_SECONDS + 1)
+    monkeypatch.setattr(driver, "MIN_STEP_SECONDS", driver.RUN_SECONDS + 1)
     operation = kinds()
 
     assert [driver.run(operation.pk) for _ in range(STEPS + 1)] == [0, 0, 0, None]
@@ -155,7 +155,7 @@ def test_a_run_that_has_no_time_left_goes_on_at_once_in_another(
     ("outcome", "phase"),
     [
         (Waiting("NotYet", "Nothing is there yet.", 1), "Pending"),
-        (Refused("insufficient_capacity", "Nothing is left."), "Failed"),
+        (Failed("insufficient_capacity", "Nothing is left."), "Failed"),
     ],
     ids=["waits", "refused"],
 )

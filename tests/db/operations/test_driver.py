@@ -295,7 +295,7 @@ def test_an_outcome_after_the_lease_was_taken_over_is_dropped(cluster: FakeClust
 
 def test_ten_deaths_in_a_row_end_an_operation(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
-    for _ in range(driver.MOST_STARTS):
+    for _ in range(driver.MAX_STARTS):
         cluster.fail("create", STOCK_POOL, Killed())
         with pytest.raises(Killed):
             driver.run(operation.id)
@@ -314,7 +314,7 @@ def test_ten_deaths_in_a_row_end_an_operation(cluster: FakeCluster) -> None:
 
 def test_waiting_does_not_count_toward_giving_up(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
-    for _ in range(driver.MOST_STARTS + 2):
+    for _ in range(driver.MAX_STARTS + 2):
         cluster.fail("create", STOCK_POOL, BUSY)
         driver.run(operation.id)
         is_due(operation)

@@ -22,7 +22,7 @@ from tests.fakes.installed import broker, cluster
 from units.models import CapacitySample, UnitHistory
 from units.pace import claim_pace, idle_gpu_seconds
 from units.phases import UnitPhase
-from units.services import capacity_sample
+from units.services.maintenance import capacity_sample
 
 __all__ = ["broker", "cluster"]
 

@@ -27,7 +27,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.queue_server import QueueServer
 from units.models import GpuUnit
 from units.phases import UnitPhase
-from units.services import unit_request_deletion
+from units.services.units import unit_request_deletion
 
 pytestmark = pytest.mark.django_db
 

@@ -32,7 +32,7 @@ from units.selectors import (
     units_due,
     units_live,
 )
-from units.services import capacity_sample
+from units.services.maintenance import capacity_sample
 
 pytestmark = pytest.mark.django_db
 

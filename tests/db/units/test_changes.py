@@ -11,7 +11,7 @@ from gpuplatform.operations.selectors import operations_due
 from inventory.models import GpuSpec
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, state, stock_rows, unit_row
 from units.models import GpuUnit
-from units.services import etag_of
+from units.services.units import etag_of
 
 pytestmark = pytest.mark.django_db
 

@@ -24,7 +24,7 @@ from tests.fakes.threads import DEADLINE_SECONDS, at_once
 from tests.fakes.unit_world import UnitWorld, state, stock_rows, unit_row
 from units.models import GpuUnit
 from units.operations import stock as steps
-from units.services import stock_remove_one
+from units.services.stock import stock_remove_one
 
 ONE = pytest.mark.django_db
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)

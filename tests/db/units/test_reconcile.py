@@ -39,7 +39,7 @@ from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.reconcile import UNITS, compare_all, delete_leftovers, observe_unit
 from units.selectors import START_KIND
-from units.services import UnitOperation
+from units.services.names import UnitOperation
 
 pytestmark = pytest.mark.django_db
 

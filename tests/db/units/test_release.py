@@ -14,7 +14,7 @@ from tests.fakes.unit_world import UnitWorld, stock_rows, unit_row
 from units.core.observed import SourceReference
 from units.models import GpuUnit
 from units.operations.handover import release_stock
-from units.services.claims import GIVING_UP_SECONDS
+from units.services.claims import GPU_RELEASE_SECONDS
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +32,7 @@ def test_the_worker_that_records_the_consumption_deletes_the_stock(world: UnitWo
     first, second = stock_rows()
     assert world.cluster.names(GPU_UNIT) == ["a", second.name]
     assert due_within(1) == set(), "the end of the stock's pods is the event that is waited for"
-    assert due_within(GIVING_UP_SECONDS) == {"a", first.name}
+    assert due_within(GPU_RELEASE_SECONDS) == {"a", first.name}
 
 
 def test_stock_that_the_worker_did_not_delete_is_deleted_by_its_planner(world: UnitWorld) -> None:

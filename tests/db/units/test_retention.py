@@ -11,7 +11,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.tasks import prune_operations
 from tests.fakes.unit_world import UnitWorld, unit_row
 from units.models import GpuUnit
-from units.services import units_prune
+from units.services.maintenance import units_prune
 
 pytestmark = pytest.mark.django_db
 

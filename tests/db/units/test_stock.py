@@ -27,15 +27,16 @@ from tests.fakes.unit_world import UnitWorld, state, stock_rows
 from units.models import GpuUnit
 from units.operations import stock as steps
 from units.phases import STOCK_NAMESPACE, UnitPhase
-from units.services import (
+from units.services.maintenance import units_prune
+from units.services.stock import (
+    MOST_A_TOP_UP,
+    MOST_FAILED,
     stock_drain,
     stock_remove_one,
     stock_tend,
     top_up,
     top_up_obstacle,
-    units_prune,
 )
-from units.services.stock import MOST_A_TOP_UP, MOST_FAILED
 
 ONE = pytest.mark.django_db
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
@@ -252,7 +253,7 @@ def test_an_end_of_a_run_in_the_middle_of_a_seeding_goes_on_at_once(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "A_STEP", 2)
-    monkeypatch.setattr(driver, "LEAST_SECONDS", driver.RUN_SECONDS + 1)
+    monkeypatch.setattr(driver, "MIN_STEP_SECONDS", driver.RUN_SECONDS + 1)
     operation = world.ask_seed(5).operation
 
     waits = [driver.run(operation.pk) for _ in range(3)]

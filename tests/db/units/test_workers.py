@@ -7,7 +7,7 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, unit_row
 from units.core.workers import SIDECAR_NAME
 from units.requests import WorkerUnitCreate
-from units.services import unit_create
+from units.services.units import unit_create
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +24,7 @@ def test_a_worker_is_made_on_stock_with_its_sidecar(world: UnitWorld) -> None:
     body = {"operationID": "w-1", "name": "fn-7-a", "specName": "g1.1", "image": "example.com/f:1"}
     asked = WorkerUnitCreate.parse({**body, "serverless": BLOCK})
 
-    accepted = unit_create(tenant=tenant_by_name(), asked=asked)
+    accepted = unit_create(tenant=tenant_by_name(), body=asked)
     operation = world.run(accepted.operation)
     world.work()
 
@@ -38,5 +38,5 @@ def test_a_worker_is_made_on_stock_with_its_sidecar(world: UnitWorld) -> None:
     pod = deployment["spec"]["template"]["spec"]
     assert [one["name"] for one in pod["containers"]] == ["runtime-worker", SIDECAR_NAME]
     assert world.cluster.list(POD, namespace=NAMESPACE).items
-    again = unit_create(tenant=tenant_by_name(), asked=asked)
+    again = unit_create(tenant=tenant_by_name(), body=asked)
     assert again.operation.pk == operation.pk

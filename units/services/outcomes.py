@@ -12,11 +12,11 @@ from units.mirror import unit_gone, unit_recorded
 from units.models import GpuUnit
 from units.phases import UnitPhase
 from units.services.claims import (
-    GIVING_UP_SECONDS,
+    GPU_RELEASE_SECONDS,
     consume,
-    free_claims,
     reconcile_later,
     reconcile_soon,
+    release_claims,
 )
 from units.services.stock import restock
 
@@ -27,9 +27,9 @@ def unit_created(operation: Operation, resource: Manifest) -> None:
     _hand_over(operation, resource)
 
 
-def unit_refused(operation: Operation, in_the_way: Manifest | None) -> None:
+def unit_create_failed(operation: Operation, in_the_way: Manifest | None) -> None:
     """Free the claim and close the row of a unit that was never made; show what has its name."""
-    free_claims(operation)
+    release_claims(operation)
     unit_gone(_row_of(operation).filter(uid=""), in_the_way)
 
 
@@ -39,9 +39,9 @@ def unit_started(operation: Operation, resource: Manifest) -> None:
     _hand_over(operation, resource)
 
 
-def unit_start_refused(operation: Operation) -> None:
+def unit_start_failed(operation: Operation) -> None:
     """Free the claim; the unit counts as suspended, whether the change reached it or not."""
-    free_claims(operation)
+    release_claims(operation)
     reconcile_soon(_row_of(operation))
 
 
@@ -59,13 +59,13 @@ def unit_deletion_sent(operation: Operation) -> None:
         restock(unit)
 
 
-def stock_unmade(operation: Operation) -> QuerySet[GpuUnit]:
+def stock_to_create(operation: Operation) -> QuerySet[GpuUnit]:
     """Return the rows of a seeding whose resource is not known yet, in their order."""
     rows = operation.gpu_units.filter(uid="", deleted_at__isnull=True)
     return rows.order_by("ordinal")
 
 
-def stock_made(operation: Operation, seen: Mapping[int, Manifest | None]) -> None:
+def stock_created(operation: Operation, seen: Mapping[int, Manifest | None]) -> None:
     """Write down, by row, what a step of a seeding made; None for what is wanted no more.
 
     What is written down is never made again, whatever becomes of it.
@@ -75,15 +75,15 @@ def stock_made(operation: Operation, seen: Mapping[int, Manifest | None]) -> Non
         unit_recorded(GpuUnit.objects.filter(pk=number, uid=""), resource)
     unit_gone(GpuUnit.objects.filter(pk__in=seen.keys() - made.keys(), uid=""), None)
     reconcile_soon(GpuUnit.objects.filter(pk__in=list(made)), Urgency.LAST)
-    _progressed(operation, operation.progress_total - stock_unmade(operation).count())
+    _progressed(operation, operation.progress_total - stock_to_create(operation).count())
 
 
 def stock_seeding_ended(operation: Operation) -> None:
     """Close the rows that were never made; what was made stays."""
-    unit_gone(stock_unmade(operation).order_by(), None)
+    unit_gone(stock_to_create(operation).order_by(), None)
 
 
-def stock_set_aside(operation: Operation) -> QuerySet[GpuUnit]:
+def stock_to_remove(operation: Operation) -> QuerySet[GpuUnit]:
     """Return the rows that a removal has still to remove."""
     return GpuUnit.objects.filter(claimed_by=operation).order_by("id")
 
@@ -93,12 +93,12 @@ def stock_removal_sent(operation: Operation, rows: list[int]) -> None:
     sent = GpuUnit.objects.filter(pk__in=rows, claimed_by=operation)
     sent.update(claimed_by=None)
     reconcile_soon(GpuUnit.objects.filter(pk__in=rows), Urgency.LAST)
-    _progressed(operation, operation.progress_total - stock_set_aside(operation).count())
+    _progressed(operation, operation.progress_total - stock_to_remove(operation).count())
 
 
-def stock_removal_refused(operation: Operation) -> None:
+def stock_removal_failed(operation: Operation) -> None:
     """Give back what was not removed: its next copy shows it as it is."""
-    rows = stock_set_aside(operation)
+    rows = stock_to_remove(operation)
     numbers = list(rows.values_list("id", flat=True))
     GpuUnit.objects.filter(pk__in=numbers).update(
         claimed_by=None,
@@ -113,7 +113,7 @@ def stock_removal_refused(operation: Operation) -> None:
 def _hand_over(operation: Operation, unit: Manifest) -> None:
     """Consume the stock; the end of its pods is the event that the unit waits for."""
     if consume(operation, unit):
-        reconcile_later(_row_of(operation), GIVING_UP_SECONDS)
+        reconcile_later(_row_of(operation), GPU_RELEASE_SECONDS)
     else:
         reconcile_soon(_row_of(operation), Urgency.LATER)
 

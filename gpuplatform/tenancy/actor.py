@@ -12,31 +12,31 @@ from typing import Any, Final
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-LONGEST: Final = 200
-_asker: ContextVar[str] = ContextVar("asker", default="")
+MAX_ACTOR_LENGTH: Final = 200
+_asker: ContextVar[str] = ContextVar("current_actor", default="")
 
 
-def asker() -> str:
+def current_actor() -> str:
     """Return who asks; empty when the platform does something by itself."""
     return _asker.get()
 
 
-def note_asker(words: str) -> None:
-    """Say who asks, until the request, or the block of `asking` around this, ends."""
-    _asker.set(words[:LONGEST])
+def set_actor(words: str) -> None:
+    """Say who asks, until the request, or the block of `acting_as` around this, ends."""
+    _asker.set(words[:MAX_ACTOR_LENGTH])
 
 
 @contextmanager
-def asking(words: str) -> Iterator[None]:
+def acting_as(words: str) -> Iterator[None]:
     """Say who asks for the block."""
-    token = _asker.set(words[:LONGEST])
+    token = _asker.set(words[:MAX_ACTOR_LENGTH])
     try:
         yield
     finally:
         _asker.reset(token)
 
 
-class AskerMiddleware:
+class ActorMiddleware:
     """Forgets who asked when a request ends, and knows who works in the admin.
 
     Must come after Django's authentication.
@@ -47,11 +47,11 @@ class AskerMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer one request."""
-        with asking(""):
+        with acting_as(""):
             return self._get_response(request)
 
     def process_view(self, request: HttpRequest, *_: Any) -> None:
         """Note the person; the API notes its callers itself."""
         match = request.resolver_match
         if match is not None and match.app_name == "admin" and request.user.is_authenticated:
-            note_asker(f"admin user '{request.user.get_username()}'")
+            set_actor(f"admin user '{request.user.get_username()}'")

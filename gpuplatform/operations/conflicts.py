@@ -9,7 +9,7 @@ from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationWait
 from gpuplatform.operations.provenance import bears
-from gpuplatform.operations.registry import Done, Refused, Waiting
+from gpuplatform.operations.registry import Done, Failed, Waiting
 from gpuplatform.operations.selectors import is_leftover, operation_of
 
 LEFTOVER_SECONDS: Final = 2.0
@@ -18,7 +18,7 @@ LEFTOVER_SECONDS: Final = 2.0
 GOING_SECONDS: Final = 5
 
 
-def name_in_use(
+def name_conflict(
     holders: QuerySet[Any], what: str, *, where: str = "", field: str = "name"
 ) -> NameConflict:
     """Return the refusal of a name: `holders` are the rows that have, or had, it.
@@ -33,7 +33,9 @@ def name_in_use(
     return NameConflict(f"There is a {what}{where}. Choose another name.", details=details)
 
 
-def outcome_of_found(found: Manifest, operation: Operation, noun: str) -> Done | Waiting | Refused:
+def outcome_for_existing(
+    found: Manifest, operation: Operation, noun: str
+) -> Done | Waiting | Failed:
     """Return how the create goes on: the object is its own, a leftover, or somebody's.
 
     `noun` names the kind to people, as in "A stock pool". Rule `leftover` of the hand-over model:
@@ -47,7 +49,7 @@ def outcome_of_found(found: Manifest, operation: Operation, noun: str) -> Done |
             "A late write of an ended operation left an object of that name; it is being removed.",
             LEFTOVER_SECONDS,
         )
-    return Refused(
+    return Failed(
         "name_conflict",
         f"{noun} '{operation.object_name}' that this operation did not make exists in the"
         f" namespace '{operation.object_namespace}'. Choose another name.",

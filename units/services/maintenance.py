@@ -1,0 +1,75 @@
+"""Periodic writes: capacity samples, nodes with a shortage, retention. Called by tasks."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Sum
+from django.db.models.functions import Now
+
+from gpuplatform import clock
+from gpuplatform.operations.services import RETENTION_DAYS
+from units.core.observed import Shortage
+from units.models import CLAIMABLE, CapacitySample, GpuUnit, ShortNode, UnitHistory
+from units.selectors import capacity_by_spec, short_nodes
+
+LONGEST_SAMPLE: Final = timedelta(hours=1)
+"""Maximum time that one sample covers; a longer gap counts as unsampled time."""
+
+
+def capacity_sample() -> None:
+    """Insert a sample for each GPU spec: the GPU-seconds of its ready stock since the last one."""
+    with transaction.atomic():
+        ready = GpuUnit.objects.filter(CLAIMABLE).order_by()
+        gpus = dict(ready.values_list("spec_name").annotate(Sum("gpu")))
+        latest = CapacitySample.objects.filter(at__gt=Now() - LONGEST_SAMPLE)
+        since = dict(latest.order_by("id").values_list("spec_name", "at"))
+        now = clock.now()
+        CapacitySample.objects.bulk_create(
+            CapacitySample(
+                spec_name=spec.spec_name,
+                ready=spec.ready,
+                starting=spec.starting,
+                failed=spec.failed,
+                claimed=spec.claimed,
+                active=spec.active,
+                idle_gpu_seconds=gpus.get(spec.spec_name, 0)
+                * max(int((now - since.get(spec.spec_name, now)).total_seconds()), 0),
+            )
+            for spec in capacity_by_spec()
+        )
+
+
+def short_nodes_update(found: Sequence[Shortage]) -> set[str]:
+    """Replace the known shortages, in the caller's transaction; return the nodes that changed."""
+    differences = set(found) ^ set(short_nodes())
+    changed = {shortage.node for shortage in differences}
+    ShortNode.objects.filter(name__in=changed).delete()
+    ShortNode.objects.bulk_create(
+        (
+            ShortNode(name=shortage.node, gpus_offered=shortage.offered, gpus_held=shortage.held)
+            for shortage in found
+            if shortage in differences
+        ),
+        ignore_conflicts=True,  # A concurrent comparison inserted it; the next one corrects it.
+    )
+    return changed
+
+
+def units_prune() -> int:
+    """Delete rows of deleted units, history and samples past their retention; return the count.
+
+    A stock row is kept while the unit that consumed it exists: it records whose GPU that is.
+    """
+    expired = Now() - timedelta(days=RETENTION_DAYS)
+    consumers = GpuUnit.objects.filter(uid=OuterRef("consumed_by"), deleted_at__isnull=True)
+    deleted = GpuUnit.objects.filter(deleted_at__lt=expired)
+    return sum(
+        rows.delete()[0]
+        for rows in (
+            deleted.exclude(Exists(consumers.exclude(uid=""))),
+            UnitHistory.objects.filter(at__lt=expired),
+            CapacitySample.objects.filter(at__lt=expired),
+        )
+    )
