@@ -21,7 +21,7 @@ from units.core.observed import SourceReference
 from units.models import GpuUnit
 from units.phases import UnitRole
 from units.reconcile import UNITS
-from units.requests import GPUUnitCreate, StockSeed
+from units.requests import GpuUnitCreate, StockSeed
 from units.services import stock_seed, unit_create
 
 _numbers = itertools.count(1)
@@ -104,7 +104,7 @@ def accept_unit(**changes: Any) -> Accepted:
         "image": IMAGE,
         "template": {"ports": [{"name": "http", "port": 8080}]},
     }
-    return unit_create(tenant=tenant_by_name(), asked=GPUUnitCreate.parse({**body, **changes}))
+    return unit_create(tenant=tenant_by_name(), asked=GpuUnitCreate.parse({**body, **changes}))
 
 
 def finished(accepted: Accepted) -> Operation:

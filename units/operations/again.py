@@ -8,7 +8,7 @@ from typing import Any
 from gpuplatform.errors import PhaseConflict
 from gpuplatform.operations.registry import Again
 from gpuplatform.operations.services import Accepted
-from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
+from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed
 from units.selectors import stock_get
 from units.services import (
     IF_MATCH,
@@ -28,7 +28,7 @@ def create_again(again: Again) -> Accepted:
     if "serverless" in again.failed.payload:
         msg = "Workers of functions are replaced by the platform itself."
         raise PhaseConflict(msg)
-    asked = GPUUnitCreate.parse({**again.payload(), "name": again.failed.object_name})
+    asked = GpuUnitCreate.parse({**again.payload(), "name": again.failed.object_name})
     return unit_create(tenant=again.failed.tenant, asked=asked)
 
 
@@ -36,7 +36,7 @@ def update_again(again: Again) -> Accepted:
     """Ask for the same change of the same unit, in the same version where one was named."""
     payload = again.payload()
     etag = payload.pop(IF_MATCH, None)
-    failed, asked = again.failed, GPUUnitUpdate.parse(payload)
+    failed, asked = again.failed, GpuUnitUpdate.parse(payload)
     accepted = unit_update(tenant=failed.tenant, name=failed.object_name, asked=asked, etag=etag)
     return again.of_same_object(accepted)
 

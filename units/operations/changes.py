@@ -11,7 +11,7 @@ from gpuplatform.operations.registry import Done, Outcome, Refused, Waiting
 from gpuplatform.operations.selectors import is_applied
 from units.core.spec import GPUUnitSpec, parse_unit_spec
 from units.operations.target import change, gone, read_target
-from units.requests import GPUUnitUpdate
+from units.requests import GpuUnitUpdate
 from units.services import IF_MATCH, etag_of, unit_changed, unit_deletion_sent
 
 REFUSED_STOP_SECONDS: Final = 60.0
@@ -78,9 +78,9 @@ def settle_delete(operation: Operation, outcome: Done | Refused) -> None:
         unit_deletion_sent(operation)
 
 
-def _asked(operation: Operation) -> GPUUnitUpdate:
+def _asked(operation: Operation) -> GpuUnitUpdate:
     payload = {key: value for key, value in operation.payload.items() if key != IF_MATCH}
-    return GPUUnitUpdate.parse({**payload, "operationID": operation.operation_id})
+    return GpuUnitUpdate.parse({**payload, "operationID": operation.operation_id})
 
 
 def _present(found: Manifest) -> GPUUnitSpec:
