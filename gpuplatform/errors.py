@@ -37,7 +37,7 @@ class PlatformError(Exception):
     code: ClassVar[str] = "internal_error"
     http_status: ClassVar[int] = 500
     retry: ClassVar[Retry] = Retry.NEVER
-    next_step: ClassVar[str] = "Tell the operator the requestID; the log has the cause under it."
+    next_step: ClassVar[str] = "Send the traceID to an operator, who finds the cause in the log."
     """What a caller does about the code, whatever the message says."""
 
     def __init__(

@@ -42,7 +42,7 @@ _ENVELOPE = frozenset({"specName", "cpu", "memory", "gpu", "placement"})
 _ASKED = frozenset({"image", "template", "access", "serverless"})
 
 
-class GPUUnitCreate(SpecModel):
+class GpuUnitCreate(SpecModel):
     """Asks for a GPU unit on a ready stock unit of a GPU spec."""
 
     operation_id: OperationID = Field(alias="operationID")
@@ -71,7 +71,7 @@ class GPUUnitCreate(SpecModel):
     access: AccessBlock | None = None
 
     @model_validator(mode="after")
-    def access_fits_the_ports(self) -> "GPUUnitCreate":
+    def access_fits_the_ports(self) -> "GpuUnitCreate":
         """Refuse what would make the unit fail with `AccessConfigInvalid`."""
         fault = port_fault(self.access, self.template)
         if fault:
@@ -114,13 +114,13 @@ class GPUUnitCreate(SpecModel):
         return without_empty_blocks(payload)
 
 
-class WorkerUnitCreate(GPUUnitCreate):
+class WorkerUnitCreate(GpuUnitCreate):
     """Asks for a unit that is a worker of a function. No route takes it."""
 
     serverless: Serverless
 
 
-class GPUUnitUpdate(SpecModel):
+class GpuUnitUpdate(SpecModel):
     """Changes a GPU unit: a given field replaces, one that is left out stays."""
 
     operation_id: OperationID = Field(alias="operationID")
@@ -129,7 +129,7 @@ class GPUUnitUpdate(SpecModel):
     access: AccessBlock | None = None
 
     @model_validator(mode="after")
-    def changes_something(self) -> "GPUUnitUpdate":
+    def changes_something(self) -> "GpuUnitUpdate":
         """An operation that changes nothing is a mistake of the caller."""
         if self.image is None and self.template is None and self.access is None:
             msg = "Give at least one of image, template and access."

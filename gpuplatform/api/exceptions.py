@@ -23,7 +23,7 @@ from rest_framework import exceptions as drf
 from rest_framework.response import Response
 
 from gpuplatform import errors
-from gpuplatform.api.request_id import current_request_id
+from gpuplatform.api.trace_id import current_trace_id
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def envelope(error: errors.PlatformError) -> dict[str, Any]:
             "code": error.code,
             "message": error.message,
             "details": details,
-            "requestID": current_request_id(),
+            "traceID": current_trace_id(),
         }
     }
 

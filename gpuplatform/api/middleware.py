@@ -11,12 +11,12 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 
 from gpuplatform.api.exceptions import envelope, error_for_status, headers, log, platform_error
-from gpuplatform.api.request_id import answering, sound_or_new
 from gpuplatform.api.request_log import record_request
+from gpuplatform.api.trace_id import accepted_or_new, tracing
 from gpuplatform.errors import PlatformError
 
 API_PREFIX = "/api/"
-REQUEST_ID_HEADER = "X-Request-ID"
+TRACE_ID_HEADER = "X-Request-ID"
 
 
 class RequestMiddleware:
@@ -27,14 +27,14 @@ class RequestMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer one request."""
-        request_id, begun_at = (
-            sound_or_new(request.headers.get(REQUEST_ID_HEADER, "")),
+        trace_id, begun_at = (
+            accepted_or_new(request.headers.get(TRACE_ID_HEADER, "")),
             monotonic(),
         )
-        with answering(request_id):
+        with tracing(trace_id):
             response = self._answer(request)
-        response.headers[REQUEST_ID_HEADER] = request_id
-        record_request(request, response.status_code, monotonic() - begun_at, request_id)
+        response.headers[TRACE_ID_HEADER] = trace_id
+        record_request(request, response.status_code, monotonic() - begun_at, trace_id)
         return response
 
     def _answer(self, request: HttpRequest) -> HttpResponseBase:

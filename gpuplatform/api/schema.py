@@ -51,7 +51,7 @@ class ErrorBody(Reply):
     code: str = Field(description="Stable code for programs.", examples=["invalid_request"])
     message: str = Field(description="What happened and what to do.")
     details: list[ErrorDetail] = Field(description="The faults, one by one, if it is the payload.")
-    request_id: str = Field(description="Finds the request in the platform's log.")
+    trace_id: str = Field(description="Finds the request in the platform's log.")
 
 
 class ErrorReply(Reply):
@@ -191,7 +191,7 @@ def _error_example(kind: type[PlatformError]) -> OpenApiExample:
     body = {"code": error.code, "message": error.message, "details": details}
     return OpenApiExample(
         kind.code,
-        value={"error": {**body, "requestID": "0f6c1d2e3b4a59687766554433221100"}},
+        value={"error": {**body, "traceID": "0f6c1d2e3b4a59687766554433221100"}},
         response_only=True,
         status_codes=[str(kind.http_status)],
     )

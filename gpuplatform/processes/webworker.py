@@ -20,7 +20,7 @@ from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # there 
 from typing_extensions import override
 
 from gpuplatform.api.exceptions import envelope
-from gpuplatform.api.request_id import answering, sound_or_new
+from gpuplatform.api.trace_id import accepted_or_new, tracing
 from gpuplatform.errors import RequestError
 
 HEAD_SECONDS: Final = 10.0
@@ -72,10 +72,10 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         if not words:
             super().handle_error(req, client, addr, exc)
             return
-        request_id = sound_or_new("")
-        self.log.warning("no request (%s), answered as %s", exc, request_id)
+        trace_id = accepted_or_new("")
+        self.log.warning("no request (%s), answered as %s", exc, trace_id)
         with contextlib.suppress(OSError):  # It hung up meanwhile.
-            util.write_nonblock(client, _answer(words, request_id))
+            util.write_nonblock(client, _answer(words, trace_id))
 
     def _limit(self, conn: Any, seconds: float) -> None:
         with self._changing:
@@ -91,16 +91,16 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                         conn.sock.shutdown(socket.SHUT_RD)
 
 
-def _answer(words: str, request_id: str) -> bytes:
+def _answer(words: str, trace_id: str) -> bytes:
     error = RequestError(words)
     status = HTTPStatus(error.http_status)
-    with answering(request_id):
+    with tracing(trace_id):
         body = json.dumps(envelope(error)).encode()
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}",
         "Connection: close",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
-        f"X-Request-ID: {request_id}",
+        f"X-Request-ID: {trace_id}",
     )
     return "\r\n".join((*head, "", "")).encode() + body

@@ -20,7 +20,7 @@ from units.mirror import unit_observed
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.reconcile import UNITS
-from units.requests import GPUUnitCreate, StockSeed
+from units.requests import GpuUnitCreate, StockSeed
 from units.services.stock import stock_seed
 from units.services.units import unit_create, unit_request_deletion, unit_start, unit_stop
 
@@ -65,7 +65,7 @@ class Units:
             "template": HTTP,
             **fields,
         }
-        return unit_create(tenant=self.tenant, body=GPUUnitCreate.parse(asked))
+        return unit_create(tenant=self.tenant, body=GpuUnitCreate.parse(asked))
 
     def create(self, name: str, **fields: Any) -> Operation:
         """Ask for a unit and let workers make it; no planner acts on it yet."""

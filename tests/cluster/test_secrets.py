@@ -11,7 +11,7 @@ from inventory.services.pools import pool_update
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
 from tests.cluster.world import World
-from units.requests import GPUUnitUpdate
+from units.requests import GpuUnitUpdate
 from units.services.units import unit_update
 
 pytestmark = [
@@ -98,7 +98,7 @@ def test_a_value_becomes_a_reference_and_a_value_again(
                 **place,
             )
         )
-        units.finish(unit_update(tenant=units.tenant, name="a", body=GPUUnitUpdate.parse(asked)))
+        units.finish(unit_update(tenant=units.tenant, name="a", body=GpuUnitUpdate.parse(asked)))
         pools.settle("a", "Ready")
         units.settle("a", "Ready")
 

@@ -13,7 +13,7 @@ from tests.cluster.tenant_units import Units
 from units.models import GpuUnit
 from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE
-from units.requests import GPUUnitUpdate, StockSeed
+from units.requests import GpuUnitUpdate, StockSeed
 from units.selectors import SpecCapacity, capacity_by_spec
 from units.services.stock import stock_seed
 from units.services.units import unit_update
@@ -288,7 +288,7 @@ def test_an_update_reaches_the_pod_of_a_running_unit(units: Units) -> None:
     units.create("a")
     before = units.settle("a", "Ready")
     [old] = units.pods(before)
-    asked = GPUUnitUpdate.parse({"operationID": "update", "image": "busybox:1.37"})
+    asked = GpuUnitUpdate.parse({"operationID": "update", "image": "busybox:1.37"})
 
     units.finish(unit_update(tenant=units.tenant, name="a", body=asked, etag=None))
     units.until(lambda: units.row("a").observed_generation > before.observed_generation)

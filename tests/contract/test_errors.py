@@ -42,7 +42,7 @@ def test_each_can_be_sent(kind: type[PlatformError]) -> None:
 
     sent = json.loads(json.dumps(envelope(error)))["error"]
 
-    assert set(sent) == {"code", "message", "details", "requestID"}
+    assert set(sent) == {"code", "message", "details", "traceID"}
     assert sent["code"] == kind.code
     assert all(value.isascii() for value in headers(error).values())
 

@@ -21,7 +21,7 @@ from units.core.observed import SourceReference
 from units.models import GpuUnit
 from units.phases import UnitRole
 from units.reconcile import UNITS
-from units.requests import GPUUnitCreate, StockSeed
+from units.requests import GpuUnitCreate, StockSeed
 from units.services.stock import stock_seed
 from units.services.units import unit_create
 
@@ -105,7 +105,7 @@ def accept_unit(**changes: Any) -> Accepted:
         "image": IMAGE,
         "template": {"ports": [{"name": "http", "port": 8080}]},
     }
-    return unit_create(tenant=tenant_by_name(), body=GPUUnitCreate.parse({**body, **changes}))
+    return unit_create(tenant=tenant_by_name(), body=GpuUnitCreate.parse({**body, **changes}))
 
 
 def finished(accepted: Accepted) -> Operation:

@@ -31,7 +31,7 @@ from units.mirror import units_listed
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
 from units.reconcile import UNITS, delete_leftovers
-from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
+from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed
 from units.services.stock import stock_remove, stock_seed
 from units.services.units import (
     unit_create,
@@ -108,12 +108,12 @@ class UnitWorld:
             "specName": "g1.1",
             "image": "example.com/a:1",
         }
-        asked = GPUUnitCreate.parse({**body, **fields})
+        asked = GpuUnitCreate.parse({**body, **fields})
         return unit_create(tenant=tenant_by_name(), body=asked)
 
     def update(self, name: str, etag: str | None = None, **fields: Any) -> Operation:
         """Ask for a change."""
-        asked = GPUUnitUpdate.parse({"operationID": self._id("update"), **fields})
+        asked = GpuUnitUpdate.parse({"operationID": self._id("update"), **fields})
         return unit_update(tenant=tenant_by_name(), name=name, body=asked, etag=etag).operation
 
     def stop(self, name: str) -> Operation:

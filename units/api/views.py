@@ -38,7 +38,7 @@ from units.capacity import capacity
 from units.inspection import unit_events, unit_log
 from units.models import GpuUnit
 from units.phases import UnitRole
-from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed, UnitAction
+from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed, UnitAction
 from units.selectors import history_of, stock_in, stock_live, unit_get, units_live
 from units.services.stock import stock_remove, stock_seed
 from units.services.units import (
@@ -90,11 +90,11 @@ class GpuUnits(ApiView):
         id="createGpuUnit",
         summary="Create a GPU unit on ready stock",
         tag=_TAG,
-        body=GPUUnitCreate,
+        body=GpuUnitCreate,
         replies=_ACCEPTED,
         errors=[InsufficientCapacity, NameConflict, PhaseConflict],
     )
-    def post(self, request: Request, *, body: GPUUnitCreate) -> Response:
+    def post(self, request: Request, *, body: GpuUnitCreate) -> Response:
         """Accept the creation; the unit is there at once as `Pending`, with its stock claimed."""
         return accepted_reply(request, unit_create(tenant=caller_of(request).tenant, body=body))
 
@@ -120,14 +120,14 @@ class GpuUnitDetail(ApiView):
         id="putGpuUnit",
         summary="Change image, template or access of a GPU unit",
         tag=_TAG,
-        body=GPUUnitUpdate,
+        body=GpuUnitUpdate,
         query=UnitQuery,
         replies=_ACCEPTED,
         errors=[NotFound, PhaseConflict, StaleEtag],
         headers=[_IF_MATCH],
     )
     def put(
-        self, request: Request, *, name: str, body: GPUUnitUpdate, query: UnitQuery
+        self, request: Request, *, name: str, body: GpuUnitUpdate, query: UnitQuery
     ) -> Response:
         """Accept the change: a given block replaces, one that is left out stays."""
         etag = wanted_etag(request.headers.get(IF_MATCH))

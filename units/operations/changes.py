@@ -11,7 +11,7 @@ from gpuplatform.operations.registry import Done, Failed, Outcome, Waiting
 from gpuplatform.operations.selectors import is_applied
 from units.core.spec import GPUUnitSpec, parse_unit_spec
 from units.operations.target import change, gone, read_target
-from units.requests import GPUUnitUpdate
+from units.requests import GpuUnitUpdate
 from units.services.outcomes import unit_changed, unit_deletion_sent
 from units.services.units import IF_MATCH, etag_of
 
@@ -79,9 +79,9 @@ def settle_delete(operation: Operation, outcome: Done | Failed) -> None:
         unit_deletion_sent(operation)
 
 
-def _asked(operation: Operation) -> GPUUnitUpdate:
+def _asked(operation: Operation) -> GpuUnitUpdate:
     payload = {key: value for key, value in operation.payload.items() if key != IF_MATCH}
-    return GPUUnitUpdate.parse({**payload, "operationID": operation.operation_id})
+    return GpuUnitUpdate.parse({**payload, "operationID": operation.operation_id})
 
 
 def _present(found: Manifest) -> GPUUnitSpec:

@@ -36,7 +36,7 @@ from units.core.spec import parse_unit_spec
 from units.models import GpuUnit
 from units.operations.target import change, gone, read_target, read_unit, row_of
 from units.phases import UnitWait
-from units.requests import GPUUnitCreate, WorkerUnitCreate
+from units.requests import GpuUnitCreate, WorkerUnitCreate
 from units.selectors import is_start_void
 from units.services.claims import (
     claimable_stock,
@@ -80,7 +80,7 @@ def _post(cluster: Cluster, operation: Operation) -> Step:
     if stock is None or live is None:
         return _assign(operation, stock)
     # The payload was checked when it was accepted; that of a worker has a block more.
-    shape = WorkerUnitCreate if "serverless" in operation.payload else GPUUnitCreate
+    shape = WorkerUnitCreate if "serverless" in operation.payload else GpuUnitCreate
     asked = shape.parse(
         {**operation.payload, "operationID": operation.operation_id, "name": operation.object_name}
     )

@@ -8,7 +8,7 @@ from typing import Any
 from gpuplatform.errors import PhaseConflict
 from gpuplatform.operations.registry import RetryRequest
 from gpuplatform.operations.services import Accepted
-from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed
+from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed
 from units.selectors import stock_get
 from units.services.stock import stock_remove, stock_remove_one, stock_seed
 from units.services.units import (
@@ -26,7 +26,7 @@ def create(retry: RetryRequest) -> Accepted:
     if "serverless" in retry.failed.payload:
         msg = "Workers of functions are replaced by the platform itself."
         raise PhaseConflict(msg)
-    body = GPUUnitCreate.parse({**retry.payload(), "name": retry.failed.object_name})
+    body = GpuUnitCreate.parse({**retry.payload(), "name": retry.failed.object_name})
     return unit_create(tenant=retry.failed.tenant, body=body)
 
 
@@ -34,7 +34,7 @@ def update(retry: RetryRequest) -> Accepted:
     """Ask for the same change of the same unit, in the same version where one was named."""
     payload = retry.payload()
     etag = payload.pop(IF_MATCH, None)
-    failed, body = retry.failed, GPUUnitUpdate.parse(payload)
+    failed, body = retry.failed, GpuUnitUpdate.parse(payload)
     accepted = unit_update(tenant=failed.tenant, name=failed.object_name, body=body, etag=etag)
     return retry.of_same_object(accepted)
 

@@ -21,7 +21,7 @@ from units.core.spec import parse_unit_spec
 from units.mirror import spec_columns, unit_history, unit_history_begun
 from units.models import GpuUnit
 from units.phases import UnitPhase, UnitRole
-from units.requests import GPUUnitCreate, GPUUnitUpdate
+from units.requests import GpuUnitCreate, GpuUnitUpdate
 from units.selectors import unit_get
 from units.services.claims import claim, claimable_stock
 from units.services.names import UNIT_KIND, UnitOperation
@@ -35,7 +35,7 @@ def etag_of(uid: str, generation: int) -> str:
     return f"{uid}-{generation}"
 
 
-def unit_create(*, tenant: Tenant, body: GPUUnitCreate) -> Accepted:
+def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
     """Accept the creation of a unit: its row, and a ready stock unit set aside for it.
 
     Raises:
@@ -63,7 +63,7 @@ def unit_create(*, tenant: Tenant, body: GPUUnitCreate) -> Accepted:
 
 
 def unit_update(
-    *, tenant: Tenant, name: str, body: GPUUnitUpdate, etag: str | None = None
+    *, tenant: Tenant, name: str, body: GpuUnitUpdate, etag: str | None = None
 ) -> Accepted:
     """Accept a change of a unit; with `etag`, of exactly that version of it.
 
@@ -157,7 +157,7 @@ def _changing(
     return prepare
 
 
-def _insert(operation: Operation, body: GPUUnitCreate) -> GpuUnit:
+def _insert(operation: Operation, body: GpuUnitCreate) -> GpuUnit:
     """Insert the row of a unit to be and return it.
 
     Raises:
@@ -181,7 +181,7 @@ def _insert(operation: Operation, body: GPUUnitCreate) -> GpuUnit:
     return row
 
 
-def _insufficient(body: GPUUnitCreate) -> InsufficientCapacity:
+def _insufficient(body: GpuUnitCreate) -> InsufficientCapacity:
     what = f"The stock unit '{body.stock_name}' of" if body.stock_name else "No ready stock of"
     end = "is not ready and free" if body.stock_name else "is left"
     return InsufficientCapacity(

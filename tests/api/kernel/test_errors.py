@@ -12,8 +12,8 @@ def error_of(response: Any) -> dict[str, Any]:
     assert response["Content-Type"] == "application/json"
     [(key, error)] = json.loads(response.content).items()
     assert key == "error"
-    assert set(error) == {"code", "message", "details", "requestID"}
-    assert error["requestID"] == response["X-Request-ID"]
+    assert set(error) == {"code", "message", "details", "traceID"}
+    assert error["traceID"] == response["X-Request-ID"]
     assert "secret" not in response.content.decode()
     return dict(error)
 
@@ -107,7 +107,7 @@ def test_elsewhere_djangos_own_pages_serve(api: Client) -> None:
 @pytest.mark.parametrize(
     ("offered", "is_kept"), [("abc-1", True), ("a b", False), ("x" * 200, False), ("", False)]
 )
-def test_a_sound_request_id_is_echoed(api: Client, offered: str, is_kept: bool) -> None:
+def test_a_safe_trace_id_is_echoed(api: Client, offered: str, is_kept: bool) -> None:
     response = api.get("/api/v1/things", headers={"X-Request-ID": offered})
 
     assert (response["X-Request-ID"] == offered) == is_kept

@@ -104,4 +104,4 @@ def test_what_is_no_request_is_told_in_the_envelope(web: int, sent: str, words: 
     assert answer.headers["Content-Type"] == "application/json"
     assert error["code"] == "invalid_request"
     assert words in error["message"]
-    assert error["requestID"] == answer.headers["X-Request-ID"]
+    assert error["traceID"] == answer.headers["X-Request-ID"]

@@ -17,7 +17,7 @@ from tests.conftest import GoldenFiles
 from tests.factories.planned_units import unit_resource
 from units.core import manifests, workers
 from units.core.spec import GPUUnitSpec, parse_unit_spec
-from units.requests import GPUUnitCreate, GPUUnitUpdate, WorkerUnitCreate
+from units.requests import GpuUnitCreate, GpuUnitUpdate, WorkerUnitCreate
 
 FUNCTION: dict[str, Any] = {
     "specName": "g1.1",
@@ -83,7 +83,7 @@ def test_no_route_takes_the_block() -> None:
     block = asked().normalised()["serverless"]
     body = {"operationID": "op-1", "name": "a", "specName": "g1.1", "image": "app"}
 
-    for model, given in ((GPUUnitCreate, body), (GPUUnitUpdate, {"operationID": "op-1"})):
+    for model, given in ((GpuUnitCreate, body), (GpuUnitUpdate, {"operationID": "op-1"})):
         with pytest.raises(InvalidSpec) as caught:
             model.parse({**given, "serverless": block})
         assert "serverless" in {fault.field for fault in caught.value.details}
@@ -92,7 +92,7 @@ def test_no_route_takes_the_block() -> None:
 def test_a_change_of_the_unit_keeps_the_block() -> None:
     spec = worker_spec()
 
-    changed = GPUUnitUpdate.parse({"operationID": "op-1", "image": "other"}).applied_to(spec)
+    changed = GpuUnitUpdate.parse({"operationID": "op-1", "image": "other"}).applied_to(spec)
 
     assert changed.serverless == spec.serverless
 

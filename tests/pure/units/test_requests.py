@@ -9,7 +9,7 @@ from gpuplatform.errors import InvalidSpec
 from gpuplatform.formats.model import SpecModel
 from tests.factories.inventory import HTTP_PORT
 from units.core.spec import parse_unit_spec
-from units.requests import GPUUnitCreate, GPUUnitUpdate, StockSeed, UnitAction
+from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed, UnitAction
 
 CREATE: dict[str, Any] = {"operationID": "op-1", "name": "a", "specName": "g1.1", "image": "app"}
 SEED: dict[str, Any] = {"operationID": "op-1", "specName": "g1.1", "replicas": 2}
@@ -26,7 +26,7 @@ def fields_of(model: type[SpecModel], value: object) -> list[str]:
 def test_a_create_needs_all_of_these(missing: str) -> None:
     body = {key: value for key, value in CREATE.items() if key != missing}
 
-    assert fields_of(GPUUnitCreate, body) == [missing]
+    assert fields_of(GpuUnitCreate, body) == [missing]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_create_needs_all_of_these(missing: str) -> None:
     ],
 )
 def test_a_create_is_refused_with_the_path(change: dict[str, Any], field: str) -> None:
-    assert fields_of(GPUUnitCreate, CREATE | change) == [field]
+    assert fields_of(GpuUnitCreate, CREATE | change) == [field]
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_a_create_is_refused_with_the_path(change: dict[str, Any], field: str) -
 )
 def test_what_is_so_anyway_is_no_part_of_the_payload(said_anyway: dict[str, Any]) -> None:
     plain = CREATE | {"template": PORTS}
-    one = GPUUnitCreate.parse(plain)
-    other = GPUUnitCreate.parse(plain | said_anyway | {"operationID": "op-2"})
+    one = GpuUnitCreate.parse(plain)
+    other = GpuUnitCreate.parse(plain | said_anyway | {"operationID": "op-2"})
 
     assert one.payload() == other.payload()
     assert set(one.payload()) == {"name", "specName", "image", "template"}
@@ -79,7 +79,7 @@ def test_what_is_so_anyway_is_no_part_of_the_payload(said_anyway: dict[str, Any]
 def test_another_request_has_another_payload(change: dict[str, Any]) -> None:
     plain = CREATE | {"template": PORTS}
 
-    one, other = GPUUnitCreate.parse(plain), GPUUnitCreate.parse(plain | change)
+    one, other = GpuUnitCreate.parse(plain), GpuUnitCreate.parse(plain | change)
 
     assert one.payload() != other.payload()
 
@@ -96,7 +96,7 @@ def test_a_unit_has_the_envelope_of_its_stock_and_what_was_asked_for() -> None:
             "suspend": True,
         }
     )
-    asked = GPUUnitCreate.parse(CREATE | {"template": PORTS, "access": {"scheme": "https"}})
+    asked = GpuUnitCreate.parse(CREATE | {"template": PORTS, "access": {"scheme": "https"}})
 
     assert asked.spec(stock).normalised() == {
         "specName": "g1.1",
@@ -111,9 +111,9 @@ def test_a_unit_has_the_envelope_of_its_stock_and_what_was_asked_for() -> None:
 
 
 def test_only_the_namespace_that_applies_may_be_sent() -> None:
-    asked = GPUUnitCreate.parse(CREATE | {"namespace": "other"})
+    asked = GpuUnitCreate.parse(CREATE | {"namespace": "other"})
 
-    GPUUnitCreate.parse(CREATE).check_namespace("runtime-instance")
+    GpuUnitCreate.parse(CREATE).check_namespace("runtime-instance")
     asked.check_namespace("other")
     with pytest.raises(InvalidSpec) as caught:
         asked.check_namespace("runtime-instance")
@@ -133,7 +133,7 @@ def test_only_the_namespace_that_applies_may_be_sent() -> None:
     ],
 )
 def test_an_update_is_refused_with_the_path(value: dict[str, Any], field: str) -> None:
-    assert fields_of(GPUUnitUpdate, value) == [field]
+    assert fields_of(GpuUnitUpdate, value) == [field]
 
 
 def test_a_given_block_replaces_and_an_omitted_one_stays() -> None:
@@ -147,8 +147,8 @@ def test_a_given_block_replaces_and_an_omitted_one_stays() -> None:
         }
     )
 
-    image = GPUUnitUpdate.parse({"operationID": "a", "image": "b"}).applied_to(spec)
-    access = GPUUnitUpdate.parse({"operationID": "a", "access": {}}).applied_to(spec)
+    image = GpuUnitUpdate.parse({"operationID": "a", "image": "b"}).applied_to(spec)
+    access = GpuUnitUpdate.parse({"operationID": "a", "access": {}}).applied_to(spec)
 
     assert image.normalised() == spec.normalised() | {"image": "b"}
     assert "access" not in access.normalised()
@@ -157,7 +157,7 @@ def test_a_given_block_replaces_and_an_omitted_one_stays() -> None:
 
 def test_a_template_without_the_primary_port_is_refused_and_not_repaired() -> None:
     spec = parse_unit_spec({"specName": "g", "template": PORTS, "access": {"primaryPort": "web"}})
-    asked = GPUUnitUpdate.parse({"operationID": "a", "template": {"ports": [HTTP_PORT]}})
+    asked = GpuUnitUpdate.parse({"operationID": "a", "template": {"ports": [HTTP_PORT]}})
 
     with pytest.raises(InvalidSpec) as caught:
         asked.applied_to(spec)
@@ -166,7 +166,7 @@ def test_a_template_without_the_primary_port_is_refused_and_not_repaired() -> No
 
 
 def test_an_empty_block_takes_what_was_there_away() -> None:
-    asked = GPUUnitUpdate.parse({"operationID": "a", "template": {}, "access": {}})
+    asked = GpuUnitUpdate.parse({"operationID": "a", "template": {}, "access": {}})
     spec = parse_unit_spec({"specName": "g", "template": PORTS})
 
     assert asked.payload() == {"template": {}, "access": {}}
@@ -214,6 +214,6 @@ def test_an_action_has_an_operation_id_and_nothing_else() -> None:
     assert fields_of(UnitAction, {"operationID": "a", "force": True}) == ["force"]
 
 
-@pytest.mark.parametrize("model", [GPUUnitCreate, GPUUnitUpdate, StockSeed, UnitAction])
+@pytest.mark.parametrize("model", [GpuUnitCreate, GpuUnitUpdate, StockSeed, UnitAction])
 def test_the_example_of_a_body_is_valid(model: type[SpecModel]) -> None:
     assert model.parse(example_of(model)).normalised()
