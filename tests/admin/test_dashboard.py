@@ -25,7 +25,7 @@ from tests.factories.unit_rows import stock_row, unit_row
 from units.phases import UnitPhase
 
 INDEX = reverse("admin:index")
-MOST_QUERIES = 12
+MOST_QUERIES = 13
 
 pytestmark = pytest.mark.django_db
 
@@ -223,12 +223,12 @@ class TestHealth:
         words = "connection refused by 10.0.0.1"
         ClusterState.objects.update_or_create(
             pk=ClusterState.SINGLETON,
-            defaults={"error": words, "closed_until": now() + timedelta(minutes=1)},
+            defaults={"error": words, "failures": 1},
         )
 
         page = _page(operator_client)
 
-        assert "Waits for the cluster" in page
+        assert "Waiting for the cluster" in page
         assert page.count(words) == 1
         assert "<bdi>Does not answer</bdi>" in page
         assert "The cluster does not answer." in _page(operator_client, reverse("admin:health"))
@@ -240,16 +240,16 @@ class TestHealth:
 
         page = _page(operator_client)
 
-        assert "1 part not well" in page
+        assert "1 part unhealthy" in page
         assert "1 part of the platform is not well" in page
 
     @pytest.mark.parametrize(
         ("columns", "text"),
         [
-            ({"oldest_due_seconds": None}, "nothing waits"),
-            ({"oldest_due_seconds": 12.0}, "oldest row due for 12 s"),
-            ({"oldest_due_seconds": 700.0}, "oldest row due for 11 min"),
-            ({"at": now() - timedelta(minutes=9)}, "No fresh sample; see beat"),
+            ({"oldest_due_seconds": None}, "nothing is due"),
+            ({"oldest_due_seconds": 12.0}, ">12 s</time>"),
+            ({"oldest_due_seconds": 700.0}, ">11 min</time>"),
+            ({"at": now() - timedelta(minutes=9)}, "No recent sample; check beat"),
         ],
         ids=["none", "some", "late", "old sample"],
     )
@@ -261,7 +261,7 @@ class TestHealth:
         page = _page(operator_client)
 
         assert text in page
-        assert ("part not well" in page) is (columns.get("oldest_due_seconds") == 700.0)
+        assert ("part unhealthy" in page) is (columns.get("oldest_due_seconds") == 700.0)
 
     def test_parts_that_are_off_by_choice_are_no_fault(
         self, operator_client: Client, settings: Settings
@@ -269,7 +269,7 @@ class TestHealth:
         settings.NATS_URL = ""
         settings.KUBE_MODE = "off"
 
-        assert _page(operator_client).count("off by choice") == 4
+        assert _page(operator_client).count("off by configuration") == 4
 
 
 class TestCapacity:
