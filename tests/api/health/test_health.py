@@ -260,6 +260,19 @@ def test_without_the_broker_a_create_is_accepted_and_soon(
 
 
 @COMMITTING
+def test_a_write_to_a_read_only_database_is_a_503(
+    api: Api, cluster: FakeCluster, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database_read_only(monkeypatch):
+        refused = api.post(POOLS, create_body())
+    accepted = api.post(POOLS, create_body())
+
+    assert (refused.status, refused.code) == (503, "database_unavailable")
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert accepted.status == 202
+
+
+@COMMITTING
 def test_a_read_only_database_is_not_ready(
     api: Api, cluster: FakeCluster, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
