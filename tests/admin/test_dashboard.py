@@ -16,9 +16,9 @@ from gpuplatform.adminkit.overview import dashboard, failing
 from gpuplatform.clock import now
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.models import ClusterState
-from gpuplatform.samples.capacity import CapacitySeen, ProductSeen, SpecSeen
+from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
 from gpuplatform.samples.models import CapacitySnapshot, PlatformSample
-from gpuplatform.samples.services import capacity_keep
+from gpuplatform.samples.services import capacity_store
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import stock_row, unit_row
@@ -175,7 +175,7 @@ class TestFailing:
             rows.pool()
             unit_row()
         unit_row(UnitPhase.STOPPED)
-        capacity_keep(CapacitySeen(counts={"pools": {"Ready": 95_000}}))
+        capacity_store(Capacity(counts={"pools": {"Ready": 95_000}}))
 
         page = _page(operator_client)
 
@@ -275,9 +275,11 @@ class TestHealth:
 class TestCapacity:
     def test_a_spec_is_a_bar_with_its_target_in_words_too(self, operator_client: Client) -> None:
         gpus = {"active": 6, "ready": 2, "starting": 2, "failed": 1}
-        spec = SpecSeen(name="h100", product="H100", gpu=2, warm_target=3, ready=1, gpus=gpus)
-        product = ProductSeen(name="H100", nodes=2, total=16, allocatable=14, free=3, gpus=gpus)
-        capacity_keep(CapacitySeen(specs=[spec], products=[product]))
+        spec = SpecCapacity(name="h100", product="H100", gpu=2, warm_target=3, ready=1, gpus=gpus)
+        product = ProductCapacity(
+            name="H100", nodes=2, total=16, allocatable=14, free=3, gpus=gpus
+        )
+        capacity_store(Capacity(specs=[spec], products=[product]))
 
         page = _page(operator_client)
 
@@ -294,8 +296,8 @@ class TestCapacity:
     def test_specs_that_lack_stock_come_first_and_very_many_are_cut(
         self, operator_client: Client
     ) -> None:
-        specs = [SpecSeen(name=f"a{number:03d}") for number in range(40)]
-        capacity_keep(CapacitySeen(specs=[*specs, SpecSeen(name="z", warm_target=1)]))
+        specs = [SpecCapacity(name=f"a{number:03d}") for number in range(40)]
+        capacity_store(Capacity(specs=[*specs, SpecCapacity(name="z", warm_target=1)]))
 
         page = _page(operator_client)
 
@@ -305,7 +307,7 @@ class TestCapacity:
     def test_without_nodes_specs_or_sample_it_says_so(self, operator_client: Client) -> None:
         assert "No sample yet" in _page(operator_client)
 
-        capacity_keep(CapacitySeen(products=[]))
+        capacity_store(Capacity(products=[]))
         page = _page(operator_client)
 
         assert "The catalogue has no GPU spec yet." in page
@@ -318,7 +320,7 @@ class TestCapacity:
 
     def test_hostile_names_do_nothing(self, operator_client: Client) -> None:
         name = '"><script>alert(1)</script>'
-        capacity_keep(CapacitySeen(specs=[SpecSeen(name=name, product=name, gpu=1)]))
+        capacity_store(Capacity(specs=[SpecCapacity(name=name, product=name, gpu=1)]))
 
         assert "<script>alert" not in _page(operator_client)
 
@@ -358,7 +360,7 @@ class TestCost:
         client = Client()
         client.force_login(viewer)
         _sample(accepted=3)
-        capacity_keep(CapacitySeen(specs=[SpecSeen(name="a")], products=[]))
+        capacity_store(Capacity(specs=[SpecCapacity(name="a")], products=[]))
         for phase in (PoolPhase.READY, PoolPhase.FAILED):
             rows.pool(phase)
         unit_row(UnitPhase.FAILED)

@@ -12,7 +12,7 @@ from gpuplatform.kube.kinds import NODE
 from gpuplatform.observability.sampler import LONGEST, SETTLE, take_sample
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.samples.models import PlatformSample
-from gpuplatform.samples.selectors import capacity_seen
+from gpuplatform.samples.selectors import latest_capacity
 from gpuplatform.samples.services import samples_prune
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
@@ -89,7 +89,7 @@ def test_the_capacity_is_kept_with_what_the_nodes_have(cluster: FakeCluster) -> 
 
     take_sample()
 
-    _, seen = capacity_seen()
+    _, seen = latest_capacity()
     assert seen is not None
     (spec,), (product,) = seen.specs, seen.products or ()
     assert (spec.name, spec.warm_target, spec.ready, spec.failed) == ("g1.1", 3, 1, 1)
@@ -105,7 +105,7 @@ def test_a_spec_that_no_node_can_hold_says_so_and_others_do_not(cluster: FakeClu
 
     take_sample()
 
-    _, seen = capacity_seen()
+    _, seen = latest_capacity()
     assert seen is not None
     said = {spec.name: spec.misfit for spec in seen.specs}
     assert said["g1.1"] == ""
@@ -124,7 +124,7 @@ def test_what_fits_no_node_takes_nothing_from_what_is_free(cluster: FakeCluster)
 
     take_sample()
 
-    _, seen = capacity_seen()
+    _, seen = latest_capacity()
     assert seen is not None
     (product,) = seen.products or ()
     assert (product.free, product.gpus["starting"], product.gpus["failed"]) == (7, 1, 0)
@@ -137,7 +137,7 @@ def test_a_cluster_that_says_nothing_leaves_the_products_unknown(cluster: FakeCl
 
     take_sample()
 
-    _, seen = capacity_seen()
+    _, seen = latest_capacity()
     assert seen is not None
     assert seen.products is None
     assert [spec.name for spec in seen.specs] == ["g1.1"]
