@@ -39,16 +39,14 @@ def _keep_sample(state: SteadyState) -> None:
     since = max(latest or until - SETTLE, until - LONGEST)
     if since >= until:
         return  # Another one has just been taken.
-    accepted, succeeded, failed = operations_between(since, until)
+    accepted, failed = operations_between(since, until)
     hour, day = claim_pace()
     due = [seconds for seconds in state.due_seconds.values() if seconds is not None]
     PlatformSample.objects.create(
         at=until,
         seconds=(until - since).total_seconds(),
         accepted=accepted,
-        succeeded=succeeded,
         failed=failed,
-        open_jobs=sum(state.operations.values()),
         oldest_due_seconds=max(due) if due else None,
         hour_claims=hour.claims,
         hour_p50=hour.p50,

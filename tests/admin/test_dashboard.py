@@ -41,9 +41,7 @@ def _sample(**changes: Any) -> PlatformSample:
         "at": now() - timedelta(seconds=10),
         "seconds": 30.0,
         "accepted": 0,
-        "succeeded": 0,
         "failed": 0,
-        "open_jobs": 0,
         "hour_claims": 0,
         "day_claims": 0,
     }

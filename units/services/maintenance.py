@@ -29,11 +29,6 @@ def capacity_sample() -> None:
         CapacitySample.objects.bulk_create(
             CapacitySample(
                 spec_name=spec.name,
-                ready=spec.ready,
-                starting=spec.starting,
-                failed=spec.failed,
-                claimed=spec.claimed,
-                active=spec.active,
                 idle_gpu_seconds=gpus.get(spec.name, 0)
                 * max(int((now - since.get(spec.name, now)).total_seconds()), 0),
             )

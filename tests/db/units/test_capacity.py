@@ -190,8 +190,7 @@ def test_a_sample_keeps_how_long_gpus_were_idle_in_stock() -> None:
     capacity_sample()
 
     latest, first = CapacitySample.objects.all()
-    assert (first.ready, first.idle_gpu_seconds) == (2, 0)
-    assert (latest.ready, latest.failed) == (2, 1)
+    assert first.idle_gpu_seconds == 0
     assert 600 <= latest.idle_gpu_seconds <= 720
 
 
