@@ -202,10 +202,11 @@ def _seed_by_itself(spec: GpuSpec, operation_id: str, number: int) -> Accepted:
 
 
 def _catalogued(body: StockSeed) -> GpuSpec:
-    """Return the entry of the catalogue, made from the seeding where there is none.
+    """Return the catalogue's entry, created from the request if there is none.
 
     Raises:
-        InvalidSpec: the seeding says something else than the entry.
+        InvalidSpec: a value differs from the entry.
+        PhaseConflict: the entry was deleted at the same time.
     """
     entry = GpuSpec(
         name=body.spec_name,
@@ -214,7 +215,10 @@ def _catalogued(body: StockSeed) -> GpuSpec:
         gpu=body.gpu or 0,
     )
     GpuSpec.objects.bulk_create([entry], ignore_conflicts=True)
-    spec = GpuSpec.objects.get(name=body.spec_name)
+    spec = GpuSpec.objects.filter(name=body.spec_name).first()
+    if spec is None:
+        msg = f"The GPU spec '{body.spec_name}' was deleted at the same time. Try again."
+        raise PhaseConflict(msg)
     pairs = {
         "cpu": (body.cpu, spec.cpu),
         "memory": (body.memory, spec.memory),
