@@ -13,6 +13,5 @@ class PlatformConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Load the Celery application, for processes that only send messages, and the panel."""
-        import gpuplatform.celery
-        import gpuplatform.observability.broker  # noqa: F401
+        """Load the Celery application, for processes that only send messages."""
+        import gpuplatform.celery  # noqa: F401

@@ -1,14 +1,13 @@
-"""How much capacity there is: by GPU spec in units, by GPU product in GPUs.
+"""The capacity: by GPU spec in units, by GPU product in GPUs.
 
-Who has it is read from the rows; which GPUs exist, from the nodes of the cluster. GPUs of a spec
-that asks for no product count as those of the only product, where the cluster has only one.
+What holds a GPU is read from the rows, which GPUs exist from the nodes of the cluster. A spec
+without a product counts for the only product, if the cluster has exactly one.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.formats.quantity import Quantity
@@ -16,11 +15,12 @@ from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import NODE, Manifest
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
 from gpuplatform.workloads.pods import GPU_RESOURCE
 from inventory.models import GpuSpec
 from inventory.selectors import pods_held, specs_all
 from units.core.fit import misfit
-from units.selectors import SpecCapacity, StockState, capacity_by_spec, gpus_by_spec
+from units.selectors import StockState, capacity_by_spec, gpus_by_spec
 
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
 
@@ -32,60 +32,21 @@ USES: Final = (HELD_BY_POOLS, *(state.value for state in StockState), ACTIVE)
 """What holds or wants a GPU; each GPU is counted once."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpecStanding:
-    """A GPU spec and how its units stand."""
-
-    name: str
-    counts: SpecCapacity
-    entry: GpuSpec | None
-    """None for a spec that only hand-made objects name."""
-    product: str
-    """Empty: any."""
-    pods_of_pools: int
-    gpus: Mapping[str, int]
-    """GPUs by what holds them, a key for each of `USES`."""
-    misfit: str = ""
-    """Why no node can ever hold a unit of it, as a sentence; empty where one can."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProductStanding:
-    """A GPU product and who has its GPUs."""
-
-    name: str
-    """Empty: nodes or specs that name none."""
-    nodes: int
-    total: int
-    """GPUs that are built in; some may not be allocatable."""
-    allocatable: int
-    gpus: Mapping[str, int]
-
-    @property
-    def free(self) -> int:
-        """GPUs that nothing of the platform holds; stock that could not be made holds none."""
-        held = sum(self.gpus.values()) - self.gpus[StockState.FAILED.value]
-        return max(self.allocatable - held, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """Both views; `products` is None when the cluster did not say which nodes it has."""
-
-    specs: Sequence[SpecStanding]
-    products: Sequence[ProductStanding] | None
-
-
 def capacity() -> Capacity:
-    """Return how the capacity stands: four queries and one list of nodes."""
+    """Return the capacity at this moment: four queries and one list of nodes."""
     nodes = _nodes()
-    named = {_product_of(node) for node in nodes or ()} - {""}
-    specs = _specs(named.pop() if len(named) == 1 else "", nodes or ())
-    return Capacity(specs, None if nodes is None else _products(specs, nodes))
+    specs = _specs(nodes or ())
+    if nodes is None:
+        return Capacity(specs=specs)
+    products = _products(specs, nodes)
+    free = {product.name: product.free for product in products}
+    return Capacity(specs=[_with_free(spec, free) for spec in specs], products=products)
 
 
-def _specs(only_product: str, nodes: Sequence[Manifest]) -> list[SpecStanding]:
-    counts = {one.spec_name: one for one in capacity_by_spec()}
+def _specs(nodes: Sequence[Manifest]) -> list[SpecCapacity]:
+    products = {_product_of(node) for node in nodes} - {""}
+    only_product = products.pop() if len(products) == 1 else ""
+    counts = {spec.name: spec for spec in capacity_by_spec()}
     entries = {entry.name: entry for entry in specs_all()}
     gpus = gpus_by_spec()
     pods, gpus_of_pools = Counter[str](), Counter[str]()
@@ -93,32 +54,49 @@ def _specs(only_product: str, nodes: Sequence[Manifest]) -> list[SpecStanding]:
         pods[held.spec_name] += held.pods
         gpus_of_pools[held.spec_name] += held.pods * held.gpu
     return [
-        SpecStanding(
-            name=name,
-            counts=counts.get(name) or SpecCapacity(name, *[0] * 9),
-            entry=entries.get(name),
-            product=_wanted_product(entries.get(name)) or only_product,
-            pods_of_pools=pods[name],
-            gpus=dict.fromkeys(USES, 0)
-            | gpus.get(name, {})
-            | {HELD_BY_POOLS: gpus_of_pools[name]},
-            misfit=_misfit(entries.get(name), nodes),
+        (counts.get(name) or SpecCapacity(name=name)).model_copy(
+            update={
+                **_catalogued(entries.get(name), nodes),
+                "product": _wanted_product(entries.get(name)) or only_product,
+                "pods_of_pools": pods[name],
+                "gpus": dict.fromkeys(USES, 0)
+                | gpus.get(name, {})
+                | {HELD_BY_POOLS: gpus_of_pools[name]},
+            }
         )
         for name in sorted(counts.keys() | entries.keys() | pods.keys())
     ]
 
 
-def _misfit(entry: GpuSpec | None, nodes: Sequence[Manifest]) -> str:
+def _catalogued(entry: GpuSpec | None, nodes: Sequence[Manifest]) -> dict[str, Any]:
+    """Return the fields that the catalogue decides."""
     if entry is None:
-        return ""
+        return {"is_catalogued": False}
+    return {
+        "gpu": entry.gpu,
+        "is_enabled": entry.is_enabled,
+        "warm_target": entry.warm_target,
+        "is_top_up_paused": entry.is_top_up_paused,
+        "misfit": _misfit(entry, nodes),
+    }
+
+
+def _with_free(spec: SpecCapacity, free_gpus: Mapping[str, int]) -> SpecCapacity:
+    free = free_gpus.get(spec.product)
+    if free is None or not spec.gpu:
+        return spec
+    return spec.model_copy(update={"free": free // spec.gpu})
+
+
+def _misfit(entry: GpuSpec, nodes: Sequence[Manifest]) -> str:
     labels = dict(field(entry.placement, "nodeSelector") or {})
     if entry.product:
         labels[PRODUCT_LABEL] = entry.product
-    asked = {"cpu": entry.cpu, "memory": entry.memory, GPU_RESOURCE: str(entry.gpu)}
-    return misfit({name: amount for name, amount in asked.items() if amount}, labels, nodes)
+    requested = {"cpu": entry.cpu, "memory": entry.memory, GPU_RESOURCE: str(entry.gpu)}
+    return misfit({name: amount for name, amount in requested.items() if amount}, labels, nodes)
 
 
-def _products(specs: Sequence[SpecStanding], nodes: Sequence[Manifest]) -> list[ProductStanding]:
+def _products(specs: Sequence[SpecCapacity], nodes: Sequence[Manifest]) -> list[ProductCapacity]:
     held: dict[str, Counter[str]] = {}
     for spec in specs:
         held.setdefault(spec.product, Counter()).update(_on_nodes(spec))
@@ -130,22 +108,29 @@ def _products(specs: Sequence[SpecStanding], nodes: Sequence[Manifest]) -> list[
         total[name] += built_in
         allocatable[name] += offered
     in_use = {name for name, uses in held.items() if any(uses.values())}
+    names = sorted({name for name in of_product if of_product[name]} | in_use)
     return [
-        ProductStanding(
+        ProductCapacity(
             name=name,
             nodes=of_product[name],
             total=total[name],
             allocatable=allocatable[name],
+            free=max(allocatable[name] - _placed(held.get(name, Counter())), 0),
             gpus={use: held.get(name, Counter())[use] for use in USES},
         )
-        for name in sorted({name for name in of_product if of_product[name]} | in_use)
+        for name in names
     ]
 
 
-def _on_nodes(spec: SpecStanding) -> dict[str, int]:
-    """Return the GPUs that it holds or waits for; what fits no node waits for none there is."""
-    nowhere = {StockState.STARTING.value, StockState.FAILED.value} if spec.misfit else set()
-    return {use: number for use, number in spec.gpus.items() if use not in nowhere}
+def _placed(gpus: Mapping[str, int]) -> int:
+    """Return the GPUs that are held; stock that failed holds none."""
+    return sum(gpus.values()) - gpus[StockState.FAILED.value]
+
+
+def _on_nodes(spec: SpecCapacity) -> dict[str, int]:
+    """Return the GPUs that it holds or wants on nodes; a spec that fits no node wants none."""
+    unplaced = {StockState.STARTING.value, StockState.FAILED.value} if spec.misfit else set()
+    return {use: number for use, number in spec.gpus.items() if use not in unplaced}
 
 
 def _nodes() -> list[Manifest] | None:

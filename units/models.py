@@ -201,15 +201,10 @@ class UnitHistory(models.Model):
 
 
 class CapacitySample(models.Model):
-    """How a GPU spec's units stood at a moment; taken by beat. Counts are units."""
+    """The idle GPU time of one GPU spec between two samples; inserted by beat."""
 
     at = models.DateTimeField(db_default=Now(), help_text="When it was taken.")
     spec_name = models.CharField(max_length=63, help_text="Name of the GPU spec.")
-    ready = models.PositiveIntegerField(help_text="Stock that can be handed over.")
-    starting = models.PositiveIntegerField(help_text="Stock that is being made.")
-    failed = models.PositiveIntegerField(help_text="Stock that could not be made.")
-    claimed = models.PositiveIntegerField(help_text="Stock set aside for an open operation.")
-    active = models.PositiveIntegerField(help_text="Units in use.")
     idle_gpu_seconds = models.PositiveBigIntegerField(
         help_text="GPU-seconds that ready stock held since the sample before."
     )

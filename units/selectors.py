@@ -1,7 +1,6 @@
 """Reading GPU units and stock."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, cast
 
@@ -14,6 +13,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
 from gpuplatform.operations.provenance import applied_operation, was_written_by_platform
 from gpuplatform.operations.selectors import is_leftover
+from gpuplatform.samples.capacity import SpecCapacity
 from units.core.observed import Shortage
 from units.models import CLAIMABLE, GpuUnit, ShortNode, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
@@ -52,31 +52,6 @@ _STATES: Final = {
     StockState.DELETING: _DELETING,
 }
 """What each state is, among the stock that is held."""
-
-
-@dataclass(frozen=True, slots=True)
-class SpecCapacity:
-    """How the units of one GPU spec stand. Counts are units.
-
-    At every instant `ready + claimed + starting + failed + deleting` is `total`, which is
-    `seeded - consumed - deleted`.
-    """
-
-    spec_name: str
-    ready: int
-    claimed: int
-    starting: int
-    failed: int
-    deleting: int
-    active: int
-    seeded: int
-    consumed: int
-    deleted: int
-
-    @property
-    def total(self) -> int:
-        """Stock that is there or about to be."""
-        return self.seeded - self.consumed - self.deleted
 
 
 def units_live(role: UnitRole | None = None) -> QuerySet[GpuUnit]:
@@ -174,7 +149,10 @@ def active_count() -> int:
 
 
 def capacity_by_spec() -> list[SpecCapacity]:
-    """Return how the units of each spec stand, by name: one query, so one moment."""
+    """Return the counts of the units of each spec, by name: one query, so one moment.
+
+    The other fields have their defaults; `units.capacity` fills them.
+    """
     counts = {
         **{state.value: _HELD & is_so for state, is_so in _STATES.items()},
         "active": _LIVE & Q(role=UnitRole.ACTIVE),
@@ -187,7 +165,10 @@ def capacity_by_spec() -> list[SpecCapacity]:
         .values("spec_name")
         .annotate(**{name: Count("id", filter=which) for name, which in counts.items()})
     )
-    return [SpecCapacity(**cast("dict[str, Any]", row)) for row in rows]
+    return [
+        SpecCapacity(name=row.pop("spec_name"), **row)
+        for row in cast("Iterable[dict[str, Any]]", rows)
+    ]
 
 
 def gpus_by_spec() -> dict[str, dict[str, int]]:

@@ -17,8 +17,9 @@ from django.core.exceptions import (
     RequestDataTooBig,
     SuspiciousOperation,
 )
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.http import Http404, UnreadablePostError
+from psycopg.errors import ReadOnlySqlTransaction
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
 
@@ -62,6 +63,8 @@ def platform_error(exc: Exception, *, allowed: list[str]) -> errors.PlatformErro
                 f"This method is not possible here. Possible: {methods}."
             )
         case OperationalError() | InterfaceError():
+            return errors.DatabaseUnavailable.example()
+        case InternalError(__cause__=ReadOnlySqlTransaction()):  # A standby after a fail-over.
             return errors.DatabaseUnavailable.example()
         case drf.APIException():
             return error_for_status(exc.status_code)

@@ -28,11 +28,15 @@ def previous_phases(table: PhaseTable, to: str) -> frozenset[str]:
     return frozenset(phase for phase, following in table.items() if to in following)
 
 
-def transition(queryset: QuerySet[ModelT], table: PhaseTable, to: str, **changes: Any) -> int:
-    """Move the rows of `queryset` that may move to the phase `to`; return how many did.
+def movable(queryset: QuerySet[ModelT], table: PhaseTable, to: str) -> QuerySet[ModelT]:
+    """Return the rows of `queryset` whose phase allows the move to the phase `to`."""
+    return queryset.filter(phase__in=previous_phases(table, to))
 
-    Rows whose present phase does not allow it stay as they are: 0 means that somebody else was
+
+def transition(queryset: QuerySet[ModelT], table: PhaseTable, to: str, **changes: Any) -> int:
+    """Move the rows of `queryset` that may move to the phase `to`; return the number moved.
+
+    Rows whose present phase does not allow it stay as they are: 0 means that another process was
     faster or that the move is illegal. `changes` are further columns of the same update.
     """
-    allowed = previous_phases(table, to)
-    return queryset.filter(phase__in=allowed).update(phase=to, **changes)
+    return movable(queryset, table, to).update(phase=to, **changes)

@@ -189,7 +189,11 @@ NODES: Final = Metric(
     "gpuplatform_nodes", Type.GAUGE, "Nodes that the controller saw.", "beat", ("ready",)
 )
 PART_UP: Final = Metric(
-    "gpuplatform_part_up", Type.GAUGE, "1 for a part that showed life lately.", "beat", ("part",)
+    "gpuplatform_part_up",
+    Type.GAUGE,
+    "1 for a process with a recent heartbeat; without those that are off by configuration.",
+    "beat",
+    ("part",),
 )
 
 METRICS: Final = tuple(value for value in dict(globals()).values() if isinstance(value, Metric))

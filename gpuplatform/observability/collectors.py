@@ -7,9 +7,10 @@ the composition root. The client library is loaded where a port is open, not bef
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from gpuplatform.health import HealthCode, queue_lengths
 from gpuplatform.metrics import declared
 from gpuplatform.metrics.declared import Metric, Type
-from gpuplatform.observability.reporter import SteadyState, read_broker, read_state
+from gpuplatform.observability.reporter import SteadyState, read_state
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
@@ -38,7 +39,7 @@ class WatchingProcess(LeaderProcess, Protocol):
 
 def state_values() -> Iterator[tuple[Metric, Values]]:
     """Yield what database and broker know; a part that does not answer is left out."""
-    state, queues = read_state(), read_broker()
+    state, queues = read_state(), queue_lengths()
     yield declared.STATE_IS_READ, {(): float(state is not None)}
     if state is not None:
         yield from _of_the_database(state)
@@ -58,12 +59,14 @@ def _of_the_database(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
     yield declared.INVOCATIONS, {(name,): float(n) for name, n in state.invocations.items()}
     yield declared.OLDEST_INVOCATION, {(): state.oldest_invocation_seconds or 0.0}
     yield declared.OLDEST_DUE, {(rows,): age or 0.0 for rows, age in state.due_seconds.items()}
-    yield declared.CLUSTER_UP, {(): float(state.cluster_is_up)}
-    yield declared.RECOVERY_NEEDED, {(): float(state.needs_recovery)}
+    cluster = state.cluster.code
+    yield declared.CLUSTER_UP, {(): float(cluster is not HealthCode.UNREACHABLE)}
+    yield declared.RECOVERY_NEEDED, {(): float(cluster is HealthCode.RECOVERY_NEEDED)}
     if state.nodes is not None and state.ready_nodes is not None:
         nodes: Values = {("true",): state.ready_nodes, ("false",): state.nodes - state.ready_nodes}
         yield declared.NODES, nodes
-    yield declared.PART_UP, {(part,): float(is_up) for part, is_up in state.parts.items()}
+    running = (process for process in state.processes if process.code is not HealthCode.OFF)
+    yield declared.PART_UP, {(process.part,): float(process.ok) for process in running}
 
 
 def controller_values(controller: WatchingProcess) -> Iterator[tuple[Metric, Values]]:

@@ -15,14 +15,18 @@ from rest_framework.response import Response
 from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.schema import Reply
 from gpuplatform.api.views import ApiView
-from gpuplatform.observability.health import health
+from gpuplatform.health import HealthCode
+from gpuplatform.observability.health_document import health
 
 
 class PartReply(Reply):
     """One part of the platform."""
 
     ok: bool = Field(description="Whether it works.", examples=[True])
-    detail: str = Field(description="One sentence about it.", examples=["answers"])
+    code: HealthCode = Field(description="State of the part, for programs.", examples=["healthy"])
+    detail: str = Field(
+        description="Details, or the meaning of the code, for people.", examples=["Healthy"]
+    )
 
 
 class PartsReply(Reply):

@@ -5,32 +5,27 @@ What does not answer is left out (null in the line), never zero. Part of the com
 
 import json
 import logging
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-import redis
-from django.conf import settings
 from django.db import Error as DatabaseFault
 from django.db.models import Count, DurationField, ExpressionWrapper, Min, Q, QuerySet, Sum
 from django.db.models.functions import Now
 
+from gpuplatform.health import PartHealth, process_health, queue_lengths, recorded_cluster_health
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.selectors import operations_runnable, pending_operations
-from gpuplatform.queueing import Queue, keys_of
 from gpuplatform.reconciliation.gate import cluster_state
-from gpuplatform.reconciliation.heartbeats import part_states
 from inventory.models import StockPool
 from serverless.models import OPEN_STATES, Invocation
 from units.models import GpuUnit
 
 logger = logging.getLogger(__name__)
 
-BROKER_SECONDS: Final = 1
 FAILED_WITHIN: Final = timedelta(hours=1)
 
 
@@ -62,11 +57,10 @@ class SteadyState:
     oldest_invocation_seconds: float | None
     due_seconds: Mapping[str, float | None]
     """For how long the oldest row of each table is due that nobody works on."""
-    cluster_is_up: bool
-    needs_recovery: bool
+    cluster: PartHealth
     nodes: int | None
     ready_nodes: int | None
-    parts: Mapping[str, bool]
+    processes: Sequence[PartHealth]
 
 
 def read_state() -> SteadyState | None:
@@ -78,32 +72,9 @@ def read_state() -> SteadyState | None:
         return None
 
 
-def read_broker() -> dict[str, int] | None:
-    """Return how many messages wait in each queue; None when the broker does not answer."""
-    client = redis.Redis.from_url(
-        settings.CELERY_BROKER_URL,
-        socket_timeout=BROKER_SECONDS,
-        socket_connect_timeout=BROKER_SECONDS,
-    )
-    try:
-        with client.pipeline(transaction=False) as pipeline:
-            keys = [(queue.value, key) for queue in Queue for key in keys_of(queue)]
-            for _, key in keys:
-                pipeline.llen(key)
-            waiting: Counter[str] = Counter()
-            for (name, _), number in zip(keys, pipeline.execute(), strict=True):
-                waiting[name] += number
-            return dict(waiting)
-    except redis.RedisError as error:
-        logger.warning("the broker does not say what waits in it: %s", error)
-        return None
-    finally:
-        client.close()
-
-
 def report() -> None:
     """Log the steady state as one line."""
-    logger.info("steady state %s", json.dumps(line_of(read_state(), read_broker())))
+    logger.info("steady state %s", json.dumps(line_of(read_state(), queue_lengths())))
 
 
 def line_of(state: SteadyState | None, queues: Mapping[str, int] | None) -> dict[str, Any]:
@@ -121,10 +92,10 @@ def line_of(state: SteadyState | None, queues: Mapping[str, int] | None) -> dict
             "failedOperationsLastHour": state.failed_operations,
             "openInvocations": dict(state.invocations),
             "oldestDueSeconds": round(max(due), 1) if due else None,
-            "cluster": _cluster_word(state),
+            "cluster": state.cluster.code.value,
             "nodes": state.nodes,
             "readyNodes": state.ready_nodes,
-            "down": sorted(part for part, is_up in state.parts.items() if not is_up),
+            "down": sorted(process.part for process in state.processes if not process.ok),
         }
     return {"database": state is not None, "broker": queues is not None, **known, "queues": queues}
 
@@ -145,16 +116,8 @@ _NAMES: Final = (
 )
 
 
-def _cluster_word(state: SteadyState) -> str:
-    if settings.KUBE_MODE == "off":
-        return "off"
-    if state.needs_recovery:
-        return "recovery needed"
-    return "up" if state.cluster_is_up else "away"
-
-
 def _state() -> SteadyState:
-    cluster = cluster_state()
+    state, cluster = cluster_state(), recorded_cluster_health()
     live = StockPool.objects.filter(deleted_at__isnull=True)
     units = GpuUnit.objects.filter(deleted_at__isnull=True)
     replicas = live.aggregate(
@@ -179,11 +142,10 @@ def _state() -> SteadyState:
             "pools": _due_seconds(live.exclude(uid="")),
             "units": _due_seconds(units.exclude(uid="")),
         },
-        cluster_is_up=cluster.failures == 0,
-        needs_recovery=bool(cluster.recovery_reason),
-        nodes=cluster.node_count,
-        ready_nodes=cluster.ready_node_count,
-        parts={part.value: one.ok for part, one in part_states().items()},
+        cluster=cluster,
+        nodes=state.node_count,
+        ready_nodes=state.ready_node_count,
+        processes=process_health(cluster),
     )
 
 

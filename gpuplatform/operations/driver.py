@@ -25,7 +25,7 @@ from gpuplatform.errors import (
 )
 from gpuplatform.kube.deadline import deadline, remaining
 from gpuplatform.kube.modes import get_cluster
-from gpuplatform.lifecycle.transition import previous_phases, transition
+from gpuplatform.lifecycle.transition import movable, transition
 from gpuplatform.metrics.declared import CLAIM_SECONDS, OPERATIONS_ENDED, SUCCESS_SECONDS
 from gpuplatform.metrics.recorder import count, observe
 from gpuplatform.operations.models import Operation
@@ -72,12 +72,9 @@ def run(
     Returns:
         The seconds after which to try again; None when it ended or is not this worker's.
     """
-    runnable = operations_runnable().filter(
-        kind__in=_doable(),
-        phase__in=previous_phases(OPERATION_TRANSITIONS, OperationPhase.RUNNING),
-    )
+    runnable = operations_runnable().filter(kind__in=_doable())
     lease = claim(
-        runnable,
+        movable(runnable, OPERATION_TRANSITIONS, OperationPhase.RUNNING),
         operation_number,
         phase=OperationPhase.RUNNING,
         starts=F("starts") + 1,

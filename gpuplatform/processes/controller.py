@@ -40,8 +40,8 @@ from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.heartbeats import (
     FRESH_SECONDS,
     Part,
+    alive_parts,
     delete_heartbeat,
-    part_states,
     report_heartbeat,
 )
 from gpuplatform.reconciliation.models import ClusterState
@@ -348,7 +348,7 @@ class Controller:
 
     def _sweep_without_beat(self) -> None:
         """Do what beat does when beat is down: two engines, one query."""
-        if not part_states()[Part.BEAT].ok:
+        if Part.BEAT not in alive_parts():
             for task in (OperationTask.SWEEP, *(watched.sweep_task for watched in WATCHED)):
                 enqueue(task, queue=Queue.PERIODIC)
 

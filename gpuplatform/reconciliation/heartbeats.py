@@ -5,8 +5,6 @@ only that a process exists.
 """
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -35,31 +33,6 @@ class Part(StrEnum):
     BEAT = "beat"
 
 
-@dataclass(frozen=True, slots=True)
-class PartState:
-    """Whether a part works, and one sentence about it."""
-
-    ok: bool
-    detail: str
-
-
-NO_CLUSTER: Final = PartState(ok=True, detail="off by choice (KUBE_MODE=off)")
-NO_QUEUE: Final = PartState(ok=True, detail="off: there is no queue (NATS_URL is not set)")
-
-CLUSTER_PARTS: Final = frozenset({Part.CONTROLLER, Part.ACTIVATOR})
-"""The parts that work while they hold a Lease in the cluster, and show life then only."""
-_SERVERLESS: Final = frozenset({Part.ACTIVATOR, Part.RESULTS})
-"""The parts that only functions need; without a cluster there are none."""
-
-
-def parts_off() -> Mapping[Part, PartState]:
-    """Return the parts that do not run by choice, with the choice."""
-    off: dict[Part, PartState] = {} if settings.NATS_URL else dict.fromkeys(_SERVERLESS, NO_QUEUE)
-    if settings.KUBE_MODE == "off":
-        off |= dict.fromkeys((Part.CONTROLLER, *_SERVERLESS), NO_CLUSTER)
-    return off
-
-
 def report_heartbeat(part: Part, detail: str = "") -> None:
     """Record that `part` lives now."""
     ProcessHeartbeat.objects.bulk_create(
@@ -86,15 +59,8 @@ def delete_heartbeat(part: Part) -> None:
     ProcessHeartbeat.objects.filter(part=part).delete()
 
 
-def part_states() -> Mapping[Part, PartState]:
-    """Return the state of each part that shows signs of life."""
+def alive_parts() -> frozenset[Part]:
+    """Return the parts with a recent heartbeat."""
     fresh_since = Now() - timedelta(seconds=FRESH_SECONDS)
-    fresh = dict(
-        ProcessHeartbeat.objects.filter(seen_at__gt=fresh_since).values_list("part", "detail")
-    )
-    return {
-        part: PartState(ok=True, detail=fresh[part] or "works")
-        if part in fresh
-        else PartState(ok=False, detail=f"no sign of life for {FRESH_SECONDS} s")
-        for part in Part
-    }
+    fresh = ProcessHeartbeat.objects.filter(seen_at__gt=fresh_since, part__in=list(Part))
+    return frozenset(map(Part, fresh.values_list("part", flat=True)))

@@ -22,6 +22,8 @@ RowT = TypeVar("RowT", bound=MirrorRow)
 
 TERMINATING: Final = "Terminating"
 """The phase of every kind whose resource is being deleted."""
+PENDING: Final = "Pending"
+"""The phase of every kind before its resource reports one."""
 FAILED: Final = "Failed"
 """The phase that the database wants explained."""
 
@@ -270,3 +272,20 @@ def version_number(resource_version: str) -> int:
 
 def _version(resource: Manifest) -> int:
     return version_number(resource["metadata"]["resourceVersion"])
+
+
+def request_deletion(rows: QuerySet[RowT], **columns: Any) -> int:
+    """Record that the deletion of rows was accepted; return the number of rows.
+
+    From then on their phase is `Terminating`, whatever phase their resource reports.
+    """
+    return rows.update(
+        deletion_requested_at=Now(), phase=TERMINATING, phase_since=Now(), **columns
+    )
+
+
+def withdraw_deletion(rows: QuerySet[RowT], **columns: Any) -> int:
+    """Undo `request_deletion`; return the number of rows. The next copy sets their phase again."""
+    return rows.update(
+        deletion_requested_at=None, phase=PENDING, phase_since=Now(), resource_version=0, **columns
+    )

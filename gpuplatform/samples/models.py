@@ -60,9 +60,7 @@ class PlatformSample(models.Model):
     at = models.DateTimeField(help_text="Up to when jobs are counted.")
     seconds = models.FloatField(help_text="What it covers; more than that is not known.")
     accepted = models.PositiveIntegerField(help_text="Jobs that were accepted.")
-    succeeded = models.PositiveIntegerField(help_text="Jobs that succeeded.")
     failed = models.PositiveIntegerField(help_text="Jobs that failed.")
-    open_jobs = models.PositiveIntegerField(help_text="Jobs that have not ended.")
     oldest_due_seconds = models.FloatField(
         null=True, help_text="For how long the oldest row is due; empty: none is."
     )

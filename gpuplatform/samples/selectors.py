@@ -9,7 +9,7 @@ from django.db.models import Avg, Case, DateTimeField, F, Func, Sum, Value, When
 from django.db.models.functions import Now, RowNumber
 from pydantic import ValidationError
 
-from gpuplatform.samples.capacity import CapacitySeen
+from gpuplatform.samples.capacity import Capacity
 from gpuplatform.samples.models import KEPT_RUNS, CapacitySnapshot, PlatformSample, TaskRun
 
 HOUR: Final = timedelta(hours=1)
@@ -95,12 +95,12 @@ def _begin_of(step: timedelta) -> Any:
     )
 
 
-def capacity_seen() -> tuple[datetime | None, CapacitySeen | None]:
+def latest_capacity() -> tuple[datetime | None, Capacity | None]:
     """Return the capacity as it was last seen, and when; None before it was, and if unreadable."""
     snapshot = CapacitySnapshot.objects.filter(pk=CapacitySnapshot.SINGLETON).first()
     if snapshot is None:
         return None, None
     try:
-        return snapshot.at, CapacitySeen.model_validate(snapshot.document)
+        return snapshot.at, Capacity.model_validate(snapshot.document)
     except ValidationError:
         return snapshot.at, None  # Of a release that tells it otherwise; the next sample is ours.

@@ -6,7 +6,7 @@ from typing import Final
 from django.db.models import Q, Window
 from django.db.models.functions import Now, RowNumber
 
-from gpuplatform.samples.capacity import CapacitySeen
+from gpuplatform.samples.capacity import Capacity
 from gpuplatform.samples.models import (
     KEPT_RUNS,
     CapacitySnapshot,
@@ -51,7 +51,7 @@ def runs_prune() -> int:
     return TaskRun.objects.filter(pk__in=numbers).delete()[0]
 
 
-def capacity_keep(seen: CapacitySeen) -> None:
+def capacity_store(seen: Capacity) -> None:
     """Replace the capacity that pages show."""
     CapacitySnapshot.objects.bulk_create(
         [

@@ -14,11 +14,11 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import RETENTION_DAYS, Accepted, Request, operation_accept
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_due
+from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
 from inventory.core.spec import parse_spec
 from inventory.mirror import pool_gone, pool_recorded, spec_columns
 from inventory.models import StockPool
-from inventory.phases import PoolPhase
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.selectors import pool_get
 
@@ -120,9 +120,7 @@ def pool_request_deletion(
 
     def prepare(_: Operation) -> int:
         pool = _locked(namespace, name)
-        StockPool.objects.filter(pk=pool.pk, deletion_requested_at__isnull=True).update(
-            deletion_requested_at=Now(), phase=PoolPhase.TERMINATING, phase_since=Now()
-        )
+        request_deletion(StockPool.objects.filter(pk=pool.pk, deletion_requested_at__isnull=True))
         return pool.id
 
     request = Request(

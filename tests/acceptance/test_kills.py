@@ -74,7 +74,7 @@ def test_the_controller_is_killed_and_the_api_gives_clear_answers(
 
     platform.start("controller")
     assert health["ready"] is False
-    assert "no sign of life" in health["parts"]["controller"]["detail"]
+    assert health["parts"]["controller"]["code"] == "no_heartbeat"
     assert status == 202
     assert job["object"]["uid"]
     assert pool["name"] == f"{prefix}-0"

@@ -12,8 +12,8 @@ from django.urls import reverse
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
-from gpuplatform.samples.capacity import CapacitySeen, SpecSeen
-from gpuplatform.samples.services import capacity_keep
+from gpuplatform.samples.capacity import Capacity, SpecCapacity
+from gpuplatform.samples.services import capacity_store
 from gpuplatform.tenancy.models import Tenant
 from inventory.models import GpuSpec, StockPool
 from tests.factories.admin_rows import Rows
@@ -68,8 +68,8 @@ class TestSpecThatFitsNoNode:
     ) -> None:
         spec = spec_row("huge.1", gpu=16)
         misfit = "One unit asks for 16 nvidia.com/gpu, and the largest node has 8."
-        seen = [SpecSeen(name="a"), SpecSeen(name="huge.1", gpu=16, misfit=misfit)]
-        capacity_keep(CapacitySeen(specs=seen, products=[]))
+        seen = [SpecCapacity(name="a"), SpecCapacity(name="huge.1", gpu=16, misfit=misfit)]
+        capacity_store(Capacity(specs=seen, products=[]))
 
         overview = page(operator_client, reverse("admin:index"))
         its_page = page(operator_client, reverse("admin:inventory_gpuspec_change", args=[spec.pk]))

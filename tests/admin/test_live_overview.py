@@ -33,9 +33,7 @@ def _all_is_well() -> None:
         at=now(),
         seconds=30.0,
         accepted=2,
-        succeeded=2,
         failed=0,
-        open_jobs=0,
         hour_claims=0,
         day_claims=0,
     )

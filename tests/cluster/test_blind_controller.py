@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
-from gpuplatform.reconciliation.heartbeats import Part, part_states
+from gpuplatform.reconciliation.heartbeats import Part, alive_parts
 from inventory.models import StockPool
 from tests.cluster.pools import Pools
 from tests.fakes.fault_proxy import FaultProxy
@@ -19,7 +19,7 @@ pytestmark = [
 
 
 def sees() -> bool:
-    return part_states()[Part.CONTROLLER].ok
+    return Part.CONTROLLER in alive_parts()
 
 
 def pool(pools: Pools, name: str) -> Manifest:

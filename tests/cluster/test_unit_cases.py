@@ -6,6 +6,7 @@ import pytest
 
 from gpuplatform.errors import InsufficientCapacity, NameConflict
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
+from gpuplatform.samples.capacity import SpecCapacity
 from inventory.models import GpuSpec
 from tests.cluster.control import Control
 from tests.cluster.pools import Pools
@@ -14,7 +15,7 @@ from units.models import GpuUnit
 from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE
 from units.requests import GpuUnitUpdate, StockSeed
-from units.selectors import SpecCapacity, capacity_by_spec
+from units.selectors import capacity_by_spec
 from units.services.stock import stock_seed
 from units.services.units import unit_update
 
@@ -31,7 +32,7 @@ FREE = {"metadata": {"finalizers": None}}
 
 
 def capacity(spec_name: str = "g1.1") -> SpecCapacity:
-    [found] = [spec for spec in capacity_by_spec() if spec.spec_name == spec_name]
+    [found] = [spec for spec in capacity_by_spec() if spec.name == spec_name]
     parts = found.ready + found.claimed + found.starting + found.failed + found.deleting
     assert parts == found.total == found.seeded - found.consumed - found.deleted
     return found

@@ -24,6 +24,7 @@ from gpuplatform.operations.tasks import run_operation
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
+from gpuplatform.reconciliation.models import ClusterState
 from tests.factories.inventory import accept_create, pool_row
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
@@ -60,6 +61,12 @@ def reported(lines: pytest.LogCaptureFixture) -> dict[str, Any]:
     return found
 
 
+def seen_cluster() -> None:
+    """Record the cluster as the controller does."""
+    nodes = {"node_count": 3, "ready_node_count": 2, "seen_at": Now()}
+    ClusterState.objects.filter(pk=gate.cluster_state().pk).update(**nodes)
+
+
 def samples() -> dict[tuple[str, ...], float]:
     """Return what beat would serve: name and values of the labels, which are sorted by name."""
     return {
@@ -86,6 +93,7 @@ def test_the_line_says_how_everything_stands(
     for part in Part:
         if part is not Part.BEAT:
             report_heartbeat(part)
+    seen_cluster()
     enqueue("operations.run_operation", 1, queue=Queue.OPERATIONS)
 
     line = reported(lines)
@@ -101,9 +109,9 @@ def test_the_line_says_how_everything_stands(
         "pendingOperations": 1,
         "failedOperationsLastHour": 1,
         "openInvocations": {"Queued": 1},
-        "cluster": "up",
-        "nodes": None,
-        "readyNodes": None,
+        "cluster": "healthy",
+        "nodes": 3,
+        "readyNodes": 2,
         "down": ["beat"],
         "queues": {"operations": 1, "reconcile": 0, "periodic": 0},
     }
@@ -136,17 +144,22 @@ def test_without_a_database_the_line_says_so_and_no_number_is_zero(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("mode", "is_away", "word"),
-    [("off", False, "off"), ("required", False, "up"), ("required", True, "away")],
+    ("mode", "is_away", "code"),
+    [
+        pytest.param("off", False, "off", id="off"),
+        pytest.param("required", False, "healthy", id="healthy"),
+        pytest.param("required", True, "unreachable", id="unreachable"),
+    ],
 )
-def test_the_line_says_what_is_with_the_cluster(
-    settings: Settings, lines: pytest.LogCaptureFixture, mode: str, is_away: bool, word: str
+def test_the_line_has_the_health_code_of_the_cluster(
+    settings: Settings, lines: pytest.LogCaptureFixture, mode: str, is_away: bool, code: str
 ) -> None:
     settings.KUBE_MODE = mode
+    seen_cluster()
     if is_away:
         gate.close(ClusterUnavailable("connection refused"))
 
-    assert reported(lines)["cluster"] == word
+    assert reported(lines)["cluster"] == code
 
 
 @pytest.mark.django_db

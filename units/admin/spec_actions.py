@@ -14,12 +14,13 @@ from gpuplatform.adminkit.actions.action import (
 from gpuplatform.adminkit.actions.forms import OPERATION_ID, DeclaredForm
 from gpuplatform.adminkit.display.text import humanize
 from gpuplatform.operations.admin_actions import result_of
+from gpuplatform.samples.capacity import SpecCapacity
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from inventory.requests.catalogue import COLUMNS, GpuSpecCreate, GpuSpecPatch
 from inventory.services.catalogue import gpu_spec_create, gpu_spec_delete, gpu_spec_update
 from units.requests import StockSeed
-from units.selectors import SpecCapacity, capacity_by_spec
+from units.selectors import capacity_by_spec
 from units.services.stock import stock_seed
 
 LABELS: Final = {
@@ -187,7 +188,7 @@ def _edit_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
         f"{LABELS.get(name) or humanize(name)}: {before[name]} → {value}"
         for name, value in values.items()
     )
-    (stands,) = _counts(specs) or [SpecCapacity(spec.name, *[0] * 9)]
+    (stands,) = _counts(specs) or [SpecCapacity(name=spec.name)]
     is_drained = values.get("enabled") is False
     stock = counted(stands.total, "stock unit", "is removed", "are removed")
     if not is_drained:
@@ -200,13 +201,13 @@ def _edit_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
 
 def _missing(specs: Sequence[GpuSpec], targets: Mapping[str, int]) -> dict[str, int]:
     """Return how much stock of each spec is missing to its target."""
-    held = {one.spec_name: one.ready + one.starting for one in _counts(specs)}
+    held = {one.name: one.ready + one.starting for one in _counts(specs)}
     return {name: max(target - held.get(name, 0), 0) for name, target in targets.items()}
 
 
 def _counts(specs: Sequence[GpuSpec]) -> list[SpecCapacity]:
     names = {spec.name for spec in specs}
-    return [one for one in capacity_by_spec() if one.spec_name in names]
+    return [one for one in capacity_by_spec() if one.name in names]
 
 
 def _not_seedable(spec: GpuSpec) -> str:

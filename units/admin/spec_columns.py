@@ -11,11 +11,12 @@ from django.utils.safestring import SafeString
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.generics import ModelAdmin
+from gpuplatform.samples.capacity import SpecCapacity
 from inventory.models import GpuSpec
 from units.admin.detail import LISTS
 from units.admin.units import STATE_SHAPES
 from units.phases import UnitRole
-from units.selectors import SpecCapacity, StockState, capacity_by_spec
+from units.selectors import StockState, capacity_by_spec
 from units.services.stock import top_up_obstacle
 
 
@@ -94,9 +95,9 @@ class SpecColumns(ModelAdmin):
 
 def put_counts(rows: Iterable[Any]) -> None:
     """Put on each row of the catalogue how its units stand: one query for all of them."""
-    counts = {one.spec_name: one for one in capacity_by_spec()}
+    counts = {one.name: one for one in capacity_by_spec()}
     for row in rows:
-        row.counts = counts.get(row.name) or SpecCapacity(row.name, *[0] * 9)
+        row.counts = counts.get(row.name) or SpecCapacity(name=row.name)
 
 
 def _counts_of(row: Any) -> SpecCapacity:
@@ -108,7 +109,7 @@ def _counts_of(row: Any) -> SpecCapacity:
 
 
 def _stock_counts(counts: SpecCapacity) -> SafeString:
-    url = f"{reverse(LISTS[UnitRole.STOCK])}?spec={counts.spec_name}"
+    url = f"{reverse(LISTS[UnitRole.STOCK])}?spec={counts.name}"
     numbers = [(state, getattr(counts, state.value)) for state in StockState]
     shown = [(state, number) for state, number in numbers if number]
     if not shown:

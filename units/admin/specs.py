@@ -19,7 +19,7 @@ from gpuplatform.adminkit.display.text import as_yaml, shortened, visible
 from gpuplatform.adminkit.lists.filters import YesNoFilter
 from gpuplatform.operations.admin import RELATED_JOBS, operations_of
 from gpuplatform.operations.models import Operation
-from gpuplatform.samples.selectors import capacity_seen
+from gpuplatform.samples.selectors import latest_capacity
 from inventory.models import GpuSpec
 from units.admin.detail import HEALTHY_PHASES, LISTS, SPEC_URL, unit_line
 from units.admin.spec_actions import CREATE, SPEC_ACTIONS
@@ -126,7 +126,7 @@ def _documents(row: GpuSpec) -> Sequence[Document]:
 
 def _misfit(row: GpuSpec) -> Panel | None:
     """Say that no node can ever hold one of it, as the last sample saw the nodes."""
-    _, seen = capacity_seen()
+    _, seen = latest_capacity()
     found = next((one for one in seen.specs if one.name == row.name), None) if seen else None
     if found is None or not found.misfit:
         return None

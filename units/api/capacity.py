@@ -1,12 +1,11 @@
 """What the capacity looks like from outside."""
 
-from collections.abc import Mapping
 from typing import Self
 
 from pydantic import Field
 
 from gpuplatform.api.schema import Reply
-from units.capacity import Capacity, ProductStanding, SpecStanding
+from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
 
 
 class ProductCapacityReply(Reply):
@@ -28,14 +27,10 @@ class ProductCapacityReply(Reply):
     active: int = Field(description="Held by units that are not stopped.", examples=[1])
 
     @classmethod
-    def of(cls, product: ProductStanding) -> Self:
+    def of(cls, product: ProductCapacity) -> Self:
         """Return the reply for a product."""
-        return cls(
-            product=product.name or None,
-            nodes=product.nodes,
-            allocatable=product.allocatable,
-            free=product.free,
-            **product.gpus,
+        return cls.model_validate(
+            {**product.model_dump(), **product.gpus, "product": product.name or None}
         )
 
 
@@ -66,30 +61,18 @@ class SpecCapacityReply(Reply):
     total: int = Field(description="Stock that there is, in any state.", examples=[3])
 
     @classmethod
-    def of(cls, spec: SpecStanding, free_gpus: Mapping[str, int]) -> Self:
-        """Return the reply for a spec, of whose product so many GPUs are free."""
-        counts, entry = spec.counts, spec.entry
-        gpu = entry.gpu if entry else 0
-        free = free_gpus.get(spec.product)
-        return cls(
-            spec_name=spec.name,
-            product=spec.product or None,
-            gpu=gpu,
-            enabled=entry is None or entry.is_enabled,
-            warm_target=entry.warm_target if entry else 0,
-            top_up_paused=entry is not None and entry.is_top_up_paused,
-            free=free // gpu if gpu and free is not None else None,
-            held_by_pools=spec.pods_of_pools,
-            ready=counts.ready,
-            claimed=counts.claimed,
-            starting=counts.starting,
-            failed=counts.failed,
-            deleting=counts.deleting,
-            active=counts.active,
-            seeded=counts.seeded,
-            consumed=counts.consumed,
-            deleted=counts.deleted,
-            total=counts.total,
+    def of(cls, spec: SpecCapacity) -> Self:
+        """Return the reply for a spec."""
+        return cls.model_validate(
+            {
+                **spec.model_dump(),
+                "spec_name": spec.name,
+                "product": spec.product or None,
+                "enabled": spec.is_enabled,
+                "top_up_paused": spec.is_top_up_paused,
+                "held_by_pools": spec.pods_of_pools,
+                "total": spec.total,
+            }
         )
 
 
@@ -105,10 +88,7 @@ class CapacityReply(Reply):
     def of(cls, capacity: Capacity) -> Self:
         """Return the reply for a capacity."""
         products = capacity.products
-        free = {product.name: product.free for product in products or ()}
         return cls(
-            products=None
-            if products is None
-            else [ProductCapacityReply.of(product) for product in products],
-            specs=[SpecCapacityReply.of(spec, free) for spec in capacity.specs],
+            products=None if products is None else [*map(ProductCapacityReply.of, products)],
+            specs=[*map(SpecCapacityReply.of, capacity.specs)],
         )

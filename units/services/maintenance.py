@@ -28,14 +28,9 @@ def capacity_sample() -> None:
         now = clock.now()
         CapacitySample.objects.bulk_create(
             CapacitySample(
-                spec_name=spec.spec_name,
-                ready=spec.ready,
-                starting=spec.starting,
-                failed=spec.failed,
-                claimed=spec.claimed,
-                active=spec.active,
-                idle_gpu_seconds=gpus.get(spec.spec_name, 0)
-                * max(int((now - since.get(spec.spec_name, now)).total_seconds()), 0),
+                spec_name=spec.name,
+                idle_gpu_seconds=gpus.get(spec.name, 0)
+                * max(int((now - since.get(spec.name, now)).total_seconds()), 0),
             )
             for spec in capacity_by_spec()
         )

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 
 from django.db.models import QuerySet
-from django.db.models.functions import Now
 
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.queueing import Urgency
+from gpuplatform.reconciliation.mirror import withdraw_deletion
 from units.mirror import unit_gone, unit_recorded
 from units.models import GpuUnit
-from units.phases import UnitPhase
 from units.services.claims import (
     GPU_RELEASE_SECONDS,
     consume,
@@ -98,16 +97,11 @@ def stock_removal_sent(operation: Operation, rows: list[int]) -> None:
 
 def stock_removal_failed(operation: Operation) -> None:
     """Give back what was not removed: its next copy shows it as it is."""
-    rows = stock_to_remove(operation)
-    numbers = list(rows.values_list("id", flat=True))
-    GpuUnit.objects.filter(pk__in=numbers).update(
-        claimed_by=None,
-        deletion_requested_at=None,
-        phase=UnitPhase.PENDING,
-        phase_since=Now(),
-        resource_version=0,
+    rows = GpuUnit.objects.filter(
+        pk__in=list(stock_to_remove(operation).values_list("pk", flat=True))
     )
-    reconcile_soon(GpuUnit.objects.filter(pk__in=numbers), Urgency.LAST)
+    withdraw_deletion(rows, claimed_by=None)
+    reconcile_soon(rows, Urgency.LAST)
 
 
 def _hand_over(operation: Operation, unit: Manifest) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
 
 from gpuplatform.errors import (
     FieldError,
@@ -20,6 +19,7 @@ from gpuplatform.formats.model import invalid_spec
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
@@ -83,7 +83,7 @@ def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: i
                 f" {number}. None was removed."
             )
             raise InsufficientCapacity(msg)
-        return _set_aside_for_removal(operation, rows)
+        return _claim_for_removal(operation, rows)
 
     payload = {"specName": spec_name, "number": number}
     return operation_accept(replace(request, payload=payload), prepare=prepare)
@@ -104,7 +104,7 @@ def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Ac
         if found is None:
             msg = f"The stock unit '{stock.name}' is set aside, taken or being removed."
             raise PhaseConflict(msg)
-        return _set_aside_for_removal(operation, [found.pk])
+        return _claim_for_removal(operation, [found.pk])
 
     payload = {"specName": stock.spec_name, "stockName": stock.name}
     return operation_accept(replace(request, payload=payload), prepare=prepare)
@@ -124,7 +124,7 @@ def stock_drain(spec: GpuSpec) -> Accepted | None:
 
     def prepare(operation: Operation) -> int:
         locked = left.order_by("-id").select_for_update(of=("self",))
-        return _set_aside_for_removal(operation, list(locked.values_list("id", flat=True)))
+        return _claim_for_removal(operation, list(locked.values_list("id", flat=True)))
 
     with suppress(InsufficientCapacity):  # It was all taken meanwhile.
         return operation_accept(replace(request, payload={"specName": spec.name}), prepare=prepare)
@@ -202,10 +202,11 @@ def _seed_by_itself(spec: GpuSpec, operation_id: str, number: int) -> Accepted:
 
 
 def _catalogued(body: StockSeed) -> GpuSpec:
-    """Return the entry of the catalogue, made from the seeding where there is none.
+    """Return the catalogue's entry, created from the request if there is none.
 
     Raises:
-        InvalidSpec: the seeding says something else than the entry.
+        InvalidSpec: a value differs from the entry.
+        PhaseConflict: the entry was deleted at the same time.
     """
     entry = GpuSpec(
         name=body.spec_name,
@@ -214,7 +215,10 @@ def _catalogued(body: StockSeed) -> GpuSpec:
         gpu=body.gpu or 0,
     )
     GpuSpec.objects.bulk_create([entry], ignore_conflicts=True)
-    spec = GpuSpec.objects.get(name=body.spec_name)
+    spec = GpuSpec.objects.filter(name=body.spec_name).first()
+    if spec is None:
+        msg = f"The GPU spec '{body.spec_name}' was deleted at the same time. Try again."
+        raise PhaseConflict(msg)
     pairs = {
         "cpu": (body.cpu, spec.cpu),
         "memory": (body.memory, spec.memory),
@@ -267,18 +271,13 @@ def _stock_spec(spec: GpuSpec) -> dict[str, Any]:
     return parse_unit_spec({"specName": spec.name, **given}).normalised()
 
 
-def _set_aside_for_removal(operation: Operation, rows: list[int]) -> int:
+def _claim_for_removal(operation: Operation, rows: list[int]) -> int:
     if not rows:
         msg = "There is no stock left to remove."
         raise InsufficientCapacity(msg)
-    set_aside = GpuUnit.objects.filter(pk__in=rows)
-    set_aside.update(
-        claimed_by=operation,
-        deletion_requested_at=Now(),
-        phase=UnitPhase.TERMINATING,
-        phase_since=Now(),
-    )
-    unit_history(set_aside, operation)
+    claimed = GpuUnit.objects.filter(pk__in=rows)
+    request_deletion(claimed, claimed_by=operation)
+    unit_history(claimed, operation)
     _set_total(operation, len(rows))
     return rows[0]
 

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from django.db.models.functions import Now
-
 from gpuplatform.errors import (
     InsufficientCapacity,
     InvalidSpec,
@@ -16,11 +14,12 @@ from gpuplatform.errors import (
 from gpuplatform.operations.conflicts import name_conflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
 from units.core.spec import parse_unit_spec
 from units.mirror import spec_columns, unit_history, unit_history_begun
 from units.models import GpuUnit
-from units.phases import UnitPhase, UnitRole
+from units.phases import UnitRole
 from units.requests import GpuUnitCreate, GpuUnitUpdate
 from units.selectors import unit_get
 from units.services.claims import claim, claimable_stock
@@ -130,10 +129,7 @@ def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Ac
     def prepare(operation: Operation) -> int:
         unit = _locked(tenant, name)
         rows = GpuUnit.objects.filter(pk=unit.pk, deletion_requested_at__isnull=True)
-        marked = rows.update(
-            deletion_requested_at=Now(), phase=UnitPhase.TERMINATING, phase_since=Now()
-        )
-        if marked:
+        if request_deletion(rows):
             unit_history(GpuUnit.objects.filter(pk=unit.pk), operation)
         return unit.pk
 

@@ -8,7 +8,7 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.display.charts import Segment, stacked_bar
 from gpuplatform.adminkit.display.text import visible
-from gpuplatform.samples.capacity import CapacitySeen, ProductSeen, SpecSeen
+from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
 
 SHOWN_SPECS: Final = 12
 SHOWN_PRODUCTS: Final = 8
@@ -72,7 +72,7 @@ class CapacityView:
     idle: str = ""
 
 
-def capacity_view(seen: CapacitySeen, spec_url: Callable[[str], str]) -> CapacityView:
+def capacity_view(seen: Capacity, spec_url: Callable[[str], str]) -> CapacityView:
     """Return what is drawn; specs that lack most come first."""
     specs = sorted(seen.specs, key=lambda spec: (-_lack(spec), spec.name))
     products = seen.products or ()
@@ -97,7 +97,9 @@ def capacity_view(seen: CapacitySeen, spec_url: Callable[[str], str]) -> Capacit
     )
 
 
-def _spec_bar(spec: SpecSeen, free: Mapping[str, int], spec_url: Callable[[str], str]) -> SpecBar:
+def _spec_bar(
+    spec: SpecCapacity, free: Mapping[str, int], spec_url: Callable[[str], str]
+) -> SpecBar:
     per_unit = spec.gpu or 1
     numbers = dict(spec.gpus) if spec.gpu else _by_units(spec)
     if spec.gpu:
@@ -124,7 +126,7 @@ def _spec_bar(spec: SpecSeen, free: Mapping[str, int], spec_url: Callable[[str],
     )
 
 
-def _product_bar(product: ProductSeen) -> ProductBar:
+def _product_bar(product: ProductCapacity) -> ProductBar:
     numbers = {**product.gpus, "free": product.free}
     segments = [
         Segment(use, numbers.get(use, 0), f"{numbers.get(use, 0)} GPUs {words}")
@@ -144,7 +146,7 @@ def _product_bar(product: ProductSeen) -> ProductBar:
     )
 
 
-def _by_units(spec: SpecSeen) -> dict[str, int]:
+def _by_units(spec: SpecCapacity) -> dict[str, int]:
     return {
         "held_by_pools": spec.pods_of_pools,
         "active": spec.active,
@@ -156,18 +158,18 @@ def _by_units(spec: SpecSeen) -> dict[str, int]:
     }
 
 
-def _lack(spec: SpecSeen) -> int:
+def _lack(spec: SpecCapacity) -> int:
     """Return how many units of stock a spec lacks; one that fits nowhere lacks one more."""
     return _missing(spec) + spec.failed + bool(spec.misfit and spec.is_enabled)
 
 
-def _missing(spec: SpecSeen) -> int:
+def _missing(spec: SpecCapacity) -> int:
     """Return how many units are ready too few."""
     is_kept = spec.is_enabled and not spec.is_top_up_paused
     return max(spec.warm_target - spec.ready, 0) if is_kept else 0
 
 
-def _about(spec: SpecSeen) -> str:
+def _about(spec: SpecCapacity) -> str:
     if not spec.is_catalogued:
         return "not in the catalogue"
     if not spec.gpu:
@@ -175,7 +177,7 @@ def _about(spec: SpecSeen) -> str:
     return f"{spec.gpu} \u00d7 {visible(spec.product) or 'GPU'}"
 
 
-def _notes(spec: SpecSeen) -> str:
+def _notes(spec: SpecCapacity) -> str:
     notes = [
         f"{spec.starting} starting" if spec.starting else "",
         "disabled" if not spec.is_enabled else "",
@@ -185,7 +187,7 @@ def _notes(spec: SpecSeen) -> str:
     return " · ".join(note for note in notes if note)
 
 
-def _gpu_sums(seen: CapacitySeen) -> str:
+def _gpu_sums(seen: Capacity) -> str:
     used: dict[str, int] = {}
     for spec in seen.specs:
         for use, number in spec.gpus.items():
@@ -195,7 +197,7 @@ def _gpu_sums(seen: CapacitySeen) -> str:
     return " · ".join(f"{used.get(use, 0):,} {USES[use]}" for use in shown)
 
 
-def _stock_sums(specs: Sequence[SpecSeen]) -> str:
+def _stock_sums(specs: Sequence[SpecCapacity]) -> str:
     sums = {
         "claimed": sum(spec.claimed for spec in specs),
         "starting": sum(spec.starting for spec in specs),

@@ -25,8 +25,8 @@ from gpuplatform.adminkit.overview.failing import FailingRows, failing_now
 from gpuplatform.adminkit.overview.health import health_summary, platform_health
 from gpuplatform.adminkit.overview.pace import pace, seconds_text
 from gpuplatform.clock import now
-from gpuplatform.samples.capacity import CapacitySeen
-from gpuplatform.samples.selectors import buckets_of_a_day, capacity_seen, latest_sample
+from gpuplatform.samples.capacity import Capacity
+from gpuplatform.samples.selectors import buckets_of_a_day, latest_capacity, latest_sample
 
 LIVE_CAP = 1_000
 """Up to here rows are counted while the page is made."""
@@ -99,7 +99,7 @@ def register_overview_section(part: SectionBuilder) -> None:
 def overview_context(request: HttpRequest) -> dict[str, Any]:
     """Return what `admin/index.html` draws."""
     moment, sample = now(), latest_sample()
-    at, seen = capacity_seen()
+    at, seen = latest_capacity()
     health = platform_health(sample, moment)
     parts = [part(request) for part in _PARTS]
     failing = [rows for part in parts for rows in part.failing]
@@ -116,7 +116,7 @@ def overview_context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _tallies(counted: Sequence[CountedRows], seen: CapacitySeen | None) -> list[Tally]:
+def _tallies(counted: Sequence[CountedRows], seen: Capacity | None) -> list[Tally]:
     sets = [one.rows.filter(phase=phase) for one in counted for phase in one.phases]
     numbers = iter(capped_counts(sets, cap=LIVE_CAP))
     known = {} if seen is None else seen.counts
@@ -145,9 +145,7 @@ def _tally(one: CountedRows, numbers: dict[str, int], sampled: Mapping[str, int]
     )
 
 
-def _capacity(
-    request: HttpRequest, at: datetime | None, seen: CapacitySeen | None
-) -> dict[str, Any]:
+def _capacity(request: HttpRequest, at: datetime | None, seen: Capacity | None) -> dict[str, Any]:
     if not request.user.has_perm(_SPEC_RIGHT):
         return {}
     url = reverse("admin:inventory_gpuspec_changelist")

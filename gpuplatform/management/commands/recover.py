@@ -11,7 +11,7 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.locks import Lock, advisory_lock
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.reconciliation import epoch
-from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, part_states
+from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, alive_parts
 from inventory.recovery import recover_pools
 from serverless.recovery import recover_functions
 from units.recovery import recover_units
@@ -37,7 +37,7 @@ class Command(BaseCommand):
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        running = [str(part) for part, state in part_states().items() if state.ok]
+        running = sorted(alive_parts())
         if running and not options["dry_run"] and not options["stopped"]:
             msg = (
                 f"These parts of the platform run: {', '.join(running)}. Stop every process, wait"

@@ -3,21 +3,19 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 from pytest_django import Settings
 
 from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.errors import ClusterUnavailable
+from gpuplatform.health import HealthCode
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.gate import cluster_state
-from gpuplatform.reconciliation.heartbeats import (
-    FRESH_SECONDS,
-    Part,
-    delete_heartbeat,
-    report_heartbeat,
-)
+from gpuplatform.reconciliation.heartbeats import Part, delete_heartbeat, report_heartbeat
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
 from tests.factories.inventory import accept_create, create_body, pool_row
 from tests.fakes.api import POOLS, Answer, Api
@@ -42,9 +40,30 @@ def database_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         connection.close()
 
 
+@contextmanager
+def database_read_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have every new session refuse writes, as a standby does after a fail-over."""
+    with monkeypatch.context() as patch:
+        connection.close()
+        options = dict(connection.settings_dict["OPTIONS"])
+        options["options"] = f"{options.get('options', '')} -c default_transaction_read_only=on"
+        patch.setitem(connection.settings_dict, "OPTIONS", options)
+        yield
+        connection.close()
+
+
 def everything_lives() -> None:
     for part in Part:
         report_heartbeat(part)
+
+
+def codes(document: dict[str, Any]) -> dict[str, HealthCode]:
+    """Return the code of each part that is not healthy."""
+    return {
+        name: HealthCode(part["code"])
+        for name, part in document["parts"].items()
+        if part["code"] != HealthCode.HEALTHY
+    }
 
 
 def asked(api: Api) -> Answer:
@@ -68,16 +87,17 @@ def test_ready_exactly_when_every_part_works(
         delete_heartbeat(part)
         found = asked(api).data
         assert found["ready"] is False
-        assert found["parts"][part.value]["ok"] is False
+        assert codes(found)[part] is HealthCode.NOT_RUNNING
         report_heartbeat(part)
 
     queue_server.kill()
     found = asked(api).data
-    assert (found["ready"], found["parts"]["queue"]["ok"]) == (False, False)
+    assert found["ready"] is False
+    assert codes(found)["queue"] is HealthCode.UNREACHABLE
 
 
 @COMMITTING
-def test_without_a_queue_nothing_of_functions_has_to_run(
+def test_without_a_queue_the_processes_of_functions_are_off(
     api: Api, cluster: FakeCluster, broker: Broker
 ) -> None:
     everything_lives()
@@ -87,8 +107,7 @@ def test_without_a_queue_nothing_of_functions_has_to_run(
     found = asked(api).data
 
     assert found["ready"] is True
-    for part in ("queue", "activator", "results"):
-        assert found["parts"][part]["detail"].startswith("off: ")
+    assert codes(found) == dict.fromkeys(("queue", "activator", "results"), HealthCode.OFF)
 
 
 @COMMITTING
@@ -114,45 +133,78 @@ def test_the_document_has_the_published_fields(
 
 
 @COMMITTING
-def test_a_sign_of_life_that_is_old_is_none(
-    api: Api, cluster: FakeCluster, broker: Broker
-) -> None:
+def test_an_old_heartbeat_is_not_one(api: Api, cluster: FakeCluster, broker: Broker) -> None:
     everything_lives()
     ProcessHeartbeat.objects.filter(part=Part.BEAT).update(seen_at="2026-01-01T00:00:00Z")
 
-    beat = asked(api).data["parts"]["beat"]
+    assert codes(asked(api).data)["beat"] is HealthCode.NO_HEARTBEAT
 
-    assert beat["ok"] is False
-    assert str(FRESH_SECONDS) in beat["detail"]
+
+@COMMITTING
+def test_processes_that_need_the_cluster_wait_while_it_is_away(
+    api: Api, cluster: FakeCluster, broker: Broker
+) -> None:
+    everything_lives()
+    delete_heartbeat(Part.CONTROLLER)
+    ClusterState.objects.filter(id=cluster_state().id).update(failures=1)
+
+    assert codes(asked(api).data)["controller"] is HealthCode.WAITING_FOR_CLUSTER
 
 
 @pytest.mark.django_db
-def test_a_cluster_that_is_away_is_said(api: Api, cluster: FakeCluster, broker: Broker) -> None:
+def test_a_cluster_that_does_not_answer_is_unreachable(
+    api: Api, cluster: FakeCluster, broker: Broker
+) -> None:
     cluster.fail("version", None, ClusterUnavailable("connection refused"))
 
     found = asked(api).data
 
     assert (found["ready"], found["kubernetesConnected"]) == (False, False)
-    assert "connection refused" in found["kubeError"]
+    assert codes(found)["cluster"] is HealthCode.UNREACHABLE
+    assert found["kubeError"] == found["parts"]["cluster"]["detail"] == "connection refused"
 
 
 @COMMITTING
-def test_recovery_is_said(api: Api, cluster: FakeCluster, broker: Broker) -> None:
+def test_a_cluster_without_a_ready_node_is_not_ready(
+    api: Api, cluster: FakeCluster, broker: Broker
+) -> None:
+    everything_lives()
+    nodes = {"node_count": 3, "ready_node_count": 0, "seen_at": Now()}
+    ClusterState.objects.filter(id=cluster_state().id).update(**nodes)
+
+    found = asked(api).data
+
+    assert found["ready"] is False
+    assert codes(found)["cluster"] is HealthCode.NO_READY_NODE
+    assert (found["kubernetesConnected"], found["kubeError"]) == (True, "")
+
+
+@COMMITTING
+def test_a_database_of_another_cluster_needs_recovery(
+    api: Api, cluster: FakeCluster, broker: Broker
+) -> None:
     everything_lives()
     ClusterState.objects.filter(id=cluster_state().id).update(recovery_reason="another database")
 
     found = asked(api).data
 
     assert found["ready"] is False
-    assert found["parts"]["cluster"] == {"ok": False, "detail": "another database"}
+    assert found["parts"]["cluster"] == {
+        "ok": False,
+        "code": HealthCode.RECOVERY_NEEDED,
+        "detail": "another database",
+    }
 
 
 @pytest.mark.django_db
-def test_no_cluster_by_choice_is_no_fault(api: Api, settings: Settings, broker: Broker) -> None:
+def test_a_platform_without_a_cluster_by_configuration_is_ok(
+    api: Api, settings: Settings, broker: Broker
+) -> None:
     settings.KUBE_MODE = "off"
 
     found = asked(api).data
 
+    assert codes(found)["cluster"] is HealthCode.OFF
     assert found["parts"]["cluster"]["ok"] is True
     assert found["kubernetesConnected"] is False
     assert found["kubeError"] == ""
@@ -166,7 +218,8 @@ def test_without_the_database_health_says_null_and_livez_lives(
         found = asked(api).data
         lives = api.get("/livez").status
 
-    assert found["parts"]["database"]["ok"] is False
+    assert codes(found)["database"] is HealthCode.UNREACHABLE
+    assert codes(found)["beat"] is HealthCode.UNKNOWN
     assert found["parts"]["broker"]["ok"] is True
     assert (found["stockPoolCount"], found["pendingOperations"]) == (None, None)
     assert found["ready"] is False
@@ -202,5 +255,32 @@ def test_without_the_broker_a_create_is_accepted_and_soon(
 
     assert answers == [202, 202, 202]
     assert took < 10, "the broker is tried once, and not for long"
-    assert found["parts"]["broker"]["ok"] is False
+    assert codes(found)["broker"] is HealthCode.UNREACHABLE
     assert found["pendingOperations"] == 3
+
+
+@COMMITTING
+def test_a_write_to_a_read_only_database_is_a_503(
+    api: Api, cluster: FakeCluster, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database_read_only(monkeypatch):
+        refused = api.post(POOLS, create_body())
+    accepted = api.post(POOLS, create_body())
+
+    assert (refused.status, refused.code) == (503, "database_unavailable")
+    assert int(refused.headers["Retry-After"]) >= 1
+    assert accepted.status == 202
+
+
+@COMMITTING
+def test_a_read_only_database_is_not_ready(
+    api: Api, cluster: FakeCluster, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything_lives()
+    cluster_state()
+    with database_read_only(monkeypatch):
+        found = asked(api).data
+
+    assert found["ready"] is False
+    assert codes(found)["database"] is HealthCode.READ_ONLY
+    assert found["pendingOperations"] == 0

@@ -21,9 +21,10 @@ from gpuplatform.kube.kinds import GPU_UNIT, ResourceKind
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.samples.capacity import SpecCapacity
 from tests.fakes.unit_world import UnitWorld, stock_rows
 from units.models import GpuUnit
-from units.selectors import SpecCapacity, capacity_by_spec
+from units.selectors import capacity_by_spec
 
 pytestmark = [pytest.mark.django_db, pytest.mark.long, pytest.mark.timeout(3600)]
 
@@ -39,7 +40,7 @@ FAULTS: list[ClusterError] = [
 
 
 def capacity() -> SpecCapacity:
-    [found] = [spec for spec in capacity_by_spec() if spec.spec_name == "g1.1"]
+    [found] = [spec for spec in capacity_by_spec() if spec.name == "g1.1"]
     return found
 
 

@@ -115,6 +115,21 @@ def test_a_disabled_spec_is_not_seeded(world: UnitWorld) -> None:
 
 
 @ONE
+def test_a_spec_that_is_deleted_while_it_is_seeded_is_a_conflict(
+    world: UnitWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deleted_by_another(*_: object, **__: object) -> None:
+        GpuSpec.objects.all().delete()
+
+    monkeypatch.setattr(GpuSpec.objects, "bulk_create", deleted_by_another)
+
+    with pytest.raises(PhaseConflict):
+        world.ask_seed(1)
+
+    assert not Operation.objects.exists()
+
+
+@ONE
 def test_a_replay_of_a_seed_seeds_nothing_even_after_all_was_consumed(world: UnitWorld) -> None:
     first = world.ask_seed(1, operationID="op")
     world.work()
