@@ -23,7 +23,7 @@ from gpuplatform.operations.phases import OPEN_PHASES, OperationPhase
 from gpuplatform.operations.selectors import operations_runnable, pending_operations
 from gpuplatform.queueing import Queue, keys_of
 from gpuplatform.reconciliation.gate import cluster_state
-from gpuplatform.reconciliation.heartbeats import part_states
+from gpuplatform.reconciliation.heartbeats import part_states, parts_off
 from inventory.models import StockPool
 from serverless.models import OPEN_STATES, Invocation
 from units.models import GpuUnit
@@ -183,7 +183,8 @@ def _state() -> SteadyState:
         needs_recovery=bool(cluster.recovery_reason),
         nodes=cluster.node_count,
         ready_nodes=cluster.ready_node_count,
-        parts={part.value: one.ok for part, one in part_states().items()},
+        # A part that is off by choice is not down.
+        parts={part.value: one.ok for part, one in {**part_states(), **parts_off()}.items()},
     )
 
 

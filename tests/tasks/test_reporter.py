@@ -213,6 +213,16 @@ def test_what_is_away_has_no_numbers(settings: Settings) -> None:
 
 
 @pytest.mark.django_db
+def test_a_part_that_is_off_by_choice_is_not_down(broker: Broker, settings: Settings) -> None:
+    settings.NATS_URL = ""
+
+    found = samples()
+
+    up = {part: found["gpuplatform_part_up", part] for part in ("activator", "results", "beat")}
+    assert up == {"activator": 1, "results": 1, "beat": 0}
+
+
+@pytest.mark.django_db
 def test_the_report_is_scheduled_twice_a_minute() -> None:
     current_app.loader.import_default_modules()
 
