@@ -1,6 +1,8 @@
 # syntax=docker/dockerfile:1
-# One image for every process of the platform; the command says which (see compose.yaml). It is the
-# last one here, and so the default; `sidecar` and `echo` run in the pods of functions.
+# Targets: `platform`, the default, runs every process of the platform; the command selects the
+# process (see compose.yaml). `sidecar` and `echo` run in the pods of functions.
+# `make image-check` carries out these steps without a container engine. Renovate pins the base image
+# by digest (.github/renovate.json).
 
 FROM python:3.13-slim-bookworm AS packages
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -13,17 +15,17 @@ ENV PATH=/opt/venv/bin:$PATH
 COPY --from=packages /opt/venv /opt/venv
 WORKDIR /app
 COPY . .
-# Nothing of these settings stays: they only let the settings load.
+# The settings cannot be loaded without these values; the image does not contain them.
 RUN GPUPLATFORM_SECRET_KEY=build GPUPLATFORM_ALLOWED_HOSTS=build GPUPLATFORM_DATA=/app/data \
     DATABASE_URL=postgres://build@127.0.0.1/build REDIS_URL=redis://127.0.0.1 KUBE_MODE=off \
     python manage.py collectstatic --no-input --verbosity 0 \
     && python -m compileall -q gpuplatform inventory units serverless
 
-# What stands beside each function: `docker build --target sidecar`. No Django and no cluster client.
+# The sidecar of each function: `docker build --target sidecar`. Without Django and Kubernetes client.
 FROM python:3.13-slim-bookworm AS sidecar-packages
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY requirements/prod.txt /tmp/prod.txt
-# The same pins and hashes; pip fails if one of what these need is missing here.
+# A subset of the list, with the same versions and hashes; pip fails if a dependency is missing.
 RUN awk -v names="aiohappyeyeballs aiohttp aiosignal annotated-types attrs cffi frozenlist idna \
         multidict nats-py propcache pycparser pydantic pydantic-core pynacl typing-extensions \
         typing-inspection yarl" \
@@ -47,13 +49,16 @@ EXPOSE 8091
 STOPSIGNAL SIGTERM
 CMD ["python", "-m", "serverless.sidecar"]
 
-# The example of a function: `docker build --target echo`.
+# An example of a function: `docker build --target echo`.
 FROM sidecar AS echo
 COPY serverless/framework.py serverless/
 COPY serverless/examples serverless/examples
 CMD ["python", "-m", "serverless.examples.echo"]
 
-FROM python:3.13-slim-bookworm
+FROM python:3.13-slim-bookworm AS platform
+LABEL org.opencontainers.image.title="GPU Platform" \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0"
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -65,7 +70,7 @@ RUN groupadd --gid 10001 platform \
 COPY --from=packages /opt/venv /opt/venv
 COPY --from=static /app /app
 WORKDIR /app
-# Numeric, so that Kubernetes can tell that it is not root.
+# A numeric user, so that Kubernetes can verify runAsNonRoot.
 USER 10001:10001
 EXPOSE 8080
 STOPSIGNAL SIGTERM

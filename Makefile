@@ -1,169 +1,207 @@
-# One command for each thing a contributor does; `make` alone lists them.
+# One target for each task of a contributor; `make` without a target lists them.
+# Each target installs the packages that it uses into $(VENV).
 SHELL := /bin/sh
-PYTHON := .venv/bin/python
+VENV ?= .venv
+PY := $(VENV)/bin/python
+INSTALL := VENV=$(VENV) sh requirements/install.sh
 CODE := manage.py gpuplatform inventory units serverless tests
 KUBERNETES := tests/cluster/controlplane/launcher.py
-# Commands beside a running platform and checks without one are in development mode.
+# The Python version of the image, such as 3.13.
+IMAGE_PYTHON := $(shell sed -n -E 's/^FROM python:([0-9]+\.[0-9]+).*/\1/p' Dockerfile | head -n 1)
+# Management commands and checks run in development mode.
 export GPUPLATFORM_DEV := 1
-# What is compiled once need not be compiled by each of the many processes.
+# Many processes load the same modules: let the first one keep the byte code.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run recover test test-long test-pure test-cluster cluster check format lint \
-	types contracts manifests docs pictures swagger golden requirements bench-pools bench-api \
-	bench-units bench-serverless bench-simulator bench-admin demo-load fuzz model chaos-x1 chaos-x3 \
-	chaos-x8 chaos-x9 chaos-x10 chaos-u41 ci
 
-help:  ## list the targets
-	@sed -n -E 's/^([a-z0-9-]+):[^#]*## (.*)/  \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+.PHONY: help
+help:  ## List the targets.
+	@awk -F ':.*## ' '/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' Makefile
 
-setup:  ## make .venv with everything for development
-	@sh requirements/install.sh dev
+##@ Run
 
-run:  ## start the whole platform (PORT, GPUPLATFORM_DATA, DATABASE_URL, REDIS_URL, KUBE_MODE, DEMO=0)
-	@sh requirements/install.sh run
-	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.dev.embedded
+.PHONY: setup run recover cluster demo-load
+setup:  ## Create .venv with everything for development (VENV, PYTHON).
+	@$(INSTALL) dev
 
-recover:  ## after the database was restored or replaced: take over what the cluster has
-	@sh requirements/install.sh run
-	@GPUPLATFORM_RUN_BY=make exec $(PYTHON) -m gpuplatform.dev.embedded recover
+run:  ## Start the whole platform (PORT, GPUPLATFORM_DATA, DATABASE_URL, REDIS_URL, KUBE_MODE, DEMO=0).
+	@$(INSTALL) run
+	@GPUPLATFORM_RUN_BY=make exec $(PY) -m gpuplatform.dev.embedded
 
-test:  ## the tests, on servers of their own, but for the long ones (PYTEST_ARGS)
-	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest -n 3 --dist loadgroup -m "not long" $(PYTEST_ARGS)
+recover:  ## Claim the resources in the cluster after the database was restored or replaced.
+	@$(INSTALL) run
+	@GPUPLATFORM_RUN_BY=make exec $(PY) -m gpuplatform.dev.embedded recover
 
-test-long:  ## whole platforms that are killed, browsers, and a fault at every call
-	@sh requirements/install.sh test
-	@GPUPLATFORM_TEST_PODS=5000 $(PYTHON) -m pytest -n 3 --dist loadgroup -m long $(PYTEST_ARGS)
+cluster:  ## Run a real control plane with three simulated nodes until Ctrl-C (needs Go).
+	@$(INSTALL) run
+	@exec $(PY) $(KUBERNETES) --nodes 3
 
-test-pure:  ## the tests of pure code
-	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest tests/pure $(PYTEST_ARGS)
+demo-load:  ## Fill the database of a running development platform (N=100000; N=0 deletes the rows).
+	@$(INSTALL) run
+	@$(PY) manage.py demo_load $(or $(N),100000)
 
-# Most of these tests wait now and then: more of them at once than processors keep those busy.
-test-cluster:  ## the cluster tests on a real control plane (needs Go once, to build it)
-	@sh requirements/install.sh test
-	@$(PYTHON) $(KUBERNETES) --build-only
-	@$(PYTHON) -m pytest tests/cluster --server controlplane -n 4 --dist loadgroup $(PYTEST_ARGS)
+##@ Test
 
-cluster:  ## run a real control plane with three played nodes until Ctrl-C
-	@sh requirements/install.sh run
-	@exec $(PYTHON) $(KUBERNETES) --nodes 3
+.PHONY: test test-pure test-long test-cluster test-image-python image-check fuzz model coverage golden
+test:  ## Run the tests except the long ones; they start their own servers (PYTEST_ARGS).
+	@$(INSTALL) test
+	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long" $(PYTEST_ARGS)
 
-check: lint types contracts  ## everything that needs no test: format, lint, types, imports, schema
-	@$(PYTHON) manage.py check
-	@# It also asks a database for its history, and there need not be one.
-	@$(PYTHON) -W "ignore:Got an error checking" manage.py makemigrations --check --dry-run
-	@$(PYTHON) manage.py export_crds --check
-	@$(PYTHON) manage.py export_settings --check
-	@$(PYTHON) manage.py export_reasons --check
-	@$(PYTHON) manage.py export_rbac --check
-	@mkdir -p .data && $(PYTHON) manage.py spectacular --validate --fail-on-warn --file .data/openapi.yaml
-	@diff -u docs/openapi.yaml .data/openapi.yaml || { echo "The API changed: run 'make swagger'." >&2; exit 1; }
+test-pure:  ## Run the tests that need no server (PYTEST_ARGS).
+	@$(INSTALL) test
+	@$(PY) -m pytest tests/pure $(PYTEST_ARGS)
 
-format: setup  ## format and sort
-	@$(PYTHON) -m ruff format $(CODE)
-	@$(PYTHON) -m ruff check --fix $(CODE)
+test-long:  ## Run the long tests: killed platforms, browsers, a fault at every call (PYTEST_ARGS).
+	@$(INSTALL) test
+	@GPUPLATFORM_TEST_PODS=5000 $(PY) -m pytest -n 3 --dist loadgroup -m long $(PYTEST_ARGS)
 
-lint: setup  ## format and lint, without changing anything
-	@$(PYTHON) -m ruff format --check $(CODE)
-	@$(PYTHON) -m ruff check $(CODE)
+# These tests mostly wait, so more workers than processors keep the processors busy.
+test-cluster:  ## Run the cluster tests on a real control plane (needs Go; PYTEST_ARGS).
+	@$(INSTALL) test
+	@$(PY) $(KUBERNETES) --build-only
+	@$(PY) -m pytest tests/cluster --server controlplane -n 4 --dist loadgroup $(PYTEST_ARGS)
 
-types: setup  ## mypy, strict
-	@$(PYTHON) -m mypy --explicit-package-bases $(CODE)
+test-image-python:  ## Run `make test` on the Python version of the image, in .venv-image.
+	@python=$$(sh requirements/python.sh $(IMAGE_PYTHON)) && \
+		$(MAKE) --no-print-directory test VENV=.venv-image PYTHON="$$python"
 
-contracts: setup  ## who may import whom
-	@PYTHONPATH=. .venv/bin/lint-imports --no-logo
+image-check:  ## Build the image's files without a container engine and start its processes (IMAGE).
+	@$(INSTALL) test
+	@python=$$(sh requirements/python.sh $(IMAGE_PYTHON)) && \
+		$(PY) -m tests.image --python "$$python" $(if $(IMAGE),--image $(IMAGE))
 
-manifests: setup  ## write the CRDs, accounts and rights into deploy/
-	@$(PYTHON) manage.py export_crds
-	@$(PYTHON) manage.py export_rbac
+fuzz:  ## Send invalid and unusual requests to every route (ARGS="--max-examples 50").
+	@$(INSTALL) dev
+	@$(PY) -m tests.fuzz.run $(ARGS)
 
-docs: setup  ## write docs/configuration.md and docs/reasons.md
-	@$(PYTHON) manage.py export_settings
-	@$(PYTHON) manage.py export_reasons
+model:  ## Explore every order of events of the hand-over (ARGS="stop2 --without waitabs").
+	@$(INSTALL) test
+	@$(PY) -m tests.model.scenarios $(ARGS)
 
-pictures:  ## make the pictures of the README (the dashboard needs Chromium)
-	@sh requirements/install.sh test
-	@$(PYTHON) -m tests.pictures
+coverage:  ## Measure branch coverage of `make test`: at least 95 %, and 100 % of every core/.
+	@$(INSTALL) test
+	@$(PY) -m pytest -n 3 --dist loadgroup -m "not long" --cov --cov-report= $(PYTEST_ARGS)
+	@$(PY) -m coverage report --skip-covered
+	@$(PY) -m coverage report --show-missing --skip-covered --include="*/core/*" --fail-under=100
 
-swagger: setup  ## write docs/openapi.yaml
-	@mkdir -p docs && $(PYTHON) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+golden:  ## Rewrite the reviewed files in tests/golden.
+	@$(INSTALL) test
+	@$(PY) -m pytest --update-golden tests/pure tests/contract
 
-golden:  ## rewrite the reviewed files in tests/golden
-	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest --update-golden tests/pure tests/contract
+##@ Check
 
-requirements: setup  ## compile the hashed lists; every list has the versions of dev
+.PHONY: check lint format types contracts ci
+check: lint types contracts  ## Check everything that needs no test: format, lint, types, imports, generated files.
+	@$(PY) manage.py check
+	@# makemigrations also reads the migration history of a database, which is not required here.
+	@$(PY) -W "ignore:Got an error checking" manage.py makemigrations --check --dry-run
+	@$(PY) manage.py export_crds --check
+	@$(PY) manage.py export_settings --check
+	@$(PY) manage.py export_reasons --check
+	@$(PY) manage.py export_rbac --check
+	@$(PY) manage.py export_dashboards --check
+	@mkdir -p .data && $(PY) manage.py spectacular --validate --fail-on-warn --file .data/openapi.yaml
+	@diff -u docs/openapi.yaml .data/openapi.yaml || { echo "The API changed. Run 'make swagger'." >&2; exit 1; }
+
+lint: setup  ## Check format and lint; change nothing.
+	@$(PY) -m ruff format --check $(CODE)
+	@$(PY) -m ruff check $(CODE)
+
+format: setup  ## Format the code and fix what ruff can fix.
+	@$(PY) -m ruff format $(CODE)
+	@$(PY) -m ruff check --fix $(CODE)
+
+types: setup  ## Check the types (mypy, strict).
+	@$(PY) -m mypy $(CODE)
+
+contracts: setup  ## Check the import contracts.
+	@PYTHONPATH=. $(VENV)/bin/lint-imports --no-logo
+
+ci: check test  ## Run the checks and the tests.
+
+##@ Generate
+
+.PHONY: manifests docs swagger pictures requirements
+manifests: setup  ## Write the CRDs, the RBAC and the dashboards to deploy/.
+	@$(PY) manage.py export_crds
+	@$(PY) manage.py export_rbac
+	@$(PY) manage.py export_dashboards
+
+docs: setup  ## Write docs/configuration.md and docs/reasons.md.
+	@$(PY) manage.py export_settings
+	@$(PY) manage.py export_reasons
+
+swagger: setup  ## Write docs/openapi.yaml.
+	@mkdir -p docs && $(PY) manage.py spectacular --validate --fail-on-warn --file docs/openapi.yaml
+
+pictures:  ## Create the pictures of the README (needs Chromium).
+	@$(INSTALL) test
+	@$(PY) -m tests.pictures
+
+requirements: setup  ## Compile the hashed lists of requirements; every list has the versions of dev.
 	@for list in dev test run base prod; do \
 		constraint=$$([ $$list = dev ] || echo "-c dev.txt"); \
-		(cd requirements && ../$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 \
+		(cd requirements && $(abspath $(PY)) -m uv pip compile --quiet --universal --python-version 3.11 \
 			--generate-hashes --no-emit-index-url --custom-compile-command "make requirements" \
 			$$constraint $$list.in --output-file $$list.txt) || exit 1; \
 	done
 
-bench-pools:  ## how fast stock pools are made, and what the platform costs at rest
-	@sh requirements/install.sh test
-	@$(PYTHON) -m tests.benchmarks.pools
+##@ Benchmark
 
-bench-api:  ## lists of 100,000 jobs, accepted requests a second, reconcile_all (ARGS)
-	@sh requirements/install.sh test
-	@$(PYTHON) -m tests.benchmarks.api $(ARGS)
+.PHONY: bench-pools bench-units bench-serverless bench-api bench-admin bench-simulator
+bench-pools:  ## Measure the creation of stock pools and the idle cost of the platform.
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.pools
 
-bench-units:  ## how fast GPU units are handed over, and their cost at rest (PARTS)
-	@sh requirements/install.sh test
-	@$(PYTHON) $(KUBERNETES) --build-only
-	@$(PYTHON) -m tests.benchmarks.units $(PARTS)
+bench-units:  ## Measure the hand-over of GPU units and their idle cost (PARTS).
+	@$(INSTALL) test
+	@$(PY) $(KUBERNETES) --build-only
+	@$(PY) -m tests.benchmarks.units $(PARTS)
 
-bench-admin:  ## queries and times of the admin's pages, on a running platform (ARGS)
-	@sh requirements/install.sh test
-	@$(PYTHON) -m tests.benchmarks.admin $(ARGS)
+bench-serverless:  ## Measure how fast invocations reach a function, warm and from zero (PARTS).
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.serverless $(PARTS)
 
-bench-simulator:  ## the embedded cluster's speed and memory, and what 1,000 played pods cost
-	@sh requirements/install.sh test
-	@$(PYTHON) -m tests.benchmarks.simulator
+bench-api:  ## Measure lists of 100,000 operations, accepted requests per second and reconcile_all (ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.api $(ARGS)
 
-demo-load:  ## fill the rows of a running development platform (N=100000; N=0 removes them)
-	@sh requirements/install.sh run
-	@$(PYTHON) manage.py demo_load $(or $(N),100000)
+bench-admin:  ## Measure queries and times of the admin pages of a running platform (ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.admin $(ARGS)
 
-bench-serverless:  ## how fast invocations reach a function, warm and from zero (PARTS)
-	@sh requirements/install.sh test
-	@$(PYTHON) -m tests.benchmarks.serverless $(PARTS)
+bench-simulator:  ## Measure speed and memory of the embedded cluster with 1,000 simulated pods.
+	@$(INSTALL) test
+	@$(PY) -m tests.benchmarks.simulator
 
-fuzz:  ## every route with odd requests, made from the API's document (ARGS="--max-examples 50")
-	@sh requirements/install.sh dev
-	@$(PYTHON) -m tests.fuzz.run $(ARGS)
+##@ Chaos
 
-model:  ## every order of events of the hand-over (ARGS="stop2 --without waitabs")
-	@sh requirements/install.sh test
-	@$(PYTHON) -m tests.model.scenarios $(ARGS)
+.PHONY: chaos-x1 chaos-x3 chaos-x8 chaos-x9 chaos-x10 chaos-u41
+chaos-x1:  ## Send 2,000 operationIDs of two tenants, each 8 times concurrently (ARGS).
+	@$(INSTALL) test
+	@$(PY) $(KUBERNETES) --build-only
+	@$(PY) -m tests.chaos.x1 $(ARGS)
 
-chaos-x1:  ## 2,000 operationIDs of two tenants, each sent 8 times at once (ARGS)
-	@sh requirements/install.sh test
-	@$(PYTHON) $(KUBERNETES) --build-only
-	@$(PYTHON) -m tests.chaos.x1 $(ARGS)
+chaos-x3:  ## Kill workers every 2 s during 1,000 operations (ARGS).
+	@$(INSTALL) test
+	@$(PY) $(KUBERNETES) --build-only
+	@$(PY) -m tests.chaos.x3 $(ARGS)
 
-chaos-x3:  ## workers killed every 2 s over 1,000 operations (ARGS)
-	@sh requirements/install.sh test
-	@$(PYTHON) $(KUBERNETES) --build-only
-	@$(PYTHON) -m tests.chaos.x3 $(ARGS)
+chaos-x8:  ## Run 64 callers on 500 stock units, with stale reads (ARGS).
+	@$(INSTALL) test
+	@$(PY) $(KUBERNETES) --build-only
+	@$(PY) -m tests.chaos.x8 $(ARGS)
 
-chaos-x8:  ## 64 callers over 500 stock units, with stale reads (ARGS)
-	@sh requirements/install.sh test
-	@$(PYTHON) $(KUBERNETES) --build-only
-	@$(PYTHON) -m tests.chaos.x8 $(ARGS)
+chaos-x9:  ## Kill workers, activator, result store and queue during invocations (ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.chaos.x9 $(ARGS)
 
-chaos-x9:  ## invocations while workers, activator, result store and queue are killed (ARGS)
-	@sh requirements/install.sh test
-	@$(PYTHON) -m tests.chaos.x9 $(ARGS)
+chaos-x10:  ## Kill the process before and after every write of every operation (PYTEST_ARGS).
+	@$(INSTALL) test
+	@$(PY) -m pytest tests/chaos/x10.py $(PYTEST_ARGS)
 
-chaos-x10:  ## a death before and after every write of every operation
-	@sh requirements/install.sh test
-	@$(PYTHON) -m pytest tests/chaos/x10.py $(PYTEST_ARGS)
-
-chaos-u41:  ## all processes killed at once, 20 times, amid units and pools of every kind (ARGS)
-	@sh requirements/install.sh test
-	@$(PYTHON) -m tests.chaos.u41 $(ARGS)
-
-ci: check test  ## what has to be green before a change is merged
+chaos-u41:  ## Kill all processes together 20 times, with units and pools of every kind (ARGS).
+	@$(INSTALL) test
+	@$(PY) -m tests.chaos.u41 $(ARGS)

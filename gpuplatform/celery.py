@@ -6,6 +6,7 @@ from celery import Celery
 from django.conf import settings
 
 from gpuplatform.processes.celery_signals import add_config_option
+from gpuplatform.processes.pulse import PulseStep
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
 if not settings.configured:  # Started by Celery, not one of the processes that only send.
@@ -25,3 +26,4 @@ app.autodiscover_tasks(
     ]
 )
 add_config_option(app)
+app.steps["worker"].add(PulseStep)

@@ -1,12 +1,18 @@
 #!/bin/sh
-# Makes the virtual environment .venv and installs one hashed list of requirements into it.
+# Create a virtual environment and install one hashed list of requirements into it.
 #   sh requirements/install.sh run|test|dev
-# Repeatable: nothing happens while the list is unchanged. What the machine lacks is said in one sentence.
+# Environment: VENV, the directory of the virtual environment (default .venv);
+# PYTHON, the interpreter that creates it (default: the first Python 3.11 or later on PATH).
+# Idempotent: nothing is installed while the list is unchanged.
 set -eu
 
 list=$1
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
-venv=$root/.venv
+name=${VENV:-.venv}
+case $name in
+/*) venv=$name ;;
+*) venv=$root/$name ;;
+esac
 requirements=$root/requirements/$list.txt
 
 fail() {
@@ -15,25 +21,27 @@ fail() {
 }
 
 find_python() {
-    for name in ${PYTHON:-python3 python3.13 python3.12 python3.11 python}; do
-        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-            echo "$name"
+    for candidate in ${PYTHON:-python3 python3.13 python3.12 python3.11 python}; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+            echo "$candidate"
             return
         fi
     done
-    found=$(python3 -c 'import platform; print("found is Python " + platform.python_version())' 2>/dev/null ||
-        echo "no Python was found")
-    fail "Python 3.11 or later is needed, and $found: install it, or set PYTHON to its path."
+    [ -z "${PYTHON:-}" ] ||
+        fail "PYTHON=$PYTHON does not run Python 3.11 or later. Install it, or set PYTHON to another interpreter."
+    found=$(python3 -c 'import platform; print("found: Python " + platform.python_version())' 2>/dev/null ||
+        echo "none was found")
+    fail "Python 3.11 or later is required ($found). Install it, or set PYTHON to its path."
 }
 
-make_venv() {
+create_venv() {
     python=$(find_python) || exit 1
-    echo "Making .venv with $python (once)."
+    echo "Creating $name with $python."
     if command -v uv >/dev/null 2>&1; then
         uv venv --quiet --clear --no-project --python "$(command -v "$python")" "$venv" && return
     fi
     "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 ||
-        fail "Python's venv module is missing: install it (on Debian and Ubuntu: apt install python3-venv)."
+        fail "The venv module of Python is missing. Install it (Debian and Ubuntu: apt install python3-venv)."
     "$python" -m venv --clear "$venv"
 }
 
@@ -43,10 +51,10 @@ install() {
     else
         "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
             --require-hashes -r "$requirements"
-    fi || fail "The packages of requirements/$list.txt could not be installed; the reason is above."
+    fi || fail "The installation of requirements/$list.txt failed; see the error above."
 }
 
-# Each list holds the ones before it, in the same versions (see `make requirements`).
+# Each list contains the ones before it, in the same versions (see `make requirements`).
 is_installed() {
     for larger in run test dev; do
         [ "$larger" = "$list" ] && reached=yes
@@ -56,12 +64,12 @@ is_installed() {
     return 1
 }
 
-# An environment that was moved or whose Python is gone is made anew.
+# An environment that was moved, or whose interpreter was removed, is created again.
 if ! "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-    make_venv
+    create_venv
 fi
 if ! is_installed; then
-    echo "Installing requirements/$list.txt into .venv (once, about a minute)."
+    echo "Installing requirements/$list.txt into $name. This takes about a minute."
     install
     cp "$requirements" "$venv/installed-$list"
 fi

@@ -36,7 +36,7 @@ def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
             **_object(PRIORITY_CLASS, STOCK_PRIORITY_CLASS),
             "value": 100,
             "preemptionPolicy": "Never",
-            "description": "GPU capacity in stock: above ordinary workloads, evicting nobody.",
+            "description": "GPU stock. Scheduled before ordinary workloads; never preempts.",
         },
     )
     yield (
@@ -45,7 +45,7 @@ def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
             **_object(PRIORITY_CLASS, UNIT_PRIORITY_CLASS),
             "value": 1000,
             "preemptionPolicy": "PreemptLowerPriority",
-            "description": "Units that take over the GPU of a stock unit.",
+            "description": "GPU units of users. They preempt GPU stock.",
         },
     )
     yield CUSTOM_RESOURCE_DEFINITION, STOCK_POOL_CRD

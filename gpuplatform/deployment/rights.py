@@ -96,6 +96,8 @@ class Account:
 
     process: str
     rights: tuple[Right, ...] = ()
+    component: str = ""
+    """The optional component in `deploy/components` that contains the process."""
 
     @property
     def name(self) -> str:
@@ -203,9 +205,10 @@ ACTIVATOR: Final = Account(
         Right(Place.SYSTEM, LEASE, ("get", "update"), name=ACTIVATOR_LEASE),
         Right(Place.SYSTEM, LEASE, ("create",)),
     ),
+    component="serverless",
 )
 
-RESULTS: Final = Account("results")
+RESULTS: Final = Account("results", component="serverless")
 BEAT: Final = Account("beat")
 MIGRATE: Final = Account("migrate")
 

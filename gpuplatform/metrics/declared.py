@@ -1,6 +1,6 @@
-"""Every metric of the platform, declared once: what it counts, by which labels, and who serves it.
+"""Every metric of the platform, declared once: name, type, help, labels and serving process.
 
-Alerts (deploy/monitoring) may use these names and no others; a test compares. Labels have few
+Alerts and dashboards (deploy/monitoring) use these names only; a test compares. Labels have few
 values: routes and kinds, never names or ids.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class Type(StrEnum):
-    """How a metric's values add up."""
+    """The type of a metric in Prometheus."""
 
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -30,7 +30,7 @@ class Metric:
 
     @property
     def series(self) -> frozenset[str]:
-        """The names that its values have when they are asked for."""
+        """The names of its series in a scrape."""
         if self.type is Type.HISTOGRAM:
             return frozenset(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
         return frozenset({self.name})
@@ -51,14 +51,14 @@ HTTP_SECONDS: Final = Metric(
 HTTP_REQUESTS: Final = Metric(
     "gpuplatform_http_requests_total",
     Type.COUNTER,
-    "Answered requests.",
+    "Number of answered requests.",
     "web",
     ("method", "route", "status"),
 )
 RECONCILE_SECONDS: Final = Metric(
     "gpuplatform_reconcile_seconds",
     Type.HISTOGRAM,
-    "Time of one run over one object; the outcome is done, conflict, failed or fault.",
+    "Time of one reconciliation; the outcome is done, conflict, failed or fault.",
     "reconcile",
     ("kind", "outcome"),
     _RUN_BUCKETS,
@@ -66,7 +66,7 @@ RECONCILE_SECONDS: Final = Metric(
 CLAIM_SECONDS: Final = Metric(
     "gpuplatform_operation_claim_seconds",
     Type.HISTOGRAM,
-    "Time from the acceptance of an operation until a worker first took it.",
+    "Time from the acceptance of an operation to its first claim by a worker.",
     "operations",
     ("kind",),
     _WAIT_BUCKETS,
@@ -74,7 +74,7 @@ CLAIM_SECONDS: Final = Metric(
 SUCCESS_SECONDS: Final = Metric(
     "gpuplatform_operation_success_seconds",
     Type.HISTOGRAM,
-    "Time from the acceptance of an operation until it succeeded.",
+    "Time from the acceptance of an operation to its success.",
     "operations",
     ("kind",),
     _WAIT_BUCKETS,
@@ -82,111 +82,111 @@ SUCCESS_SECONDS: Final = Metric(
 OPERATIONS_ENDED: Final = Metric(
     "gpuplatform_operations_ended_total",
     Type.COUNTER,
-    "Operations that ended, by the phase they ended in.",
+    "Number of ended operations, by their final phase.",
     "operations",
     ("kind", "phase"),
 )
 TASK_FAULTS: Final = Metric(
     "gpuplatform_task_faults_total",
     Type.COUNTER,
-    "Tasks that ended with an error: a fault of the platform, or a database that is away.",
+    "Number of tasks that raised an unexpected error.",
     "operations, reconcile, periodic",
     ("task",),
 )
 IS_LEADER: Final = Metric(
     "gpuplatform_controller_is_leader",
     Type.GAUGE,
-    "1 where this controller holds the lease.",
+    "1 if this controller is the leader.",
     "controller",
 )
 ACTIVATOR_IS_LEADER: Final = Metric(
     "gpuplatform_activator_is_leader",
     Type.GAUGE,
-    "1 where this activator holds the lease.",
+    "1 if this activator is the leader.",
     "activator",
 )
 WATCH_RESTARTS: Final = Metric(
     "gpuplatform_watch_restarts_total",
     Type.COUNTER,
-    "Lists after a gap in a watch; the first list of a reflector is none.",
+    "Number of lists after a gap in a watch; the first list does not count.",
     "controller",
     ("kind",),
 )
 WATCH_AGE: Final = Metric(
     "gpuplatform_watch_age_seconds",
     Type.GAUGE,
-    "For how long the leader may have missed changes of a kind.",
+    "Maximum time for which the leader may have missed changes of a kind.",
     "controller",
     ("kind",),
 )
 STATE_IS_READ: Final = Metric(
     "gpuplatform_state_is_read",
     Type.GAUGE,
-    "1 when the database answered this scrape; at 0 all that it knows is left out.",
+    "1 if the database answered this scrape; at 0 the metrics from it are absent.",
     "beat",
 )
 POOLS: Final = Metric(
-    "gpuplatform_stock_pools", Type.GAUGE, "Stock pools that are there.", "beat", ("phase",)
+    "gpuplatform_stock_pools", Type.GAUGE, "Number of stock pools.", "beat", ("phase",)
 )
 POOL_REPLICAS: Final = Metric(
     "gpuplatform_stock_pool_replicas",
     Type.GAUGE,
-    "Replicas of all stock pools: available or allocated.",
+    "Number of replicas of all stock pools, available or allocated.",
     "beat",
     ("state",),
 )
 UNITS: Final = Metric(
-    "gpuplatform_units", Type.GAUGE, "GPU units that are there.", "beat", ("role", "phase")
+    "gpuplatform_units", Type.GAUGE, "Number of GPU units.", "beat", ("role", "phase")
 )
 OPERATIONS: Final = Metric(
-    "gpuplatform_operations", Type.GAUGE, "Operations not ended.", "beat", ("kind", "phase")
+    "gpuplatform_operations", Type.GAUGE, "Number of open operations.", "beat", ("kind", "phase")
 )
 OLDEST_OPERATION: Final = Metric(
     "gpuplatform_oldest_open_operation_seconds",
     Type.GAUGE,
-    "Age of the oldest operation that has not ended; 0 when there is none.",
+    "Age of the oldest open operation; 0 without one.",
     "beat",
 )
 INVOCATIONS: Final = Metric(
-    "gpuplatform_invocations", Type.GAUGE, "Invocations not ended.", "beat", ("state",)
+    "gpuplatform_invocations", Type.GAUGE, "Number of open invocations.", "beat", ("state",)
 )
 OLDEST_INVOCATION: Final = Metric(
     "gpuplatform_oldest_open_invocation_seconds",
     Type.GAUGE,
-    "Age of the oldest invocation that has not ended; 0 when there is none.",
+    "Age of the oldest open invocation; 0 without one.",
     "beat",
 )
 OLDEST_DUE: Final = Metric(
     "gpuplatform_oldest_due_seconds",
     Type.GAUGE,
-    "For how long the oldest due row that nobody works on is due; 0 when there is none.",
+    "Time for which the oldest unclaimed row has been due; 0 without one.",
     "beat",
     ("rows",),
 )
 QUEUE_MESSAGES: Final = Metric(
     "gpuplatform_queue_messages",
     Type.GAUGE,
-    "Messages that wait; left out when the broker does not answer.",
+    "Number of waiting messages; absent if the broker does not answer.",
     "beat",
     ("queue",),
 )
 BROKER_UP: Final = Metric(
-    "gpuplatform_broker_up", Type.GAUGE, "1 when the broker answered this scrape.", "beat"
+    "gpuplatform_broker_up", Type.GAUGE, "1 if the broker answered this scrape.", "beat"
 )
 CLUSTER_UP: Final = Metric(
     "gpuplatform_cluster_up",
     Type.GAUGE,
-    "1 unless the cluster did not answer when it was last asked.",
+    "0 if the last request to the Kubernetes API server was not answered, else 1.",
     "beat",
 )
 RECOVERY_NEEDED: Final = Metric(
     "gpuplatform_recovery_needed",
     Type.GAUGE,
-    "1 while nothing is written since database and cluster do not belong together.",
+    "1 if the epochs of database and cluster differ, so that nothing is written.",
     "beat",
 )
 NODES: Final = Metric(
-    "gpuplatform_nodes", Type.GAUGE, "Nodes that the controller saw.", "beat", ("ready",)
+    "gpuplatform_nodes", Type.GAUGE, "Number of nodes, by readiness.", "beat", ("ready",)
 )
 PART_UP: Final = Metric(
     "gpuplatform_part_up",

@@ -1,7 +1,7 @@
-"""Serves `/metrics` on a port of its own, by one thread that sleeps until it is asked.
+"""Serves `/metrics` and `/livez` on a dedicated port, from one thread that waits for requests.
 
-A process that forks opens the port first; each copy then serves on it, and any of them answers for
-all. So no thread is there when the copies are made.
+A process that forks opens the port first, so it has no thread when it forks. Each copy serves on
+the port and answers for all copies.
 """
 
 import logging
@@ -18,10 +18,10 @@ logger = logging.getLogger(__name__)
 
 PATH: Final = "/metrics"
 LIVE_PATH: Final = "/livez"
-"""Answers without asking anybody: that this process still runs."""
+"""200 while the process is alive, else 503; the answer asks neither database nor cluster."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 CLIENT_SECONDS: Final = 5
-"""A client that sends or takes nothing for so long is cut off: there is one thread for all."""
+"""Time limit of a request: one thread serves all clients."""
 
 
 class MetricsPort:
@@ -51,12 +51,19 @@ class MetricsPort:
         """The port's number, where any free one was asked for."""
         return int(self._socket.getsockname()[1])
 
-    def serve(self, render: Callable[[], bytes]) -> None:
-        """Answer from a thread of this process for as long as it lives."""
-        threading.Thread(target=self._serve, args=(render,), name="metrics", daemon=True).start()
+    def serve(
+        self, render: Callable[[], bytes], is_alive: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Answer from a thread of this process for as long as it lives.
 
-    def _serve(self, render: Callable[[], bytes]) -> None:
-        server = _Server(self._socket, render)
+        `is_alive` decides the answer at `/livez`; without it, that the process answers is enough.
+        """
+        threading.Thread(
+            target=self._serve, args=(render, is_alive), name="metrics", daemon=True
+        ).start()
+
+    def _serve(self, render: Callable[[], bytes], is_alive: Callable[[], bool]) -> None:
+        server = _Server(self._socket, render, is_alive)
         while True:
             # Waits without a time limit, unlike `serve_forever`, which wakes twice a second.
             server.handle_request()
@@ -65,11 +72,17 @@ class MetricsPort:
 class _Server(HTTPServer):
     """On a socket that is open already."""
 
-    def __init__(self, listening: socket.socket, render: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        render: Callable[[], bytes],
+        is_alive: Callable[[], bool],
+    ) -> None:
         super().__init__(("", 0), _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listening
         self.render = render
+        self.is_alive = is_alive
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -83,17 +96,24 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        """Answer with the metrics, that the process lives, or that there is nothing else."""
+        """Answer with the metrics, with the state of the process, or with 404."""
         path = self.path.partition("?")[0]
-        is_metrics, is_known = path == PATH, path in {PATH, LIVE_PATH}
-        other = b"ok\n" if is_known else b"The metrics are at /metrics.\n"
-        body = self.server.render() if is_metrics else other
-        self.send_response(200 if is_known else 404)
-        self.send_header("Content-Type", CONTENT_TYPE if is_metrics else "text/plain")
+        if path == PATH:
+            self._answer(200, self.server.render(), CONTENT_TYPE)
+        elif path != LIVE_PATH:
+            self._answer(404, b"The metrics are at /metrics.\n")
+        elif self.server.is_alive():
+            self._answer(200, b"ok\n")
+        else:
+            self._answer(503, b"The main loop does not run.\n")
+
+    def _answer(self, status: int, body: bytes, content_type: str = "text/plain") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Scrapes are no news."""
+        """Do not log scrapes."""

@@ -16,6 +16,7 @@ from celery import Celery, Task, signals
 from gpuplatform.configfile import OPTION, use_config_file
 from gpuplatform.metrics.declared import TASK_FAULTS
 from gpuplatform.metrics.recorder import count, render
+from gpuplatform.processes.pulse import worker_pulse
 from gpuplatform.queueing import SCHEDULE_HEADER
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def open_metrics(**_: object) -> None:
     """Open the port before the copies are made."""
     from gpuplatform.metrics.exported import open_for_copies  # noqa: PLC0415 - reads the settings
 
+    worker_pulse()
     _Port.opened = open_for_copies("worker")
 
 
@@ -79,7 +81,7 @@ def open_metrics(**_: object) -> None:
 def serve_metrics(**_: object) -> None:
     """Answer from each copy, for all of them."""
     if _Port.opened is not None:
-        _Port.opened.serve(render)
+        _Port.opened.serve(render, worker_pulse().is_fresh)
 
 
 @signals.task_prerun.connect

@@ -4,6 +4,7 @@ DEBUG stays off everywhere, so that errors look in development as they will in p
 development mode is `GPUPLATFORM_DEV`.
 """
 
+from importlib.util import find_spec
 from typing import Any
 
 import dj_database_url
@@ -55,7 +56,7 @@ INSTALLED_APPS = [
     "units.apps.UnitsConfig",
     "serverless.apps.ServerlessConfig",
 ]
-if GPUPLATFORM_DEV:
+if GPUPLATFORM_DEV and find_spec("gpuplatform.dev"):  # The image does not contain it.
     INSTALLED_APPS.append("gpuplatform.dev.apps.DevelopmentConfig")
 
 MIDDLEWARE = [

@@ -1,10 +1,12 @@
-"""How the OpenAPI document is made. Settings import it, so it imports nothing."""
+"""How the OpenAPI document is made. Settings import it, so it imports no app."""
 
 from typing import Any
 
+from gpuplatform import __version__
+
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "GPU platform API",
-    "VERSION": "1.0.0",
+    "VERSION": __version__,
     "DESCRIPTION": (
         "Stock, GPU units and their operations. Every write carries an `operationID` and can be"
         " sent"

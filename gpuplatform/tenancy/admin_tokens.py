@@ -219,7 +219,7 @@ class ApiTokenAdmin(TokenRows):
         self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
     ) -> HttpResponse:
         secret: str = obj._secret  # type: ignore[attr-defined]  # noqa: SLF001 - as above
-        where = request.build_absolute_uri(reverse(_TRIED_AT[sorted(obj.scopes)[0]]))
+        where = request.build_absolute_uri(reverse(_TRIED_AT[min(obj.scopes)]))
         copies = [
             Copy("Token", secret),
             Copy("Try it", f"curl -H 'Authorization: Bearer {secret}' {where}"),

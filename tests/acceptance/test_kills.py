@@ -1,10 +1,15 @@
 """Killed processes, lost messages, servers away: the same end state, and clear answers."""
 
 import itertools
+import os
+import signal
 
 import pytest
 
+from gpuplatform.dev.embedded.layout import http_get
+from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
+from gpuplatform.metrics.server import LIVE_PATH
 from gpuplatform.operations.services import OperationTask
 from tests.acceptance.platform import POOLS, RunningPlatform
 from tests.acceptance.pools import ask, assert_each_made_once, made, open_operations
@@ -35,6 +40,27 @@ def test_all_messages_thrown_away_cost_time_only(platform: RunningPlatform, pref
     platform.wait(lambda: open_operations(platform, prefix) == 0, "the sweep to do it all")
 
     assert_each_made_once(platform, prefix, 50)
+
+
+def test_a_worker_whose_main_loop_is_stuck_is_not_alive(platform: RunningPlatform) -> None:
+    port = free_port()
+    platform.kill("operations")
+    platform.start("operations", further={"GPUPLATFORM_METRICS_PORT": str(port)})
+
+    def answers(status: int) -> bool:
+        answer = http_get(port, LIVE_PATH)
+        return answer is not None and answer[0] == status
+
+    platform.wait(lambda: answers(200), "the worker to be alive")
+    leader = platform.pid_of("operations")
+    os.kill(leader, signal.SIGSTOP)
+    try:
+        platform.wait(lambda: answers(503), "the worker to be reported as stuck")
+    finally:
+        os.kill(leader, signal.SIGCONT)
+    platform.wait(lambda: answers(200), "the worker to be alive again")
+    platform.kill("operations")
+    platform.start("operations")
 
 
 def test_the_api_is_killed_and_reconciliation_goes_on(

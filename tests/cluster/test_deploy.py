@@ -1,5 +1,6 @@
 """`deploy/` on a real control plane: all is accepted, and the accounts have what is used."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,31 +63,40 @@ def plane(pytestconfig: pytest.Config) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def applied(plane: Path) -> dict[str, str]:
-    """What kubectl said when `deploy/` was tried, and when it was applied."""
+def overlay(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An installation with every optional component."""
+    folder = tmp_path_factory.mktemp("overlay")
+    deploy = os.path.relpath(DEPLOY, folder)  # kustomize refuses absolute paths.
+    (folder / "kustomization.yaml").write_text(
+        f"resources: [{deploy}/base]\ncomponents: [{deploy}/components/serverless]\n"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def applied(plane: Path, overlay: Path) -> dict[Path, str]:
+    """The output of kubectl by folder: base and example are tried, the overlay is applied."""
     kubectl(plane, "apply", "--server-side", "-f", str(DEPLOY / "base" / "namespaces.yaml"))
-    server_side = ("apply", "--server-side")
+    apply, trial = ("apply", "--server-side", "-k"), "--dry-run=server"
     said = {
-        "example tried": kubectl(
-            plane, *server_side, "--dry-run=server", "-k", str(DEPLOY / "overlay-example")
-        ),
-        "tried": kubectl(plane, *server_side, "--dry-run=server", "-k", str(DEPLOY / "base")),
-        "applied": kubectl(plane, *server_side, "-k", str(DEPLOY / "base")),
+        folder: kubectl(plane, *apply, str(folder), trial)
+        for folder in (DEPLOY / "overlay-example", DEPLOY / "base")
     }
+    said[overlay] = kubectl(plane, *apply, str(overlay))
     kubectl(plane, "wait", "--for=condition=Established", "crd", "--all")
     return said
 
 
 @pytest.fixture(scope="module")
 def accounts(
-    plane: Path, applied: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    plane: Path, applied: dict[Path, str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
     """The kubeconfig of each process's account."""
     return account_kubeconfigs(plane, tmp_path_factory.mktemp("accounts"))
 
 
 @pytest.fixture
-def cluster(plane: Path, applied: dict[str, str]) -> Iterator[Cluster]:
+def cluster(plane: Path, applied: dict[Path, str]) -> Iterator[Cluster]:
     """The client of an administrator."""
     client = opened(plane)
     yield client
@@ -100,17 +110,15 @@ def opened(kubeconfig: Path) -> Cluster:
     return client
 
 
-def test_every_object_is_accepted(applied: dict[str, str], plane: Path) -> None:
-    built = kubectl(plane, "kustomize", str(DEPLOY / "base"))
-    objects = len(list(yaml.safe_load_all(built)))
-
-    for words in applied.values():
-        assert words.count("serverside-applied") == objects
+def test_every_object_is_accepted(applied: dict[Path, str], plane: Path) -> None:
+    for folder, words in applied.items():
+        objects = list(yaml.safe_load_all(kubectl(plane, "kustomize", str(folder))))
+        assert words.count("serverside-applied") == len(objects)
         assert "Warning" not in words
 
 
 @pytest.mark.parametrize("way", ["--dry-run=server", "--dry-run=none"])
-def test_samples_are_accepted(applied: dict[str, str], plane: Path, way: str) -> None:
+def test_samples_are_accepted(applied: dict[Path, str], plane: Path, way: str) -> None:
     said = kubectl(plane, "apply", "--server-side", way, "-k", str(DEPLOY / "samples"))
     kubectl(plane, "delete", "--ignore-not-found", "-k", str(DEPLOY / "samples"))
 
@@ -118,7 +126,7 @@ def test_samples_are_accepted(applied: dict[str, str], plane: Path, way: str) ->
     assert "Warning" not in said
 
 
-def test_the_example_of_a_secret_is_accepted(applied: dict[str, str], plane: Path) -> None:
+def test_the_example_of_a_secret_is_accepted(applied: dict[Path, str], plane: Path) -> None:
     path = DEPLOY / "overlay-example" / "secret.example.yaml"
 
     said = kubectl(plane, "apply", "--server-side", "--dry-run=server", "-f", str(path))
@@ -137,7 +145,7 @@ def test_every_pod_is_admitted_where_the_level_is_restricted(cluster: Cluster) -
 
 
 def test_a_pod_that_is_less_than_restricted_is_refused(
-    applied: dict[str, str], plane: Path, cluster: Cluster
+    applied: dict[Path, str], plane: Path, cluster: Cluster
 ) -> None:
     pods = cluster.list(POD, namespace=SYSTEM_NAMESPACE).items
     spec = {**pods[0]["spec"], "securityContext": {}, "nodeName": ""}
@@ -151,7 +159,7 @@ def test_a_pod_that_is_less_than_restricted_is_refused(
 
 
 def test_one_more_namespace_gets_rights_there_and_nowhere_else(
-    applied: dict[str, str], plane: Path, tmp_path: Path
+    applied: dict[Path, str], plane: Path, tmp_path: Path
 ) -> None:
     kubectl(plane, "create", "namespace", "team-a")
     kubectl(plane, "create", "namespace", "team-b")
@@ -170,7 +178,7 @@ def test_one_more_namespace_gets_rights_there_and_nowhere_else(
 
 @pytest.mark.parametrize("process", ["beat", "migrate", "results"])
 def test_a_process_without_token_may_nothing(
-    applied: dict[str, str], plane: Path, process: str
+    applied: dict[Path, str], plane: Path, process: str
 ) -> None:
     for resource in ("secrets", "pods", "configmaps", "stockpools"):
         assert not may(plane, process, "list", resource, SYSTEM_NAMESPACE)

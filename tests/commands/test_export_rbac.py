@@ -24,8 +24,8 @@ def test_the_checked_in_files_are_as_the_code_says() -> None:
 def test_writes_a_file_for_each_process_and_then_nothing(tmp_path: Path) -> None:
     export("--directory", str(tmp_path))
 
-    written = {path.stem for path in (tmp_path / "rbac").iterdir()}
-    assert written == {account.process for account in ACCOUNTS}
+    written = {path.relative_to(tmp_path / "rbac") for path in tmp_path.glob("rbac/**/*.yaml")}
+    assert written == {Path(one.component, f"{one.process}.yaml") for one in ACCOUNTS}
     assert export("--directory", str(tmp_path)) == ""
 
 

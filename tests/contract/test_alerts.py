@@ -8,13 +8,11 @@ import pytest
 import yaml
 
 from gpuplatform.metrics.declared import METRICS, Type
+from tests.contract.promql import grouped_labels, selected_labels, series_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/alerts.md").read_text()
 SERIES = {series: metric for metric in METRICS for series in metric.series}
-_NAME = re.compile(r"gpuplatform_\w+")
-_LABELS = re.compile(r"(gpuplatform_\w+)\{([^}]*)\}")
-_BY = re.compile(r"\bby \(([^)]*)\)")
 
 
 def _rules() -> list[dict[str, Any]]:
@@ -32,7 +30,7 @@ EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 
 @EACH
 def test_each_metric_of_an_alert_exists(rule: dict[str, Any]) -> None:
-    names = set(_NAME.findall(rule["expr"]))
+    names = series_of(rule["expr"])
 
     assert names
     assert names <= set(SERIES)
@@ -40,16 +38,13 @@ def test_each_metric_of_an_alert_exists(rule: dict[str, Any]) -> None:
 
 @EACH
 def test_each_label_of_an_alert_exists(rule: dict[str, Any]) -> None:
-    known = {label for name in _NAME.findall(rule["expr"]) for label in SERIES[name].labels}
+    known = {label for name in series_of(rule["expr"]) for label in SERIES[name].labels}
 
-    for name, selector in _LABELS.findall(rule["expr"]):
-        used = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", re.sub(r'"[^"]*"', "", selector)))
-        assert used <= set(SERIES[name].labels), selector
-    for labels in _BY.findall(rule["expr"]):
-        assert {label.strip() for label in labels.split(",")} <= known | {"le"}
-    shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
-    kept = {label.strip() for labels in _BY.findall(rule["expr"]) for label in labels.split(",")}
-    assert shown <= kept
+    for name, labels in selected_labels(rule["expr"]):
+        assert labels <= set(SERIES[name].labels), name
+    assert grouped_labels(rule["expr"]) <= known
+    texts = " ".join(rule["annotations"].values())
+    assert set(re.findall(r"\$labels\.(\w+)", texts)) <= grouped_labels(rule["expr"])
 
 
 @EACH
@@ -67,7 +62,7 @@ def test_the_page_explains_no_alert_that_is_gone() -> None:
 
 def test_a_limit_of_a_histogram_lies_within_its_buckets() -> None:
     for rule in RULES:
-        for name in _NAME.findall(rule["expr"]):
+        for name in series_of(rule["expr"]):
             if SERIES[name].type is Type.HISTOGRAM and name.endswith("_bucket"):
                 limit = float(rule["expr"].rsplit(">", 1)[1])
                 assert limit < SERIES[name].buckets[-1], rule["alert"]

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from gpuplatform.dev.embedded.layout import QUEUES, SERVERLESS
+from gpuplatform.metrics.server import LIVE_PATH
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).parent / "compose" / "compose-spec.json"
@@ -49,6 +50,17 @@ def test_every_lasting_service_has_a_health_check(compose: dict[str, Any], name:
     assert {"test", "interval", "timeout", "retries"} <= set(
         compose["services"][name]["healthcheck"]
     )
+
+
+@pytest.mark.parametrize("name", sorted(PROCESSES - {"web"}))
+def test_the_health_check_asks_the_process_whether_it_is_alive(
+    compose: dict[str, Any], name: str
+) -> None:
+    service = compose["services"][name]
+    port = service["environment"]["GPUPLATFORM_METRICS_PORT"]
+
+    [*_, program] = service["healthcheck"]["test"]
+    assert f"http://localhost:{port}{LIVE_PATH}" in program
 
 
 def test_every_process_waits_for_the_preparation(compose: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """`deploy/` as kubectl builds it: what every pod has, and no drift from the code."""
 
+import os
 import subprocess
-import tomllib
 from collections.abc import Iterator
 from ipaddress import ip_network
 from pathlib import Path
@@ -33,8 +33,19 @@ def build(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def base() -> list[dict[str, Any]]:
-    """Everything of an installation."""
+    """An installation without optional components."""
     return build(DEPLOY / "base")
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """An installation with every optional component."""
+    folder = tmp_path_factory.mktemp("overlay")
+    deploy = os.path.relpath(DEPLOY, folder)  # kustomize refuses absolute paths.
+    (folder / "kustomization.yaml").write_text(
+        f"resources: [{deploy}/base]\ncomponents: [{deploy}/components/serverless]\n"
+    )
+    return build(folder)
 
 
 def of_kind(objects: list[dict[str, Any]], *kinds: str) -> dict[str, dict[str, Any]]:
@@ -60,25 +71,25 @@ def containers(pod: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from pod["containers"]
 
 
-def test_every_process_is_deployed_under_its_own_account(base: list[dict[str, Any]]) -> None:
-    used = {name: pod["serviceAccountName"] for name, pod in pods(base).items()}
+def test_every_process_is_deployed_under_its_own_account(objects: list[dict[str, Any]]) -> None:
+    used = {name: pod["serviceAccountName"] for name, pod in pods(objects).items()}
 
     assert used.pop("recover") == rights.CONTROLLER.name
     assert used == {account.process: account.name for account in rights.ACCOUNTS}
 
 
-def test_a_token_is_mounted_exactly_where_there_are_rights(base: list[dict[str, Any]]) -> None:
-    mounted = {n for n, pod in pods(base).items() if pod["automountServiceAccountToken"]}
+def test_a_token_is_mounted_exactly_where_there_are_rights(objects: list[dict[str, Any]]) -> None:
+    mounted = {n for n, pod in pods(objects).items() if pod["automountServiceAccountToken"]}
 
     with_rights = {account.process for account in rights.ACCOUNTS if account.rights}
     assert mounted == {*with_rights, "recover"}
     assert not any(
-        one["automountServiceAccountToken"] for one in of_kind(base, "ServiceAccount").values()
+        one["automountServiceAccountToken"] for one in of_kind(objects, "ServiceAccount").values()
     )
 
 
-def test_no_pod_may_write_or_gain_anything(base: list[dict[str, Any]]) -> None:
-    for name, pod in pods(base).items():
+def test_no_pod_may_write_or_gain_anything(objects: list[dict[str, Any]]) -> None:
+    for name, pod in pods(objects).items():
         assert pod["securityContext"]["runAsNonRoot"], name
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
         for container in containers(pod):
@@ -89,10 +100,12 @@ def test_no_pod_may_write_or_gain_anything(base: list[dict[str, Any]]) -> None:
             }, name
 
 
-def test_no_template_refers_to_what_the_processes_log_in_with(base: list[dict[str, Any]]) -> None:
+def test_no_template_refers_to_what_the_processes_log_in_with(
+    objects: list[dict[str, Any]],
+) -> None:
     named = {
         source["secretRef"]["name"]
-        for pod in pods(base).values()
+        for pod in pods(objects).values()
         for container in containers(pod)
         for source in container.get("envFrom", ())
         if "secretRef" in source
@@ -110,66 +123,68 @@ def test_no_template_refers_to_what_the_processes_log_in_with(base: list[dict[st
             )
 
 
-def test_every_container_has_requests_and_a_limit_of_memory(base: list[dict[str, Any]]) -> None:
-    for name, pod in pods(base).items():
+def test_every_container_has_requests_and_a_limit_of_memory(objects: list[dict[str, Any]]) -> None:
+    for name, pod in pods(objects).items():
         for container in containers(pod):
             assert set(container["resources"]["requests"]) == {"cpu", "memory"}, name
             assert "memory" in container["resources"]["limits"], name
 
 
-def test_every_lasting_process_is_probed(base: list[dict[str, Any]]) -> None:
-    deployments = of_kind(base, "Deployment")
+def test_every_lasting_process_is_probed(objects: list[dict[str, Any]]) -> None:
+    deployments = of_kind(objects, "Deployment")
     without = [
-        name for name in deployments if "livenessProbe" not in pods(base)[name]["containers"][0]
+        name for name in deployments if "livenessProbe" not in pods(objects)[name]["containers"][0]
     ]
 
     assert without == []
-    assert "readinessProbe" in pods(base)["web"]["containers"][0]
+    assert "readinessProbe" in pods(objects)["web"]["containers"][0]
 
 
-def test_commands_are_those_of_compose(base: list[dict[str, Any]]) -> None:
+def test_commands_are_those_of_compose(objects: list[dict[str, Any]]) -> None:
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
-    commands = {name: pod["containers"][0].get("command") for name, pod in pods(base).items()}
+    commands = {name: pod["containers"][0].get("command") for name, pod in pods(objects).items()}
 
     assert commands.pop("migrate") == ["python", "manage.py", "prepare_database"]
     assert commands.pop("recover") == ["python", "manage.py", "recover"]
     assert commands == {name: services[name].get("command") for name in commands}
 
 
-def test_probes_ask_the_port_that_the_process_is_told(base: list[dict[str, Any]]) -> None:
-    for name, pod in pods(base).items():
+def test_probes_ask_the_port_that_the_process_is_told(objects: list[dict[str, Any]]) -> None:
+    for name, pod in pods(objects).items():
         ports = {
             port["name"]: port["containerPort"] for port in pod["containers"][0].get("ports", ())
         }
         if "metrics" in ports:
-            assert str(ports["metrics"]) == _settings(base)["GPUPLATFORM_METRICS_PORT"], name
-    for name in ("beat", "controller", "activator", "results"):
-        asked = pods(base)[name]["containers"][0]["livenessProbe"]["httpGet"]
+            assert str(ports["metrics"]) == _settings(objects)["GPUPLATFORM_METRICS_PORT"], name
+    for name in set(of_kind(objects, "Deployment")) - {"web"}:
+        asked = pods(objects)[name]["containers"][0]["livenessProbe"]["httpGet"]
         assert asked == {"path": LIVE_PATH, "port": "metrics"}
 
 
-def test_every_process_has_longer_to_end_than_it_takes(base: list[dict[str, Any]]) -> None:
+def test_every_process_has_longer_to_end_than_it_takes(objects: list[dict[str, Any]]) -> None:
     drain = Environment.model_fields["gpuplatform_drain_seconds"].default
-    grace = {n: pod.get("terminationGracePeriodSeconds", 30) for n, pod in pods(base).items()}
+    grace = {n: pod.get("terminationGracePeriodSeconds", 30) for n, pod in pods(objects).items()}
 
     assert min(grace.values()) > 2 * drain
 
 
 def test_what_runs_more_than_once_is_spread_and_kept_in_a_drain(
-    base: list[dict[str, Any]],
+    objects: list[dict[str, Any]],
 ) -> None:
-    several = {n for n, one in of_kind(base, "Deployment").items() if one["spec"]["replicas"] > 1}
-    spread = {n for n, pod in pods(base).items() if pod.get("topologySpreadConstraints")}
-    budgets = of_kind(base, "PodDisruptionBudget").values()
+    several = {
+        n for n, one in of_kind(objects, "Deployment").items() if one["spec"]["replicas"] > 1
+    }
+    spread = {n for n, pod in pods(objects).items() if pod.get("topologySpreadConstraints")}
+    budgets = of_kind(objects, "PodDisruptionBudget").values()
     kept = {one["spec"]["selector"]["matchLabels"][COMPONENT] for one in budgets}
 
     assert kept == several
     assert several <= spread
 
 
-def test_settings_are_ones_that_the_code_knows(base: list[dict[str, Any]]) -> None:
+def test_settings_are_ones_that_the_code_knows(objects: list[dict[str, Any]]) -> None:
     known = {name.upper() for name in Environment.model_fields}
-    given = set(_settings(base))
+    given = set(_settings(objects))
     secret = yaml.safe_load((DEPLOY / "overlay-example" / "secret.example.yaml").read_text())
 
     assert given <= known
@@ -181,24 +196,24 @@ def test_settings_are_ones_that_the_code_knows(base: list[dict[str, Any]]) -> No
     assert "GPUPLATFORM_ALLOWED_HOSTS" in given
 
 
-def _settings(base: list[dict[str, Any]]) -> dict[str, str]:
-    found = [one["data"] for one in base if one["kind"] == "ConfigMap"]
+def _settings(objects: list[dict[str, Any]]) -> dict[str, str]:
+    found = [one["data"] for one in objects if one["kind"] == "ConfigMap"]
     assert len(found) == 1
     settings: dict[str, str] = found[0]
     return settings
 
 
-def test_probes_ask_for_a_host_that_is_allowed(base: list[dict[str, Any]]) -> None:
-    allowed = _settings(base)["GPUPLATFORM_ALLOWED_HOSTS"].split(",")
-    web = pods(base)["web"]["containers"][0]
+def test_probes_ask_for_a_host_that_is_allowed(objects: list[dict[str, Any]]) -> None:
+    allowed = _settings(objects)["GPUPLATFORM_ALLOWED_HOSTS"].split(",")
+    web = pods(objects)["web"]["containers"][0]
 
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         (header,) = web[probe]["httpGet"]["httpHeaders"]
         assert header["value"] in allowed
 
 
-def test_what_install_cluster_brings_is_here_too(base: list[dict[str, Any]]) -> None:
-    here = {_key(one): one for one in base}
+def test_what_install_cluster_brings_is_here_too(objects: list[dict[str, Any]]) -> None:
+    here = {_key(one): one for one in objects}
 
     wanted = [*installation.manifests("gpu-platform"), *rights.manifests("gpu-platform")]
 
@@ -216,11 +231,45 @@ def _key(manifest: dict[str, Any]) -> tuple[str, str, str]:
     return manifest["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
-def test_the_image_is_of_this_version(base: list[dict[str, Any]]) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    images = {container["image"] for pod in pods(base).values() for container in containers(pod)}
+def test_the_pods_of_the_platform_are_scheduled_before_units(
+    objects: list[dict[str, Any]],
+) -> None:
+    classes = of_kind(objects, "PriorityClass")
+    used = {pod.get("priorityClassName") for pod in pods(objects).values()}
+    system = classes.pop("gpu-platform-system")
 
-    assert images == {f"gpu-platform:v{version}"}
+    assert used == {"gpu-platform-system"}
+    assert system["value"] > max(one["value"] for one in classes.values())
+    assert system["preemptionPolicy"] == "PreemptLowerPriority"
+
+
+def test_the_base_works_without_a_queue(
+    base: list[dict[str, Any]], objects: list[dict[str, Any]]
+) -> None:
+    optional = {account.process for account in rights.ACCOUNTS if account.component}
+
+    assert optional == {"activator", "results"}
+    assert set(pods(objects)) - set(pods(base)) == optional
+    names = {one["metadata"]["name"] for one in base}
+    assert not names & {f"{rights.PREFIX}-{process}" for process in optional}
+    assert (_egress_ports(base), _egress_ports(objects) - _egress_ports(base)) == (
+        {53, 443, 5432, 6379, 6443},
+        {4222},
+    )
+
+
+def test_a_component_changes_no_object_of_the_base(
+    base: list[dict[str, Any]], objects: list[dict[str, Any]]
+) -> None:
+    with_component = {_key(one): one for one in objects}
+
+    assert [one["metadata"]["name"] for one in base if with_component[_key(one)] != one] == []
+
+
+def _egress_ports(objects: list[dict[str, Any]]) -> set[int]:
+    policies = [one["spec"] for one in objects if one["kind"] == "NetworkPolicy"]
+    rules = [rule for spec in policies for rule in spec.get("egress") or ()]
+    return {port["port"] for rule in rules for port in rule.get("ports") or ()}
 
 
 def test_the_image_has_every_app_of_ours() -> None:
@@ -232,12 +281,12 @@ def test_the_image_has_every_app_of_ours() -> None:
     assert all(name in (ROOT / "Dockerfile").read_text() for name in ours)
 
 
-def test_every_policy_selects_pods_that_there_are(base: list[dict[str, Any]]) -> None:
+def test_every_policy_selects_pods_that_there_are(objects: list[dict[str, Any]]) -> None:
     labels = [
         one["spec"]["template"]["metadata"]["labels"]
-        for one in of_kind(base, "Deployment", "Job").values()
+        for one in of_kind(objects, "Deployment", "Job").values()
     ]
-    for one in base:
+    for one in objects:
         selector = one["spec"].get("podSelector") if one["kind"] == "NetworkPolicy" else None
         if wanted := (selector or {}).get("matchLabels"):
             assert any(wanted.items() <= each.items() for each in labels), one["metadata"]["name"]
@@ -281,11 +330,13 @@ def test_every_rule_of_addresses_speaks_of_both_kinds_of_ip() -> None:
 
 @pytest.mark.long
 def test_every_folder_builds() -> None:
-    folders = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
+    files = {path: yaml.safe_load(path.read_text()) for path in DEPLOY.rglob("kustomization.yaml")}
+    # A Component is built as part of a Kustomization.
+    folders = sorted(path.parent for path, one in files.items() if one["kind"] == "Kustomization")
 
     assert DEPLOY / "overlay-example" in folders
     assert [folder.name for folder in folders if not build(folder)] == []
 
 
-def test_no_secret_is_part_of_an_installation(base: list[dict[str, Any]]) -> None:
-    assert [one for one in base if one["kind"] == "Secret"] == []
+def test_no_secret_is_part_of_an_installation(objects: list[dict[str, Any]]) -> None:
+    assert [one for one in objects if one["kind"] == "Secret"] == []

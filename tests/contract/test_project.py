@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def makefile() -> dict[str, str]:
     """Return each target with what it needs."""
     text = (ROOT / "Makefile").read_text()
-    return dict(re.findall(r"^([a-z-]+):([^#\n]*)", text, flags=re.MULTILINE))
+    return dict(re.findall(r"^([a-z0-9-]+):([^#\n]*)", text, flags=re.MULTILINE))
 
 
 def definition(kind: str) -> dict[str, Any]:
@@ -35,15 +35,45 @@ def test_ci_is_the_checks_and_the_tests() -> None:
     assert targets["ci"].split() == ["check", "test"]
     assert {"run", "test", "format", "lint", "types", "manifests", "swagger"} <= set(targets)
     assert targets["check"].split() == ["lint", "types", "contracts"]
-    ran = re.findall(r"^ *make ([a-z-]+)", (ROOT / ".ci/run").read_text(), flags=re.MULTILINE)
-    assert ran == ["check", "test", "fuzz", "test-cluster"]
+    [steps] = re.findall(r'^STEPS="(.*)"$', (ROOT / ".ci/run").read_text(), flags=re.MULTILINE)
+    # The tests come first: their target installs what it uses.
+    assert steps.split() == [
+        *("test", "check", "fuzz", "image-check", "test-image-python", "test-cluster")
+    ]
+    assert set(steps.split()) <= set(targets)
+
+
+def test_every_target_has_a_line_of_help() -> None:
+    text = (ROOT / "Makefile").read_text()
+
+    silent = [
+        name for name in makefile() if not re.search(rf"^{name}:.*## \w.+\.$", text, re.MULTILINE)
+    ]
+    assert silent == []
+
+
+def test_every_target_installs_what_it_uses() -> None:
+    text = (ROOT / "Makefile").read_text()
+    recipes = re.findall(r"^([a-z0-9-]+):([^#\n]*).*\n((?:\t.*\n)+)", text, re.MULTILINE)
+
+    bare = [
+        name
+        for name, needs, recipe in recipes
+        if "$(PY)" in recipe
+        and "$(INSTALL)" not in recipe
+        and not {"setup", "lint"} & {*needs.split()}
+    ]
+    assert bare == []
 
 
 def test_checks_compare_what_is_generated() -> None:
     text = (ROOT / "Makefile").read_text()
-    checks = text[text.index("\ncheck:") : text.index("\nformat:")]
+    checks = text[text.index("\ncheck:") : text.index("\nlint:")]
 
-    for command in ("export_crds --check", "export_rbac --check", "docs/openapi.yaml"):
+    for command in (
+        *("export_crds --check", "export_rbac --check", "export_dashboards --check"),
+        "docs/openapi.yaml",
+    ):
         assert command in checks
 
 

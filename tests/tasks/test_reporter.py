@@ -226,6 +226,17 @@ def test_what_is_away_has_no_numbers(settings: Settings) -> None:
 
 
 @pytest.mark.django_db
+def test_a_part_that_is_off_by_choice_is_not_down(broker: Broker, settings: Settings) -> None:
+    settings.NATS_URL = ""
+
+    found = samples()
+
+    up = {key[1]: value for key, value in found.items() if key[0] == "gpuplatform_part_up"}
+    assert up.keys().isdisjoint({"activator", "results"})
+    assert up["beat"] == 0
+
+
+@pytest.mark.django_db
 def test_the_report_is_scheduled_twice_a_minute() -> None:
     current_app.loader.import_default_modules()
 

@@ -45,7 +45,7 @@ class Command(BaseCommand):
 
 def _files(directory: Path) -> Mapping[Path, str]:
     files = {
-        directory / "rbac" / f"{account.process}.yaml": _text(
+        directory / "rbac" / account.component / f"{account.process}.yaml": _text(
             account_manifests(account, SYSTEM_NAMESPACE)
         )
         for account in ACCOUNTS

@@ -36,5 +36,12 @@ def test_a_process_lives_whatever_its_metrics_say(port: int) -> None:
     assert get(port, LIVE_PATH) == (200, b"ok\n")
 
 
+def test_a_process_whose_main_loop_is_stuck_is_not_alive() -> None:
+    opened = MetricsPort("127.0.0.1", 0)
+    opened.serve(no_database, lambda: False)
+
+    assert get(opened.number, LIVE_PATH)[0] == 503
+
+
 def test_other_addresses_are_not_there(port: int) -> None:
     assert get(port, "/")[0] == 404

@@ -5,7 +5,8 @@ end is the object or list item itself. The rules are those of structured-merge-d
 """
 
 import json
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -104,7 +105,7 @@ class Owner:
         mine = (self.manager, self.operation, self.api_version, self.subresource)
         return mine == (other.manager, other.operation, other.api_version, other.subresource)
 
-    def without(self, paths: Set[Path]) -> "Owner":
+    def without(self, paths: AbstractSet[Path]) -> "Owner":
         """Return it with `paths` taken away."""
         kept = self.paths - paths
         return self if len(kept) == len(self.paths) else replace(self, paths=kept)
@@ -147,7 +148,7 @@ def _entry(owner: Owner) -> Manifest:
     }
 
 
-def _encode(paths: Set[Path]) -> Manifest:
+def _encode(paths: AbstractSet[Path]) -> Manifest:
     root: Manifest = {}
     for path in sorted(paths):
         node = root
