@@ -30,6 +30,7 @@ from gpuplatform.adminkit.detail.panels import (
 )
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_shape
+from gpuplatform.adminkit.display.causes import register_reasons
 from gpuplatform.adminkit.display.text import (
     as_yaml,
     condense,
@@ -61,12 +62,15 @@ from gpuplatform.reconciliation.inspection import Subject
 from inventory.admin_actions import CREATE, POOL_ACTIONS
 from inventory.core.names import deployment_name
 from inventory.models import GpuSpec, StockPool
-from inventory.phases import NEXT_STEPS, PoolPhase, PoolReason
+from inventory.phases import POOL_REASONS, PoolPhase, PoolReason
 
 HEALTHY_PHASES = frozenset({PoolPhase.READY})
 """Phases that nothing has to explain."""
 TRANSIENT_PHASES = frozenset({PoolPhase.PENDING, PoolPhase.PROGRESSING, PoolPhase.TERMINATING})
 """Phases that usually pass within a minute or so."""
+
+COUNTING_REASONS = frozenset({PoolReason.DEPLOYMENT_READY, PoolReason.DEPLOYMENT_PROGRESSING})
+"""Reasons whose messages have the number of pods."""
 
 KIND = "StockPool"
 LIST_URL = "admin:inventory_stockpool_changelist"
@@ -78,7 +82,7 @@ VIEW_RIGHT = "inventory.view_stockpool"
 class PoolReasonFilter(ReasonFilter):
     """Why the phase is what it is."""
 
-    reasons = PoolReason
+    reasons = POOL_REASONS
 
 
 @admin.register(StockPool)
@@ -131,13 +135,15 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
             title=row.name,
             badge=mirror_badge(row),
             since=mirror_since(row),
-            panel=mirror_panel(row, NEXT_STEPS, well=HEALTHY_PHASES),
+            panel=mirror_panel(row, POOL_REASONS, well=HEALTHY_PHASES),
             facts=_facts(row),
             comparisons=_comparisons(row),
             comparison_note=comparison_note(row),
             timeline=timeline((*operation_steps(row.operation), *_steps(row))),
             copies=mirror_copies(row, "stockpool"),
-            conditions=condition_lines(row.conditions, failed=row.phase == PoolPhase.FAILED),
+            conditions=condition_lines(
+                row.conditions, failed=row.phase == PoolPhase.FAILED, cause=row.cause
+            ),
             has_conditions=True,
             related=[operations_of(KIND, row.pk)],
             documents=(Document("Spec", visible(as_yaml(row.spec))),),
@@ -219,8 +225,9 @@ def _line(row: StockPool) -> RelatedRow:
 def _standing(row: StockPool) -> str:
     """Return how many pods a pool has now, where its message does not say so, and the message."""
     pods = f"{row.available_replicas} of {row.desired_replicas} pods"
-    said = shortened(condense(row.message))
-    return said if said.startswith(pods) else " · ".join(part for part in (pods, said) if part)
+    message = shortened(condense(row.message))
+    is_counted = row.reason in COUNTING_REASONS
+    return message if is_counted else " · ".join(part for part in (pods, message) if part)
 
 
 def _rows(number: int) -> Sequence[RelatedRow]:
@@ -237,8 +244,8 @@ def _overview_section(request: HttpRequest) -> OverviewSection:
     return OverviewSection(
         counted=(CountedRows("Stock pools", rows, PoolPhase.values, url, "pools"),),
         failing=(
-            FailingRows("pool", failed, url, PAGE_URL),
-            FailingRows("pool", waiting, url, PAGE_URL, order="pk", waits=True),
+            FailingRows("pool", failed, url, PAGE_URL, cause="cause"),
+            FailingRows("pool", waiting, url, PAGE_URL, cause="cause", order="pk", waits=True),
         ),
     )
 
@@ -253,5 +260,6 @@ def _subject_of(request: HttpRequest, number: int) -> Subject | None:
     return _subject(row) if row and request.user.has_perm(VIEW_RIGHT) else None
 
 
+register_reasons(POOL_REASONS)
 register_object_page(KIND, ObjectPage(PAGE_URL, _rows, _steps_of, _subject_of))
 register_overview_section(_overview_section)

@@ -5,8 +5,9 @@ from types import MappingProxyType
 
 from django.db.models import TextChoices
 
-from gpuplatform.lifecycle.explanations import Explanation, next_steps
+from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.lifecycle.transition import PhaseTable
+from gpuplatform.workloads.causes import DELAY_CAUSES, FAILURE_CAUSES
 
 
 class PoolPhase(TextChoices):
@@ -77,10 +78,14 @@ POOL_REASONS: MappingProxyType[PoolReason, Explanation] = MappingProxyType(
         PoolReason.DEPLOYMENT_READY: Explanation(
             "As many pods as wanted are available, of the present generation.",
             "Nothing to do.",
+            title="Ready",
+            is_well=True,
         ),
         PoolReason.DEPLOYMENT_PROGRESSING: Explanation(
             "A change is under way, or pods are starting.",
             "Wait; the pods are starting.",
+            title="Starting",
+            causes=DELAY_CAUSES,
         ),
         PoolReason.SCALED_TO_ZERO: Explanation(
             "No pods are wanted.",
@@ -95,8 +100,9 @@ POOL_REASONS: MappingProxyType[PoolReason, Explanation] = MappingProxyType(
             "Remove or rename the object that is in the way.",
         ),
         PoolReason.POD_STARTUP_FAILED: Explanation(
-            "Too few pods are available, and the message says why in the cluster's words.",
-            "Correct what it names: the image, the command, the requested size or a Secret.",
+            "Too few pods are available; the cause says why.",
+            "Correct what the message names: the image, the command, the size or a Secret.",
+            causes=FAILURE_CAUSES,
         ),
         PoolReason.POD_STATUS_SYNC_FAILED: Explanation(
             "The cluster does not let the platform read the pool's pods.",
@@ -117,6 +123,3 @@ POOL_REASONS: MappingProxyType[PoolReason, Explanation] = MappingProxyType(
     }
 )
 """What each of them means, and what a person does."""
-
-NEXT_STEPS = next_steps(POOL_REASONS)
-"""What a person does next, by reason."""

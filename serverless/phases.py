@@ -93,9 +93,6 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
 )
 """What each of them means, and what a person does."""
 
-FUNCTION_NEXT_STEPS = next_steps(FUNCTION_REASONS)
-"""What a person does next, by reason."""
-
 
 class FunctionWait(StrEnum):
     """Why an operation on functions waits, beside what makes every operation wait."""

@@ -5,10 +5,11 @@ a newer one; what seems gone is marked due, and the reconciler's fresh read deci
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Coalesce, Now
 
 from gpuplatform.kube.client import Listing
@@ -19,13 +20,20 @@ from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.operations.selectors import makers_among, operation_of, operations_about
 from gpuplatform.reconciliation.leases import RowLease, mark_changed
-from gpuplatform.reconciliation.mirror import Change, Mirror, count, said_phase, version_number
+from gpuplatform.reconciliation.mirror import (
+    Change,
+    Mirror,
+    StatusSummary,
+    count,
+    said_phase,
+    version_number,
+)
 from units.core.observed import source_of
 from units.models import GpuUnit, UnitHistory
 from units.phases import UnitPhase, UnitRole, role_of
 from units.selectors import is_start_void, is_unit_leftover
 
-ENDING_MESSAGE: Final = "It was deleted; its GPU counts as free when its pods are gone."
+ENDING_MESSAGE: Final = "Deleted; its GPU is released once its pods are gone."
 
 _UNSETTLED = frozenset({"", UnitPhase.PENDING, UnitPhase.PROGRESSING})
 
@@ -101,11 +109,10 @@ def unit_reconciled(lease: RowLease[GpuUnit], resource: Manifest) -> None:
 def unit_ending(rows: QuerySet[GpuUnit], left: str = "") -> None:
     """Show a guarded row whose resource is gone as ending: it is not free, and not yet gone.
 
-    `left` is what was found of it, as a clause; without it, what was said of that stays.
+    `left` is what was found of it, as a clause; without it, a message that is there stays.
     """
-    message = f"{ENDING_MESSAGE} So far {left}." if left else ENDING_MESSAGE
-    is_said = Q(message=message) if left else Q(message__startswith=ENDING_MESSAGE)
-    _end(rows.exclude(is_said, phase=UnitPhase.TERMINATING), message)
+    message = f"{ENDING_MESSAGE} Waiting: {left}." if left else ENDING_MESSAGE
+    _end(rows if left else rows.filter(resource_gone_at__isnull=True), message, is_awaited=True)
 
 
 def unit_gone(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
@@ -114,8 +121,8 @@ def unit_gone(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:
     `successor` is the resource of the same name that was found instead, if any.
     """
     with transaction.atomic():
-        _end(rows.exclude(phase=UnitPhase.TERMINATING), "")
-        rows.filter(message__startswith=ENDING_MESSAGE).update(message="")  # Nothing is awaited.
+        _end(rows.exclude(phase=UnitPhase.TERMINATING), "", is_awaited=False)
+        rows.filter(resource_gone_at__isnull=False).update(message="")  # Nothing is awaited.
         _MIRROR.gone(rows, successor)
 
 
@@ -135,7 +142,7 @@ def unit_reopened(resource: Manifest) -> bool:
 
 def unit_history(rows: QuerySet[GpuUnit], operation: Operation | None) -> None:
     """Write down what is said of these rows now, and which operation brought it about."""
-    unit_history_begun(rows.only("phase", "reason", "message"), operation)
+    unit_history_begun(rows.only("phase", "reason", "message", "cause"), operation)
 
 
 def unit_history_begun(rows: Iterable[GpuUnit], operation: Operation | None) -> None:
@@ -146,6 +153,7 @@ def unit_history_begun(rows: Iterable[GpuUnit], operation: Operation | None) -> 
             phase=row.phase,
             reason=row.reason,
             message=row.message,
+            cause=row.cause,
             operation=operation,
         )
         for row in rows
@@ -174,6 +182,7 @@ def _columns(resource: Manifest) -> dict[str, Any]:
         "access_url": str(field(resource, "status", "accessURL") or "")[:300],
         "source_name": source.name if source else "",
         "source_uid": source.uid if source else "",
+        "resource_gone_at": None,
     }
 
 
@@ -207,13 +216,12 @@ def _discovered(resource: Manifest) -> Mapping[str, Any] | None:
 
 
 def _changed(change: Change) -> None:
-    said = GpuUnit(
-        pk=change.row_id, phase=change.phase, reason=change.reason, message=change.message
+    unit_history_begun(
+        [GpuUnit(pk=change.row_id, **asdict(change.summary))], _operation_behind(change)
     )
-    unit_history_begun([said], _cause(change))
 
 
-def _cause(change: Change) -> Operation | None:
+def _operation_behind(change: Change) -> Operation | None:
     """Return the operation that a change goes back to: it changed the spec, or began all this."""
     number, metadata = applied_operation(change.resource), change.resource["metadata"]
     if not number:
@@ -234,23 +242,27 @@ def _cause(change: Change) -> Operation | None:
     return None
 
 
-def _end(rows: QuerySet[GpuUnit], message: str) -> None:
+def _end(rows: QuerySet[GpuUnit], message: str, *, is_awaited: bool) -> None:
+    """Show guarded rows as ending; `is_awaited`: something that the resource owned is still there.
+
+    Rows that show exactly that already are not written.
+    """
+    shown = (UnitPhase.TERMINATING, message)
     with transaction.atomic(savepoint=False):
         open_rows = rows.filter(deleted_at__isnull=True).select_for_update(of=("self",))
-        ending = list(open_rows.values_list("id", "phase"))
+        found = open_rows.values_list("id", "phase", "message")
+        ending = {id_: phase for id_, phase, text in found if (phase, text) != shown}
         if not ending:
             return
-        ids = [number for number, _ in ending]
-        GpuUnit.objects.filter(id__in=ids).update(
-            phase=UnitPhase.TERMINATING,
+        summary = asdict(StatusSummary(UnitPhase.TERMINATING, message=message))
+        GpuUnit.objects.filter(id__in=ending).update(
+            **summary,
             phase_since=Now(),
             deletion_requested_at=Coalesce("deletion_requested_at", Now()),
-            reason="",
-            message=message,
+            resource_gone_at=Coalesce("resource_gone_at", Now()) if is_awaited else None,
         )
-        changed = [number for number, phase in ending if phase != UnitPhase.TERMINATING]
-        said = {"phase": UnitPhase.TERMINATING, "message": message}
-        unit_history_begun([GpuUnit(pk=number, **said) for number in changed], None)
+        changed = [id_ for id_, phase in ending.items() if phase != UnitPhase.TERMINATING]
+        unit_history_begun([GpuUnit(pk=id_, **summary) for id_ in changed], None)
 
 
 _MIRROR = Mirror(GpuUnit, _phase, _columns, _discovered, _changed)

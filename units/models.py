@@ -79,6 +79,11 @@ class GpuUnit(MirrorRow):
         help_text="UID of the unit that took its GPU; final; stock only.",
     )
     consumed_at = models.DateTimeField(null=True, blank=True, help_text="When it was consumed.")
+    resource_gone_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="When its resource was first not found while objects that it owned remained.",
+    )
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
@@ -178,6 +183,7 @@ class UnitHistory(models.Model):
     phase = models.CharField(max_length=16, help_text="The phase from then on.")
     reason = models.CharField(max_length=64, blank=True, help_text="Why.")
     message = models.TextField(blank=True, help_text="The same for people.")
+    cause = models.CharField(max_length=64, blank=True, help_text="What kept its pod back.")
     operation = models.ForeignKey(
         Operation,
         null=True,

@@ -6,8 +6,9 @@ from typing import Final
 
 from django.db.models import TextChoices
 
-from gpuplatform.lifecycle.explanations import Explanation, next_steps
+from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.lifecycle.transition import PhaseTable
+from gpuplatform.workloads.causes import DELAY_CAUSES, FAILURE_CAUSES
 
 STOCK_NAMESPACE: Final = "runtime-stock"
 """Where stock lives; a unit anywhere else is active."""
@@ -86,7 +87,6 @@ class UnitReason(StrEnum):
     WAITING_FOR_STOCK = "WaitingForStock"
     STOPPED = "Stopped"
     STOPPING = "Stopping"
-    CONSUMED = "Consumed"
     INVALID_SPEC = "InvalidSpec"
     ACCESS_CONFIG_INVALID = "AccessConfigInvalid"
     NAME_CONFLICT = "NameConflict"
@@ -102,14 +102,20 @@ UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
         UnitReason.STOCK_READY: Explanation(
             "The reservation of a stock unit runs; it can be handed over.",
             "Nothing to do.",
+            title="Ready",
+            is_well=True,
         ),
         UnitReason.UNIT_READY: Explanation(
             "The user's pod is ready.",
             "Nothing to do.",
+            title="Ready",
+            is_well=True,
         ),
         UnitReason.STOCK_NOT_READY: Explanation(
             "The reservation of a stock unit is starting or changing.",
             "Wait; the reservation is starting.",
+            title="Starting",
+            causes=DELAY_CAUSES,
         ),
         UnitReason.GPUS_MISSING: Explanation(
             "The node offers fewer GPUs than its pods hold: stock is kept back, units run on.",
@@ -118,6 +124,8 @@ UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
         UnitReason.UNIT_PROGRESSING: Explanation(
             "The user's pod is starting or changing.",
             "Wait; if it lasts, its pod, its Events and its log say why.",
+            title="Starting",
+            causes=DELAY_CAUSES,
         ),
         UnitReason.WAITING_FOR_STOCK: Explanation(
             "The stock unit that is taken over has not given up its GPU yet.",
@@ -130,10 +138,6 @@ UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
         UnitReason.STOPPING: Explanation(
             "The pod of a stopped unit is ending.",
             "Wait; the pod is ending.",
-        ),
-        UnitReason.CONSUMED: Explanation(
-            "Reserved: stock that was handed over is removed without a word.",
-            "Nothing to do; a unit takes over its GPU.",
         ),
         UnitReason.INVALID_SPEC: Explanation(
             "A resource that was written by hand breaks a rule; the message has field and rule.",
@@ -148,8 +152,9 @@ UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
             "Remove or rename the object that is in the way.",
         ),
         UnitReason.POD_STARTUP_FAILED: Explanation(
-            "The pod does not start, and the message says why in the cluster's words.",
-            "Correct what it names: the image, the command, the requested size or a Secret.",
+            "The pod does not start; the cause says why.",
+            "Correct what the message names: the image, the command, the size or a Secret.",
+            causes=FAILURE_CAUSES,
         ),
         UnitReason.POD_STATUS_SYNC_FAILED: Explanation(
             "The cluster does not let the platform read the unit's pods.",
@@ -170,9 +175,6 @@ UNIT_REASONS: MappingProxyType[UnitReason, Explanation] = MappingProxyType(
     }
 )
 """What each of them means, and what a person does."""
-
-NEXT_STEPS = next_steps(UNIT_REASONS)
-"""What a person does next, by reason."""
 
 
 class UnitWait(StrEnum):

@@ -45,6 +45,12 @@ class ObservedStatus(SpecModel):
     """What the reconciler saw last; written by it alone. A kind adds its own fields."""
 
     phase: str = Field(default="", max_length=32, description="The summary.", examples=["Ready"])
+    cause: str | None = Field(
+        default=None,
+        max_length=64,
+        description="What keeps a pod from running or from being ready; absent if nothing does.",
+        examples=["ImagePullFailed"],
+    )
     observed_generation: int = Field(
         default=0,
         alias="observedGeneration",

@@ -6,7 +6,6 @@ quota. Called by `client` and `watch` only.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +33,7 @@ _REFUSED_WITH_500 = (
 )
 """Faults of an applied manifest that server-side apply answers as if the server had failed."""
 
-_IMMUTABLE_UID = re.compile(r"metadata\.uid\b.*(immutable|precondition)", re.IGNORECASE)
+_UID_FIELD = "metadata.uid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +127,28 @@ def _is_refusal(failure: Failure) -> bool:
 
 def _is_other_incarnation(failure: Failure) -> bool:
     """A patch that names another UID is answered as an invalid change of an immutable field."""
-    return failure.status == 422 and _IMMUTABLE_UID.search(_words(failure)) is not None
+    return failure.status == 422 and any(
+        _text(cause.get("field")) == _UID_FIELD for cause in _causes(failure)
+    )
 
 
 def _words(failure: Failure) -> str:
-    causes = failure.details.get("causes")
-    causes = causes if isinstance(causes, list) else []
+    causes = _causes(failure)
     # A refused apply names the fields in conflict in its causes and the managers in its message.
     if failure.status in {400, 422} and causes:
-        sentences = [_cause(cause) for cause in causes if isinstance(cause, dict)]
+        sentences = [_cause(cause) for cause in causes]
         # The same cause can come twice, from two checks of one field.
         if joined := "; ".join(dict.fromkeys(filter(None, sentences))):
             return joined
     return failure.message or failure.reason or f"it answers with HTTP status {failure.status}"
+
+
+def _causes(failure: Failure) -> list[Mapping[str, Any]]:
+    """Return the causes in the details of a Status: field, reason and message of each."""
+    causes = failure.details.get("causes")
+    return (
+        [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
+    )
 
 
 def _cause(cause: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from gpuplatform.errors import ClusterError, PlatformError
 from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.operations.phases import OPERATION_PHASES, OPERATION_WAITS
+from gpuplatform.workloads.causes import DELAY_CAUSES, FAILURE_CAUSES
 from inventory.phases import POOL_PHASES, POOL_REASONS
 from serverless.phases import (
     FAILURE_CLASSES,
@@ -44,6 +45,11 @@ The API answers a refused request with one of these in `error.code`. A job that 
 them too, without a status of HTTP; its `retryable` says whether a retry can succeed.
 """
 
+_CAUSES: Final = """
+What keeps a pod of a pool or a unit from running, or from being ready: `cause` in the API,
+`.status.cause` in the resource. The message has the details.
+"""
+
 _Explained = Mapping[Any, Explanation]
 
 
@@ -65,6 +71,7 @@ def _parts() -> Iterator[str]:
     yield _INTRODUCTION
     yield "\n## Stock pools\n" + _phases("phase", POOL_PHASES) + _reasons("reason", POOL_REASONS)
     yield "\n## GPU units\n" + _phases("phase", UNIT_PHASES) + _reasons("reason", UNIT_REASONS)
+    yield "\n## Causes\n" + _CAUSES + _reasons("cause", {**FAILURE_CAUSES, **DELAY_CAUSES})
     yield "\n## Functions\n"
     yield _phases("phase", FUNCTION_PHASES) + _reasons("reason", FUNCTION_REASONS)
     yield "\n## Invocations\n" + _phases("state", INVOCATION_STATES)

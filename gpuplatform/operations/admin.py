@@ -271,7 +271,7 @@ def _panel(row: Operation) -> Panel | None:
             title=reason_html(row.reason),
             text=visible(row.message),
             since=age_html(_since(row)),
-            next_step=known.get(row.reason) or ("" if WAITS in row.message else WAITS),
+            next_step=known.get(row.reason) or WAITS,
         )
     return None
 

@@ -113,6 +113,8 @@ class Status:
     conditions: tuple[Condition, ...]
     observed_generation: int
     fields: Mapping[str, Any] = field(default_factory=dict)
+    cause: str | None = None
+    """What keeps a pod from running or from being ready, as a value."""
     event: Event | None = None
     """What to tell when this status is news; None for a state that is only passed through."""
 

@@ -195,6 +195,7 @@ def status_fields(resource: Manifest, status: Status) -> Manifest:
     return {
         **status.fields,
         "phase": status.phase,
+        "cause": status.cause,
         "observedGeneration": status.observed_generation,
         "conditions": merge_conditions(
             live.get("conditions") or [], status.conditions, clock.now()

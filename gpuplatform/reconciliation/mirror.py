@@ -5,7 +5,7 @@ resource that seems gone is marked due, and the reconciler's fresh read decides.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from django.db import transaction
@@ -17,6 +17,7 @@ from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.reconciliation.leases import mark_changed
 from gpuplatform.reconciliation.models import MirrorRow
+from gpuplatform.workloads.startup import known_cause
 
 RowT = TypeVar("RowT", bound=MirrorRow)
 
@@ -32,8 +33,18 @@ _HIGHEST_COUNT: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
+class StatusSummary:
+    """The columns of a row that sum up the status of its resource."""
+
+    phase: str
+    reason: str = ""
+    message: str = ""
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
-    """A copy that changed what is said of a row."""
+    """A copy that changed phase or reason of a row."""
 
     row_id: int
     phase_before: str
@@ -41,9 +52,7 @@ class Change:
     generation_before: int
     resource: Manifest
     """What was copied."""
-    phase: str
-    reason: str
-    message: str
+    summary: StatusSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +137,11 @@ class Mirror(Generic[RowT]):
             if before is None:
                 return 0
             written = self._write(self._rows().filter(id=before["id"]), resource)
-            shown = TERMINATING if before["deletion_requested_at"] else self.phase(resource)
-            said = (shown, self._reason(resource), self._message(resource))
-            if (before["phase"], before["reason"]) != said[:2]:
+            is_ending = before["deletion_requested_at"] is not None
+            summary = self._summary(resource, is_ending=is_ending)
+            if (before["phase"], before["reason"]) != (summary.phase, summary.reason):
                 was = (before["phase"], before["generation"])
-                self.changed(Change(before["id"], *was, resource, *said))
+                self.changed(Change(before["id"], *was, resource, summary))
             return written
 
     def gone(self, rows: QuerySet[RowT], successor: Manifest | None) -> None:
@@ -169,7 +178,7 @@ class Mirror(Generic[RowT]):
         return not since.exists() and bool(closed.update(**anew, due_at=Now()))
 
     def resource_columns(self, resource: Manifest) -> dict[str, Any]:
-        """Return the columns that copy a resource, phase aside.
+        """Return the columns that copy a resource, without those of its `StatusSummary`.
 
         Whatever the cluster lets a person write there, a row can hold it: one resource that it
         cannot would stop the copying of all.
@@ -181,34 +190,46 @@ class Mirror(Generic[RowT]):
             "generation": number(resource, "metadata", "generation"),
             "observed_generation": number(resource, "status", "observedGeneration"),
             "resource_version": _version(resource),
-            "reason": self._reason(resource),
-            "message": self._message(resource),
             "conditions": items(resource, "status", "conditions"),
             "last_sync_at": Now(),
         }
 
-    def _reason(self, resource: Manifest) -> str:
-        unexplained = "Unknown" if self.phase(resource) == FAILED else ""
-        return str(storable(condition(resource, "Ready").get("reason")) or unexplained)[:64]
+    def _summary(self, resource: Manifest, *, is_ending: bool) -> StatusSummary:
+        """Return what the row shows of the status; `is_ending`: its deletion was requested.
 
-    @staticmethod
-    def _message(resource: Manifest) -> str:
-        return str(storable(condition(resource, "Ready").get("message")) or "")
+        The reason of an earlier phase does not explain a deletion.
+        """
+        phase = TERMINATING if is_ending else self.phase(resource)
+        if phase == TERMINATING != field(resource, "status", "phase"):
+            return StatusSummary(TERMINATING)
+        ready = condition(resource, "Ready")
+        unexplained = "Unknown" if phase == FAILED else ""
+        return StatusSummary(
+            phase=phase,
+            reason=str(storable(ready.get("reason")) or unexplained)[:64],
+            message=str(storable(ready.get("message")) or ""),
+            cause=known_cause(resource) or "",
+        )
 
     def _rows(self) -> Manager[RowT]:
         return self.model._default_manager  # noqa: SLF001 - Django's documented name
 
     def _write(self, rows: QuerySet[RowT], resource: Manifest) -> int:
         columns = self.resource_columns(resource)
-        phase = self.phase(resource)
-        if phase == TERMINATING:
+        if self.phase(resource) == TERMINATING:
             columns["deletion_requested_at"] = Coalesce("deletion_requested_at", Now())
-        shown = Case(
-            When(deletion_requested_at__isnull=False, then=Value(TERMINATING)),
-            default=Value(phase),
+        alive, ending = (
+            asdict(self._summary(resource, is_ending=is_ending)) for is_ending in (False, True)
         )
-        unchanged = When(phase=shown, reason=columns["reason"], then=F("phase_since"))
-        return rows.update(phase=shown, phase_since=Case(unchanged, default=Now()), **columns)
+        shown = {
+            key: Case(
+                When(deletion_requested_at__isnull=False, then=Value(ending[key])),
+                default=Value(alive[key]),
+            )
+            for key in alive
+        }
+        unchanged = When(phase=shown["phase"], reason=shown["reason"], then=F("phase_since"))
+        return rows.update(phase_since=Case(unchanged, default=Now()), **shown, **columns)
 
     def _discover(self, resource: Manifest) -> int | None:
         """Make a row for a resource that has none, unless an operation answers for it."""
@@ -217,21 +238,20 @@ class Mirror(Generic[RowT]):
 
     def adopted(self, resource: Manifest, further: Mapping[str, Any]) -> int | None:
         """Make a row for a resource; return its number, None where its name has a row already."""
-        metadata = resource["metadata"]
+        metadata, summary = resource["metadata"], self._summary(resource, is_ending=False)
         with transaction.atomic():
             row = self.model(
                 namespace=metadata["namespace"],
                 name=metadata["name"],
-                phase=self.phase(resource),
                 due_at=Now(),
+                **asdict(summary),
                 **{**self.resource_columns(resource), **further},
             )
             self._rows().bulk_create([row], ignore_conflicts=True)
             made = self._rows().filter(uid=metadata["uid"], deleted_at__isnull=True)
             number_ = made.values_list("id", flat=True).first()
             if number_ is not None and self.changed is not None:
-                said = (row.phase, row.reason, row.message)  # type: ignore[attr-defined]  # each has one
-                self.changed(Change(number_, "", 0, resource, *said))
+                self.changed(Change(number_, "", 0, resource, summary))
         return number_
 
 
@@ -239,8 +259,8 @@ def said_phase(resource: Manifest, known: tuple[str, ...], *, otherwise: str) ->
     """Return the phase that a resource's status says, if it is one of the kind's."""
     if field(resource, "metadata", "deletionTimestamp"):
         return TERMINATING
-    said = field(resource, "status", "phase")
-    return str(said) if said in known else otherwise
+    phase = field(resource, "status", "phase")
+    return str(phase) if phase in known else otherwise
 
 
 def count(value: Any, *path: str) -> int:
@@ -277,11 +297,11 @@ def _version(resource: Manifest) -> int:
 def request_deletion(rows: QuerySet[RowT], **columns: Any) -> int:
     """Record that the deletion of rows was accepted; return the number of rows.
 
-    From then on their phase is `Terminating`, whatever phase their resource reports.
+    From then on their phase is `Terminating`, whatever phase their resource reports, and no reason
+    of an earlier phase explains it.
     """
-    return rows.update(
-        deletion_requested_at=Now(), phase=TERMINATING, phase_since=Now(), **columns
-    )
+    summary = asdict(StatusSummary(TERMINATING))
+    return rows.update(deletion_requested_at=Now(), phase_since=Now(), **summary, **columns)
 
 
 def withdraw_deletion(rows: QuerySet[RowT], **columns: Any) -> int:

@@ -57,6 +57,11 @@ class MirrorRow(LeasedRow):
     )
     reason = models.CharField(max_length=64, blank=True, help_text="Why the phase is what it is.")
     message = models.TextField(blank=True, help_text="The same for people.")
+    cause = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="What keeps a pod from running or from being ready; empty: nothing.",
+    )
     conditions = models.JSONField(default=list, blank=True, help_text="Kubernetes conditions.")
     phase_since = models.DateTimeField(
         db_default=Now(), help_text="Since when phase and reason are what they are."

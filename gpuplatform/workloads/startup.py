@@ -1,108 +1,140 @@
-"""Why the pods of a Deployment do not start, read out of raw objects.
+"""Why the pods of a Deployment do not start, read from raw objects.
 
-Total: a malformed object raises no exception. Pure.
+The cause is decided by machine values of Kubernetes only: reasons, exit codes, condition types.
+Messages are shown and decide nothing. Total: a malformed object raises no exception. Pure.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from gpuplatform import clock
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.workloads.causes import CRASH_LOOP, TRANSIENT, StartupCause
 
 PULL_GRACE_SECONDS: Final = 20.0
-"""For so long after a pod's start a failed pull is no failure of it: a registry that was away for
-a moment has answered by then, at the cluster's second try."""
+"""Seconds after a pod's start during which a failed image pull does not count as a failure: a
+registry that was away for a moment has answered by the second attempt."""
 
 PROVEN_SECONDS: Final = 60.0
-"""For so long a container that had ended has to run until its pod's failure is over."""
+"""Seconds that a restarted container has to run until the failure of its pod is over."""
 
-_PASSING = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
 _NOT_A_FAILURE = frozenset({"", "ContainerCreating", "PodInitializing"})
-_PULL_CAUSE = "ErrImagePull: "
+_RETRIED_PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
+_PULLS = _RETRIED_PULLS | {"InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+_START_ERRORS = frozenset({"StartError", "ContainerCannotRun"})
+_EVICTIONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "Terminated", "NodeLost"})
+_PULL_DETAIL = "ErrImagePull: "
+"""What a back-off message has before the error of the pull."""
 _LONGEST_MESSAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StartupFailure:
+    """What keeps a pod from running: the cause, the same for people, and whether it may pass."""
+
+    cause: StartupCause
+    text: str
+    is_transient: bool = False
+    """Whether it may pass without a change of the spec."""
+    is_back_off: bool = False
+    """Whether the cluster reports only that it waits to retry, and not the error."""
 
 
 def startup_failure(
     pods: Sequence[Manifest], deployment: Manifest, at: datetime | None = None
-) -> str | None:
-    """Return why pods do not start, in the cluster's own words; None if nothing says so.
+) -> StartupFailure | None:
+    """Return why pods do not start; None if nothing reports a failure.
 
-    The most useful first: why its node put the pod out, what a container said, what the scheduler
-    said, why no pod was made.
-    Pods that are being deleted belong to the past. `at` is when they were read.
+    The most useful first: why a node evicted or refused the pod, why a container failed, why the
+    pod is unschedulable, why no pod was created. Pods that are being deleted are ignored.
+
+    Args:
+        pods: the pods of the Deployment.
+        deployment: the Deployment; an empty dict where it is not known.
+        at: when they were read; without it a failed pull has no grace period.
     """
-    living = [pod for pod in pods if not field(pod, "metadata", "deletionTimestamp")]
+    living = _living(pods)
     for pod in living:
-        text = _node_refusal(pod) or _container_failure(pod) or _pod_failure(pod)
-        if text and not (_is_pulling(pod) and _is_young(pod, at)):
-            return _shortened(f"Pod {field(pod, 'metadata', 'name')}: {text}")
+        failure = _node_refusal(pod) or _container_failure(pod) or _pod_failure(pod)
+        if failure and not _is_in_grace(pod, failure, at):
+            return failure
     for pod in living:
         scheduled = condition(pod, "PodScheduled")
         if scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable":
-            return _shortened(f"No node for the pod: {_said(scheduled)}")
-    refused = condition(deployment, "ReplicaFailure")
-    if refused.get("status") == "True":
-        return _shortened(f"No pod can be made: {_said(refused)}")
+            text = f"No suitable node: {_message(scheduled)}"
+            return _failure(StartupCause.UNSCHEDULABLE, text)
+    rejected = condition(deployment, "ReplicaFailure")
+    if rejected.get("status") == "True":
+        text = f"The pod was rejected: {_message(rejected)}"
+        return _failure(StartupCause.POD_REJECTED, text)
     return None
 
 
-def startup_news(pods: Sequence[Manifest], at: datetime | None = None) -> str:
-    """Return what is known of pods that start and have not failed; empty if nothing is.
+def startup_delay(pods: Sequence[Manifest], at: datetime | None = None) -> StartupFailure | None:
+    """Return what delays pods that have not failed; None if nothing is known.
 
-    A pull that fails and has its time of grace, and until when; a container that runs and is not
-    ready, and since when. It says the same as long as nothing changes.
+    An unreachable node, a failed pull within its grace period and its end, or a container that
+    runs and is not ready, and since when. The text is the same as long as nothing changes.
     """
-    living = [pod for pod in pods if not field(pod, "metadata", "deletionTimestamp")]
+    if node := unreachable_node(pods):
+        text = f"Node '{node}' is unreachable; its pod counts as not ready."
+        return _failure(StartupCause.NODE_UNREACHABLE, text)
+    living = _living(pods)
     for pod in living:
-        text, started = _container_failure(pod), _started(pod)
-        if text and started is not None and _is_pulling(pod) and _is_young(pod, at):
+        failure, started = _container_failure(pod), _started(pod)
+        if failure and started is not None and _is_in_grace(pod, failure, at):
             end = started + timedelta(seconds=PULL_GRACE_SECONDS)
-            said = _shortened(f"Pod {field(pod, 'metadata', 'name')}: {text}")
-            return f"{said}. It is tried again, and counts as failed from {end:%H:%M:%S} UTC on."
-    return next((said for pod in living if (said := _runs_unready(pod))), "")
+            text = f"{failure.text}. Retrying; will be marked failed at {end:%H:%M:%S} UTC."
+            return replace(failure, text=text)
+    return next((found for pod in living if (found := _unready(pod))), None)
 
 
-def silent_node(pods: Sequence[Manifest]) -> str:
-    """Return the name of a node that no longer answers for one of its pods; empty if none is seen.
+def unreachable_node(pods: Sequence[Manifest]) -> str:
+    """Return the name of a node that no longer reports one of its pods; empty if there is none.
 
-    The cluster then takes the pod's Ready from it and leaves what its containers said last.
+    The cluster then sets the pod's Ready to False and keeps what its containers reported last.
     """
     for pod in pods:
-        said = {
+        statuses = {
             type_: condition(pod, type_).get("status") for type_ in ("Ready", "ContainersReady")
         }
         node = field(pod, "spec", "nodeName")
         has_gates = bool(items(pod, "spec", "readinessGates"))
-        if said == {"Ready": "False", "ContainersReady": "True"} and node and not has_gates:
+        if statuses == {"Ready": "False", "ContainersReady": "True"} and node and not has_gates:
             return str(node)
     return ""
 
 
 def unproven_failure(
     resource: Manifest, pods: Sequence[Manifest], reason: str, at: datetime | None
-) -> str | None:
-    """Return what was said of pods that failed, while one of them runs again but not for long.
+) -> StartupFailure | None:
+    """Return the failure in the status, while one of the pods runs again but not for long.
 
-    A program that ends again and again is ready for a moment at each try. None if nothing was
-    said of this generation under `reason`, or if all that ended ran on since.
+    A program that ends again and again is ready for a moment at each attempt. None if the status
+    has no failure of this generation under `reason`, or if all that ended have kept running since.
     """
-    living = (pod for pod in pods if not field(pod, "metadata", "deletionTimestamp"))
-    is_unproven = at is not None and any(_ran_since_its_end(pod, at) for pod in living)
-    return _said_before(resource, reason) or None if is_unproven else None
+    is_unproven = at is not None and any(_restarted_lately(pod, at) for pod in _living(pods))
+    return _previous(resource, reason, StartupCause.CONTAINER_EXITED) if is_unproven else None
 
 
-def first_cause(resource: Manifest, failure: str, reason: str) -> str:
-    """Return the cause that was said of this generation while `failure` only says there is a wait.
+def lasting_failure(resource: Manifest, failure: StartupFailure, reason: str) -> StartupFailure:
+    """Return the failure in the status that a back-off repeats, otherwise `failure` itself.
 
-    `reason` is the one under which failures are said.
+    The cluster alternates between the error and the back-off; cause and text stay the same.
+    `reason` is the reason of the condition Ready under which failures are reported.
     """
-    return _said_before(resource, reason) or failure if _is_wait(failure) else failure
+    previous = _previous(resource, reason, failure.cause) if failure.is_back_off else None
+    if previous is None:
+        return failure
+    is_repeated = previous.cause == failure.cause or {previous.cause, failure.cause} <= CRASH_LOOP
+    return previous if is_repeated else failure
 
 
 def is_caught_up(deployment: Manifest) -> bool:
-    """Say whether the Deployment's status speaks of its present spec and counts no older pod."""
+    """Return whether the Deployment's status is of its present spec and counts no older pod."""
     generation = number(deployment, "metadata", "generation")
     wanted = number(deployment, "spec", "replicas")
     return (
@@ -114,18 +146,37 @@ def is_caught_up(deployment: Manifest) -> bool:
     )
 
 
-def _said_before(resource: Manifest, reason: str) -> str:
-    """Return what was said of this generation under `reason`; empty if it was not that."""
-    said = condition(resource, "Ready")
-    is_of_this_spec = number(said, "observedGeneration") == number(
-        resource, "metadata", "generation"
-    )
-    is_known = is_of_this_spec and said.get("reason") == reason
-    return str(said.get("message") or "") if is_known else ""
+def known_cause(resource: Manifest) -> StartupCause | None:
+    """Return the cause in the status of a resource; None if it has none that is known."""
+    found = str(field(resource, "status", "cause"))
+    return StartupCause(found) if found in _VALUES else None
 
 
-def _ran_since_its_end(pod: Manifest, at: datetime) -> bool:
-    """Say whether a container of `pod` ended and was started again moments ago."""
+_VALUES: Final = frozenset(StartupCause)
+
+
+def _failure(cause: StartupCause, text: str) -> StartupFailure:
+    return StartupFailure(cause, _shortened(text), is_transient=cause in TRANSIENT)
+
+
+def _previous(resource: Manifest, reason: str, otherwise: StartupCause) -> StartupFailure | None:
+    """Return the failure that the status reports of this generation under `reason`.
+
+    `otherwise` is the cause of a status that an earlier release wrote without one.
+    """
+    ready = condition(resource, "Ready")
+    generation = number(resource, "metadata", "generation")
+    if ready.get("reason") != reason or number(ready, "observedGeneration") != generation:
+        return None
+    return _failure(known_cause(resource) or otherwise, str(ready.get("message") or ""))
+
+
+def _living(pods: Sequence[Manifest]) -> list[Manifest]:
+    return [pod for pod in pods if not field(pod, "metadata", "deletionTimestamp")]
+
+
+def _restarted_lately(pod: Manifest, at: datetime) -> bool:
+    """Return whether a container of `pod` ended and was started again moments ago."""
     for status in items(pod, "status", "containerStatuses"):
         started = _time(field(status, "state", "running", "startedAt"))
         is_recent = started is not None and (at - started).total_seconds() < PROVEN_SECONDS
@@ -134,21 +185,16 @@ def _ran_since_its_end(pod: Manifest, at: datetime) -> bool:
     return False
 
 
-def _is_wait(text: str) -> bool:
-    """Say whether `text` only repeats that there is a wait, and not what for."""
-    return "Back-off pulling image" in text or "back-off " in text
-
-
-def _is_pulling(pod: Manifest) -> bool:
-    """Say whether all that hinders the pod is a pull that the cluster tries again."""
-    waiting = [field(state, "waiting", "reason") for _, state, _ in _container_states(pod)]
-    hindered = {reason for reason in waiting if reason and reason not in _NOT_A_FAILURE}
-    return bool(hindered) and hindered <= _PASSING
-
-
-def _is_young(pod: Manifest, at: datetime | None) -> bool:
+def _is_in_grace(pod: Manifest, failure: StartupFailure, at: datetime | None) -> bool:
+    """Return whether a retried pull is all that keeps a pod from running, for a short time."""
+    if failure.cause != StartupCause.IMAGE_PULL_FAILED or not failure.is_transient:
+        return False
+    waiting = {
+        str(field(state, "waiting", "reason") or "") for _, state, _ in _container_states(pod)
+    }
+    is_pull_alone = waiting - _NOT_A_FAILURE <= _RETRIED_PULLS
     started = _started(pod)
-    if at is None or started is None:
+    if not is_pull_alone or at is None or started is None:
         return False
     return (at - started).total_seconds() < PULL_GRACE_SECONDS
 
@@ -157,17 +203,20 @@ def _started(pod: Manifest) -> datetime | None:
     return _time(field(pod, "status", "startTime"))
 
 
-def _runs_unready(pod: Manifest) -> str:
+def _unready(pod: Manifest) -> StartupFailure | None:
     """Return that a container of the pod runs and is not ready, and how its last run ended."""
     has_probe = any(field(one, "readinessProbe") for one in items(pod, "spec", "containers"))
     for one in items(pod, "status", "containerStatuses"):
         since = _time(field(one, "state", "running", "startedAt"))
-        if since is not None and field(one, "ready") is False:
-            why = ": its readiness probe has not passed" if has_probe else ""
-            said = f"The container runs since {since:%H:%M:%S} UTC and is not ready{why}."
-            last = _termination(field(one, "lastState", "terminated"))
-            return _shortened(f"{said} Its last run ended: {last}") if last else said
-    return ""
+        if since is None or field(one, "ready") is not False:
+            continue
+        probe = "; its readiness probe has not succeeded" if has_probe else ""
+        text = f"Running since {since:%H:%M:%S} UTC but not ready yet{probe}."
+        last = _termination(field(one, "lastState", "terminated"))
+        return _failure(
+            StartupCause.NOT_READY, f"{text} The last run ended: {last.text}" if last else text
+        )
+    return None
 
 
 def _time(text: object) -> datetime | None:
@@ -177,11 +226,10 @@ def _time(text: object) -> datetime | None:
         return None
 
 
-def _container_failure(pod: Manifest) -> str | None:
+def _container_failure(pod: Manifest) -> StartupFailure | None:
     for name, state, last in _container_states(pod):
-        text = _state_failure(state, last)
-        if text:
-            return f"container {name}: {text}"
+        if failure := _state_failure(state, last):
+            return _of_pod(pod, replace(failure, text=f"container {name}: {failure.text}"))
     return None
 
 
@@ -191,54 +239,77 @@ def _container_states(pod: Manifest) -> Iterator[tuple[Any, Any, Any]]:
             yield field(status, "name"), field(status, "state"), field(status, "lastState")
 
 
-def _state_failure(state: Any, last: Any) -> str | None:
+def _state_failure(state: Any, last: Any) -> StartupFailure | None:
     waiting = field(state, "waiting")
-    if isinstance(waiting, dict):
-        reason, message = waiting.get("reason") or "", waiting.get("message") or ""
-        if reason in _NOT_A_FAILURE:
-            return None
-        if reason == "CrashLoopBackOff":
-            return _termination(field(last, "terminated")) or message or reason
-        # The pull's cause stands behind the back-off: keep it, so that the text does not flip.
-        cause = message.partition(_PULL_CAUSE)[2] or message
-        return (
-            f"{'ErrImagePull' if _PULL_CAUSE in message else reason}: {cause}" if cause else reason
+    if not isinstance(waiting, dict):
+        return _termination(field(state, "terminated"))
+    reason, message = (str(waiting.get(key) or "") for key in ("reason", "message"))
+    if reason in _NOT_A_FAILURE:
+        return None
+    if reason == "CrashLoopBackOff":
+        back_off = StartupFailure(
+            StartupCause.CONTAINER_EXITED, message or reason, is_back_off=True
         )
-    return _termination(field(state, "terminated"))
+        return _termination(field(last, "terminated")) or back_off
+    text = f"{reason}: {message}" if message else reason
+    if reason == "ImagePullBackOff":
+        # Shown as the error that it names, so that the text does not alternate.
+        detail = message.partition(_PULL_DETAIL)[2]
+        return StartupFailure(
+            StartupCause.IMAGE_PULL_FAILED,
+            _PULL_DETAIL + detail if detail else text,
+            is_transient=True,
+            is_back_off=not detail,
+        )
+    if reason in _PULLS:
+        is_retried = reason in _RETRIED_PULLS
+        return StartupFailure(StartupCause.IMAGE_PULL_FAILED, text, is_transient=is_retried)
+    return StartupFailure(StartupCause.CONTAINER_CREATE_FAILED, text)
 
 
-def _termination(terminated: Any) -> str | None:
-    if not isinstance(terminated, dict):
+def _termination(terminated: Any) -> StartupFailure | None:
+    if not isinstance(terminated, dict) or not terminated:
         return None
     code, signal = terminated.get("exitCode"), terminated.get("signal")
-    reason, message = terminated.get("reason") or "", terminated.get("message") or ""
-    if not terminated:
-        return None
+    reason, message = (str(terminated.get(key) or "") for key in ("reason", "message"))
     if code == 0 and not signal:
-        return "it ended with exit code 0; the container has to keep running"
+        text = "exited with exit code 0; the container must keep running"
+        return StartupFailure(StartupCause.CONTAINER_EXITED, text)
+    cause = StartupCause.CONTAINER_EXITED
+    if reason == "OOMKilled":
+        cause = StartupCause.OUT_OF_MEMORY
+    elif reason in _START_ERRORS:
+        cause = StartupCause.CONTAINER_CREATE_FAILED
     how = f"exit code {code}" if code is not None else f"signal {signal}"
-    said = f": {message.strip()}" if message.strip() else ""
-    return f"{reason or 'Error'} ({how}){said}"
+    detail = f": {message.strip()}" if message.strip() else ""
+    return StartupFailure(cause, f"{reason or 'Error'} ({how}){detail}")
 
 
-def _node_refusal(pod: Manifest) -> str | None:
-    """Return why the node evicted or refused the pod: its containers only say that they died."""
-    reason = field(pod, "status", "reason")
-    return _pod_failure(pod) if reason else None
+def _node_refusal(pod: Manifest) -> StartupFailure | None:
+    """Return why the node evicted or refused the pod: its containers report only their end."""
+    return _pod_failure(pod) if field(pod, "status", "reason") else None
 
 
-def _pod_failure(pod: Manifest) -> str | None:
+def _pod_failure(pod: Manifest) -> StartupFailure | None:
     if field(pod, "status", "phase") != "Failed":
         return None
-    status = pod["status"]
-    return str(status.get("message") or status.get("reason") or "it failed")
+    reason, text = (str(pod["status"].get(key) or "") for key in ("reason", "message"))
+    cause = StartupCause.NODE_REFUSED if reason else StartupCause.POD_FAILED
+    if reason in _EVICTIONS:
+        cause = StartupCause.EVICTED
+    return _of_pod(pod, _failure(cause, text or reason or "the pod failed"))
 
 
-def _said(condition_: Manifest) -> str:
-    return str(condition_.get("message") or condition_.get("reason") or "the cluster says no more")
+def _of_pod(pod: Manifest, failure: StartupFailure) -> StartupFailure:
+    text = f"Pod {field(pod, 'metadata', 'name')}: {failure.text}"
+    return replace(failure, text=_shortened(text))
+
+
+def _message(condition_: Manifest) -> str:
+    return str(condition_.get("message") or condition_.get("reason") or "no message")
 
 
 def _shortened(text: str) -> str:
-    """Cut what has no end, and leave out NUL, which a container may write and no row can hold."""
+    """Cut a text without end, and drop NUL, which a container may write and no row can hold."""
     text = text.replace("\x00", "")
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from gpuplatform.api.conditions import ConditionReply, conditions_of
 from gpuplatform.api.schema import Reply
+from gpuplatform.workloads.causes import StartupCause
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import PoolPhase
 
@@ -27,6 +28,10 @@ class StockPoolReply(Reply):
     phase: PoolPhase = Field(description="How it is doing.", examples=["Ready"])
     reason: str = Field(description="Why, as a word.", examples=["DeploymentReady"])
     message: str = Field(description="Why, in the cluster's own words.")
+    cause: StartupCause | None = Field(
+        description="What keeps a pod from running or from being ready; null if nothing does.",
+        examples=["ImagePullFailed"],
+    )
     service_name: str | None = Field(description="Its Service; null without ports.")
     conditions: list[ConditionReply]
     generation: int = Field(description="Generation of what is wanted.", examples=[1])
@@ -57,6 +62,7 @@ class StockPoolReply(Reply):
             phase=PoolPhase(pool.phase),
             reason=pool.reason,
             message=pool.message,
+            cause=StartupCause(pool.cause) if pool.cause else None,
             service_name=pool.service_name or None,
             conditions=conditions_of(pool.conditions),
             generation=pool.generation,

@@ -14,6 +14,7 @@ STOCK_POOL_CRD = crd_manifest(
         PrinterColumn("Available", "integer", ".status.available"),
         PrinterColumn("Phase", "string", ".status.phase"),
         PrinterColumn("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
+        PrinterColumn("Cause", "string", ".status.cause"),
         PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
     ],
 )

@@ -35,11 +35,11 @@ from gpuplatform.planning.plan import (
 from gpuplatform.workloads.drift import without_foreign_sources
 from gpuplatform.workloads.releases import keeps_its_template
 from gpuplatform.workloads.startup import (
-    first_cause,
+    StartupFailure,
     is_caught_up,
-    silent_node,
+    lasting_failure,
+    startup_delay,
     startup_failure,
-    startup_news,
     unproven_failure,
 )
 from gpuplatform.workloads.template import PodTemplate
@@ -249,6 +249,7 @@ def _observed_status(
     available = number(deployment, "status", "availableReplicas")
     pods = observed.pods.value if isinstance(observed.pods, Present) else ()
     again = unproven_failure(pool, pods, PoolReason.POD_STARTUP_FAILED, observed.at)
+    failure = None
     if is_changing or not is_caught_up(deployment):
         phase, reason = PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING
         message = f"{available} of {spec.replicas} pods are available; a change is under way."
@@ -260,26 +261,23 @@ def _observed_status(
         message = f"{available} of {spec.replicas} pods are available."
     else:
         failure = startup_failure(pods, deployment, observed.at) or again
-        phase, reason, message = _unready(pool, failure, available, spec)
         if failure is None:
-            silent = f"The node '{node}' does not answer." if (node := silent_node(pods)) else ""
-            message = f"{message} {silent or startup_news(pods, observed.at)}".rstrip()
+            phase, reason = PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING
+            failure = startup_delay(pods, observed.at)
+            message = (
+                f"{available} of {spec.replicas} pods are available; the others are starting."
+            )
+            message = f"{message} {failure.text}" if failure else message
+        else:
+            phase, reason = PoolPhase.FAILED, PoolReason.POD_STARTUP_FAILED
+            failure = lasting_failure(pool, failure, reason)
+            message = failure.text
     counts = {
         "available": available,
         "allocated": max(spec.replicas - available, 0),
         "serviceName": (service_name(pool["metadata"]["name"]) if _template(spec).ports else None),
     }
-    return _status(pool, phase, reason, message, counts)
-
-
-def _unready(
-    pool: Manifest, failure: str | None, available: int, spec: StockPoolSpec
-) -> tuple[PoolPhase, PoolReason, str]:
-    if failure is None:
-        message = f"{available} of {spec.replicas} pods are available; the others are starting."
-        return PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING, message
-    failure = first_cause(pool, failure, PoolReason.POD_STARTUP_FAILED)
-    return PoolPhase.FAILED, PoolReason.POD_STARTUP_FAILED, failure
+    return _status(pool, phase, reason, message, counts, failure)
 
 
 def _requeue_after(status: Status) -> float | None:
@@ -303,6 +301,7 @@ def _status(
     reason: PoolReason,
     message: str,
     counts: Mapping[str, object] | None = None,
+    failure: StartupFailure | None = None,
 ) -> Status:
     """Return the whole status; without `counts` the ones that were known last stay."""
     generation = number(pool, "metadata", "generation")
@@ -313,6 +312,7 @@ def _status(
         phase=phase.value,
         conditions=(Condition("Ready", truth, reason.value, message, generation),),
         observed_generation=generation,
+        cause=failure.cause.value if failure else None,
         fields=counts or {key: value for key, value in known.items() if value is not None},
         event=None if told is None else Event(told, reason.value, message),
     )

@@ -65,7 +65,8 @@ def _pod_state(pod: Manifest) -> list[Any] | None:
     """Whether it is ready is told by its Deployment; that it is gone, by its last event."""
     failure = startup_failure([pod], {})
     has_ended = field(pod, "status", "phase") in _ENDED
-    return [failure, has_ended] if failure or has_ended else None
+    shown = [failure.cause, failure.text] if failure else None
+    return [shown, has_ended] if failure or has_ended else None
 
 
 def _deployment_state(deployment: Manifest) -> list[Any] | None:

@@ -21,7 +21,7 @@ from gpuplatform.adminkit.detail.panels import (
 )
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_shape, shape_badge
-from gpuplatform.adminkit.display.causes import title_of
+from gpuplatform.adminkit.display.causes import cause_of, title_of
 from gpuplatform.adminkit.display.text import (
     NONE,
     as_yaml,
@@ -37,7 +37,7 @@ from inventory.models import GpuSpec
 from serverless.admin.lines import invocation_line, invocation_url
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function, Invocation
-from serverless.phases import FUNCTION_NEXT_STEPS, FunctionPhase
+from serverless.phases import FUNCTION_REASONS, FunctionPhase
 from serverless.recent import Recent, recent_outcomes
 from serverless.selectors import failed_workers_of, workers_of
 from serverless.services import FUNCTION_KIND
@@ -58,7 +58,7 @@ def function_detail(row: Function) -> Detail:
         title=row.request_id,
         badge=mirror_badge(row),
         since=age_html(row.deleted_at or row.phase_since),
-        panel=mirror_panel(row, FUNCTION_NEXT_STEPS, well=HEALTHY_PHASES),
+        panel=mirror_panel(row, FUNCTION_REASONS, well=HEALTHY_PHASES),
         facts=[fact for fact in (*_facts(row), *_limits(spec), *_record(row)) if fact.value],
         comparisons=() if row.deleted_at else _comparisons(row, spec),
         timeline=timeline(_steps(row)),
@@ -145,7 +145,7 @@ def _steps(row: Function) -> Iterator[Step]:
     """Yield that it was asked for, and since when it is what it is."""
     yield from operation_steps(row.operation)
     phase = "Deleted" if row.deleted_at else row.phase
-    words = row.message if row.phase in HEALTHY_PHASES else title_of(row.reason, row.message)
+    words = row.message if row.phase in HEALTHY_PHASES else title_of(row.reason, cause_of(row))
     yield Step(phase, row.deleted_at or row.phase_since, phase_shape(phase), shortened(words))
     if row.phase not in HEALTHY_PHASES and not row.deletion_requested_at and not row.deleted_at:
         yield Step("Ready", None, Shape.OFF, f"not yet: {row.workers_ready} workers serve")

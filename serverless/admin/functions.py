@@ -15,6 +15,7 @@ from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
 from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
 from gpuplatform.adminkit.display.age import age_html, ago_html
+from gpuplatform.adminkit.display.causes import register_reasons
 from gpuplatform.adminkit.display.text import shortened
 from gpuplatform.adminkit.lists.filters import (
     AgeFilter,
@@ -34,7 +35,7 @@ from serverless.admin.function_detail import (
 )
 from serverless.admin.lines import failure_title, invocation_url
 from serverless.models import Function, Invocation
-from serverless.phases import FunctionPhase, FunctionReason
+from serverless.phases import FUNCTION_REASONS, FunctionPhase
 from serverless.recent import Recent, recent_outcomes
 from serverless.selectors import with_oldest
 from serverless.services import FUNCTION_KIND
@@ -48,7 +49,7 @@ TRANSIENT_PHASES: Final = frozenset(
 class FunctionReasonFilter(ReasonFilter):
     """Why the phase is what it is."""
 
-    reasons = FunctionReason
+    reasons = FUNCTION_REASONS
 
 
 class FunctionList(ChangeList):
@@ -168,4 +169,5 @@ def _rows(number: int) -> Sequence[RelatedRow]:
     return [function_line(row) for row in Function.objects.filter(pk=number)]
 
 
+register_reasons(FUNCTION_REASONS)
 register_object_page(FUNCTION_KIND, ObjectPage(PAGE, _rows))

@@ -1,7 +1,7 @@
 """What the page of an invocation shows: what became of it, step by step, and what it waits for."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -10,7 +10,7 @@ from gpuplatform.adminkit.detail.links import object_url
 from gpuplatform.adminkit.detail.panels import Detail, Document, Fact, Panel
 from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, phase_shape
-from gpuplatform.adminkit.display.causes import cause_of, title_of
+from gpuplatform.adminkit.display.causes import cause_of, next_step_of, title_of
 from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.display.masking import masked_headers
 from gpuplatform.adminkit.display.text import as_yaml, visible
@@ -21,7 +21,7 @@ from serverless.models import Invocation
 from serverless.phases import (
     FAILED_STATES,
     FAILURE_NEXT_STEPS,
-    FUNCTION_NEXT_STEPS,
+    FUNCTION_REASONS,
     InvocationState,
 )
 from serverless.selectors import open_invocations
@@ -82,10 +82,9 @@ def _waiting(row: Invocation) -> Panel | None:
     others = "1 other was" if before == 1 else f"{capped(before)} others were"
     place = f"{others} accepted before it." if before else ""
     if is_held_up(row):
-        cause = cause_of(function.reason, function.message)
-        known: Mapping[Any, str] = FUNCTION_NEXT_STEPS
-        next_step = cause.next_step if cause else known.get(function.reason, "")
-        title = f"Waits: {title_of(function.reason, function.message)}"
+        cause = cause_of(function)
+        next_step = next_step_of(FUNCTION_REASONS, function.reason, cause)
+        title = f"Waits: {title_of(function.reason, cause)}"
         text = format_html("Function {}: {}", link, visible(function.message))
     elif row.published_at is None:
         title, next_step = (

@@ -12,7 +12,7 @@ from gpuplatform.adminkit.actions.action import ActionAdmin
 from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
 from gpuplatform.adminkit.display.age import age_html
-from gpuplatform.adminkit.display.causes import title_of
+from gpuplatform.adminkit.display.causes import cause_of, title_of
 from gpuplatform.adminkit.display.generics import ModelAdmin
 from gpuplatform.adminkit.display.text import message_html, visible
 from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValuesFilter, TenantFilter
@@ -103,7 +103,7 @@ class InvocationAdmin(ActionAdmin):
         """Return why it did not succeed, or why no worker gets it, on one line."""
         function = row.function
         if is_held_up(row):
-            title = f"Waits: {title_of(function.reason, function.message)}"
+            title = f"Waits: {title_of(function.reason, cause_of(function))}"
             return message_html(function.reason, function.message, title, is_title_shown=True)
         return message_html(row.failure_class, row.error, failure_title(row.failure_class))
 

@@ -15,6 +15,7 @@ from gpuplatform.adminkit.actions.action import MOST_AT_ONCE
 from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.workloads.causes import StartupCause
 from inventory.models import StockPool
 from tests.factories.admin_rows import Rows
 from tests.factories.admin_steps import address, choose, confirm, press, told
@@ -230,7 +231,7 @@ def test_a_row_to_be_scaled_says_how_many_pods_it_has_now(
     operator_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     failed = rows.pool("Failed", message="No node.")
-    ready = rows.pool(message="2 of 2 pods are available.")
+    ready = rows.pool(reason="DeploymentReady", message="2 of 2 pods are available.")
 
     page = choose(operator_client, "scale", failed, ready)
 
@@ -328,8 +329,8 @@ class TestStock:
     def test_stock_that_no_node_could_take_frees_no_gpu(
         self, operator_client: Client, cluster: FakeCluster
     ) -> None:
-        no_node = "No node for the pod: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-        unplaced = [stock(UnitPhase.FAILED, message=no_node, gpu=16) for _ in range(2)]
+        no_node = {"cause": StartupCause.UNSCHEDULABLE, "gpu": 16}
+        unplaced = [stock(UnitPhase.FAILED, **no_node) for _ in range(2)]
         page = choose(operator_client, "remove", *unplaced)
         assert "Removes 2 stock units, 0 of them ready; no GPU becomes free." in told(page)
 

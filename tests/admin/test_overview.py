@@ -11,7 +11,6 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from gpuplatform.adminkit.display.causes import CAUSES
 from gpuplatform.adminkit.overview import failing, sections
 from gpuplatform.clock import now
 from gpuplatform.operations.phases import OperationPhase
@@ -19,6 +18,7 @@ from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
 from gpuplatform.samples.models import CapacitySnapshot, PlatformSample
 from gpuplatform.samples.services import capacity_store
+from gpuplatform.workloads.causes import FAILURE_CAUSES
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import stock_row, unit_row
@@ -48,17 +48,6 @@ def _sample(**changes: Any) -> PlatformSample:
     return PlatformSample.objects.create(**{**columns, **changes})
 
 
-MESSAGES = {
-    "node": "No node for the pod: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.",
-    "quota": "No pod can be made: pods is forbidden: exceeded quota: gpus, requested: 1",
-    "refused": "No pod can be made: admission webhook denied the request: no exit code 1",
-    "image": "Pod a-1: container main: ErrImagePull: manifest unknown",
-    "memory": "Pod a-1: container main: OOMKilled (exit code 137)",
-    "container": "Pod a-1: container main: CreateContainerConfigError: no such secret",
-    "ends": "Pod a-1: container main: Error (exit code 3): bad flag",
-}
-
-
 class TestFailing:
     def test_the_same_reason_is_one_line_with_count_newest_message_and_list(
         self, operator_client: Client, rows: Rows
@@ -80,29 +69,31 @@ class TestFailing:
     def test_what_keeps_pods_from_starting_is_told_apart_and_its_list_has_just_those(
         self, operator_client: Client
     ) -> None:
-        for name, message in MESSAGES.items():
-            unit_row(UnitPhase.FAILED, name=f"of-{name}", message=message)
+        for cause in FAILURE_CAUSES:
+            unit_row(UnitPhase.FAILED, name=f"of-{cause.lower()}", cause=cause)
 
         page = _page(operator_client)
 
-        for cause in CAUSES:
-            assert cause.title in page
-            (href,) = re.findall(f'href="([^"]+why=PodStartupFailed%3A{cause.name})"', page)
-            listed = operator_client.get(href.replace("&amp;", "&")).content.decode()
-            assert re.findall(">of-([a-z]+)<", listed) == [cause.name]
-            assert f'title="{cause.title} (PodStartupFailed): ' in listed
+        for cause, explanation in FAILURE_CAUSES.items():
+            assert explanation.title in html.unescape(page)
+            (href,) = re.findall(f'href="([^"]+why=PodStartupFailed%3A{cause})"', page)
+            listed = html.unescape(_page(operator_client, html.unescape(href)))
+            assert re.findall(">of-([a-z]+)<", listed) == [cause.lower()]
+            assert f'title="{explanation.title} (PodStartupFailed): ' in listed
 
     def test_a_unit_says_the_cause_with_the_reason_beside_it_and_what_to_do(
         self, operator_client: Client
     ) -> None:
-        for cause in CAUSES:
-            unit = unit_row(UnitPhase.FAILED, message=MESSAGES[cause.name])
+        for cause, explanation in FAILURE_CAUSES.items():
+            unit = unit_row(UnitPhase.FAILED, cause=cause)
 
             url = reverse("admin:units_activeunit_change", args=[unit.pk])
             page = html.unescape(operator_client.get(url).content.decode())
 
-            assert f'<h2>{cause.title} <code class="off">PodStartupFailed</code></h2>' in page
-            assert cause.next_step in page
+            assert (
+                f'<h2>{explanation.title} <code class="off">PodStartupFailed</code></h2>' in page
+            )
+            assert explanation.next_step in page
 
     def test_what_fails_is_summed_by_kind(self, operator_client: Client, rows: Rows) -> None:
         rows.pool(PoolPhase.FAILED)

@@ -1,5 +1,6 @@
 """What the admin's pages show, to whom, and with how many queries."""
 
+import html
 import re
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, report_heartbeat
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
+from gpuplatform.workloads.causes import FAILURE_CAUSES, StartupCause
 from inventory.models import StockPool
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
@@ -201,13 +203,15 @@ class TestLists:
         assert ("?spec=b-1", "Take it away") in links
         assert ("?spec=a-1%2Cb-1%2Cc-1", "Show these too") in links
 
-    @pytest.mark.parametrize("reasons", ["NameConflict,PodStartupFailed:image", "NameConflict"])
+    @pytest.mark.parametrize(
+        "reasons", ["NameConflict,PodStartupFailed:ImagePullFailed", "NameConflict"]
+    )
     def test_several_reasons_are_found_together(
         self, operator_client: Client, rows: Rows, reasons: str
     ) -> None:
         rows.pool(PoolPhase.FAILED, name="of-name", reason="NameConflict")
-        words = {"reason": "PodStartupFailed", "message": "ErrImagePull: no"}
-        rows.pool(PoolPhase.FAILED, name="of-image", **words)
+        rows.pool(PoolPhase.FAILED, name="of-image")
+        rows.pool(PoolPhase.FAILED, name="of-memory", cause=StartupCause.OUT_OF_MEMORY)
 
         found = re.findall(">of-([a-z]+)<", _page(operator_client, POOLS, why=reasons))
 
@@ -256,10 +260,11 @@ class TestDetail:
     ) -> None:
         page = _detail(operator_client, rows.pool(PoolPhase.FAILED))
 
-        assert "The image cannot be pulled" in page
+        explanation = FAILURE_CAUSES[StartupCause.IMAGE_PULL_FAILED]
+        assert explanation.title in page
         assert "manifest unknown" in page
         assert ">5 min</time>" in page
-        assert "it starts by itself when the image is there" in page
+        assert explanation.next_step in html.unescape(page)
 
     def test_differences_between_wanted_and_seen_are_marked(
         self, operator_client: Client, rows: Rows

@@ -1,5 +1,6 @@
 """A reason is said in words on every page, with the machine's word where there is room for it."""
 
+import html
 import re
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ from django.urls import reverse
 from gpuplatform.adminkit.detail.cluster import cluster_section
 from gpuplatform.clock import now
 from gpuplatform.reconciliation.inspection import Inspection, ObjectEvent
+from gpuplatform.workloads.causes import DELAY_CAUSES, FAILURE_CAUSES, StartupCause
 from serverless.models import Invocation
 from tests.factories.admin_rows import Rows
 from tests.factories.serverless import accept, function_row
@@ -21,7 +23,8 @@ from units.phases import UnitPhase
 __all__ = ["cluster"]
 
 REASON = "PodStartupFailed"
-IMAGE = f'The image cannot be pulled <code class="off">{REASON}</code>'
+CAUSE = StartupCause.IMAGE_PULL_FAILED
+IMAGE = f'{FAILURE_CAUSES[CAUSE].title} <code class="off">{REASON}</code>'
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
@@ -51,7 +54,8 @@ def test_panel_conditions_and_history_of_a_unit_say_a_reason_alike(
     operator_client: Client,
 ) -> None:
     unit = unit_row(UnitPhase.FAILED)
-    UnitHistory.objects.create(unit=unit, phase="Failed", reason=REASON, message=PULL_FAILURE)
+    change = {"reason": REASON, "message": PULL_FAILURE, "cause": CAUSE}
+    UnitHistory.objects.create(unit=unit, phase="Failed", **change)
 
     text = of_unit(operator_client, unit)
 
@@ -116,22 +120,15 @@ def test_events_of_the_cluster_have_words_and_its_own_as_the_tooltip() -> None:
     assert '<span title="BackOff">Back off</span>' in line.badge
 
 
-def test_what_is_being_deleted_is_not_explained_by_what_was_said_before(
-    operator_client: Client,
-) -> None:
-    before = {"reason": "UnitReady", "message": "The pod is ready."}
-    going = unit_row(UnitPhase.TERMINATING, **before)
-    UnitHistory.objects.create(unit=going, phase="Terminating", **before)
+def test_a_deletion_of_usual_length_is_not_explained(operator_client: Client) -> None:
+    going = unit_row(UnitPhase.TERMINATING)
 
-    for kind in ("activeunit", "unithistory"):
-        listed = page(operator_client, reverse(f"admin:units_{kind}_changelist"))
-        assert "The pod is ready." not in listed
     assert 'aria-label="Why"' not in of_unit(operator_client, going)
 
 
 def test_a_deletion_that_takes_long_or_is_held_up_is_explained(operator_client: Client) -> None:
     long_ago = now() - timedelta(minutes=20)
-    late = unit_row(UnitPhase.TERMINATING, reason="UnitReady", phase_since=long_ago)
+    late = unit_row(UnitPhase.TERMINATING, phase_since=long_ago)
     words = "The finalizer 'example.com/x' is still there."
     held = unit_row(UnitPhase.TERMINATING, reason="FinalizersRemain", message=words)
 
@@ -139,19 +136,17 @@ def test_a_deletion_that_takes_long_or_is_held_up_is_explained(operator_client: 
     assert words.replace("'", "&#x27;") in of_unit(operator_client, held)
 
 
-def test_what_hinders_a_start_is_told_before_it_has_failed(operator_client: Client) -> None:
-    pull = f"{PULL_FAILURE}. It is tried again, and counts as failed from 12:00:20 UTC on."
-    probe = "The container runs since 12:00:05 UTC and is not ready."
-    pulls, runs = (
-        unit_row(UnitPhase.PROGRESSING, reason="UnitProgressing", message=words)
-        for words in (pull, probe)
-    )
+@pytest.mark.parametrize("cause", DELAY_CAUSES)
+def test_the_cause_of_a_delay_is_explained_before_the_start_has_failed(
+    operator_client: Client, cause: StartupCause
+) -> None:
+    delayed = {"reason": "UnitProgressing", "message": "as it is", "cause": cause}
 
-    for unit, words, hint in ((pulls, pull, "Correct the image"), (runs, probe, "See its log")):
-        text = of_unit(operator_client, unit)
-        assert words.replace('"', "&quot;") in text
-        assert hint in text
-        assert "Wait; the pod is starting." not in text
+    text = html.unescape(of_unit(operator_client, unit_row(UnitPhase.PROGRESSING, **delayed)))
+
+    assert DELAY_CAUSES[cause].title in text
+    assert DELAY_CAUSES[cause].next_step in text
+    assert "as it is" in text
 
 
 def test_who_starts_is_said_to_start_in_the_colour_of_its_phase(operator_client: Client) -> None:
@@ -177,5 +172,6 @@ def test_the_filter_offers_what_can_be_wrong_and_its_causes(operator_client: Cli
 
     offered = choices(operator_client, "units_activeunit")
 
-    assert {"Pod startup failed", "· The image cannot be pulled", "· Out of memory"} <= {*offered}
-    assert not {"Unit ready", "Stock ready", "Consumed"} & {*offered}
+    causes = {f"· {one.title.replace(chr(39), '&#x27;')}" for one in FAILURE_CAUSES.values()}
+    assert {"Pod startup failed", *causes} <= {*offered}
+    assert not {"Unit ready", "Stock ready"} & {*offered}

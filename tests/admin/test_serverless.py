@@ -16,7 +16,7 @@ from gpuplatform.clock import now
 from serverless.models import Function, Invocation
 from serverless.phases import (
     FAILURE_NEXT_STEPS,
-    FUNCTION_NEXT_STEPS,
+    FUNCTION_REASONS,
     FailureClass,
     FunctionReason,
     InvocationState,
@@ -119,7 +119,7 @@ def test_the_page_of_a_function_says_what_to_do(operator_client: Client) -> None
     text = detail(operator_client, function)
 
     assert "The queue has another address." in text
-    assert FUNCTION_NEXT_STEPS[FunctionReason.WORKER_FAILED] in text
+    assert FUNCTION_REASONS[FunctionReason.WORKER_FAILED].next_step in text
     assert name in text
     assert row.invocation_id in text
     assert function.operation.operation_id in text

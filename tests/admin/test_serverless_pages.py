@@ -22,7 +22,7 @@ __all__ = ["cluster"]
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
 
-def test_the_page_of_a_function_says_which_cause_its_workers_fail_for(
+def test_the_page_of_a_function_shows_why_its_workers_fail(
     operator_client: Client,
 ) -> None:
     function = function_row("echo")
@@ -36,16 +36,15 @@ def test_the_page_of_a_function_says_which_cause_its_workers_fail_for(
     stock_row()
     with_stock = detail(operator_client, function)
     overview = page(operator_client, reverse("admin:index"))
-    found = page(operator_client, FUNCTIONS, why="WorkerFailed:image")
-    other = page(operator_client, FUNCTIONS, why="WorkerFailed:memory")
+    found = page(operator_client, FUNCTIONS, why="WorkerFailed")
+    other = page(operator_client, FUNCTIONS, why="NoCapacity")
 
-    assert '<h2>The image cannot be pulled <code class="off">WorkerFailed</code></h2>' in text
-    assert "Correct the image of the function" in text
+    assert '<h2>Worker failed <code class="off">WorkerFailed</code></h2>' in text
     assert "4 in a row" in text
     assert "none is ready" in text
     assert "none is ready" not in with_stock
     assert reverse("admin:units_activeunit_change", args=[worker.pk]) in text
-    assert f"{FUNCTIONS}?phase=Failed&amp;why=WorkerFailed%3Aimage" in overview
+    assert f"{FUNCTIONS}?phase=Failed&amp;why=WorkerFailed" in overview
     assert reverse("admin:serverless_function_change", args=[function.pk]) in found
     assert reverse("admin:serverless_function_change", args=[function.pk]) not in other
 
@@ -87,9 +86,9 @@ def test_what_waits_says_for_what_its_function_waits(operator_client: Client) ->
     place = reverse("admin:serverless_function_change", args=[function.pk])
     oldest, newest = (detail(operator_client, row) for row in (first, second))
 
-    assert listed.count("<bdi>Waits: The image cannot be pulled</bdi>") == 2
+    assert listed.count("<bdi>Waits: Worker failed</bdi>") == 2
     for text in (oldest, newest):
-        assert "<h2>Waits: The image cannot be pulled</h2>" in text
+        assert "<h2>Waits: Worker failed</h2>" in text
         assert f'<a href="{place}">echo</a>: ' in text
     assert "1 other was accepted before it." in newest
     assert "before it." not in oldest

@@ -1,5 +1,6 @@
 """The pages of stock and of units in use: one shape, linked both ways, with few queries."""
 
+import html
 import re
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
 from gpuplatform.clock import now
+from gpuplatform.workloads.causes import FAILURE_CAUSES, StartupCause
 from tests.factories.admin_rows import Rows
 from tests.factories.unit_rows import PULL_FAILURE, spec_row, stock_row, unit_row
 from units.models import ActiveUnit, GpuUnit, StockUnit, UnitHistory
@@ -57,10 +59,8 @@ class TestLists:
 
         assert '<span class="phase failed"><svg' in text
         assert ">ErrImagePull: manifest for" in text
-        assert (
-            'title="The image cannot be pulled (PodStartupFailed): Pod unit-a-1: ErrImagePull'
-            in text
-        )
+        title = FAILURE_CAUSES[StartupCause.IMAGE_PULL_FAILED].title
+        assert f'title="{title} (PodStartupFailed): Pod unit-a-1: ErrImagePull' in text
         assert ">5 min</time>" in text
         assert '<span title="docker.io/library/nginx:1.27">nginx:1.27</span>' in text
 
@@ -129,9 +129,10 @@ class TestDetail:
     ) -> None:
         text = detail(operator_client, make(UnitPhase.FAILED))
 
-        assert "The image cannot be pulled" in text
+        explanation = FAILURE_CAUSES[StartupCause.IMAGE_PULL_FAILED]
+        assert explanation.title in text
         assert PULL_FAILURE.replace('"', "&quot;") in text
-        assert "it starts by itself when the image is there" in text
+        assert explanation.next_step in html.unescape(text)
         assert "For <time" in text
 
     def test_differences_are_marked(self, operator_client: Client) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, STOCK_POOL, Manifest
 from gpuplatform.planning.ownership import POOL_LABEL
+from gpuplatform.workloads.causes import StartupCause
 from inventory.reconcile import compare_all, delete_leftovers
 from tests.cluster.pools import Pools
 
@@ -170,9 +171,10 @@ def test_an_image_that_cannot_be_pulled_is_said_with_the_cause(pools: Pools) -> 
     pools.cluster.merge_patch(STOCK_POOL, "pull", patch, namespace=pools.namespace)
     healed = pools.settle("pull", "Ready")
 
+    assert row.cause == StartupCause.IMAGE_PULL_FAILED
     assert "registry.example.invalid/team/app:1" in row.message
     assert "no such host" in row.message
-    assert healed.reason == "DeploymentReady"
+    assert (healed.reason, healed.cause) == ("DeploymentReady", "")
 
 
 def test_a_crash_loop_shows_the_last_termination(pools: Pools) -> None:
@@ -180,6 +182,7 @@ def test_a_crash_loop_shows_the_last_termination(pools: Pools) -> None:
 
     row = pools.settle("crash", "Failed", "PodStartupFailed")
 
+    assert row.cause == StartupCause.CONTAINER_EXITED
     assert "exit code 3" in row.message
 
 
@@ -188,6 +191,7 @@ def test_more_gpus_than_there_are_is_said_in_the_schedulers_words(pools: Pools) 
 
     row = pools.settle("large", "Failed", "PodStartupFailed")
 
+    assert row.cause == StartupCause.UNSCHEDULABLE
     assert "Insufficient nvidia.com/gpu" in row.message
 
 

@@ -7,6 +7,7 @@ import pytest
 from gpuplatform.errors import InsufficientCapacity, NameConflict
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, SERVICE
 from gpuplatform.samples.capacity import SpecCapacity
+from gpuplatform.workloads.causes import StartupCause
 from inventory.models import GpuSpec
 from tests.cluster.control import Control
 from tests.cluster.pools import Pools
@@ -229,7 +230,7 @@ def test_a_lost_nodes_stock_cannot_be_claimed_and_what_is_to_go_is_gone_with_the
     # The node is gone, and its pods with it, after a minute: it is asked more and more seldom.
     units.until(lambda: units.row("goes").deleted_at, last_pause_seconds=3)
     assert units.pods(goes) == []
-    units.until(lambda: "No node for the pod" in units.row("stays").message)
+    units.until(lambda: units.row("stays").cause == StartupCause.UNSCHEDULABLE)
     assert units.row("stays").uid == stays.uid, "what nobody deleted is not deleted"
     assert (capacity().active, capacity().ready, capacity().total) == (1, 0, 1)
 
@@ -254,10 +255,11 @@ def test_a_unit_names_the_node_that_does_not_answer(units: Units, control: Contr
     control.node(OTHER_NODE, failed=True)
 
     units.until(
-        lambda: f"The node '{OTHER_NODE}' does not answer" in units.row("a").message,
+        lambda: units.row("a").cause == StartupCause.NODE_UNREACHABLE,
         last_pause_seconds=2,
     )
     assert units.row("a").phase == "Progressing"
+    assert OTHER_NODE in units.row("a").message
     control.clear()
     units.settle("a", "Ready")
 

@@ -96,7 +96,7 @@ def test_a_definition_is_namespaced_served_and_has_a_status(kind: str) -> None:
 
 def test_a_stock_pool_has_these_fields() -> None:
     spec = {"specName", "image", "memory", "gpu", "replicas", "template"}
-    status = {"available", "allocated", "phase", "observedGeneration", "lastSyncTime"}
+    status = {"available", "allocated", "phase", "cause", "observedGeneration", "lastSyncTime"}
     status |= {"serviceName", "conditions"}
 
     assert properties("StockPool", "spec") == spec
@@ -105,7 +105,7 @@ def test_a_stock_pool_has_these_fields() -> None:
 
 def test_a_gpu_unit_has_these_fields_and_no_provenance_in_its_spec() -> None:
     spec = {"specName", "image", "memory", "gpu", "template", "access"}
-    status = {"readyReplicas", "phase", "serviceName", "accessURL", "conditions"}
+    status = {"readyReplicas", "phase", "cause", "serviceName", "accessURL", "conditions"}
 
     found = properties("GPUUnit", "spec")
     assert spec <= found

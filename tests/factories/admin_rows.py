@@ -7,6 +7,7 @@ from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
 from gpuplatform.tenancy.models import Tenant
+from gpuplatform.workloads.causes import StartupCause
 from inventory.models import StockPool
 from inventory.phases import PoolPhase, PoolReason
 
@@ -55,6 +56,8 @@ class Rows:
         failed = phase == PoolPhase.FAILED
         fields.setdefault("message", WORDS_OF_THE_CLUSTER if failed else "")
         fields.setdefault("reason", PoolReason.POD_STARTUP_FAILED if failed else "")
+        is_startup = fields["reason"] == PoolReason.POD_STARTUP_FAILED
+        fields.setdefault("cause", StartupCause.IMAGE_PULL_FAILED if is_startup else "")
         condition = {
             "type": "Ready",
             "status": "False" if failed else "True",

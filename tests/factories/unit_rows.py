@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuplatform.clock import now
 from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.workloads.causes import StartupCause
 from inventory.models import GpuSpec
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason, UnitRole
@@ -70,6 +71,7 @@ def _shared(phase: str, ready: UnitReason) -> dict[str, Any]:
     failed, is_ready = phase == UnitPhase.FAILED, phase == UnitPhase.READY
     reason = UnitReason.POD_STARTUP_FAILED if failed else ready if is_ready else ""
     message = PULL_FAILURE if failed else ""
+    cause = StartupCause.IMAGE_PULL_FAILED if failed else ""
     condition = {
         "type": "Ready",
         "status": "True" if is_ready else "False",
@@ -83,6 +85,7 @@ def _shared(phase: str, ready: UnitReason) -> dict[str, Any]:
         "phase": phase,
         "reason": reason,
         "message": message,
+        "cause": cause,
         "conditions": [condition],
         "spec_name": "g1.1",
         "gpu": 1,

@@ -18,11 +18,11 @@ from gpuplatform.adminkit.actions.forms import (
     DeclaredForm,
     Suggestions,
 )
-from gpuplatform.adminkit.display.causes import is_unplaced
 from gpuplatform.operations.admin_actions import result_of
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name, tenant_of
+from gpuplatform.workloads.causes import UNPLACED
 from inventory.models import GpuSpec
 from inventory.selectors import spec_names
 from units.models import GpuUnit, StockUnit
@@ -181,7 +181,7 @@ def _gpus(units: Iterable[GpuUnit]) -> int:
 
 def _freed(units: Iterable[GpuUnit]) -> str:
     """Return how many GPUs are given up: what no node could take holds none."""
-    holding = [unit for unit in units if not is_unplaced(unit.reason, unit.message)]
+    holding = [unit for unit in units if unit.cause not in UNPLACED]
     if not (gpus := _gpus(holding)):
         return "no GPU becomes free"
     return f"{counted(gpus, 'GPU', 'becomes', 'become')} free"

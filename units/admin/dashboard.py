@@ -43,12 +43,13 @@ def _failing(role: UnitRole) -> Iterator[FailingRows]:
     """Yield those that have failed or are on lost GPUs, and those that are on their way."""
     live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
     noun, url, page = _NOUNS[role], reverse(LISTS[role]), PAGES[role]
-    yield FailingRows(noun, live.filter(phase=UnitPhase.FAILED), url, page)
+    failed = live.filter(phase=UnitPhase.FAILED)
+    yield FailingRows(noun, failed, url, page, cause="cause")
     # Where no node is short, the database looks at no row for this.
     on_lost_gpus = live.filter(Exists(ShortNode.objects.all()), reason=UnitReason.GPUS_MISSING)
     yield FailingRows(noun, on_lost_gpus, url, page)
     on_the_way = live.filter(phase__in=TRANSIENT_PHASES).exclude(reason=UnitReason.GPUS_MISSING)
-    yield FailingRows(noun, on_the_way, url, page, order="pk", waits=True)
+    yield FailingRows(noun, on_the_way, url, page, cause="cause", order="pk", waits=True)
 
 
 register_overview_section(overview_section)

@@ -7,7 +7,6 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.actions.mirrors import (
-    FAILED,
     comparison_note,
     generation_line,
     is_degraded,
@@ -49,7 +48,7 @@ from gpuplatform.reconciliation.inspection import Subject
 from inventory.models import GpuSpec
 from units.core.names import deployment_name
 from units.models import GpuUnit, UnitHistory
-from units.phases import NEXT_STEPS, STOCK_NAMESPACE, UnitPhase, UnitRole
+from units.phases import STOCK_NAMESPACE, UNIT_REASONS, UnitPhase, UnitRole
 from units.selectors import history_of, stock_state
 from units.services.names import UNIT_KIND
 
@@ -84,13 +83,15 @@ def unit_detail(unit: GpuUnit) -> Detail:
         title=unit.name,
         badge=unit_badge(unit),
         since=mirror_since(unit),
-        panel=mirror_panel(unit, NEXT_STEPS, well=HEALTHY_PHASES),
+        panel=mirror_panel(unit, UNIT_REASONS, well=HEALTHY_PHASES),
         facts=[fact for fact in _facts(unit) if fact.value],
         comparisons=() if unit.deleted_at else _comparisons(unit),
         comparison_note=comparison_note(unit),
         timeline=timeline(steps),
         copies=mirror_copies(unit, "gpuunit"),
-        conditions=condition_lines(unit.conditions, failed=unit.phase == FAILED),
+        conditions=condition_lines(
+            unit.conditions, failed=unit.phase == UnitPhase.FAILED, cause=unit.cause
+        ),
         has_conditions=True,
         related=[
             Related(side, [unit_line(row) for row in others]),
@@ -218,7 +219,7 @@ def _change(row: UnitHistory) -> RelatedRow:
     job = visible(row.operation.operation_id) if row.operation else ""
     return RelatedRow(
         badge=phase_badge(row.phase),
-        name=reason_html(row.reason, row.message) or job,
+        name=reason_html(row.reason, row.cause) or job,
         url=operation_url(row.operation) if row.operation else "",
         text=shortened(row.message),
         since=age_html(row.at),

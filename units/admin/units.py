@@ -15,6 +15,7 @@ from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
 from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.causes import register_reasons
 from gpuplatform.adminkit.display.generics import ModelAdmin
 from gpuplatform.adminkit.display.text import TITLE_LENGTH, operation_id_html, shortened
 from gpuplatform.adminkit.display.timeline import Step
@@ -42,7 +43,7 @@ from units.admin.detail import (
     unit_url,
 )
 from units.models import ActiveUnit, GpuUnit, StockUnit
-from units.phases import UnitPhase, UnitReason, UnitRole
+from units.phases import UNIT_REASONS, UnitPhase, UnitRole
 from units.selectors import StockState, stock_in, usage_by_tenant
 from units.services.names import UNIT_KIND
 
@@ -60,7 +61,7 @@ STATE_SHAPES = {
 class UnitReasonFilter(ReasonFilter):
     """Why the phase is what it is."""
 
-    reasons = UnitReason
+    reasons = UNIT_REASONS
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -252,4 +253,5 @@ def _subject(request: HttpRequest, number: int) -> Subject | None:
     return unit_subject(unit)
 
 
+register_reasons(UNIT_REASONS)
 register_object_page(UNIT_KIND, ObjectPage(PAGES[UnitRole.ACTIVE], _rows, _steps, _subject))

@@ -8,6 +8,7 @@ from pydantic import Field
 from gpuplatform.api.conditions import ConditionReply, conditions_of
 from gpuplatform.api.schema import Reply
 from gpuplatform.kube.fields import field, items
+from gpuplatform.workloads.causes import StartupCause
 from units.core.spec import DEFAULT_SCHEME
 from units.models import GpuUnit, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitPhase
@@ -39,6 +40,10 @@ class MirrorReply(Reply):
     phase: UnitPhase = Field(description="How it is doing.", examples=["Ready"])
     reason: str = Field(description="Why, as a word.", examples=["UnitReady"])
     message: str = Field(description="Why, in the cluster's own words.")
+    cause: StartupCause | None = Field(
+        description="What keeps a pod from running or from being ready; null if nothing does.",
+        examples=["ImagePullFailed"],
+    )
     ready_replicas: int = Field(description="Pods that are ready: 0 or 1.", examples=[1])
     conditions: list[ConditionReply]
     generation: int = Field(description="Generation of what is wanted.", examples=[1])
@@ -120,6 +125,10 @@ class HistoryReply(Reply):
     phase: str = Field(description="The phase from then on.", examples=["Ready"])
     reason: str = Field(description="Why, as a word.", examples=["UnitReady"])
     message: str = Field(description="Why, for people.")
+    cause: StartupCause | None = Field(
+        description="What keeps a pod from running or from being ready; null if nothing does.",
+        examples=["ImagePullFailed"],
+    )
     operation_id: str | None = Field(description="The operation that caused it, if one did.")
 
     @classmethod
@@ -130,6 +139,7 @@ class HistoryReply(Reply):
             phase=row.phase,
             reason=row.reason,
             message=row.message,
+            cause=StartupCause(row.cause) if row.cause else None,
             operation_id=row.operation.operation_id if row.operation else None,
         )
 
@@ -161,6 +171,7 @@ def _shared(unit: GpuUnit) -> dict[str, Any]:
         "phase": UnitPhase(unit.phase),
         "reason": unit.reason,
         "message": unit.message,
+        "cause": StartupCause(unit.cause) if unit.cause else None,
         "ready_replicas": unit.ready_replicas,
         "conditions": conditions_of(unit.conditions),
         "generation": unit.generation,

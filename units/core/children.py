@@ -142,8 +142,8 @@ def _priority(unit: Manifest, observed: ObservedUnit, *, is_starting: bool) -> s
 
 def _decided_priority(live: Manifest) -> str:
     """Return the priority class of ours that a Deployment's pods have; empty where none."""
-    said = field(live, *_PRIORITY)
-    return said if isinstance(said, str) and said in _CLASSES else ""
+    name = field(live, *_PRIORITY)
+    return name if isinstance(name, str) and name in _CLASSES else ""
 
 
 def _stamp(unit: Manifest) -> dict[str, str]:

@@ -13,6 +13,7 @@ GPU_UNIT_CRD = crd_manifest(
         PrinterColumn("Phase", "string", ".status.phase"),
         PrinterColumn("Access", "string", ".status.accessURL"),
         PrinterColumn("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
+        PrinterColumn("Cause", "string", ".status.cause"),
         PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
     ],
 )

@@ -1,8 +1,7 @@
 """What the status of a GPU unit says. Pure; the rules that choose are in `plan`."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -10,12 +9,12 @@ from gpuplatform.kube.fields import condition, field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import DEGRADED, Condition, ConditionStatus
 from gpuplatform.planning.plan import Event, EventType, Observation, Present, Status
+from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.startup import (
-    first_cause,
     is_caught_up,
-    silent_node,
+    lasting_failure,
+    startup_delay,
     startup_failure,
-    startup_news,
     unproven_failure,
 )
 from units.core import manifests
@@ -41,11 +40,12 @@ _KNOWN: Final = ("readyReplicas", "serviceName", "accessURL")
 
 @dataclass(frozen=True, slots=True)
 class Saying:
-    """A phase, its reason, and the same for a person."""
+    """A phase, its reason, the same for a person, and what keeps the pod from being ready."""
 
     phase: UnitPhase
     reason: UnitReason
     message: str
+    cause: StartupCause | None = None
 
 
 def status(unit: Manifest, saying: Saying, fields: Mapping[str, Any] | None = None) -> Status:
@@ -55,6 +55,7 @@ def status(unit: Manifest, saying: Saying, fields: Mapping[str, Any] | None = No
         phase=saying.phase.value,
         conditions=tuple(_conditions(unit, saying)),
         observed_generation=number(unit, "metadata", "generation"),
+        cause=saying.cause.value if saying.cause else None,
         fields=(
             {key: value for key, value in known.items() if value is not None}
             if fields is None
@@ -149,16 +150,14 @@ def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Say
         reason = UnitReason.STOCK_READY if is_stock else UnitReason.UNIT_READY
         return Saying(UnitPhase.READY, reason, "The pod is ready.")
     if failure is None:
-        return starting(unit, _why_unready(pods, observed.at))
-    message = first_cause(unit, failure, UnitReason.POD_STARTUP_FAILED)
-    return Saying(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, message)
-
-
-def _why_unready(pods: Sequence[Manifest], at: datetime | None) -> str:
-    """Say why pods that nothing hinders are not ready."""
-    if node := silent_node(pods):
-        return f"The node '{node}' does not answer; its pod counts as not ready."
-    return startup_news(pods, at) or "The pod is starting."
+        delay = startup_delay(pods, observed.at)
+        if delay is None:
+            return starting(unit, "The pod is starting.")
+        return replace(starting(unit, delay.text), cause=delay.cause)
+    failure = lasting_failure(unit, failure, UnitReason.POD_STARTUP_FAILED)
+    return Saying(
+        UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, failure.text, cause=failure.cause
+    )
 
 
 def _short_of_gpus(shortage: Shortage, *, is_stock: bool) -> Saying:

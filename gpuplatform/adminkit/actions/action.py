@@ -244,12 +244,15 @@ class ActionAdmin(ReadOnlyAdmin):
     def _log(
         self, request: HttpRequest, text: str, asked: ActionRequest, said: ActionResult
     ) -> None:
-        """Write down what was done, once; the words have its job, or the operationID itself."""
+        """Write a log entry, once; its text has the operation, or the operationID itself.
+
+        A repeated request has the same operationID, and with it exactly the same text.
+        """
         if said.is_replay:
             return
         if not said.url:
             text = f"{text} operationID '{asked.operation_id}'."
-            same = {"object_id": asked.row.pk, "change_message__contains": text}
+            same = {"object_id": asked.row.pk, "change_message": text}
             if LogEntry.objects.filter(user=request.user.pk, **same).exists():
                 return
         self.log_change(request, asked.row, text)

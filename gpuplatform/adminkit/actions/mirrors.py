@@ -12,21 +12,16 @@ from gpuplatform.adminkit.actions.action import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
-from gpuplatform.adminkit.display.causes import (
-    cause_of,
-    hint_of,
-    is_explained,
-    reason_html,
-    why_of,
-)
+from gpuplatform.adminkit.display.causes import cause_of, next_step_of, reason_html, why_of
 from gpuplatform.adminkit.display.text import visible
 from gpuplatform.adminkit.overview.failing import WAITS_LONG
 from gpuplatform.clock import now
 from gpuplatform.kube.fields import field, items, number
 from gpuplatform.lifecycle.conditions import DEGRADED
+from gpuplatform.lifecycle.explanations import Explanation
+from gpuplatform.reconciliation.mirror import FAILED, TERMINATING
 from gpuplatform.reconciliation.models import MirrorRow
 
-FAILED = "Failed"
 MOST_WORDS = 4
 MOST_JOBS = 1_000
 """So many words of a search, and jobs that fit one of them, are looked for."""
@@ -124,23 +119,23 @@ def mirror_since(row: MirrorRow) -> SafeString:
 
 
 def mirror_panel(
-    row: Any, next_steps: Mapping[Any, str], *, well: Collection[str]
+    row: Any, reasons: Mapping[Any, Explanation], *, well: Collection[str]
 ) -> Panel | None:
     """Return why a row is not well; None where there is nothing to explain."""
-    if row.deleted_at or is_healthy(row, well) or not row.reason:
+    if row.deleted_at or is_healthy(row, well):
         return None
     is_late = now() - row.phase_since > WAITS_LONG
-    if not is_explained(row):
+    if row.phase == TERMINATING and not row.reason:
         return _late_deletion(row) if is_late else None
-    has_failed = row.phase == FAILED
-    cause = cause_of(row.reason, row.message)
-    next_step = cause.next_step if cause else next_steps.get(row.reason, "")
-    if not has_failed:
-        usual = LONGER_THAN_USUAL if is_late and row.phase not in well else next_step
-        next_step = hint_of(row.message) or usual
+    if not row.reason:
+        return None
+    cause = cause_of(row)
+    next_step = next_step_of(reasons, row.reason, cause)
+    if row.phase != FAILED and not cause and is_late and row.phase not in well:
+        next_step = LONGER_THAN_USUAL
     return Panel(
         shape=phase_shape(row.phase) if row.phase not in well else Shape.WAITING,
-        title=reason_html(row.reason, row.message),
+        title=reason_html(row.reason, cause),
         text=visible(row.message),
         since=age_html(row.phase_since),
         next_step=next_step,
@@ -151,7 +146,7 @@ def _late_deletion(row: Any) -> Panel:
     return Panel(
         shape=Shape.WAITING,
         title="Being deleted",
-        text="The cluster has not finished its deletion.",
+        text=visible(row.message) or "The cluster has not finished its deletion.",
         since=age_html(row.phase_since),
         next_step=LONGER_THAN_USUAL,
     )

@@ -160,7 +160,7 @@ def _event(event: ObjectEvent) -> RelatedRow:
     times = f", {event.count} times" if event.count > 1 else ""
     about = f"{event.object_kind} {event.object_name}{times}"
     return RelatedRow(
-        badge=shape_badge(shape, reason_word(event.reason, event.message)),
+        badge=shape_badge(shape, reason_word(event.reason)),
         name=shortened(about, 120),
         url="",
         text=shortened(event.message, 400),

@@ -172,27 +172,31 @@ def secrets_fact(spec: Any) -> Fact:
     return Fact("Variables", "; ".join(found))
 
 
-def condition_lines(conditions: Any, *, failed: bool) -> list[ConditionLine]:
+def condition_lines(conditions: Any, *, failed: bool, cause: str = "") -> list[ConditionLine]:
     """Read conditions, which anybody may have written; what is none is left out.
 
     Args:
         conditions: the column as it is.
         failed: whether the object has failed, so that a false condition is the failure.
+        cause: the cause of the object, which explains a failed condition.
     """
     entries = conditions if isinstance(conditions, list) else []
-    return [_line(entry, failed=failed) for entry in entries if isinstance(entry, dict)]
+    return [
+        _line(entry, failed=failed, cause=cause) for entry in entries if isinstance(entry, dict)
+    ]
 
 
-def _line(entry: dict[str, Any], *, failed: bool) -> ConditionLine:
+def _line(entry: dict[str, Any], *, failed: bool, cause: str) -> ConditionLine:
     what, status = str(entry.get("type", "")), str(entry.get("status", ""))
     shapes = DEGRADED_SHAPES if what == DEGRADED else CONDITION_SHAPES
     shape = shapes.get(status, Shape.OFF)
-    if failed and status == "False" and what != DEGRADED:
+    is_failure = failed and status == "False" and what != DEGRADED
+    if is_failure:
         shape = Shape.FAILED
     return ConditionLine(
         badge=shape_badge(shape, visible(what)),
         status=visible(status),
-        reason=reason_html(str(entry.get("reason", "")), str(entry.get("message", ""))),
+        reason=reason_html(str(entry.get("reason", "")), cause if is_failure else ""),
         message=visible(str(entry.get("message", ""))),
         since=timestamp_age_html(entry.get("lastTransitionTime")),
     )

@@ -4,9 +4,8 @@ No filter counts or reads a whole table.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from enum import StrEnum
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
@@ -16,11 +15,12 @@ from django.http import HttpRequest
 from typing_extensions import override
 
 from gpuplatform.adminkit.display.badges import phase_badge
-from gpuplatform.adminkit.display.causes import WELL_REASONS, causes_of, of_reason
+from gpuplatform.adminkit.display.causes import key_of, of_key, title_of, title_of_key
 from gpuplatform.adminkit.display.counts import capped, phase_counts
 from gpuplatform.adminkit.display.generics import ModelAdmin
-from gpuplatform.adminkit.display.text import humanize, visible
+from gpuplatform.adminkit.display.text import humanize
 from gpuplatform.clock import now
+from gpuplatform.lifecycle.explanations import Explanation
 
 RECENT_ROWS = 2_000
 """How many of the newest rows offer their values as choices."""
@@ -224,29 +224,29 @@ class ReasonFilter(MultipleChoiceFilter):
 
     title = "why"
     parameter_name = "why"
-    reasons: ClassVar[type[StrEnum]]
+    reasons: ClassVar[Mapping[Any, Explanation]]
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
         offered = list(self._offered())
         known = {key for key, _title in offered}
-        return [*offered, *((key, visible(key)) for key in self.chosen() if key not in known)]
+        return [*offered, *((key, title_of_key(key)) for key in self.chosen() if key not in known)]
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
         wanted = Q()
         for reason in self.chosen():
-            wanted |= of_reason(reason)
+            wanted |= of_key(self.reasons, reason)
         return queryset.filter(wanted)
 
     def _offered(self) -> Iterator[tuple[str, str]]:
         """Yield what can be wrong; after a reason that has several causes, those."""
-        for reason in self.reasons:
-            if reason.value in WELL_REASONS:
+        for reason, explanation in self.reasons.items():
+            if explanation.is_well:
                 continue
-            yield reason.value, humanize(reason.value)
-            for cause in causes_of(reason.value):
-                yield cause.key, f"{INDENT}{cause.title}"
+            yield str(reason), humanize(reason)
+            for cause in explanation.causes:
+                yield key_of(reason, cause), f"{INDENT}{title_of(reason, cause)}"
 
 
 class YesNoFilter(admin.SimpleListFilter):

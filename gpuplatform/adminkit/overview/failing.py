@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.display.causes import reason_title, with_cause
+from gpuplatform.adminkit.display.causes import key_of, title_of
 from gpuplatform.adminkit.display.counts import capped
 from gpuplatform.adminkit.display.text import condense, shortened
 
@@ -46,6 +46,8 @@ class FailingRows:
     """Name of the address of one row's page."""
     reason: str = "reason"
     message: str = "message"
+    cause: str = ""
+    """The column of the cause; empty where the kind has none."""
     since: str = "phase_since"
     name: str = "name"
     order: str = "-pk"
@@ -121,23 +123,26 @@ def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
     rows: QuerySet[Any] = QuerySet(kind.rows.model).filter(pk__in=looked_at)
     if kind.waits:
         rows = rows.filter(**{f"{kind.since}__lt": Now() - WAITS_LONG})
-    alike = [F("phase"), F("failing_reason")]
+    alike = [F("phase"), F("failing_reason"), F("failing_cause")]
+    cause = F(kind.cause) if kind.cause else Value("")
     rows = rows.annotate(
         failing_place=Value(place),
         failing_phase=Cast(F("phase"), TextField()),
-        failing_reason=with_cause(kind.reason, kind.message),
+        failing_reason=Cast(F(kind.reason), TextField()),
+        failing_cause=Cast(cause, TextField()),
         failing_message=Left(kind.message, _MESSAGE_LENGTH),
         failing_name=Cast(F(kind.name), TextField()),
         failing_number=Window(Count("pk"), partition_by=alike),
         failing_first=Window(Min(kind.since), partition_by=alike),
     )
     shown_first = kind.since if kind.waits else f"-{kind.since}"
-    keys = ("failing_phase", "failing_reason")
+    keys = ("failing_phase", "failing_reason", "failing_cause")
     groups = rows.order_by(*keys, shown_first).distinct(*keys)
     return groups.values_list(
         "failing_place",
         "failing_phase",
         "failing_reason",
+        "failing_cause",
         "failing_message",
         kind.since,
         "failing_name",
@@ -148,12 +153,13 @@ def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
 
 
 def _group(kind: FailingRows, *line: Any) -> FailingGroup:
-    phase, reason, message, since, name, number, count, first = line
-    query = {"phase": phase} | ({"why": reason} if reason else {})
-    badge = shape_badge(Shape.FAILED, reason_title(reason) or "No reason told")
+    phase, reason, cause, message, since, name, number, count, first = line
+    query = {"phase": phase} | ({"why": key_of(reason, cause)} if reason else {})
+    title = title_of(reason, cause)
+    badge = shape_badge(Shape.FAILED, title or "Unknown reason")
     if kind.waits:
         query |= WAITS_LONG_QUERY
-        badge = shape_badge(Shape.WAITING, reason_title(reason) or phase)
+        badge = shape_badge(Shape.WAITING, title or phase)
     return FailingGroup(
         badge=badge,
         title=_number_of(kind.noun, count),

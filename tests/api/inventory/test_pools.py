@@ -33,6 +33,7 @@ SHAPE = {
     "phase",
     "reason",
     "message",
+    "cause",
     "serviceName",
     "conditions",
     "generation",

@@ -31,7 +31,8 @@ BODY: dict[str, Any] = {
 SHAPE = {
     "name", "namespace", "lifecycle", "specName", "sourceStockName", "sourceStockNamespace",
     "image", "cpu", "memory", "gpu", "placement", "template", "access", "suspended", "phase",
-    "reason", "message", "readyReplicas", "conditions", "generation", "observedGeneration", "uid",
+    "reason", "message", "cause", "readyReplicas", "conditions", "generation",
+    "observedGeneration", "uid",
     "createdAt", "deletionTimestamp", "lastSyncTime", "serviceName", "accessURL", "operationID",
 }  # fmt: skip
 
@@ -356,7 +357,7 @@ def test_history_is_newest_first_with_its_operations(api: Api) -> None:
     first = api.get(f"{UNITS}/a/history", limit="1").json
 
     assert first["data"][0]["phase"] == "Ready"
-    assert set(first["data"][0]) == {"at", "phase", "reason", "message", "operationID"}
+    assert set(first["data"][0]) == {"at", "phase", "reason", "message", "cause", "operationID"}
     rest = api.get(f"{UNITS}/a/history", cursor=first["page"]["next"]).data
     assert [row["phase"] for row in rest] == ["Progressing"]
 

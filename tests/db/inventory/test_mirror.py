@@ -50,6 +50,19 @@ def bearing(operation: Operation, name: str) -> Manifest:
     )
 
 
+@pytest.mark.parametrize(
+    ("cause", "kept"), [("OutOfMemory", "OutOfMemory"), ("Gremlins", ""), (["a"], ""), (None, "")]
+)
+def test_only_a_known_cause_is_copied(cause: object, kept: str) -> None:
+    condition = {"type": "Ready", "status": "False", "reason": "PodStartupFailed", "message": "m"}
+
+    pool_observed(
+        pool_resource("a", status=ready(phase="Failed", conditions=[condition], cause=cause))
+    )
+
+    assert StockPool.objects.get().cause == kept
+
+
 def test_a_pool_made_with_kubectl_gets_a_row_that_is_due() -> None:
     number = pool_observed(pool_resource("a", status=ready(serviceName="pool-a")))
 

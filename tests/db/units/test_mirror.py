@@ -267,6 +267,40 @@ def test_history_has_each_change_of_phase_or_reason_once() -> None:
     ]
 
 
+def test_history_has_the_cause_of_each_failure() -> None:
+    unit_observed(
+        unit_resource(
+            "a", status={**ready("PodStartupFailed"), "phase": "Failed", "cause": "Evicted"}
+        )
+    )
+
+    assert list(UnitHistory.objects.values_list("reason", "cause")) == [
+        ("PodStartupFailed", "Evicted")
+    ]
+
+
+def test_the_end_of_a_resource_is_a_column_and_its_message_changes_with_what_is_left() -> None:
+    unit = unit_row()
+    rows = GpuUnit.objects.filter(pk=unit.pk)
+
+    unit_ending(rows, "its pods are still there")
+    unit.refresh_from_db()
+    gone_at, of_pods = unit.resource_gone_at, unit.message
+    unit_ending(rows)  # Nothing new is known: the message stays.
+    unit.refresh_from_db()
+    kept = unit.message
+    unit_ending(rows, "its ReplicaSet is still there")
+    unit.refresh_from_db()
+
+    assert gone_at is not None
+    assert (unit.phase, unit.reason, unit.resource_gone_at) == ("Terminating", "", gone_at)
+    assert of_pods == kept != unit.message
+
+    unit_gone(rows, None)
+    unit.refresh_from_db()
+    assert (unit.message, unit.deleted_at is None) == ("", False)
+
+
 def test_history_names_the_operation_until_the_unit_is_settled(cluster: FakeCluster) -> None:
     stocked(cluster)
     unit = handed_over(cluster, name="a")
@@ -291,14 +325,14 @@ def test_a_number_of_another_database_is_nobodys_doing(cluster: FakeCluster) -> 
     assert UnitHistory.objects.get(unit__name="a").operation is None
 
 
-def test_a_unit_asked_to_go_shows_so_whatever_its_status_says() -> None:
+def test_no_earlier_reason_explains_a_deletion() -> None:
     row = unit_row("Terminating", deletion_requested_at=Now())
 
     unit_observed(unit_resource(row.name, metadata={"uid": row.uid}, status=ready()))
 
     row.refresh_from_db()
-    assert row.phase == "Terminating"
-    assert history() == [("Terminating", "UnitReady")]
+    assert (row.phase, row.reason, row.message, row.cause) == ("Terminating", "", "", "")
+    assert not history()
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_columns_show_what_an_operator_asks_first() -> None:
 
     names = [column["name"] for column in version["additionalPrinterColumns"]]
 
-    assert names == ["Spec", "Desired", "Available", "Phase", "Reason", "Age"]
+    assert names == ["Spec", "Desired", "Available", "Phase", "Reason", "Cause", "Age"]
     assert version["subresources"] == {"status": {}}
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest
 from gpuplatform.planning.plan import Absent, Apply, Create, Delete, Patch, Plan, Status, Unknown
+from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from gpuplatform.workloads.releases import (
     SPEC_HASH_ANNOTATION,
@@ -521,7 +522,7 @@ def test_a_pod_that_cannot_start_fails_either_role_with_the_clusters_words(
 
 
 @pytest.mark.parametrize("unit", [unit_resource(), stock_resource()], ids=["unit", "stock"])
-def test_a_node_that_does_not_answer_is_named(unit: Manifest) -> None:
+def test_an_unreachable_node_is_the_cause_and_is_named(unit: Manifest) -> None:
     conditions = [
         {"type": "ContainersReady", "status": "True"},
         {"type": "Ready", "status": "False"},
@@ -531,10 +532,14 @@ def test_a_node_that_does_not_answer_is_named(unit: Manifest) -> None:
     deployment = unit_deployment(unit, status={**running(1), "availableReplicas": 0})
 
     service = settled(unit).service
-    phase, _, message = said(plan_unit(unit, observed_unit(deployment, service, [lost])))
+    plan = plan_unit(unit, observed_unit(deployment, service, [lost]))
 
-    assert phase == UnitPhase.PROGRESSING
-    assert "The node 'gpu-node-3' does not answer" in message
+    assert plan.status is not None
+    assert (plan.status.phase, plan.status.cause) == (
+        UnitPhase.PROGRESSING,
+        StartupCause.NODE_UNREACHABLE,
+    )
+    assert "gpu-node-3" in plan.status.conditions[0].message
 
 
 def test_a_pod_of_the_unit_before_says_nothing_of_this_one() -> None:

@@ -9,6 +9,7 @@ import pytest
 from gpuplatform.clock import rfc3339
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.plan import Absent, Present
+from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.startup import PROVEN_SECONDS
 from inventory.core.observed import ObservedPool
 from inventory.core.plan import plan_pool
@@ -33,7 +34,11 @@ CAUSE = "Pod unit-trainer-a: container app: Error (exit code 3)"
 
 def said(reason: str = "PodStartupFailed", generation: int = 1) -> Manifest:
     found = {"type": "Ready", "status": "False", "reason": reason, "message": CAUSE}
-    return {"phase": "Failed", "conditions": [{**found, "observedGeneration": generation}]}
+    return {
+        "phase": "Failed",
+        "cause": "OutOfMemory",
+        "conditions": [{**found, "observedGeneration": generation}],
+    }
 
 
 def runs(seconds: float, *, restarts: int = 2) -> dict[str, Any]:
@@ -58,7 +63,12 @@ def test_a_program_that_runs_again_for_a_moment_has_still_failed_for_the_same_ca
 ) -> None:
     found = saying(unit_resource(status=said()), runs(5), available=available)
 
-    assert found == Saying(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, CAUSE)
+    assert found == Saying(
+        UnitPhase.FAILED,
+        UnitReason.POD_STARTUP_FAILED,
+        CAUSE,
+        cause=StartupCause.OUT_OF_MEMORY,
+    )
 
 
 def test_it_is_looked_at_again_soon_without_an_event() -> None:

@@ -156,7 +156,7 @@ def test_the_crd_has_the_columns_of_the_contract_and_a_reason() -> None:
 
     names = [column["name"] for column in version["additionalPrinterColumns"]]
     properties = version["schema"]["openAPIV3Schema"]["properties"]
-    assert names == ["Spec", "Phase", "Access", "Reason", "Age"]
+    assert names == ["Spec", "Phase", "Access", "Reason", "Cause", "Age"]
     assert properties["spec"]["required"] == ["specName"]
     selector = properties["spec"]["properties"]["placement"]["properties"]["nodeSelector"]
     assert selector["additionalProperties"] == {"type": "string"}

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.workloads.causes import StartupCause
 from tests.factories.inventory import running as started
 from tests.factories.inventory import waiting_pod
 from tests.factories.planned_units import (
@@ -22,7 +23,9 @@ AT = datetime(2026, 1, 31, 12, 0, 10, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("unit", [unit_resource(), stock_resource()], ids=["unit", "stock"])
-def test_a_pull_that_has_its_time_of_grace_is_told_while_the_unit_starts(unit: Manifest) -> None:
+def test_a_failed_pull_within_its_grace_period_is_the_cause_while_the_unit_starts(
+    unit: Manifest,
+) -> None:
     waiting = waiting_pod("ErrImagePull", "not found")
     waiting["metadata"]["labels"] = unit_pod(unit)["metadata"]["labels"]
     waiting["status"]["startTime"] = "2026-01-31T12:00:00Z"
@@ -31,6 +34,8 @@ def test_a_pull_that_has_its_time_of_grace_is_told_while_the_unit_starts(unit: M
 
     saying = running(unit, observed, is_changing=False)
 
-    assert saying.phase == UnitPhase.PROGRESSING
+    assert (saying.phase, saying.cause) == (
+        UnitPhase.PROGRESSING,
+        StartupCause.IMAGE_PULL_FAILED,
+    )
     assert "ErrImagePull: not found" in saying.message
-    assert "counts as failed from 12:00:20 UTC on" in saying.message

@@ -1,4 +1,4 @@
-"""Why pods do not start: the most useful of what the cluster says, and always a string."""
+"""Why pods do not start: a cause by machine values, and a text that is always a string."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,7 +7,14 @@ import pytest
 
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.workloads.startup import PULL_GRACE_SECONDS, startup_failure, startup_news
+from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.startup import (
+    PULL_GRACE_SECONDS,
+    StartupFailure,
+    lasting_failure,
+    startup_delay,
+    startup_failure,
+)
 from tests.factories.inventory import pod, waiting_pod
 
 
@@ -40,83 +47,162 @@ def refused(message: str | None) -> Manifest:
     }
 
 
-def why(*pods: Manifest, deployment: Manifest | None = None) -> str:
-    return startup_failure(pods, deployment or {}) or ""
+def failure(*pods: Manifest, deployment: Manifest | None = None) -> StartupFailure:
+    found = startup_failure(pods, deployment or {})
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
 def test_a_pod_that_is_starting_is_no_failure(reason: str) -> None:
-    assert why(waiting_pod(reason)) == ""
+    assert startup_failure([waiting_pod(reason)], {}) is None
 
 
-def test_no_pod_and_no_word_is_no_failure() -> None:
-    assert why() == ""
+def test_without_pods_and_conditions_there_is_no_failure() -> None:
+    assert startup_failure([], {}) is None
 
 
 @pytest.mark.parametrize(
-    ("reason", "message"),
+    ("reason", "message", "cause", "is_transient"),
     [
-        ("ErrImagePull", "rpc error: not found"),
-        ("ErrImagePull", "pull access denied, may require 'docker login'"),
-        ("ErrImagePull", "toomanyrequests: rate limit"),
-        ("InvalidImageName", "repository name must be lowercase"),
-        ("CreateContainerConfigError", 'secret "x" not found'),
-        ("RunContainerError", "exec: no such file"),
+        ("ErrImagePull", "rpc error: not found", StartupCause.IMAGE_PULL_FAILED, True),
+        ("RegistryUnavailable", "no route", StartupCause.IMAGE_PULL_FAILED, True),
+        ("InvalidImageName", "must be lowercase", StartupCause.IMAGE_PULL_FAILED, False),
+        ("ErrImageNeverPull", "never", StartupCause.IMAGE_PULL_FAILED, False),
+        (
+            "CreateContainerConfigError",
+            'secret "x" not found',
+            StartupCause.CONTAINER_CREATE_FAILED,
+            False,
+        ),
+        ("RunContainerError", "no such file", StartupCause.CONTAINER_CREATE_FAILED, False),
+        ("SomethingNew", "of a later release", StartupCause.CONTAINER_CREATE_FAILED, False),
     ],
 )
-def test_what_the_container_waits_for_is_said_with_its_reason(reason: str, message: str) -> None:
-    text = why(waiting_pod(reason, message))
+def test_a_waiting_reason_decides_the_cause(
+    reason: str, message: str, cause: StartupCause, is_transient: bool
+) -> None:
+    found = failure(waiting_pod(reason, message))
 
-    assert reason in text
-    assert message in text
-    assert "pool-h100-a" in text
+    assert (found.cause, found.is_transient, found.is_back_off) == (cause, is_transient, False)
+    assert all(part in found.text for part in (reason, message, "pool-h100-a"))
 
 
-def test_a_back_off_that_says_its_cause_reads_like_the_cause() -> None:
-    cause = 'failed to pull "x:y": manifest unknown'
+@pytest.mark.parametrize(
+    "misleading",
+    ["OOMKilled", "exceeded quota", "Back-off pulling image", "0/3 nodes are available"],
+)
+def test_a_message_decides_nothing(misleading: str) -> None:
+    found = failure(waiting_pod("CreateContainerError", misleading))
 
-    assert why(waiting_pod("ErrImagePull", cause)) == why(
-        waiting_pod("ImagePullBackOff", f'Back-off pulling image "x:y": ErrImagePull: {cause}')
+    assert (found.cause, found.is_back_off) == (StartupCause.CONTAINER_CREATE_FAILED, False)
+
+
+def test_a_back_off_that_names_its_error_equals_the_error() -> None:
+    error = 'failed to pull "x:y": manifest unknown'
+
+    assert failure(waiting_pod("ErrImagePull", error)) == failure(
+        waiting_pod("ImagePullBackOff", f'Back-off pulling image "x:y": ErrImagePull: {error}')
     )
 
 
-def test_a_crash_loop_shows_the_last_end() -> None:
-    text = why(crashed(reason="Error", exitCode=1, message="no CUDA device\n"))
+def test_a_crash_loop_shows_the_last_termination() -> None:
+    found = failure(crashed(reason="Error", exitCode=1, message="no CUDA device\n"))
 
-    assert "exit code 1" in text
-    assert "no CUDA device" in text
-    assert "back-off" not in text
+    assert (found.cause, found.is_back_off) == (StartupCause.CONTAINER_EXITED, False)
+    assert "no CUDA device" in found.text
 
 
-def test_a_crash_and_the_wait_after_it_read_the_same() -> None:
+def test_a_crash_and_the_wait_after_it_are_equal() -> None:
     ended = {"reason": "Error", "exitCode": 3}
 
-    assert why(crashed(**ended)) == why(
+    assert failure(crashed(**ended)) == failure(
         pod(containerStatuses=[container(state={"terminated": ended})])
     )
 
 
 @pytest.mark.parametrize(
-    ("terminated", "words"),
+    ("terminated", "cause", "part"),
     [
-        ({"reason": "OOMKilled", "exitCode": 137}, "OOMKilled"),
-        ({"reason": "StartError", "exitCode": 128, "message": "exec failed"}, "exec failed"),
-        ({"reason": "Completed", "exitCode": 0}, "exit code 0"),
-        ({"signal": 9}, "signal 9"),
-        ({}, "restarting failed container"),
+        ({"reason": "OOMKilled", "exitCode": 137}, StartupCause.OUT_OF_MEMORY, "OOMKilled"),
+        (
+            {"reason": "StartError", "exitCode": 128, "message": "exec failed"},
+            StartupCause.CONTAINER_CREATE_FAILED,
+            "exec failed",
+        ),
+        ({"reason": "Completed", "exitCode": 0}, StartupCause.CONTAINER_EXITED, "exit code 0"),
+        ({"reason": "Error", "exitCode": 137}, StartupCause.CONTAINER_EXITED, "exit code 137"),
+        ({"signal": 9}, StartupCause.CONTAINER_EXITED, "signal 9"),
     ],
 )
-def test_every_kind_of_end_is_told(terminated: dict[str, Any], words: str) -> None:
-    text = why(crashed(**terminated))
+def test_a_termination_decides_the_cause(
+    terminated: dict[str, Any], cause: StartupCause, part: str
+) -> None:
+    found = failure(crashed(**terminated))
 
-    assert words in text
-    assert "None" not in text
+    assert (found.cause, found.is_back_off) == (cause, False)
+    assert part in found.text
+    assert "None" not in found.text
 
 
-def test_a_crash_loop_without_a_last_end_still_says_something() -> None:
+@pytest.mark.parametrize("last", [{}, None])
+def test_a_crash_loop_without_a_termination_is_a_back_off(last: object) -> None:
     waiting = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}
+    status = container(state={"waiting": waiting}, lastState={"terminated": last})
 
-    assert "back-off 10s" in why(pod(containerStatuses=[container(state={"waiting": waiting})]))
+    found = failure(pod(containerStatuses=[status]))
+
+    assert (found.cause, found.is_back_off) == (StartupCause.CONTAINER_EXITED, True)
+
+
+def resource(cause: str | None, *, reason: str = "Failed", generation: int = 3) -> Manifest:
+    """Return a resource of generation 3 whose status reports a failure of `generation`."""
+    ready = {
+        "type": "Ready",
+        "reason": reason,
+        "message": "as before",
+        "observedGeneration": generation,
+    }
+    status = {"conditions": [ready], "cause": cause}
+    return {"metadata": {"generation": 3}, "status": status}
+
+
+PULL_BACK_OFF = StartupFailure(StartupCause.IMAGE_PULL_FAILED, "waits", is_back_off=True)
+CRASH_BACK_OFF = StartupFailure(StartupCause.CONTAINER_EXITED, "waits", is_back_off=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "before", "cause"),
+    [
+        (PULL_BACK_OFF, "ImagePullFailed", StartupCause.IMAGE_PULL_FAILED),
+        (CRASH_BACK_OFF, "OutOfMemory", StartupCause.OUT_OF_MEMORY),
+        (CRASH_BACK_OFF, "ContainerCreateFailed", StartupCause.CONTAINER_CREATE_FAILED),
+        (CRASH_BACK_OFF, None, StartupCause.CONTAINER_EXITED),
+    ],
+    ids=["pull", "memory", "create", "status-of-an-earlier-release"],
+)
+def test_a_back_off_keeps_the_failure_that_it_repeats(
+    found: StartupFailure, before: str | None, cause: StartupCause
+) -> None:
+    lasting = lasting_failure(resource(before), found, "Failed")
+
+    assert (lasting.cause, lasting.text) == (cause, "as before")
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        (PULL_BACK_OFF, resource("Unschedulable")),
+        (CRASH_BACK_OFF, resource("ImagePullFailed")),
+        (PULL_BACK_OFF, resource("ImagePullFailed", generation=2)),
+        (PULL_BACK_OFF, resource("ImagePullFailed", reason="Progressing")),
+        (StartupFailure(StartupCause.IMAGE_PULL_FAILED, "error"), resource("ImagePullFailed")),
+        (PULL_BACK_OFF, {}),
+    ],
+    ids=["other-cause", "pull-then-crash", "generation", "reason", "error", "nothing-known"],
+)
+def test_everything_else_is_reported_as_found(found: StartupFailure, status: Manifest) -> None:
+    assert lasting_failure(status, found, "Failed") is found
 
 
 STARTED = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -131,19 +217,23 @@ def begun(reason: str, start: object = "2026-01-31T12:00:00Z") -> Manifest:
 
 
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"])
-def test_a_failed_pull_is_a_failure_only_after_a_time_of_grace(reason: str) -> None:
+def test_a_failed_pull_is_a_failure_only_after_its_grace_period(reason: str) -> None:
     assert startup_failure([begun(reason)], {}, YOUNG) is None
-    assert reason in (startup_failure([begun(reason)], {}, OLD) or "")
+
+    found = startup_failure([begun(reason)], {}, OLD)
+
+    assert found is not None
+    assert found.cause == StartupCause.IMAGE_PULL_FAILED
 
 
 @pytest.mark.parametrize(
     "reason", ["InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"]
 )
-def test_what_no_second_try_heals_is_a_failure_at_once(reason: str) -> None:
-    assert reason in (startup_failure([begun(reason)], {}, YOUNG) or "")
+def test_what_no_retry_heals_is_a_failure_immediately(reason: str) -> None:
+    assert startup_failure([begun(reason)], {}, YOUNG)
 
 
-def test_a_pull_that_fails_beside_a_crash_has_no_grace() -> None:
+def test_a_pull_that_fails_next_to_a_crash_has_no_grace_period() -> None:
     both = begun("ErrImagePull")
     both["status"]["initContainerStatuses"] = [
         {"name": "init", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "b"}}}
@@ -153,23 +243,24 @@ def test_a_pull_that_fails_beside_a_crash_has_no_grace() -> None:
 
 
 @pytest.mark.parametrize("start", [None, "soon", 5])
-def test_a_pod_without_a_sound_start_has_no_grace(start: object) -> None:
+def test_a_pod_without_a_valid_start_has_no_grace_period(start: object) -> None:
     assert startup_failure([begun("ErrImagePull", start)], {}, YOUNG)
 
 
-def test_an_older_pod_speaks_beside_a_young_one() -> None:
+def test_an_older_pod_is_reported_next_to_a_young_one() -> None:
     young, old = begun("ErrImagePull"), begun("ErrImagePull", "2026-01-31T11:00:00Z")
 
     assert startup_failure([young, old], {}, YOUNG)
 
 
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"])
-def test_a_failed_pull_is_told_in_its_time_of_grace_with_its_end(reason: str) -> None:
-    said = startup_news([begun(reason)], YOUNG)
+def test_a_failed_pull_is_a_delay_within_its_grace_period(reason: str) -> None:
+    delay = startup_delay([begun(reason)], YOUNG)
 
-    assert f"{reason}: m" in said
-    assert "counts as failed from 12:00:20 UTC on" in said
-    assert startup_news([begun(reason)], OLD) == ""
+    assert delay is not None
+    assert delay.cause == StartupCause.IMAGE_PULL_FAILED
+    assert "12:00:20 UTC" in delay.text
+    assert startup_delay([begun(reason)], OLD) is None
 
 
 def unready(**status: Any) -> Manifest:
@@ -178,28 +269,50 @@ def unready(**status: Any) -> Manifest:
     return pod(containerStatuses=[container(state=state, ready=False, **status)])
 
 
-def test_a_container_that_runs_and_is_not_ready_is_told_with_what_it_lacks() -> None:
+def test_a_container_that_runs_and_is_not_ready_is_a_delay_that_stays_the_same() -> None:
     plain, probed = unready(), unready()
     probed["spec"] = {"containers": [{"name": "main", "readinessProbe": {"tcpSocket": {}}}]}
 
-    told = "The container runs since 12:00:05 UTC and is not ready"
-    assert startup_news([plain], YOUNG) == f"{told}."
-    assert startup_news([probed], YOUNG) == f"{told}: its readiness probe has not passed."
-    assert startup_news([probed], OLD) == startup_news([probed], YOUNG)
+    early, late = startup_delay([probed], YOUNG), startup_delay([probed], OLD)
+
+    assert early is not None
+    assert early.cause == StartupCause.NOT_READY
+    assert "12:00:05 UTC" in early.text
+    assert early == late != startup_delay([plain], OLD)
 
 
-def test_of_a_container_that_was_restarted_the_last_end_is_told() -> None:
+def test_the_delay_of_a_restarted_container_has_the_last_termination() -> None:
     again = unready(lastState={"terminated": {"reason": "OOMKilled", "exitCode": 137}})
 
-    assert startup_news([again], OLD).endswith("Its last run ended: OOMKilled (exit code 137)")
+    delay = startup_delay([again], OLD)
+
+    assert delay is not None
+    assert delay.cause == StartupCause.NOT_READY
+    assert "OOMKilled" in delay.text
 
 
-def test_of_pods_that_are_ready_or_going_nothing_is_told() -> None:
+def test_a_pod_of_an_unreachable_node_is_a_delay() -> None:
+    lost = pod(
+        conditions=[
+            {"type": "Ready", "status": "False"},
+            {"type": "ContainersReady", "status": "True"},
+        ]
+    )
+    lost["spec"] = {"nodeName": "gpu-node-3"}
+
+    delay = startup_delay([lost], OLD)
+
+    assert delay is not None
+    assert delay.cause == StartupCause.NODE_UNREACHABLE
+    assert "gpu-node-3" in delay.text
+
+
+def test_pods_that_are_ready_or_being_deleted_are_no_delay() -> None:
     ready = pod(containerStatuses=[container(state={"running": {}}, ready=True)])
     going = begun("ErrImagePull")
     going["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:01Z"
 
-    assert startup_news([ready, going, {}], YOUNG) == ""
+    assert startup_delay([ready, going, {}], YOUNG) is None
 
 
 def test_an_init_container_counts() -> None:
@@ -209,90 +322,106 @@ def test_an_init_container_counts() -> None:
         ]
     )
 
-    assert "container init: ErrImagePull: m" in why(broken)
+    assert "container init" in failure(broken).text
 
 
-def test_unschedulable_is_said_in_the_schedulers_words() -> None:
-    words = "0/8 nodes are available: 1 Insufficient nvidia.com/gpu."
+@pytest.mark.parametrize("message", ["0/8 nodes: 1 Insufficient nvidia.com/gpu.", None])
+def test_a_pod_that_no_node_takes_is_unschedulable(message: str | None) -> None:
+    found = failure(unschedulable(message))
 
-    assert words in why(unschedulable(words))
-
-
-def test_a_quota_that_refuses_pods_is_said() -> None:
-    words = 'pods "x" is forbidden: exceeded quota: q'
-
-    assert words in why(deployment=refused(words))
+    assert (found.cause, found.is_transient) == (StartupCause.UNSCHEDULABLE, True)
+    assert (message or "Unschedulable") in found.text
 
 
 @pytest.mark.parametrize(
-    "words",
+    "message",
     [
         'pods "x" is forbidden: exceeded quota: q, requested: memory=1Gi, limited: memory=1Gi',
         'pods "x" is forbidden: failed quota: q: must specify memory',
         'pods "x" is forbidden: looking up service account a/b: serviceaccount "b" not found',
         'admission webhook "policy.example.com" denied the request: no',
+        None,
     ],
+    ids=["quota", "quota-needs-requests", "account", "webhook", "no-message"],
 )
-def test_why_no_pod_was_made_is_said(words: str) -> None:
-    assert words in why(deployment=refused(words))
+def test_a_pod_that_is_not_created_is_rejected(message: str | None) -> None:
+    found = failure(deployment=refused(message))
+
+    assert (found.cause, found.is_transient) == (StartupCause.POD_REJECTED, True)
+    assert (message or "FailedCreate") in found.text
 
 
 @pytest.mark.parametrize(
-    "given", [{"pods": (unschedulable(None),)}, {"deployment": refused(None)}]
-)
-def test_a_message_that_is_missing_is_not_called_none(given: dict[str, Any]) -> None:
-    text = startup_failure(given.get("pods", ()), given.get("deployment", {}))
-
-    assert text
-    assert "None" not in text
-
-
-@pytest.mark.parametrize(
-    ("status", "words"),
+    ("status", "cause", "part"),
     [
-        ({"reason": "Evicted", "message": "The node was low on resource"}, "low on resource"),
-        ({"reason": "UnexpectedAdmissionError"}, "UnexpectedAdmissionError"),
-        ({}, "failed"),
+        (
+            {"reason": "Evicted", "message": "The node was low on resource"},
+            StartupCause.EVICTED,
+            "low on resource",
+        ),
+        (
+            {"reason": "UnexpectedAdmissionError"},
+            StartupCause.NODE_REFUSED,
+            "UnexpectedAdmissionError",
+        ),
+        ({}, StartupCause.POD_FAILED, "pool-h100-a"),
     ],
 )
-def test_a_pod_that_failed_as_a_whole_is_told(status: dict[str, Any], words: str) -> None:
-    assert words in why(pod(phase="Failed", **status))
+def test_a_pod_that_failed_as_a_whole(
+    status: dict[str, Any], cause: StartupCause, part: str
+) -> None:
+    found = failure(pod(phase="Failed", **status))
+
+    assert found.cause == cause
+    assert part in found.text
 
 
-def test_why_a_pod_was_evicted_says_more_than_how_its_containers_died() -> None:
+def test_an_eviction_goes_before_the_end_of_the_containers() -> None:
     killed = {"name": "main", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}
     status = {"reason": "Evicted", "message": "The node was low on resource: memory."}
 
-    text = why(pod(phase="Failed", containerStatuses=[killed], **status))
+    evicted = failure(pod(phase="Failed", containerStatuses=[killed], **status))
+    ended = failure(pod(phase="Failed", containerStatuses=[killed]))
 
-    assert "low on resource" in text
-    assert "137" in why(pod(phase="Failed", containerStatuses=[killed]))
+    assert evicted.cause == StartupCause.EVICTED
+    assert ended.cause == StartupCause.CONTAINER_EXITED
 
 
-def test_a_pod_that_is_being_deleted_belongs_to_the_past() -> None:
+def test_a_pod_that_is_being_deleted_is_ignored() -> None:
     old = waiting_pod("ErrImagePull", "gone")
     old["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
 
-    assert why(old) == ""
+    assert startup_failure([old], {}) is None
 
 
-def test_a_container_says_more_than_the_scheduler_and_that_more_than_the_deployment() -> None:
+def test_a_container_goes_before_the_scheduler_and_that_before_the_deployment() -> None:
     broken, waiting = waiting_pod("ErrImagePull", "pull"), unschedulable("no GPU")
     deployment = refused("quota")
 
-    assert "pull" in why(waiting, broken, deployment=deployment)
-    assert "no GPU" in why(waiting, deployment=deployment)
+    first = failure(waiting, broken, deployment=deployment)
+    second = failure(waiting, deployment=deployment)
+
+    assert first.cause == StartupCause.IMAGE_PULL_FAILED
+    assert second.cause == StartupCause.UNSCHEDULABLE
 
 
 def test_a_text_without_end_is_cut() -> None:
-    assert len(why(waiting_pod("ErrImagePull", "x" * 100_000))) <= 1000
+    assert len(failure(waiting_pod("ErrImagePull", "x" * 100_000)).text) <= 1000
 
 
 def test_a_text_has_no_character_that_the_database_refuses() -> None:
-    text = why(crashed(reason="Error", exitCode=1, message="a\x00b"))
+    text = failure(crashed(reason="Error", exitCode=1, message="a\x00b")).text
 
     assert "\x00" not in text
     assert "a" in text
+
+
+@pytest.mark.parametrize("junk", [None, 1, "x", [], {}, {"reason": ["ErrImagePull"]}])
+def test_malformed_states_raise_nothing(junk: Any) -> None:
+    for state in ({"waiting": junk}, {"terminated": junk}, junk):
+        broken = pod(containerStatuses=[container(state=state, lastState=junk)])
+        startup_failure([broken], {}, OLD)
+        startup_delay([broken], OLD)
 
 
 @pytest.mark.parametrize("junk", [None, 1, "x", [], {"status": None}, {"status": {"a": 1}}])
