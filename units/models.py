@@ -183,7 +183,9 @@ class UnitHistory(models.Model):
     phase = models.CharField(max_length=16, help_text="The phase from then on.")
     reason = models.CharField(max_length=64, blank=True, help_text="Why.")
     message = models.TextField(blank=True, help_text="The same for people.")
-    cause = models.CharField(max_length=64, blank=True, help_text="What kept its pod back.")
+    cause = models.CharField(
+        max_length=64, blank=True, db_default="", help_text="What kept its pod back."
+    )
     operation = models.ForeignKey(
         Operation,
         null=True,

@@ -60,6 +60,7 @@ class MirrorRow(LeasedRow):
     cause = models.CharField(
         max_length=64,
         blank=True,
+        db_default="",
         help_text="What keeps a pod from running or from being ready; empty: nothing.",
     )
     conditions = models.JSONField(default=list, blank=True, help_text="Kubernetes conditions.")

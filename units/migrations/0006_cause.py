@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("units", "0004_short_node"),
+        ("units", "0005_unused_sample_columns"),
     ]
 
     operations = [
@@ -14,6 +14,7 @@ class Migration(migrations.Migration):
             name="cause",
             field=models.CharField(
                 blank=True,
+                db_default="",
                 help_text="What keeps a pod from running or from being ready; empty: nothing.",
                 max_length=64,
             ),
@@ -30,6 +31,8 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="unithistory",
             name="cause",
-            field=models.CharField(blank=True, help_text="What kept its pod back.", max_length=64),
+            field=models.CharField(
+                blank=True, db_default="", help_text="What kept its pod back.", max_length=64
+            ),
         ),
     ]
