@@ -1,19 +1,32 @@
-"""Turns a declared spec and status into a CustomResourceDefinition. Pure.
+"""Builds a CustomResourceDefinition from a declared spec and status. Pure.
 
-What a structural schema can say is said (types, bounds, enums, required fields, list keys);
-grammars and rules across fields stay in the models, whose reconciler answers them with
-`InvalidSpec`. Called by `export_crds` and `install_cluster`.
+The schema contains what a structural schema can express: types, bounds, enums, required fields,
+list keys, and the rules that the models declare with `cel` (`x-kubernetes-validations`). Grammars
+beyond that stay in the models; the reconciler answers them with `InvalidSpec`. Called by
+`export_crds` and `install_cluster`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
+from gpuplatform.formats.validations import VALIDATIONS
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, ResourceKind
 
-_DROPPED = frozenset({"title", "examples", "$defs"})
+CATEGORY: Final = "gpuplatform"
+"""`kubectl get gpuplatform` lists every resource of the platform."""
+
+_DROPPED: Final = frozenset({"title", "examples", "$defs"})
+_METADATA: Final = {
+    "apiVersion": {
+        "type": "string",
+        "description": "The versioned schema of this object: group and version.",
+    },
+    "kind": {"type": "string", "description": "The kind of this object."},
+    "metadata": {"type": "object"},  # The API server refuses a description here.
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +36,45 @@ class PrinterColumn:
     name: str
     type: str
     json_path: str
-    description: str = ""
+    is_wide: bool = False
+    """Whether only `kubectl get -o wide` shows it."""
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the column as the CRD contains it."""
+        column: dict[str, Any] = {
+            "name": self.name,
+            "type": self.type,
+            "jsonPath": self.json_path,
+        }
+        return column | ({"priority": 1} if self.is_wide else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The paths of the `scale` subresource, which `kubectl scale` and autoscalers use."""
+
+    replicas: str
+    status_replicas: str
+    selector: str
 
     def manifest(self) -> dict[str, str]:
-        """Return the column as the CRD has it."""
-        column = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
-        return column | ({"description": self.description} if self.description else {})
+        """Return the subresource as the CRD contains it."""
+        return {
+            "specReplicasPath": self.replicas,
+            "statusReplicasPath": self.status_replicas,
+            "labelSelectorPath": self.selector,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """How `kubectl` and other clients address and list a kind."""
+
+    short_names: Sequence[str]
+    columns: Sequence[PrinterColumn]
+    selectable_fields: Sequence[str]
+    """JSON paths that `kubectl get --field-selector` accepts."""
+    scale: Scale | None = None
 
 
 def crd_manifest(
@@ -36,16 +82,23 @@ def crd_manifest(
     *,
     spec: type[BaseModel],
     status: type[BaseModel],
-    printer_columns: Sequence[PrinterColumn],
+    presentation: Presentation,
+    rules: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """Return the CRD of `kind`: one version, served and stored, with a status subresource."""
+    """Return the CRD of `kind`: one version, served and stored, with a status subresource.
+
+    `rules` are CEL rules on the whole object, as `cel` returns them.
+    """
+    scale = presentation.scale
+    subresources = {"status": {}} | ({"scale": scale.manifest()} if scale else {})
     version = {
         "name": kind.version,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": [column.manifest() for column in printer_columns],
-        "schema": {"openAPIV3Schema": _object(spec, status)},
+        "subresources": subresources,
+        "selectableFields": [{"jsonPath": path} for path in presentation.selectable_fields],
+        "additionalPrinterColumns": [column.manifest() for column in presentation.columns],
+        "schema": {"openAPIV3Schema": _object(spec, status, rules)},
     }
     return {
         "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
@@ -58,6 +111,8 @@ def crd_manifest(
                 "listKind": f"{kind.kind}List",
                 "plural": kind.plural,
                 "singular": kind.kind.lower(),
+                "shortNames": list(presentation.short_names),
+                "categories": [CATEGORY],
             },
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [version],
@@ -65,26 +120,23 @@ def crd_manifest(
     }
 
 
-def _object(spec: type[BaseModel], status: type[BaseModel]) -> dict[str, Any]:
-    return {
+def _object(
+    spec: type[BaseModel], status: type[BaseModel], rules: Sequence[Mapping[str, str]]
+) -> dict[str, Any]:
+    schema = {
         "type": "object",
         "description": (spec.__doc__ or "").strip(),
         "required": ["spec"],
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            "spec": structural(spec),
-            "status": structural(status),
-        },
+        "properties": {**_METADATA, "spec": structural(spec), "status": structural(status)},
     }
+    return schema | ({VALIDATIONS: list(rules)} if rules else {})
 
 
 def structural(model: type[BaseModel]) -> dict[str, Any]:
     """Return the structural schema of a model.
 
     Raises:
-        ValueError: the model holds a union, which no structural schema can say.
+        ValueError: the model holds a union, which a structural schema cannot express.
     """
     schema = model.model_json_schema(by_alias=True)
     return _converted(schema, schema.get("$defs", {}))
@@ -97,14 +149,26 @@ def _converted(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dic
             case "properties":
                 converted[key] = {k: _converted(one, definitions) for k, one in value.items()}
             case "items":
-                converted[key] = _converted(value, definitions)
+                converted[key] = _without_defaults(_converted(value, definitions))
             case _:
                 converted |= _keyword(key, value)
     return converted
 
 
+def _without_defaults(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a list's item without defaults of its properties.
+
+    `kubectl apply` compares lists as written, so a default inside one always looks like a change.
+    """
+    properties = {
+        name: {key: value for key, value in schema.items() if key != "default"}
+        for name, schema in item.get("properties", {}).items()
+    }
+    return item | ({"properties": properties} if properties else {})
+
+
 def _keyword(key: str, value: Any) -> dict[str, Any]:
-    """Say one keyword of JSON Schema as Kubernetes wants it; nothing if it may not be said."""
+    """Return one keyword of JSON Schema as Kubernetes accepts it; empty if it does not."""
     match key:
         case "const":
             return {"enum": [value]}
@@ -113,7 +177,7 @@ def _keyword(key: str, value: Any) -> dict[str, Any]:
         case "default" if value in (None, "", [], {}):
             return {}  # absent and empty are the same: nothing to fill in
         case "additionalProperties" if value is False:
-            return {}  # the server prunes unknown fields by itself
+            return {}  # the server prunes unknown fields
         case "x-kubernetes-list-map-keys":
             return {"x-kubernetes-list-type": "map", key: value}
         case _:
@@ -121,7 +185,7 @@ def _keyword(key: str, value: Any) -> dict[str, Any]:
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Inline the reference, take null out of a choice, leave out what only readers want."""
+    """Inline the reference, replace a choice with null by `nullable`, drop what only documents."""
     found = {key: value for key, value in schema.items() if key not in _DROPPED}
     if reference := found.pop("$ref", None):
         target = definitions[reference.removeprefix("#/$defs/")]
@@ -129,7 +193,7 @@ def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict
     if choice := found.pop("anyOf", None):
         options = [one for one in choice if one != {"type": "null"}]
         if len(options) != 1:
-            msg = f"A structural schema cannot say a union: {choice}."
+            msg = f"A structural schema cannot express a union: {choice}."
             raise ValueError(msg)
         return _resolved({**options[0], **found, "nullable": True}, definitions)
     return found

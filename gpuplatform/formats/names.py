@@ -10,6 +10,7 @@ import json
 import re
 
 from gpuplatform.formats.text import quoted
+from gpuplatform.formats.validations import cel
 
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
@@ -26,7 +27,13 @@ PORT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 CONFIG_KEY = r"[-._a-zA-Z0-9]+"
 OPERATION_ID = r"[A-Za-z0-9._:-]{1,128}"
 
-_ENV_NAME_MAX = 1024
+NAME_RULE = cel(
+    f"size(self.metadata.name) <= {OWN_NAME_MAX} && self.metadata.name.matches('^{DNS_LABEL}$')",
+    f"metadata.name must be a DNS label of at most {OWN_NAME_MAX} characters.",
+)
+"""The rule on the names of custom resources."""
+
+ENV_NAME_MAX = 1024
 _PORT_NAME_MAX = 15
 _DIGEST_LENGTH = 16
 
@@ -108,7 +115,7 @@ def env_name(text: str) -> str:
         ValueError: it is not such a name.
     """
     rule = "Use letters, digits, '-', '_' and '.', not starting with a digit"
-    _checked(text, ENV_NAME, _ENV_NAME_MAX, rule)
+    _checked(text, ENV_NAME, ENV_NAME_MAX, rule)
     if text == "." or text.startswith(".."):
         msg = f"{quoted(text)} is not possible: '.' and names that start with '..' are paths."
         raise ValueError(msg)

@@ -8,11 +8,19 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gpuplatform.formats import image, names, quantity, text
 from gpuplatform.formats.model import SpecModel
+from gpuplatform.formats.validations import cel, none_of, validated
 
 MAX_ENTRIES = 100
 MAX_VALUE_BYTES = 32 * 1024
@@ -80,6 +88,13 @@ Memory = Annotated[
     str,
     AfterValidator(quantity.memory),
     Field(
+        json_schema_extra=validated(
+            cel(
+                "isQuantity(self) && quantity(self).compareTo(quantity('1Mi')) >= 0",
+                "Must be a Kubernetes quantity of at least 1Mi.",
+            )
+        )
+        | {"maxLength": quantity.MAX_LENGTH},
         description="Memory of one pod, request and limit: a Kubernetes quantity of whole bytes,"
         " at least"
         " 1Mi. Returned in canonical form.",
@@ -104,6 +119,12 @@ class SecretKeyReference(SpecModel):
             **_pattern(names.DNS_SUBDOMAIN),
             "minLength": 1,
             "maxLength": names.SUBDOMAIN_MAX,
+            **validated(
+                cel(
+                    "!self.startsWith('gpu-platform-') && !self.matches('^fn-[0-9]+-queue$')",
+                    "Secrets of the platform cannot be referenced.",
+                )
+            ),
         },
         description="The Secret, in the namespace of the pod. Those of the platform"
         " (gpu-platform-…, fn-…-queue) cannot be referred to.",
@@ -131,8 +152,27 @@ class EnvVarSource(SpecModel):
 class EnvVar(SpecModel):
     """One environment variable of the container, with a value or where that comes from."""
 
+    model_config = ConfigDict(
+        json_schema_extra=validated(
+            cel(
+                "!(has(self.value) && has(self.valueFrom))",
+                "value and valueFrom exclude each other.",
+            )
+        )
+    )
+
     name: Annotated[str, AfterValidator(_env_name)] = Field(
-        json_schema_extra=_pattern(names.ENV_NAME),
+        json_schema_extra={
+            **_pattern(names.ENV_NAME),
+            "maxLength": names.ENV_NAME_MAX,
+            **validated(
+                none_of(
+                    RESERVED_ENV_NAMES,
+                    RESERVED_ENV_PREFIXES,
+                    "The platform sets this variable; choose another name.",
+                )
+            ),
+        },
         description="Letters, digits, '-', '_' and '.', not starting with a digit. Names that"
         " the platform"
         " sets (LD_…, NVIDIA_…, KUBERNETES_…, SERVERLESS_…, CUDA_VISIBLE_DEVICES, SPEC_NAME,"
@@ -222,7 +262,17 @@ class PodTemplate(SpecModel):
         description="Ports; each name once, each number and protocol once. With ports there is a"
         " Service.",
         examples=[[{"name": "http", "port": 8080, "protocol": "TCP"}]],
-        json_schema_extra={"x-kubernetes-list-map-keys": ["name"]},
+        json_schema_extra={
+            "x-kubernetes-list-map-keys": ["name"],
+            **validated(
+                cel(
+                    "self.all(p, self.exists_one(q, q.port == p.port"
+                    " && (has(q.protocol) ? q.protocol : 'TCP')"
+                    " == (has(p.protocol) ? p.protocol : 'TCP')))",
+                    "A port number may be used only once for each protocol.",
+                )
+            ),
+        },
     )
 
     @field_validator("command")

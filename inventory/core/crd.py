@@ -1,6 +1,7 @@
 """The CustomResourceDefinition of a stock pool, from its declared spec and status."""
 
-from gpuplatform.crds.schema import PrinterColumn, crd_manifest
+from gpuplatform.crds.schema import Presentation, PrinterColumn, Scale, crd_manifest
+from gpuplatform.formats.names import NAME_RULE
 from gpuplatform.kube.kinds import STOCK_POOL
 from inventory.core.spec import StockPoolSpec, StockPoolStatus
 
@@ -8,13 +9,25 @@ STOCK_POOL_CRD = crd_manifest(
     STOCK_POOL,
     spec=StockPoolSpec,
     status=StockPoolStatus,
-    printer_columns=[
-        PrinterColumn("Spec", "string", ".spec.specName"),
-        PrinterColumn("Desired", "integer", ".spec.replicas"),
-        PrinterColumn("Available", "integer", ".status.available"),
-        PrinterColumn("Phase", "string", ".status.phase"),
-        PrinterColumn("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
-        PrinterColumn("Cause", "string", ".status.cause"),
-        PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
-    ],
+    rules=[NAME_RULE],
+    presentation=Presentation(
+        short_names=["spool"],
+        selectable_fields=[".spec.specName", ".status.phase", ".status.cause"],
+        scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
+        columns=[
+            PrinterColumn("Spec", "string", ".spec.specName"),
+            PrinterColumn("Desired", "integer", ".spec.replicas"),
+            PrinterColumn("Available", "integer", ".status.available"),
+            PrinterColumn("Phase", "string", ".status.phase"),
+            PrinterColumn("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason'),
+            PrinterColumn("Cause", "string", ".status.cause"),
+            PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
+            PrinterColumn("GPU", "integer", ".spec.gpu", is_wide=True),
+            PrinterColumn("Memory", "string", ".spec.memory", is_wide=True),
+            PrinterColumn("Image", "string", ".spec.image", is_wide=True),
+            PrinterColumn(
+                "Message", "string", '.status.conditions[?(@.type=="Ready")].message', is_wide=True
+            ),
+        ],
+    ),
 )

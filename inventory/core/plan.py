@@ -49,6 +49,9 @@ from inventory.core.observed import ObservedPool
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.phases import PoolPhase, PoolReason
 
+_OBSERVED_FIELDS: Final = ("available", "allocated", "replicas", "selector", "serviceName")
+"""Status fields beside the phase; they keep their values while nothing can be observed."""
+
 PROGRESS_SECONDS: Final = 15.0
 FAILED_SECONDS: Final = 60.0
 ADOPTED_SECONDS: Final = 1.0
@@ -275,6 +278,8 @@ def _observed_status(
     counts = {
         "available": available,
         "allocated": max(spec.replicas - available, 0),
+        "replicas": number(deployment, "status", "replicas"),
+        "selector": f"{POOL_LABEL}={pool['metadata']['name']}",
         "serviceName": (service_name(pool["metadata"]["name"]) if _template(spec).ports else None),
     }
     return _status(pool, phase, reason, message, counts, failure)
@@ -306,7 +311,7 @@ def _status(
     """Return the whole status; without `counts` the ones that were known last stay."""
     generation = number(pool, "metadata", "generation")
     truth: ConditionStatus = "True" if phase == PoolPhase.READY else "False"
-    known = {key: field(pool, "status", key) for key in ("available", "allocated", "serviceName")}
+    known = {key: field(pool, "status", key) for key in _OBSERVED_FIELDS}
     told = _TOLD.get(phase)
     return Status(
         phase=phase.value,

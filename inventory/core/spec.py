@@ -43,6 +43,15 @@ class StockPoolStatus(ObservedStatus):
         description="Pods wanted that are not ready: desired less available.",
         examples=[0],
     )
+    replicas: int = Field(
+        default=0, ge=0, description="Pods that exist, ready or not.", examples=[2]
+    )
+    selector: str | None = Field(
+        default=None,
+        max_length=200,
+        description="The label selector of the pods, for `kubectl scale` and autoscalers.",
+        examples=["runtime.lokiwager.io/pool=h100"],
+    )
     service_name: str | None = Field(
         default=None,
         alias="serviceName",

@@ -23,7 +23,7 @@ def python_files() -> Iterator[Path]:
 def text_files() -> Iterator[Path]:
     """Yield every text file of the repository."""
     for path in sorted(ROOT.iterdir()):
-        if path.is_file() and path.suffix in TOP_LEVEL_SUFFIXES:
+        if path.is_file() and path.suffix in TOP_LEVEL_SUFFIXES and path.name != ".git":
             yield path
     for folder in (*CODE, *OTHER):
         for path in sorted((ROOT / folder).rglob("*")):

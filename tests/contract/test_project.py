@@ -84,20 +84,24 @@ def test_hosted_checks_run_on_a_push_to_main() -> None:
     assert workflow["on"]["push"] == {"branches": ["main"]}
 
 
-@pytest.mark.parametrize("kind", ["StockPool", "GPUUnit"])
-def test_a_definition_is_namespaced_served_and_has_a_status(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "subresources"), [("StockPool", {"status", "scale"}), ("GPUUnit", {"status"})]
+)
+def test_a_definition_is_namespaced_served_and_has_a_status(
+    kind: str, subresources: set[str]
+) -> None:
     spec = definition(kind)["spec"]
     [version] = spec["versions"]
 
     assert (spec["group"], spec["scope"]) == ("runtime.lokiwager.io", "Namespaced")
     assert (version["name"], version["served"], version["storage"]) == ("v1alpha1", True, True)
-    assert version["subresources"] == {"status": {}}
+    assert set(version["subresources"]) == subresources
 
 
 def test_a_stock_pool_has_these_fields() -> None:
     spec = {"specName", "image", "memory", "gpu", "replicas", "template"}
     status = {"available", "allocated", "phase", "cause", "observedGeneration", "lastSyncTime"}
-    status |= {"serviceName", "conditions"}
+    status |= {"serviceName", "conditions", "replicas", "selector"}
 
     assert properties("StockPool", "spec") == spec
     assert properties("StockPool", "status") == status

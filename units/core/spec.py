@@ -6,7 +6,7 @@ the parse in the reconciler (`parse_unit_spec`). Pure; what pools declare too is
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import override
 
 from gpuplatform.errors import FieldError
@@ -14,6 +14,7 @@ from gpuplatform.formats import names, quantity
 from gpuplatform.formats.model import SpecModel
 from gpuplatform.formats.status import ObservedStatus
 from gpuplatform.formats.text import quoted
+from gpuplatform.formats.validations import cel, immutable, validated
 from gpuplatform.workloads.function_worker import Serverless
 from gpuplatform.workloads.placement import Placement
 from gpuplatform.workloads.template import (
@@ -33,6 +34,13 @@ Cpu = Annotated[
     str,
     AfterValidator(quantity.cpu),
     Field(
+        json_schema_extra=validated(
+            cel(
+                "isQuantity(self) && quantity(self).compareTo(quantity('1m')) >= 0",
+                "Must be a Kubernetes quantity of at least 1m.",
+            )
+        )
+        | {"maxLength": quantity.MAX_LENGTH},
         description="CPU of the pod, request and limit: a Kubernetes quantity of at least 1m, no"
         " finer than 1m. Returned in canonical form.",
         examples=["4"],
@@ -58,6 +66,20 @@ class Access(SpecModel):
 
 class GPUUnitSpec(SpecModel):
     """One pod with its GPUs: capacity held ready as stock, or what a user runs on it."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validated(
+            immutable("specName"),
+            immutable("gpu"),
+            cel(
+                "!has(self.access) || !has(self.access.primaryPort)"
+                " || (has(self.template) && has(self.template.ports)"
+                " && self.template.ports.exists(p, p.name == self.access.primaryPort))",
+                "Must be the name of a port of the template.",
+                field_path=".access.primaryPort",
+            ),
+        )
+    )
 
     spec_name: SpecName = Field(
         alias="specName", description="The GPU spec that it is of. Kept as a label."

@@ -73,10 +73,41 @@ def test_grammars_of_quantities_and_images_stay_out(root: dict[str, Any]) -> Non
 def test_columns_show_what_an_operator_asks_first() -> None:
     [version] = STOCK_POOL_CRD["spec"]["versions"]
 
-    names = [column["name"] for column in version["additionalPrinterColumns"]]
+    columns = version["additionalPrinterColumns"]
+    names = [column["name"] for column in columns if not column.get("priority")]
 
     assert names == ["Spec", "Desired", "Available", "Phase", "Reason", "Cause", "Age"]
-    assert version["subresources"] == {"status": {}}
+    assert [column["name"] for column in columns if column.get("priority")] == [
+        "GPU",
+        "Memory",
+        "Image",
+        "Message",
+    ]
+
+
+def test_a_pool_can_be_scaled_and_selected() -> None:
+    [version] = STOCK_POOL_CRD["spec"]["versions"]
+    names = STOCK_POOL_CRD["spec"]["names"]
+
+    assert (names["shortNames"], names["categories"]) == (["spool"], ["gpuplatform"])
+    assert version["subresources"]["scale"] == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    assert [one["jsonPath"] for one in version["selectableFields"]] == [
+        ".spec.specName",
+        ".status.phase",
+        ".status.cause",
+    ]
+
+
+def test_no_list_has_defaults_that_an_apply_would_see_as_changes() -> None:
+    [version] = STOCK_POOL_CRD["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+
+    ports = spec["template"]["properties"]["ports"]["items"]["properties"]
+    assert "default" not in ports["protocol"]
 
 
 def test_what_json_schema_says_in_its_own_way_is_translated() -> None:

@@ -446,6 +446,8 @@ def test_counts_are_those_of_the_deployment() -> None:
     assert status_of(plan).fields == {
         "available": 3,
         "allocated": 2,
+        "replicas": 5,
+        "selector": "runtime.lokiwager.io/pool=h100",
         "serviceName": "pool-h100",
     }
     assert said(plan)[0] == PoolPhase.PROGRESSING
