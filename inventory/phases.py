@@ -1,17 +1,16 @@
 """The phases of a stock pool and the reasons that explain them."""
 
-from enum import StrEnum
 from types import MappingProxyType
 
 from django.db.models import TextChoices
 
-from gpuplatform.lifecycle.explanations import Explanation
-from gpuplatform.lifecycle.transition import PhaseTable
-from gpuplatform.workloads.causes import DELAY_CAUSES, FAILURE_CAUSES
+from gpuplatform.lifecycle.explanations import ExplainedReason, Explanation, explanations
+from gpuplatform.workloads import owner
+from gpuplatform.workloads.causes import DELAY_CAUSES
 
 
 class PoolPhase(TextChoices):
-    """How a stock pool is doing.
+    """The phases of a stock pool; the row copies that of the resource, which the planner writes.
 
     ::
 
@@ -21,105 +20,75 @@ class PoolPhase(TextChoices):
                         └────────┘
         any ──> Terminating
 
-    The API makes the first one, the reconciler the others; Terminating comes with a deletion.
+    The API writes the first one; Terminating comes with a deletion.
     """
 
     PENDING = "Pending", "Pending"
-    PROGRESSING = "Progressing", "Progressing"
-    READY = "Ready", "Ready"
+    PROGRESSING = owner.PROGRESSING, "Progressing"
+    READY = owner.READY, "Ready"
     EMPTY = "Empty", "Empty"
-    FAILED = "Failed", "Failed"
-    TERMINATING = "Terminating", "Terminating"
+    FAILED = owner.FAILED, "Failed"
+    TERMINATING = owner.TERMINATING, "Terminating"
 
 
 POOL_PHASES: MappingProxyType[PoolPhase, str] = MappingProxyType(
     {
-        PoolPhase.PENDING: "It was asked for and is not yet seen in the cluster.",
-        PoolPhase.PROGRESSING: "Its pods are starting, or a change is under way.",
-        PoolPhase.READY: "As many pods as wanted are available.",
+        PoolPhase.PENDING: "It was requested and is not yet observed in the cluster.",
+        PoolPhase.PROGRESSING: "Its pods are starting, or a change is in progress.",
+        PoolPhase.READY: "All desired pods are available.",
         PoolPhase.EMPTY: "It is scaled to zero.",
-        PoolPhase.FAILED: "Something is in its way, and the reason says what.",
+        PoolPhase.FAILED: "It cannot be brought to its spec; the reason says why.",
         PoolPhase.TERMINATING: "It is being deleted.",
     }
 )
 """What each of them means."""
 
-_OBSERVED = frozenset({PoolPhase.PROGRESSING, PoolPhase.READY, PoolPhase.EMPTY, PoolPhase.FAILED})
 
-POOL_TRANSITIONS: PhaseTable = MappingProxyType(
-    {
-        PoolPhase.PENDING: _OBSERVED | {PoolPhase.TERMINATING},
-        PoolPhase.PROGRESSING: _OBSERVED | {PoolPhase.TERMINATING},
-        PoolPhase.READY: _OBSERVED | {PoolPhase.TERMINATING},
-        PoolPhase.EMPTY: _OBSERVED | {PoolPhase.TERMINATING},
-        PoolPhase.FAILED: _OBSERVED | {PoolPhase.TERMINATING},
-        PoolPhase.TERMINATING: frozenset(),
-    }
-)
+class PoolReason(ExplainedReason):
+    """Why the `Ready` condition of a pool has its status."""
 
-
-class PoolReason(StrEnum):
-    """Why the `Ready` condition of a pool is what it is."""
-
-    DEPLOYMENT_READY = "DeploymentReady"
-    DEPLOYMENT_PROGRESSING = "DeploymentProgressing"
-    SCALED_TO_ZERO = "ScaledToZero"
-    INVALID_SPEC = "InvalidSpec"
-    NAME_CONFLICT = "NameConflict"
-    POD_STARTUP_FAILED = "PodStartupFailed"
-    POD_STATUS_SYNC_FAILED = "PodStatusSyncFailed"
-    SERVICE_SYNC_FAILED = "ServiceSyncFailed"
-    DEPLOYMENT_SYNC_FAILED = "DeploymentSyncFailed"
-    FINALIZERS_REMAIN = "FinalizersRemain"
-
-
-POOL_REASONS: MappingProxyType[PoolReason, Explanation] = MappingProxyType(
-    {
-        PoolReason.DEPLOYMENT_READY: Explanation(
-            "As many pods as wanted are available, of the present generation.",
+    DEPLOYMENT_READY = (
+        "DeploymentReady",
+        Explanation(
+            "All desired pods of the present generation are available.",
             "Nothing to do.",
             title="Ready",
             is_well=True,
         ),
-        PoolReason.DEPLOYMENT_PROGRESSING: Explanation(
-            "A change is under way, or pods are starting.",
+    )
+    DEPLOYMENT_PROGRESSING = (
+        "DeploymentProgressing",
+        Explanation(
+            "A change is in progress, or pods are starting.",
             "Wait; the pods are starting.",
             title="Starting",
             causes=DELAY_CAUSES,
         ),
-        PoolReason.SCALED_TO_ZERO: Explanation(
-            "No pods are wanted.",
-            "Scale the pool up when its capacity is wanted.",
+    )
+    SCALED_TO_ZERO = (
+        "ScaledToZero",
+        Explanation("No pods are desired.", "Scale the pool up when its capacity is needed."),
+    )
+    INVALID_SPEC = owner.INVALID_SPEC
+    NAME_CONFLICT = owner.NAME_CONFLICT
+    POD_STARTUP_FAILED = owner.STARTUP_FAILED
+    POD_STATUS_SYNC_FAILED = owner.PODS_UNREADABLE
+    SERVICE_SYNC_FAILED = (
+        "ServiceSyncFailed",
+        Explanation(
+            "The cluster does not allow the platform to read or write the pool's Service.",
+            "Check the platform's permissions on Services.",
         ),
-        PoolReason.INVALID_SPEC: Explanation(
-            "A resource that was written by hand breaks a rule; the message has field and rule.",
-            "Correct the named field of the stock pool.",
+    )
+    DEPLOYMENT_SYNC_FAILED = (
+        "DeploymentSyncFailed",
+        Explanation(
+            "The cluster does not allow the platform to read or write the pool's Deployment.",
+            "Check the platform's permissions on Deployments.",
         ),
-        PoolReason.NAME_CONFLICT: Explanation(
-            "An object of the pool's name exists and is not the pool's; it is left as it is.",
-            "Remove or rename the object that is in the way.",
-        ),
-        PoolReason.POD_STARTUP_FAILED: Explanation(
-            "Too few pods are available; the cause says why.",
-            "Correct what the message names: the image, the command, the size or a Secret.",
-            causes=FAILURE_CAUSES,
-        ),
-        PoolReason.POD_STATUS_SYNC_FAILED: Explanation(
-            "The cluster does not let the platform read the pool's pods.",
-            "Check the platform's rights on pods.",
-        ),
-        PoolReason.SERVICE_SYNC_FAILED: Explanation(
-            "The cluster refuses to let the platform read or write the pool's Service.",
-            "Check the platform's rights on services.",
-        ),
-        PoolReason.DEPLOYMENT_SYNC_FAILED: Explanation(
-            "The cluster refuses to let the platform read or write the pool's Deployment.",
-            "Check the platform's rights on deployments.",
-        ),
-        PoolReason.FINALIZERS_REMAIN: Explanation(
-            "A finalizer of somebody else holds the deletion up; the message names it.",
-            "Have the named finalizer taken off.",
-        ),
-    }
-)
-"""What each of them means, and what a person does."""
+    )
+    FINALIZERS_REMAIN = owner.FINALIZERS_REMAIN
+
+
+POOL_REASONS = explanations(PoolReason)
+"""What each reason means, and what a person does."""

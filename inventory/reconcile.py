@@ -11,15 +11,16 @@ from gpuplatform.operations.selectors import is_leftover, operation_of
 from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.planning.plan import Plan
 from gpuplatform.reconciliation.driver import Reconciler
+from gpuplatform.reconciliation.leases import RowLease
 from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, ReadNow, is_unsettled
+from gpuplatform.workloads.owner import Children, deletion_event
 from inventory.core.names import deployment_name, service_name
-from inventory.core.observed import ObservedPool
-from inventory.core.plan import FAREWELL, plan_pool
-from inventory.mirror import pool_gone, pool_marked, pool_recorded, pools_listed
+from inventory.core.plan import plan_pool
+from inventory.mirror import POOL_MIRROR
 from inventory.models import StockPool
 
 
-def observe_pool(cluster: Cluster, pool: Manifest) -> ObservedPool:
+def observe_pool(cluster: Cluster, pool: Manifest) -> Children:
     """Read what `pool` owns. A read that is forbidden is `Unknown`.
 
     Raises:
@@ -28,9 +29,9 @@ def observe_pool(cluster: Cluster, pool: Manifest) -> ObservedPool:
     return _observed(ReadNow(cluster, POOL_LABEL), pool)
 
 
-def _observed(owned: Owned, pool: Manifest) -> ObservedPool:
+def _observed(owned: Owned, pool: Manifest) -> Children:
     namespace, name = pool["metadata"]["namespace"], pool["metadata"]["name"]
-    return ObservedPool(
+    return Children(
         deployment=owned.one(DEPLOYMENT, namespace, deployment_name(name)),
         service=owned.one(SERVICE, namespace, service_name(name)),
         pods=owned.all(POD, namespace, name),
@@ -42,14 +43,18 @@ def _rows() -> QuerySet[StockPool]:
     return StockPool.objects.filter(deleted_at__isnull=True)
 
 
+def _record(lease: RowLease[StockPool], resource: Manifest) -> None:
+    POOL_MIRROR.recorded(lease.guarded(), resource)
+
+
 POOLS = Reconciler(
     kind=STOCK_POOL,
     rows=_rows,
     observe=observe_pool,
     plan=plan_pool,
-    record=lambda lease, resource: pool_recorded(lease.guarded(), resource),
-    close=pool_gone,
-    farewell=lambda _: FAREWELL,
+    record=_record,
+    close=POOL_MIRROR.gone,
+    deletion_event=lambda _: deletion_event("stock pool"),
 )
 
 
@@ -60,10 +65,9 @@ def compare_all(cluster: Cluster) -> list[int]:
     """
     owned = ReadAtOnce(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     listing = cluster.list(STOCK_POOL)
-    due = pools_listed(listing)
+    due = POOL_MIRROR.listed(listing)
     for pool, _ in _unsettled(owned, listing.items):
-        marked = pool_marked(pool["metadata"]["namespace"], pool["metadata"]["name"])
-        due += [] if marked is None else [marked]
+        due += POOL_MIRROR.marked(pool["metadata"]["namespace"], pool["metadata"]["name"])
     return due
 
 

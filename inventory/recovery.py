@@ -12,7 +12,7 @@ from gpuplatform.kube.kinds import STOCK_POOL, Manifest
 from gpuplatform.operations.provenance import has_marks
 from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
-from inventory.mirror import pool_observed, pool_reopened, pools_listed
+from inventory.mirror import POOL_MIRROR
 from inventory.models import StockPool
 from inventory.services.pools import PoolOperation
 
@@ -34,7 +34,7 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
         for pool in listing.items:
             yield from _recover_pool(pool, known, dry_run=dry_run)
         if not dry_run:
-            pools_listed(listing)
+            POOL_MIRROR.listed(listing)
     missing = StockPool.objects.filter(deleted_at__isnull=True).exclude(uid="")
     for row in missing.exclude(uid__in=seen):
         yield f"{row}: the database has it, the cluster does not; it will be closed as gone"
@@ -53,8 +53,8 @@ def _recover_pool(pool: Manifest, known: Mapping[str, bool], *, dry_run: bool) -
     if metadata["uid"] not in known:
         yield f"{name}: taken over into the database"
         if not dry_run:
-            pool_observed(pool)
+            POOL_MIRROR.observed(pool)
     elif not known[metadata["uid"]]:
         yield f"{name}: its row was closed; it is there again"
-        if not dry_run and not pool_reopened(pool):
+        if not dry_run and not POOL_MIRROR.reopened(pool, POOL_MIRROR.gone):
             yield f"{name}: another one of its name is being made; run this again after that"

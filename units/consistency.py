@@ -13,11 +13,12 @@ from gpuplatform.operations.consistency import Fault, doubled_faults, full_name,
 from gpuplatform.operations.phases import ENDED_PHASES
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, UNIT_LABEL
 from gpuplatform.reconciliation.owned import ReadAtOnce
+from units.comparison import read_at_once
 from units.core.names import STOCK_ORDINAL_ANNOTATION, UNIT_UID_LABEL
-from units.core.observed import source_of
+from units.core.sources import source_of
 from units.models import GpuUnit
 from units.phases import UnitRole, role_of
-from units.reconcile import Records, read_at_once
+from units.records import Records
 
 
 def unit_faults(cluster: Cluster) -> Iterator[Fault]:
@@ -73,7 +74,7 @@ def _name_of_unmarked(item: Manifest) -> tuple[str, str] | None:
 def _source_faults(units: Sequence[Manifest]) -> Iterator[Fault]:
     records = Records.of(units)
     named = [(unit, source) for unit in units if (source := source_of(unit))]
-    made = [(unit, source) for unit, source in named if records.is_sourced(unit, source)]
+    made = [(unit, source) for unit, source in named if records.has_source(unit, source)]
     counts = Counter(source.uid for _, source in made)
     for unit, source in made:
         uid = unit["metadata"]["uid"]
@@ -84,7 +85,7 @@ def _source_faults(units: Sequence[Manifest]) -> Iterator[Fault]:
         elif consumer != uid and not records.is_pending(unit, source):
             message = f"its stock '{source.name}' was consumed by another unit"
             yield Fault("doubled", full_name(unit), message)
-        elif not consumer and uid not in records.void_starts and not records.is_under_way(unit):
+        elif not consumer and uid not in records.void_starts and not records.is_in_progress(unit):
             message = f"its stock '{source.name}' does not count as consumed"
             yield Fault("leaked", full_name(unit), message)
 

@@ -23,8 +23,8 @@ from gpuplatform.operations.provenance import (
 from gpuplatform.operations.selectors import operation_of
 from gpuplatform.operations.services import operation_rebuild
 from units.core.names import STOCK_ORDINAL_ANNOTATION, STOCK_REPLICAS_ANNOTATION
-from units.core.observed import SourceReference, source_of
-from units.mirror import unit_adopted, unit_reopened, units_listed
+from units.core.sources import SourceReference, source_of
+from units.mirror import UNIT_MIRROR, unit_adopted, unit_gone
 from units.models import GpuUnit
 from units.phases import UnitRole, role_of
 from units.selectors import is_unit_leftover
@@ -53,7 +53,7 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
             yield from _recover_unit(unit, known, dry_run=dry_run)
         yield from _recover_sources(units, dry_run=dry_run)
         if not dry_run:
-            units_listed(listing)
+            UNIT_MIRROR.listed(listing)
     missing = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
     for row in missing.exclude(uid__in={unit["metadata"]["uid"] for unit in units}):
         yield f"{row}: the database has it, the cluster does not; it will be closed as gone"
@@ -86,7 +86,7 @@ def _recover_unit(unit: Manifest, known: Mapping[str, bool], *, dry_run: bool) -
 def _reopen(unit: Manifest, *, dry_run: bool) -> Iterator[str]:
     name = full_name(unit)
     yield f"{name}: its row was closed; it is there again"
-    if not dry_run and not unit_reopened(unit):
+    if not dry_run and not UNIT_MIRROR.reopened(unit, unit_gone):
         yield f"{name}: another one of its name is being made; run this again after that"
 
 

@@ -14,7 +14,7 @@ from gpuplatform.operations.phases import ENDED_PHASES, OperationPhase
 from gpuplatform.operations.provenance import applied_operation, was_written_by_platform
 from gpuplatform.operations.selectors import is_leftover
 from gpuplatform.samples.capacity import SpecCapacity
-from units.core.observed import Shortage
+from units.core.shortage import Shortage
 from units.models import CLAIMABLE, GpuUnit, ShortNode, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 

@@ -7,8 +7,9 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.queueing import MAX_QUEUED, Queue, enqueue_missed, enqueue_retry
 from gpuplatform.reconciliation import driver, epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, report_activity
+from units.comparison import compare_all, delete_leftovers
 from units.nodes import compare_nodes
-from units.reconcile import UNITS, compare_all, delete_leftovers
+from units.reconcile import UNITS
 from units.selectors import units_due
 from units.services.maintenance import capacity_sample, units_prune
 from units.services.names import UnitTask

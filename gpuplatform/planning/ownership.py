@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import GROUP, Manifest, ResourceKind
-from gpuplatform.planning.plan import Patch
+from gpuplatform.planning.plan import Delete, Patch
+from gpuplatform.planning.view import ResourceView
 
 MANAGER = "gpu-platform"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
@@ -19,36 +20,34 @@ _OF_THE_COLLECTOR: Final = frozenset({"foregroundDeletion", "orphan"})
 _MOST_NAMED: Final = 5
 
 
-def controller_reference(owner: Manifest) -> Manifest:
-    """Return the owner reference that makes `owner` the one controller of an object.
+def controller_reference(owner: ResourceView) -> Manifest:
+    """Return the owner reference that makes `owner` the controller of an object.
 
-    It carries the UID, so that a late write for a dead owner is collected as garbage.
+    It has the UID, so that a late write for a deleted owner is collected as garbage.
     """
-    metadata = owner["metadata"]
     return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }
 
 
 def is_controlled_by(dependent: Manifest, owner_uid: str) -> bool:
-    """Say whether the controller of `dependent` is the owner with that UID."""
-    references: Any = dependent.get("metadata", {}).get("ownerReferences") or []
+    """Return whether the controller of `dependent` is the owner with that UID."""
     return any(
-        reference.get("controller") and reference.get("uid") == owner_uid
-        for reference in references
+        field(one, "controller") and field(one, "uid") == owner_uid
+        for one in items(dependent, "metadata", "ownerReferences")
     )
 
 
 def is_orphan(dependent: Manifest, label: str, owner_name: str) -> bool:
-    """Say whether `dependent` was made for the owner of that name and nobody controls it.
+    """Return whether `dependent` was created for the owner of that name and has no controller.
 
-    As Kubernetes' own controllers do, such a one is adopted: it bears every mark of ours, only its
-    owner reference was taken away. What is being deleted is left to its end.
+    Such an object is adopted, as Kubernetes' own controllers do: it has every label of the
+    platform and only lost its owner reference. An object that is being deleted is none.
     """
     labels = field(dependent, "metadata", "labels")
     return (
@@ -62,28 +61,38 @@ def is_orphan(dependent: Manifest, label: str, owner_name: str) -> bool:
     )
 
 
-def adoption(kind: ResourceKind, orphan: Manifest, owner: Manifest) -> Patch:
+def adoption(kind: ResourceKind, orphan: Manifest, owner: ResourceView) -> Patch:
     """Return the action that makes `owner` the controller of exactly the object that was read."""
-    metadata = orphan["metadata"]
-    references = [*items(metadata, "ownerReferences"), controller_reference(owner)]
+    references = [*items(orphan, "metadata", "ownerReferences"), controller_reference(owner)]
+    return patch_of(kind, orphan, {"metadata": {"ownerReferences": references}})
+
+
+def patch_of(kind: ResourceKind, live: Manifest, changes: Manifest) -> Patch:
+    """Return the action that changes exactly the version of `live` that was read."""
+    metadata = live["metadata"]
     version = {key: metadata[key] for key in ("uid", "resourceVersion")}
-    patch = {"metadata": {**version, "ownerReferences": references}}
+    patch = {**changes, "metadata": {**changes.get("metadata", {}), **version}}
     return Patch(kind, metadata["namespace"], metadata["name"], patch)
 
 
-def held_up_by(resource: Manifest) -> str:
-    """Return why a resource that is being deleted stays; empty where only its garbage is awaited.
+def deletion_of(kind: ResourceKind, live: Manifest) -> Delete:
+    """Return the action that deletes exactly the object that was read."""
+    metadata = live["metadata"]
+    return Delete(kind, metadata["namespace"], metadata["name"], metadata["uid"])
+
+
+def deletion_obstacle(resource: ResourceView) -> str:
+    """Return why a deletion does not proceed; empty while only garbage collection is awaited.
 
     The platform sets no finalizer of its own.
     """
-    found = [str(one) for one in items(resource, "metadata", "finalizers")]
-    foreign = sorted(set(found) - _OF_THE_COLLECTOR)
+    foreign = sorted(set(resource.finalizers) - _OF_THE_COLLECTOR)
     if not foreign:
         return ""
     names = ", ".join(f"'{one}'" for one in foreign[:_MOST_NAMED])
     return (
-        f"The deletion waits for a finalizer that is not the platform's: {names}. The program that"
-        " set it takes it off; if that program is gone, remove it with kubectl."
+        f"The deletion waits for a finalizer of another program: {names}. That program removes it;"
+        " if the program no longer exists, remove the finalizer with kubectl."
     )
 
 

@@ -1,7 +1,4 @@
-"""The vocabulary of planners: what was observed, what to do, what to say.
-
-Pure; the one part of this package that an app's `core` may import.
-"""
+"""The vocabulary of planners: observations, actions, Events, status and plan. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """It was looked for and is not there."""
+    """It was read and does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ Observation: TypeAlias = Absent | Present[T] | Unknown
 
 
 def first_unknown(observed: Iterable[tuple[T, Observation[Any]]]) -> tuple[T, str] | None:
-    """Return the first reading that failed, by what is said with it, and the cluster's words."""
+    """Return the name of the first read that failed, and the cluster's message."""
     for name, observation in observed:
         if isinstance(observation, Unknown):
             return name, observation.why
@@ -47,10 +44,10 @@ def first_unknown(observed: Iterable[tuple[T, Observation[Any]]]) -> tuple[T, st
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Bring these fields about by server-side apply.
+    """Set these fields by server-side apply.
 
-    `force` only for an object that was read and is ours; without it an object that somebody else
-    put there meanwhile makes a conflict instead of being taken over.
+    `force` only for an object that was read and is the platform's; without it, an object that
+    another client created in the meantime is a conflict.
     """
 
     kind: ResourceKind
@@ -60,7 +57,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make an object that was observed absent; one that is there by then is a conflict."""
+    """Create an object that was observed absent; one that exists by then is a conflict."""
 
     kind: ResourceKind
     manifest: Manifest
@@ -68,7 +65,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change these fields of an object that is as it was read: `patch` carries its version."""
+    """Merge-patch exactly the version of an object that was read: `patch` has its version."""
 
     kind: ResourceKind
     namespace: str
@@ -90,7 +87,7 @@ Action: TypeAlias = Create | Apply | Patch | Delete
 
 
 class EventType(StrEnum):
-    """How Kubernetes sorts its Events."""
+    """The types of a Kubernetes Event."""
 
     NORMAL = "Normal"
     WARNING = "Warning"
@@ -98,7 +95,7 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a person asks "when" about. Words that repeat: no time, no count, no generated id."""
+    """A Kubernetes Event. Its text repeats: it has no time, no count and no generated id."""
 
     type: EventType
     reason: str
@@ -106,27 +103,37 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusSummary:
+    """A phase with its reason and cause, and the same for people."""
+
+    phase: str
+    reason: str = ""
+    message: str = ""
+    cause: str = ""
+    """What keeps a pod from running or from being ready; empty: nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
-    """What to write into the resource's status. `fields` are the kind's own, as in the CRD."""
+    """The status of a resource. `fields` are those of its kind, by their names in the CRD."""
 
     phase: str
     conditions: tuple[Condition, ...]
     observed_generation: int
     fields: Mapping[str, Any] = field(default_factory=dict)
-    cause: str | None = None
-    """What keeps a pod from running or from being ready, as a value."""
+    cause: str = ""
     event: Event | None = None
-    """What to tell when this status is news; None for a state that is only passed through."""
+    """Written when the phase, or the failure, changes; None for a transient phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do next. `status` None leaves it as it is; `requeue_after` is seconds."""
+    """What to do next. `status` None leaves it unchanged; `requeue_after` is in seconds."""
 
     actions: Sequence[Action] = ()
     status: Status | None = None
     requeue_after: float | None = None
     on_error: Mapping[ResourceKind, Status] = field(default_factory=dict)
-    """What to say when an action on that kind is refused; the cluster's words are added."""
+    """The status if an action on that kind is refused; the cluster's message is added."""
     events: Sequence[Event] = ()
-    """What to tell once all actions are done."""
+    """Written once all actions have succeeded."""

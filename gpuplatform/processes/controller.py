@@ -45,10 +45,10 @@ from gpuplatform.reconciliation.heartbeats import (
     report_heartbeat,
 )
 from gpuplatform.reconciliation.models import ClusterState
-from inventory.mirror import pool_copied, pool_marked, pool_observed, pools_listed
+from inventory.mirror import POOL_MIRROR
 from inventory.services.pools import InventoryTask
 from units.core.shortage import gpus_offered
-from units.mirror import unit_copied, unit_freed, unit_observed, unit_touched, units_listed
+from units.mirror import UNIT_MIRROR, unit_freed, unit_touched
 from units.phases import role_of
 from units.selectors import short_nodes
 from units.services.names import UnitTask, urgency_of
@@ -137,10 +137,10 @@ WATCHED = (
     Watched(
         kind=STOCK_POOL,
         child_label=POOL_LABEL,
-        listed=pools_listed,
-        observed=pool_observed,
-        copied=pool_copied,
-        marked=lambda namespace, name: one_or_none(pool_marked(namespace, name)),
+        listed=POOL_MIRROR.listed,
+        observed=POOL_MIRROR.observed,
+        copied=POOL_MIRROR.copied,
+        marked=POOL_MIRROR.marked,
         freed=lambda _namespace, _name: [],
         urgency=lambda _namespace: Urgency.NEXT,
         reconcile_task=InventoryTask.RECONCILE_POOL,
@@ -150,9 +150,9 @@ WATCHED = (
     Watched(
         kind=GPU_UNIT,
         child_label=UNIT_LABEL,
-        listed=units_listed,
-        observed=unit_observed,
-        copied=unit_copied,
+        listed=UNIT_MIRROR.listed,
+        observed=UNIT_MIRROR.observed,
+        copied=UNIT_MIRROR.copied,
         marked=unit_touched,
         freed=unit_freed,
         urgency=lambda namespace: urgency_of(role_of(namespace)),

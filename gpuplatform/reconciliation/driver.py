@@ -61,8 +61,8 @@ class Reconciler(Generic[RowT, ObservedT]):
     """Copy the resource into the guarded row."""
     close: Callable[[QuerySet[RowT], Manifest | None], None]
     """Close the guarded row of a resource that is gone; given is what has its name now."""
-    farewell: Callable[[RowT], Event | None]
-    """What to tell of a resource that is gone, once its row is closed."""
+    deletion_event: Callable[[RowT], Event | None]
+    """The Event of a deleted resource, written once its row is closed."""
     note: Callable[[Manifest, ObservedT], None] = lambda _resource, _observed: None
     """Write down what else was observed, once the resource is recorded."""
     ending: "Ending[RowT] | None" = None
@@ -120,10 +120,10 @@ def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -
         resource = _write_status(cluster, reconciler.kind, read, status)
     reconciler.record(lease, resource)
     reconciler.note(read, observed)
-    told = [] if error is not None else list(plan.events)
+    events = [] if error is not None else list(plan.events)
     if resource is not read and status is not None:
-        told += new_events(read, status)
-    event_writer.submit(cluster, _subject(reconciler, row), told)
+        events += new_events(read, status)
+    event_writer.submit(cluster, _subject(reconciler, row), events)
     if error is not None:
         raise error
     return plan.requeue_after
@@ -146,9 +146,9 @@ def _end(
     if reconciler.ending is not None and not _is_all_gone(reconciler.ending, lease):
         return _ending_seconds(lease.row)
     reconciler.close(lease.guarded(), successor)
-    told = reconciler.farewell(lease.row)
-    if told is not None:
-        event_writer.submit(get_cluster(), _subject(reconciler, lease.row), [told])
+    event = reconciler.deletion_event(lease.row)
+    if event is not None:
+        event_writer.submit(get_cluster(), _subject(reconciler, lease.row), [event])
     return None
 
 
@@ -185,8 +185,8 @@ def _refused(plan: Plan, kind: ResourceKind, error: ClusterError) -> Status | No
         type(c)(c.type, c.status, c.reason, f"{c.message} {error}".strip(), c.observed_generation)
         for c in said.conditions
     )
-    told = said.event and replace(said.event, message=conditions[0].message)
-    return replace(said, conditions=conditions, event=told)
+    event = said.event and replace(said.event, message=conditions[0].message)
+    return replace(said, conditions=conditions, event=event)
 
 
 def status_fields(resource: Manifest, status: Status) -> Manifest:
@@ -195,7 +195,7 @@ def status_fields(resource: Manifest, status: Status) -> Manifest:
     return {
         **status.fields,
         "phase": status.phase,
-        "cause": status.cause,
+        "cause": status.cause or None,
         "observedGeneration": status.observed_generation,
         "conditions": merge_conditions(
             live.get("conditions") or [], status.conditions, clock.now()

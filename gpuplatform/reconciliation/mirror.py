@@ -4,7 +4,7 @@ The mirror only copies, and never an older copy over a newer one. It deletes not
 resource that seems gone is marked due, and the reconciler's fresh read decides.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from django.db.models.functions import Coalesce, Now
 from gpuplatform.kube.client import Listing
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.planning.plan import StatusSummary
 from gpuplatform.reconciliation.leases import mark_changed
 from gpuplatform.reconciliation.models import MirrorRow
 from gpuplatform.workloads.startup import known_cause
@@ -30,16 +31,6 @@ FAILED: Final = "Failed"
 
 _HIGHEST_COUNT: Final = 2**31 - 1
 """The highest number that a count's column holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatusSummary:
-    """The columns of a row that sum up the status of its resource."""
-
-    phase: str
-    reason: str = ""
-    message: str = ""
-    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +51,8 @@ class Mirror(Generic[RowT]):
     """What an app knows about the rows of one kind of resource."""
 
     model: type[RowT]
-    phase: Callable[[Manifest], str]
-    """The phase that a resource's status says."""
+    phases: Sequence[str]
+    """The phases of the kind; a status without one of them counts as Pending."""
     columns: Callable[[Manifest], dict[str, Any]]
     """The kind's own columns, made of storable JSON."""
     discovered: Callable[[Manifest], Mapping[str, Any] | None]
@@ -115,13 +106,13 @@ class Mirror(Generic[RowT]):
         )
         return [row for row in due if row is not None] + mark_changed(missing)
 
-    def marked(self, namespace: str, name: str) -> int | None:
+    def marked(self, namespace: str, name: str) -> list[int]:
         """Mark the row of that name due, since something it owns changed.
 
         Returns its number if somebody has to be told.
         """
         rows = self._rows().filter(namespace=namespace, name=name, deleted_at__isnull=True)
-        return next(iter(mark_changed(rows.exclude(uid=""))), None)
+        return mark_changed(rows.exclude(uid=""))
 
     def recorded(self, rows: QuerySet[RowT], resource: Manifest) -> int:
         """Write the copy where it is newer than what the row has; return how many rows took it."""
@@ -208,8 +199,15 @@ class Mirror(Generic[RowT]):
             phase=phase,
             reason=str(storable(ready.get("reason")) or unexplained)[:64],
             message=str(storable(ready.get("message")) or ""),
-            cause=known_cause(resource) or "",
+            cause=known_cause(resource.get("status")) or "",
         )
+
+    def phase(self, resource: Manifest) -> str:
+        """Return the phase that the row of a resource shows."""
+        if field(resource, "metadata", "deletionTimestamp"):
+            return TERMINATING
+        phase = field(resource, "status", "phase")
+        return str(phase) if phase in self.phases else PENDING
 
     def _rows(self) -> Manager[RowT]:
         return self.model._default_manager  # noqa: SLF001 - Django's documented name
@@ -253,14 +251,6 @@ class Mirror(Generic[RowT]):
             if number_ is not None and self.changed is not None:
                 self.changed(Change(number_, "", 0, resource, summary))
         return number_
-
-
-def said_phase(resource: Manifest, known: tuple[str, ...], *, otherwise: str) -> str:
-    """Return the phase that a resource's status says, if it is one of the kind's."""
-    if field(resource, "metadata", "deletionTimestamp"):
-        return TERMINATING
-    phase = field(resource, "status", "phase")
-    return str(phase) if phase in known else otherwise
 
 
 def count(value: Any, *path: str) -> int:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import DEPLOYMENT, Manifest
+from gpuplatform.planning.ownership import patch_of
 from gpuplatform.planning.plan import Patch
 
 _CONTAINERS: Final = ("spec", "template", "spec", "containers")
@@ -24,10 +25,7 @@ def without_foreign_sources(live: Manifest, wanted: Manifest) -> Patch | None:
     left = [_without(one, items(ours.get(field(one, "name")), "env")) for one in present]
     if left == present:
         return None
-    metadata = live["metadata"]
-    version = {key: metadata[key] for key in ("uid", "resourceVersion")}
-    patch = {"metadata": version, "spec": {"template": {"spec": {"containers": left}}}}
-    return Patch(DEPLOYMENT, metadata["namespace"], metadata["name"], patch)
+    return patch_of(DEPLOYMENT, live, {"spec": {"template": {"spec": {"containers": left}}}})
 
 
 def _without(container: Any, variables: list[Manifest]) -> Any:

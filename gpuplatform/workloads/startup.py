@@ -12,7 +12,11 @@ from typing import Any, Final
 from gpuplatform import clock
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.causes import CRASH_LOOP, TRANSIENT, StartupCause
+
+POD_STARTUP_FAILED: Final = "PodStartupFailed"
+"""The reason of every resource whose pods do not start."""
 
 PULL_GRACE_SECONDS: Final = 20.0
 """Seconds after a pod's start during which a failed image pull does not count as a failure: a
@@ -41,6 +45,16 @@ class StartupFailure:
     """Whether it may pass without a change of the spec."""
     is_back_off: bool = False
     """Whether the cluster reports only that it waits to retry, and not the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodStart:
+    """How far pods have started: they failed, are delayed, or neither."""
+
+    failure: StartupFailure | None = None
+    delay: StartupFailure | None = None
+    is_proven: bool = True
+    """Whether no container was restarted so recently that its failure may not be over."""
 
 
 def startup_failure(
@@ -108,25 +122,32 @@ def unreachable_node(pods: Sequence[Manifest]) -> str:
     return ""
 
 
-def unproven_failure(
-    resource: Manifest, pods: Sequence[Manifest], reason: str, at: datetime | None
-) -> StartupFailure | None:
-    """Return the failure in the status, while one of the pods runs again but not for long.
+def pod_start(
+    resource: ResourceView, pods: Sequence[Manifest], deployment: Manifest, at: datetime | None
+) -> PodStart:
+    """Return how far pods have started, with the failure that the status reports taken on.
 
-    A program that ends again and again is ready for a moment at each attempt. None if the status
-    has no failure of this generation under `reason`, or if all that ended have kept running since.
+    A container that exits repeatedly is ready for a moment after each restart, and the cluster
+    alternates between the error of an attempt and the back-off before the next one. Cause and text
+    of the failure stay the same meanwhile.
+
+    Args:
+        resource: the resource that owns the Deployment.
+        pods: the pods of the Deployment.
+        deployment: the Deployment; an empty dict where it is not known.
+        at: when they were read; None: no pull has a grace period and no restart is recent.
     """
-    is_unproven = at is not None and any(_restarted_lately(pod, at) for pod in _living(pods))
-    return _previous(resource, reason, StartupCause.CONTAINER_EXITED) if is_unproven else None
+    is_restarted = at is not None and any(_restarted_lately(pod, at) for pod in _living(pods))
+    unproven = _previous(resource, StartupCause.CONTAINER_EXITED) if is_restarted else None
+    failure = startup_failure(pods, deployment, at) or unproven
+    if failure is None:
+        return PodStart(delay=startup_delay(pods, at))
+    return PodStart(failure=_lasting(resource, failure), is_proven=unproven is None)
 
 
-def lasting_failure(resource: Manifest, failure: StartupFailure, reason: str) -> StartupFailure:
-    """Return the failure in the status that a back-off repeats, otherwise `failure` itself.
-
-    The cluster alternates between the error and the back-off; cause and text stay the same.
-    `reason` is the reason of the condition Ready under which failures are reported.
-    """
-    previous = _previous(resource, reason, failure.cause) if failure.is_back_off else None
+def _lasting(resource: ResourceView, failure: StartupFailure) -> StartupFailure:
+    """Return the failure in the status that a back-off repeats, otherwise `failure` itself."""
+    previous = _previous(resource, failure.cause) if failure.is_back_off else None
     if previous is None:
         return failure
     is_repeated = previous.cause == failure.cause or {previous.cause, failure.cause} <= CRASH_LOOP
@@ -146,9 +167,9 @@ def is_caught_up(deployment: Manifest) -> bool:
     )
 
 
-def known_cause(resource: Manifest) -> StartupCause | None:
+def known_cause(status: Any) -> StartupCause | None:
     """Return the cause in the status of a resource; None if it has none that is known."""
-    found = str(field(resource, "status", "cause"))
+    found = str(field(status, "cause"))
     return StartupCause(found) if found in _VALUES else None
 
 
@@ -159,16 +180,15 @@ def _failure(cause: StartupCause, text: str) -> StartupFailure:
     return StartupFailure(cause, _shortened(text), is_transient=cause in TRANSIENT)
 
 
-def _previous(resource: Manifest, reason: str, otherwise: StartupCause) -> StartupFailure | None:
-    """Return the failure that the status reports of this generation under `reason`.
+def _previous(resource: ResourceView, otherwise: StartupCause) -> StartupFailure | None:
+    """Return the failure that the status reports of this generation.
 
     `otherwise` is the cause of a status that an earlier release wrote without one.
     """
-    ready = condition(resource, "Ready")
-    generation = number(resource, "metadata", "generation")
-    if ready.get("reason") != reason or number(ready, "observedGeneration") != generation:
+    previous = resource.previous
+    if previous is None or previous.reason != POD_STARTUP_FAILED:
         return None
-    return _failure(known_cause(resource) or otherwise, str(ready.get("message") or ""))
+    return _failure(known_cause(resource.status) or otherwise, previous.message)
 
 
 def _living(pods: Sequence[Manifest]) -> list[Manifest]:

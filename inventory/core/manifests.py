@@ -1,4 +1,4 @@
-"""What a stock pool looks like in the cluster: its Deployment, its pods, its Service.
+"""The objects of a stock pool: its Deployment with the pods, and its Service.
 
 Built field by field; a caller's dict is never merged in. Pure. Reviewed as data in `tests/golden`.
 """
@@ -19,87 +19,85 @@ from gpuplatform.workloads.pods import (
     service_ports,
 )
 from gpuplatform.workloads.releases import template_annotations, template_hash
-from gpuplatform.workloads.template import PodTemplate
 from inventory.core.names import deployment_name, service_name
 from inventory.core.spec import StockPoolSpec
+from inventory.core.view import PoolView
 
 
 def spec_hash(spec: StockPoolSpec) -> str:
-    """Return a fingerprint of what of the spec reaches the pod template."""
+    """Return a fingerprint of the part of the spec that the pod template depends on."""
     return template_hash({k: v for k, v in spec.normalised().items() if k != "replicas"})
 
 
-def deployment(pool: Manifest, spec: StockPoolSpec) -> Manifest:
+def deployment(pool: PoolView) -> Manifest:
     """Return the Deployment of `pool`.
 
     It replaces pods by `Recreate`: a rolling update would need a second GPU.
     """
-    name = pool["metadata"]["name"]
-    metadata = _metadata(pool, deployment_name(name))
-    metadata["annotations"] = template_annotations(spec_hash(spec))
+    metadata = _metadata(pool, deployment_name(pool.name))
+    metadata["annotations"] = template_annotations(spec_hash(pool.spec))
     return {
         "apiVersion": DEPLOYMENT.api_version,
         "kind": DEPLOYMENT.kind,
         "metadata": metadata,
         "spec": {
-            "replicas": spec.replicas,
+            "replicas": pool.spec.replicas,
             "strategy": {"type": "Recreate"},
             "progressDeadlineSeconds": PROGRESS_DEADLINE_SECONDS,
-            "selector": {"matchLabels": {POOL_LABEL: name}},
+            "selector": {"matchLabels": {POOL_LABEL: pool.name}},
             "template": {
                 "metadata": {"labels": _labels(pool)},
-                "spec": pod_spec(_workload(name, spec)),
+                "spec": pod_spec(_workload(pool)),
             },
         },
     }
 
 
-def service(pool: Manifest, template: PodTemplate) -> Manifest:
+def service(pool: PoolView) -> Manifest:
     """Return the ClusterIP Service in front of the pool's pods, one port for each of theirs."""
-    name = pool["metadata"]["name"]
     return {
         "apiVersion": SERVICE.api_version,
         "kind": SERVICE.kind,
-        "metadata": _metadata(pool, service_name(name)),
+        "metadata": _metadata(pool, service_name(pool.name)),
         "spec": {
             "type": "ClusterIP",
-            "selector": {POOL_LABEL: name},
-            "ports": service_ports(template.ports),
+            "selector": {POOL_LABEL: pool.name},
+            "ports": service_ports(pool.template.ports),
         },
     }
 
 
-def _metadata(pool: Manifest, name: str) -> Manifest:
+def _metadata(pool: PoolView, name: str) -> Manifest:
     return {
         "name": name,
-        "namespace": pool["metadata"]["namespace"],
+        "namespace": pool.namespace,
         "labels": _labels(pool),
         "ownerReferences": [controller_reference(pool)],
     }
 
 
-def _labels(pool: Manifest) -> dict[str, str]:
-    """Return what every object of the pool bears.
+def _labels(pool: PoolView) -> dict[str, str]:
+    """Return the labels of every object of the pool.
 
-    With the UID in them, pods that a pool of that name left are never those of this template
-    and so are not taken over by its Deployment either.
+    They have the UID, so that pods of an earlier pool of that name never match the template and
+    are not adopted by its Deployment.
     """
     return {
         "app.kubernetes.io/name": "stock-pool",
         MANAGED_BY_LABEL: MANAGER,
-        POOL_LABEL: pool["metadata"]["name"],
-        POOL_UID_LABEL: pool["metadata"]["uid"],
+        POOL_LABEL: pool.name,
+        POOL_UID_LABEL: pool.uid,
     }
 
 
-def _workload(pool_name: str, spec: StockPoolSpec) -> Workload:
-    template = spec.template or PodTemplate()
+def _workload(pool: PoolView) -> Workload:
+    spec, template = pool.spec, pool.template
     return Workload(
         image=spec.image,
         template=template,
         environment={
             "SPEC_NAME": spec.spec_name,
-            "POOL_NAME": pool_name,
+            "POOL_NAME": pool.name,
             "GPU_COUNT": str(spec.gpu),
             "MEMORY_LIMIT": spec.memory or "",
         },

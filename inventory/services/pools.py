@@ -17,7 +17,7 @@ from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
 from inventory.core.spec import parse_spec
-from inventory.mirror import pool_gone, pool_recorded, spec_columns
+from inventory.mirror import POOL_MIRROR, spec_columns
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.selectors import pool_get
@@ -150,19 +150,19 @@ def pool_reconcile_soon(pool: StockPool) -> None:
 
 def pool_created(operation: Operation, resource: Manifest) -> None:
     """Give the row its resource, in the transaction in which the operation succeeds."""
-    pool_recorded(_row_of(operation).filter(uid=""), resource)
+    POOL_MIRROR.recorded(_row_of(operation).filter(uid=""), resource)
     _reconcile_soon(_row_of(operation))
 
 
 def pool_create_failed(operation: Operation, in_the_way: Manifest | None) -> None:
     """Close the row of a pool that was never made; show what stands in its place."""
-    pool_gone(_row_of(operation).filter(uid=""), in_the_way)
+    POOL_MIRROR.gone(_row_of(operation).filter(uid=""), in_the_way)
 
 
 def pool_changed(operation: Operation, resource: Manifest) -> None:
     """Copy the changed resource and let it be reconciled."""
     rows = _row_of(operation)
-    pool_recorded(rows, resource)
+    POOL_MIRROR.recorded(rows, resource)
     _reconcile_soon(rows)
 
 

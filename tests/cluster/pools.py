@@ -15,7 +15,7 @@ from gpuplatform.operations.services import Accepted
 from gpuplatform.reconciliation import driver, event_writer, gate
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.tenancy.models import Tenant
-from inventory.mirror import pool_observed
+from inventory.mirror import POOL_MIRROR
 from inventory.models import StockPool
 from inventory.reconcile import POOLS
 from inventory.requests.pools import StockPoolCreate
@@ -87,7 +87,7 @@ class Pools:
                 "spec": spec,
             },
         )
-        pool_observed(made)
+        POOL_MIRROR.observed(made)
 
     def live(self, kind: ResourceKind) -> list[Manifest]:
         """Return the objects of a kind in the namespace."""

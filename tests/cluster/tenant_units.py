@@ -16,7 +16,7 @@ from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.tenancy.models import Tenant
 from tests.cluster.pools import LAST_PAUSE_SECONDS, Pools
 from units.core.names import deployment_name
-from units.mirror import unit_observed
+from units.mirror import UNIT_MIRROR
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitRole
 from units.reconcile import UNITS
@@ -112,7 +112,7 @@ class Units:
                 "spec": {"specName": SPEC, "gpu": 1, "image": "busybox:1.36", "template": HTTP},
             },
         )
-        unit_observed(made)
+        UNIT_MIRROR.observed(made)
         return made
 
     @staticmethod

@@ -23,13 +23,14 @@ from gpuplatform.kube.kinds import (
     Manifest,
     ResourceKind,
 )
-from gpuplatform.workloads.template import PodTemplate
 from inventory.core import manifests as pool_manifests
 from inventory.core.spec import parse_spec
+from inventory.core.view import PoolView
 from tests.cluster.specs import Specs
 from tests.cluster.world import Http, Reply, World
 from units.core import manifests as unit_manifests
 from units.core.spec import access_fault, parse_unit_spec
+from units.core.view import UnitView
 
 pytestmark = [
     pytest.mark.cluster,
@@ -55,13 +56,10 @@ def pool_objects(name: str, raw: Any, namespace: str) -> list[Sent]:
     """
     spec = parse_spec(raw)
     resource = _resource(STOCK_POOL, name, namespace, spec)
-    template = spec.template or PodTemplate()
-    made: list[Sent] = [
-        (STOCK_POOL, resource),
-        (DEPLOYMENT, pool_manifests.deployment(resource, spec)),
-    ]
-    if template.ports:
-        made.append((SERVICE, pool_manifests.service(resource, template)))
+    pool = PoolView.parse(resource)
+    made: list[Sent] = [(STOCK_POOL, resource), (DEPLOYMENT, pool_manifests.deployment(pool))]
+    if pool.template.ports:
+        made.append((SERVICE, pool_manifests.service(pool)))
     return made
 
 
@@ -75,12 +73,11 @@ def unit_objects(name: str, raw: Any, namespace: str) -> list[Sent]:
     if fault := access_fault(spec):
         raise InvalidSpec(fault.message)
     resource = _resource(GPU_UNIT, name, namespace, spec)
-    deployment = unit_manifests.deployment(
-        resource, spec, replicas=1, priority="gpu-platform-handover"
-    )
+    unit = UnitView.parse(resource)
+    deployment = unit_manifests.deployment(unit, replicas=1, priority="gpu-platform-handover")
     made: list[Sent] = [(GPU_UNIT, resource), (DEPLOYMENT, deployment)]
     if spec.ports:
-        made.append((SERVICE, unit_manifests.service(resource, spec)))
+        made.append((SERVICE, unit_manifests.service(unit)))
     return made
 
 

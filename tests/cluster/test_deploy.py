@@ -15,6 +15,7 @@ from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import CLUSTER_ROLE, CONFIG_MAP, GPU_UNIT, POD, Manifest
 from gpuplatform.kube.modes import KubeMode, open_cluster
 from gpuplatform.planning.ownership import controller_reference
+from gpuplatform.planning.view import ResourceView
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.models import ClusterState
 from tests.cluster.accounts import (
@@ -219,7 +220,7 @@ def test_an_owner_reference_needs_the_right_on_the_owner(
 
 def deployment_of(owner: Manifest) -> Manifest:
     """Return a Deployment that holds up the deletion of its owner."""
-    reference = controller_reference(owner)
+    reference = controller_reference(ResourceView.of(owner))
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -15,9 +15,9 @@ from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import Units
 from tests.fakes.fault_proxy import FaultProxy
 from tests.fakes.faults import Cut, Fault, Hold, Refuse, Rule
+from units.comparison import delete_leftovers
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
-from units.reconcile import delete_leftovers
 from units.services.stock import stock_remove
 
 pytestmark = [

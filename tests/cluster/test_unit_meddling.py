@@ -7,9 +7,9 @@ import pytest
 from gpuplatform.kube.kinds import DEPLOYMENT, POD, SERVICE, Manifest
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, is_controlled_by
 from tests.cluster.tenant_units import Units
+from units.comparison import compare_all
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
-from units.reconcile import compare_all
 
 pytestmark = [
     pytest.mark.cluster,

@@ -10,10 +10,11 @@ from gpuplatform.operations.models import Operation
 from tests.cluster.pools import Pools
 from tests.cluster.tenant_units import HTTP, Units
 from tests.fakes.fault_proxy import FaultProxy
-from units.core.observed import SourceReference
+from units.comparison import compare_all, delete_leftovers
+from units.core.sources import SourceReference
 from units.models import GpuUnit
+from units.observation import observe_unit
 from units.phases import STOCK_NAMESPACE
-from units.reconcile import compare_all, delete_leftovers, observe_unit
 from units.selectors import capacity_by_spec
 
 pytestmark = [

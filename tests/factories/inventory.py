@@ -9,9 +9,8 @@ from gpuplatform.kube.client import FIELD_MANAGER
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_by_name
-from gpuplatform.workloads.template import PodTemplate
 from inventory.core import manifests
-from inventory.core.spec import parse_spec
+from inventory.core.view import PoolView
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.services.pools import pool_create, pool_request_deletion, pool_update
@@ -75,13 +74,13 @@ def running(replicas: int, *, available: int | None = None) -> dict[str, Any]:
 
 def live_deployment(pool: Manifest, *, status: Mapping[str, Any] | None = None) -> Manifest:
     """Return the Deployment that `pool` wants, as read back."""
-    return live(manifests.deployment(pool, parse_spec(pool["spec"])), status=status)
+    return live(manifests.deployment(PoolView.parse(pool)), status=status)
 
 
 def live_service(pool: Manifest) -> Manifest:
     """Return the Service that `pool` wants, as read back; with a port even if it has none."""
-    template = parse_spec(pool["spec"]).template or PodTemplate.parse({"ports": [HTTP_PORT]})
-    return live(manifests.service(pool, template))
+    spec = {**pool["spec"], "template": pool["spec"].get("template") or {"ports": [HTTP_PORT]}}
+    return live(manifests.service(PoolView.parse({**pool, "spec": spec})))
 
 
 def waiting_pod(reason: str, message: str = "", *, name: str = "pool-h100-a") -> Manifest:

@@ -9,8 +9,9 @@ from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS
 from tests.factories.inventory import HTTP_PORT, live, pod, running
 from units.core import manifests
 from units.core.names import GENERATION_ANNOTATION, UNIT_UID_LABEL
-from units.core.observed import NoSource, ObservedUnit, Source, SourceReference
-from units.core.spec import parse_unit_spec
+from units.core.observed import ObservedUnit
+from units.core.sources import NoSource, Source, SourceReference
+from units.core.view import UnitView
 from units.phases import STOCK_NAMESPACE
 
 UNIT_UID = "99999999-2222-4333-8444-555555555555"
@@ -62,9 +63,7 @@ def unit_deployment(
     status: Mapping[str, Any] | None = None,
 ) -> Manifest:
     """Return the Deployment that `unit` wants, as read back; caught up without a `status`."""
-    wanted = manifests.deployment(
-        unit, parse_unit_spec(unit["spec"]), replicas=replicas, priority=priority
-    )
+    wanted = manifests.deployment(UnitView.parse(unit), replicas=replicas, priority=priority)
     generation = unit["metadata"]["generation"]
     wanted["metadata"]["annotations"][GENERATION_ANNOTATION] = str(generation)
     return live(wanted, status=running(replicas) if status is None else status)
@@ -72,8 +71,8 @@ def unit_deployment(
 
 def unit_service(unit: Manifest) -> Manifest:
     """Return the Service of `unit`, as read back; with a port even if it has none."""
-    spec = parse_unit_spec({**unit["spec"], "template": unit["spec"].get("template") or PORTS})
-    return live(manifests.service(unit, spec))
+    spec = {**unit["spec"], "template": unit["spec"].get("template") or PORTS}
+    return live(manifests.service(UnitView.parse({**unit, "spec": spec})))
 
 
 def unit_pod(unit: Manifest, **status: Any) -> Manifest:

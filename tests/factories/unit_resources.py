@@ -17,7 +17,7 @@ from gpuplatform.reconciliation import driver
 from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.fakes.cluster import FakeCluster
 from units.core.names import UNIT_UID_LABEL
-from units.core.observed import SourceReference
+from units.core.sources import SourceReference
 from units.models import GpuUnit
 from units.phases import UnitRole
 from units.reconcile import UNITS

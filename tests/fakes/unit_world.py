@@ -27,10 +27,11 @@ from gpuplatform.reconciliation import driver
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.tenancy.selectors import tenant_by_name
 from tests.fakes.cluster import FakeCluster, Fault, Killed
-from units.mirror import units_listed
+from units.comparison import delete_leftovers
+from units.mirror import UNIT_MIRROR
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
-from units.reconcile import UNITS, delete_leftovers
+from units.reconcile import UNITS
 from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed
 from units.services.stock import stock_remove, stock_seed
 from units.services.units import (
@@ -174,7 +175,7 @@ class UnitWorld:
 
     def copy(self) -> None:
         """Let the mirror see everything as it is."""
-        units_listed(self.cluster.list(GPU_UNIT))
+        UNIT_MIRROR.listed(self.cluster.list(GPU_UNIT))
 
     def resource(self, name: str, namespace: str = NAMESPACE) -> Manifest | None:
         """Return a unit's resource; a look that is no call."""

@@ -22,11 +22,11 @@ from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, stock_rows
 from tests.model.following import Follower, Picture
 from tests.model.state import Request
+from units.comparison import delete_leftovers
 from units.core.names import GENERATION_ANNOTATION
-from units.core.observed import source_of
+from units.core.sources import source_of
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitWait
-from units.reconcile import delete_leftovers
 from units.services.claims import reassign
 
 _STEPS = {

@@ -1,4 +1,4 @@
-"""What a GPU unit looks like in the cluster: the resource, its Deployment, its Service.
+"""The objects of a GPU unit: the resource, its Deployment with the pod, and its Service.
 
 Built field by field; a caller's dict is never merged in. Pure. Reviewed as data in `tests/golden`.
 """
@@ -24,8 +24,8 @@ from gpuplatform.workloads.releases import template_annotations, template_hash
 from gpuplatform.workloads.template import PodTemplate
 from units.core.names import UNIT_UID_LABEL, deployment_name, service_name
 from units.core.spec import DEFAULT_SCHEME, GPUUnitSpec
+from units.core.view import UnitView
 from units.core.workers import worker_pod
-from units.phases import UnitRole, role_of
 
 _NOT_IN_THE_POD: Final = frozenset({"access", "suspend"})
 
@@ -33,7 +33,7 @@ _NOT_IN_THE_POD: Final = frozenset({"access", "suspend"})
 def resource(
     namespace: str, name: str, spec: GPUUnitSpec, annotations: Mapping[str, str]
 ) -> Manifest:
-    """Return the `GPUUnit` itself, as an operation makes it."""
+    """Return the `GPUUnit` itself, as an operation creates it."""
     return {
         "apiVersion": GPU_UNIT.api_version,
         "kind": GPU_UNIT.kind,
@@ -48,77 +48,72 @@ def resource(
 
 
 def spec_hash(spec: GPUUnitSpec) -> str:
-    """Return a fingerprint of what of the spec reaches the pod template."""
+    """Return a fingerprint of the part of the spec that the pod template depends on."""
     payload = spec.normalised()
     return template_hash({k: v for k, v in payload.items() if k not in _NOT_IN_THE_POD})
 
 
-def deployment(unit: Manifest, spec: GPUUnitSpec, *, replicas: int, priority: str) -> Manifest:
+def deployment(unit: UnitView, *, replicas: int, priority: str) -> Manifest:
     """Return the Deployment of `unit`, with `replicas` 0 or 1 and the pods' priority class.
 
     It replaces pods by `Recreate`: a rolling update would need a second GPU.
     """
-    metadata = unit["metadata"]
-    name = metadata["name"]
     return {
         "apiVersion": DEPLOYMENT.api_version,
         "kind": DEPLOYMENT.kind,
         "metadata": {
-            **_metadata(unit, deployment_name(name)),
-            "annotations": template_annotations(spec_hash(spec)),
+            **_metadata(unit, deployment_name(unit.name)),
+            "annotations": template_annotations(spec_hash(unit.spec)),
         },
         "spec": {
             "replicas": replicas,
             "strategy": {"type": "Recreate"},
             "progressDeadlineSeconds": PROGRESS_DEADLINE_SECONDS,
-            "selector": {"matchLabels": {UNIT_LABEL: name}},
+            "selector": {"matchLabels": {UNIT_LABEL: unit.name}},
             "template": {
-                "metadata": {"labels": {**_labels(name), UNIT_UID_LABEL: metadata["uid"]}},
-                "spec": _pod(unit, spec, priority),
+                "metadata": {"labels": {**_labels(unit.name), UNIT_UID_LABEL: unit.uid}},
+                "spec": _pod(unit, priority),
             },
         },
     }
 
 
-def service(unit: Manifest, spec: GPUUnitSpec) -> Manifest:
+def service(unit: UnitView) -> Manifest:
     """Return the ClusterIP Service in front of the unit's pod, one port for each of its ports."""
-    name = unit["metadata"]["name"]
     return {
         "apiVersion": SERVICE.api_version,
         "kind": SERVICE.kind,
-        "metadata": _metadata(unit, service_name(name)),
+        "metadata": _metadata(unit, service_name(unit.name)),
         "spec": {
             "type": "ClusterIP",
-            "selector": {UNIT_LABEL: name},
-            "ports": service_ports(spec.ports),
+            "selector": {UNIT_LABEL: unit.name},
+            "ports": service_ports(unit.spec.ports),
         },
     }
 
 
-def access_url(unit: Manifest, spec: GPUUnitSpec) -> str | None:
-    """Return where the unit answers inside the cluster; None without a port to answer on."""
-    port = spec.primary_port
+def access_url(unit: UnitView) -> str | None:
+    """Return the URL of the unit inside the cluster; None without a port."""
+    port, access = unit.spec.primary_port, unit.spec.access
     if port is None:
         return None
-    metadata = unit["metadata"]
-    scheme = spec.access.scheme if spec.access else DEFAULT_SCHEME
-    host = f"{service_name(metadata['name'])}.{metadata['namespace']}.svc.cluster.local"
+    scheme = access.scheme if access else DEFAULT_SCHEME
+    host = f"{service_name(unit.name)}.{unit.namespace}.svc.cluster.local"
     return f"{scheme}://{host}:{port.port}"
 
 
-def _pod(unit: Manifest, spec: GPUUnitSpec, priority: str) -> Manifest:
-    pod = pod_spec(_workload(unit, spec, priority))
-    if spec.serverless is None:
+def _pod(unit: UnitView, priority: str) -> Manifest:
+    pod = pod_spec(_workload(unit, priority))
+    if unit.spec.serverless is None:
         return pod
-    name, uid = (unit["metadata"][key] for key in ("name", "uid"))
-    return worker_pod(pod, spec.serverless, unit=name, token=uid)
+    return worker_pod(pod, unit.spec.serverless, unit=unit.name, token=unit.uid)
 
 
-def _metadata(unit: Manifest, name: str) -> Manifest:
+def _metadata(unit: UnitView, name: str) -> Manifest:
     return {
         "name": name,
-        "namespace": unit["metadata"]["namespace"],
-        "labels": _labels(unit["metadata"]["name"]),
+        "namespace": unit.namespace,
+        "labels": _labels(unit.name),
         "ownerReferences": [controller_reference(unit)],
     }
 
@@ -131,15 +126,15 @@ def _labels(unit_name: str) -> dict[str, str]:
     }
 
 
-def _workload(unit: Manifest, spec: GPUUnitSpec, priority: str) -> Workload:
+def _workload(unit: UnitView, priority: str) -> Workload:
+    spec = unit.spec
     template = spec.template or PodTemplate()
-    metadata = unit["metadata"]
     return Workload(
         image=spec.image,
         template=template,
         environment={
             "SPEC_NAME": spec.spec_name,
-            "UNIT_NAME": metadata["name"],
+            "UNIT_NAME": unit.name,
             "GPU_COUNT": str(spec.gpu),
             "MEMORY_LIMIT": spec.memory or "",
         },
@@ -148,5 +143,5 @@ def _workload(unit: Manifest, spec: GPUUnitSpec, priority: str) -> Workload:
         is_reservation=not (spec.image or template.command or template.args),
         priority_class=priority,
         placement=spec.placement,
-        probes_port=role_of(metadata["namespace"]) == UnitRole.ACTIVE,
+        probes_port=not unit.is_stock,
     )

@@ -1,23 +1,38 @@
-"""Nodes that offer fewer GPUs than the pods on them hold: a card is lost, or the node is. Pure.
+"""Nodes that offer fewer GPUs than their pods hold: a GPU failed, or the node is lost. Pure.
 
-Whoever took over stock there would not start: its GPU is among those that are handed out too much.
+A unit that consumed stock on such a node would not start: its GPU is over-allocated.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from typing_extensions import override
 
 from gpuplatform.formats.quantity import Quantity
 from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.pods import GPU_RESOURCE
-from units.core.observed import Shortage, holds_gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A node that offers fewer GPUs than the pods on it hold."""
+
+    node: str
+    offered: int
+    """Allocatable GPUs; 0 if the node does not exist."""
+    held: int
+    """GPUs that pods on it hold, whatever their owner."""
+
+    @override
+    def __str__(self) -> str:
+        """Return both numbers, as a clause for a person."""
+        return f"node '{self.node}' offers {self.offered} GPUs and its pods hold {self.held}"
 
 
 def shortages(pods: Sequence[Manifest], nodes: Sequence[Manifest]) -> list[Shortage]:
-    """Return the nodes that are short of GPUs; one that pods are on and nobody lists offers none.
-
-    A pod counts whoever it belongs to.
-    """
+    """Return the nodes with a shortage; a node that has pods and is not listed offers none."""
     held = Counter[str]()
     for pod in pods:
         if (node := _node_of(pod)) and holds_gpu(pod):
@@ -28,14 +43,23 @@ def shortages(pods: Sequence[Manifest], nodes: Sequence[Manifest]) -> list[Short
 
 
 def shortage_of(pods: Sequence[Manifest], short: Sequence[Shortage]) -> Shortage | None:
-    """Return the shortage of the node that one of these pods holds a GPU of, if there is one."""
+    """Return the shortage of the node on which one of these pods holds a GPU, if there is one."""
     nodes = {_node_of(pod) for pod in pods if holds_gpu(pod) and _held(pod)}
     return next((one for one in short if one.node in nodes), None)
 
 
 def gpus_offered(node: Manifest) -> int:
-    """Return how many GPUs a node can hand out at present."""
+    """Return the number of allocatable GPUs of a node."""
     return _count(field(node, "status", "allocatable", GPU_RESOURCE))
+
+
+def holds_gpu(pod: Manifest) -> bool:
+    """Return whether `pod` still holds its GPU: one that ended may exist until its owner goes.
+
+    Source: Kubernetes documentation, "Pod Lifecycle": the node's resources are free once the
+    phase is Succeeded or Failed.
+    """
+    return field(pod, "status", "phase") not in {"Succeeded", "Failed"}
 
 
 def _node_of(pod: Manifest) -> str:

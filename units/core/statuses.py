@@ -1,181 +1,122 @@
-"""What the status of a GPU unit says. Pure; the rules that choose are in `plan`."""
+"""What the status of a GPU unit reports. Pure; the rules that choose are in `plan`."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from gpuplatform.kube.fields import condition, field, number
-from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
-from gpuplatform.lifecycle.conditions import DEGRADED, Condition, ConditionStatus
-from gpuplatform.planning.plan import Event, EventType, Observation, Present, Status
-from gpuplatform.workloads.causes import StartupCause
-from gpuplatform.workloads.startup import (
-    is_caught_up,
-    lasting_failure,
-    startup_delay,
-    startup_failure,
-    unproven_failure,
+from gpuplatform.kube.fields import number
+from gpuplatform.kube.kinds import DEPLOYMENT, Manifest
+from gpuplatform.planning.ownership import UNIT_LABEL
+from gpuplatform.planning.plan import (
+    Event,
+    EventType,
+    Observation,
+    Present,
+    Status,
+    StatusSummary,
 )
+from gpuplatform.workloads.owner import Owner, deletion_event
+from gpuplatform.workloads.startup import PodStart, is_caught_up, pod_start
 from units.core import manifests
-from units.core.children import has_service
-from units.core.names import service_name
-from units.core.observed import ObservedUnit, Shortage, holds_gpu, own_pods, source_of
-from units.core.shortage import shortage_of
-from units.core.spec import GPUUnitSpec
-from units.phases import UnitPhase, UnitReason, UnitRole, role_of
+from units.core.names import UNIT_UID_LABEL, service_name
+from units.core.observed import ObservedUnit
+from units.core.shortage import Shortage, shortage_of
+from units.core.view import UnitView
+from units.phases import UnitPhase, UnitReason, UnitRole
 
-_TOLD: Final = MappingProxyType(
-    {
-        UnitPhase.READY: EventType.NORMAL,
-        UnitPhase.STOPPED: EventType.NORMAL,
-        UnitPhase.FAILED: EventType.WARNING,
-        UnitPhase.TERMINATING: EventType.WARNING,
-    }
+OWNER: Final = Owner(
+    noun="GPU unit",
+    label=UNIT_LABEL,
+    uid_paths={DEPLOYMENT: ("spec", "template", "metadata", "labels", UNIT_UID_LABEL)},
+    service_refused=UnitReason.UNIT_SERVICE_SYNC_FAILED,
+    deployment_refused=UnitReason.UNIT_DEPLOYMENT_SYNC_FAILED,
+    settled=MappingProxyType(
+        {
+            UnitPhase.READY: EventType.NORMAL,
+            UnitPhase.STOPPED: EventType.NORMAL,
+            UnitPhase.FAILED: EventType.WARNING,
+            UnitPhase.TERMINATING: EventType.WARNING,
+        }
+    ),
+    fields=("readyReplicas", "serviceName", "accessURL"),
+    degraded=frozenset({UnitReason.GPUS_MISSING}),
 )
-"""Phases whose beginning is an Event."""
-
-_KNOWN: Final = ("readyReplicas", "serviceName", "accessURL")
 
 
-@dataclass(frozen=True, slots=True)
-class Saying:
-    """A phase, its reason, the same for a person, and what keeps the pod from being ready."""
+def unit_status(
+    unit: UnitView, observed: ObservedUnit, summary: StatusSummary, *, is_reachable: bool
+) -> Status:
+    """Return the status of a unit; `is_reachable`: its Service exists or is being created.
 
-    phase: UnitPhase
-    reason: UnitReason
-    message: str
-    cause: StartupCause | None = None
-
-
-def status(unit: Manifest, saying: Saying, fields: Mapping[str, Any] | None = None) -> Status:
-    """Return the whole status; without `fields` the ones that were known last stay."""
-    known = {key: field(unit, "status", key) for key in _KNOWN}
-    return Status(
-        phase=saying.phase.value,
-        conditions=tuple(_conditions(unit, saying)),
-        observed_generation=number(unit, "metadata", "generation"),
-        cause=saying.cause.value if saying.cause else None,
-        fields=(
-            {key: value for key, value in known.items() if value is not None}
-            if fields is None
-            else fields
-        ),
-        event=_event(unit, saying),
-    )
+    The Event of a unit that became ready by a hand-over names the source.
+    """
+    status = OWNER.status(unit, summary, _fields(unit, observed, is_reachable=is_reachable))
+    if status.event is None or summary.reason != UnitReason.UNIT_READY or unit.source is None:
+        return status
+    message = f"{status.event.message} It claimed the GPU of stock unit '{unit.source.name}'."
+    return replace(status, event=replace(status.event, message=message))
 
 
-def _conditions(unit: Manifest, saying: Saying) -> Iterator[Condition]:
-    """Yield the condition Ready; after it Degraded of a unit that is, or was, less than that."""
-    generation = number(unit, "metadata", "generation")
-    said = saying.reason.value, saying.message, generation
-    is_ready = saying.phase == UnitPhase.READY
-    is_degraded = is_ready and saying.reason == UnitReason.GPUS_MISSING
-    yield Condition("Ready", _truth(is_ready), *said)
-    if is_degraded or condition(unit, DEGRADED):
-        yield Condition(DEGRADED, _truth(is_degraded), *said)
+def _fields(unit: UnitView, observed: ObservedUnit, *, is_reachable: bool) -> dict[str, Any]:
+    has_url = is_reachable and unit.has_service
+    return {
+        "readyReplicas": number(observed.live_deployment, "status", "availableReplicas"),
+        "serviceName": service_name(unit.name) if has_url else None,
+        "accessURL": manifests.access_url(unit) if has_url else None,
+    }
 
 
-def _truth(is_so: bool) -> ConditionStatus:  # noqa: FBT001
-    return "True" if is_so else "False"
-
-
-def _event(unit: Manifest, saying: Saying) -> Event | None:
-    """Return what is told of that state: of a hand-over once, when the unit is ready by it."""
-    told, source = _TOLD.get(saying.phase), source_of(unit)
-    if told is None:
-        return None
-    if saying.reason == UnitReason.GPUS_MISSING:
-        return Event(EventType.WARNING, saying.reason.value, saying.message)
-    is_active = role_of(unit["metadata"]["namespace"]) == UnitRole.ACTIVE
-    message = saying.message
-    if saying.phase == UnitPhase.READY and is_active and source is not None:
-        message += f" It took over the GPU of the stock unit '{source.name}'."
-    return Event(told, saying.reason.value, message)
-
-
-def farewell(role: UnitRole, consumed_by: str) -> Event | None:
-    """Return what is told of a unit that is gone; stock that was consumed is told of there."""
+def unit_deletion_event(role: UnitRole, consumed_by: str) -> Event | None:
+    """Return the Event of a deleted unit; None for consumed stock: its consumer has the Event."""
     if role == UnitRole.STOCK and consumed_by:
         return None
-    what = "stock unit" if role == UnitRole.STOCK else "GPU unit"
-    return Event(EventType.NORMAL, "Removed", f"The {what} is gone.")
+    return deletion_event("stock unit" if role == UnitRole.STOCK else "GPU unit")
 
 
-def failed(unit: Manifest, reason: UnitReason, message: str) -> Status:
-    """Return the status of a unit that cannot be brought about; what is known of it stays."""
-    return status(unit, Saying(UnitPhase.FAILED, reason, message))
+def starting(unit: UnitView, message: str, cause: str = "") -> StatusSummary:
+    """Return the summary of a unit whose pod is starting or changing."""
+    return StatusSummary(UnitPhase.PROGRESSING, unit.progress, message, cause)
 
 
-def refusals(unit: Manifest) -> dict[ResourceKind, Status]:
-    """Return what to say when the cluster refuses to write one of the unit's objects."""
-    return {
-        SERVICE: failed(unit, UnitReason.UNIT_SERVICE_SYNC_FAILED, ""),
-        DEPLOYMENT: failed(unit, UnitReason.UNIT_DEPLOYMENT_SYNC_FAILED, ""),
-    }
-
-
-def published(
-    unit: Manifest, spec: GPUUnitSpec, observed: ObservedUnit, *, is_reachable: bool
-) -> dict[str, Any]:
-    """Return the status fields; the Service and its URL only if there is a Service."""
-    has_url = is_reachable and has_service(unit, spec)
-    return {
-        "readyReplicas": number(_deployment(observed), "status", "availableReplicas"),
-        "serviceName": service_name(unit["metadata"]["name"]) if has_url else None,
-        "accessURL": manifests.access_url(unit, spec) if has_url else None,
-    }
-
-
-def starting(unit: Manifest, message: str) -> Saying:
-    """Say that the unit is on its way."""
-    is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
-    reason = UnitReason.STOCK_NOT_READY if is_stock else UnitReason.UNIT_PROGRESSING
-    return Saying(UnitPhase.PROGRESSING, reason, message)
-
-
-def running(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Saying:
-    """Say how a unit that is to run is doing, about the current generation only."""
-    deployment = _deployment(observed)
+def running(unit: UnitView, observed: ObservedUnit, *, is_changing: bool) -> StatusSummary:
+    """Return the summary of a unit that is to run, for the current generation only."""
+    deployment = observed.live_deployment
     if is_changing or not is_caught_up(deployment):
-        return starting(unit, "A change is under way.")
-    pods = _pods(unit, observed)
-    again = unproven_failure(unit, pods, UnitReason.POD_STARTUP_FAILED, observed.at)
-    failure = startup_failure(pods, deployment, observed.at) or again
-    if number(deployment, "status", "availableReplicas") >= 1 and not again:
-        shortage = shortage_of(pods, observed.short_nodes)
-        is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
-        if shortage is not None:
-            return _short_of_gpus(shortage, is_stock=is_stock)
-        reason = UnitReason.STOCK_READY if is_stock else UnitReason.UNIT_READY
-        return Saying(UnitPhase.READY, reason, "The pod is ready.")
-    if failure is None:
-        delay = startup_delay(pods, observed.at)
-        if delay is None:
-            return starting(unit, "The pod is starting.")
-        return replace(starting(unit, delay.text), cause=delay.cause)
-    failure = lasting_failure(unit, failure, UnitReason.POD_STARTUP_FAILED)
-    return Saying(
-        UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, failure.text, cause=failure.cause
-    )
+        return starting(unit, "A change is in progress.")
+    pods = observed.own_pods(unit)
+    start = pod_start(unit, pods, deployment, observed.at)
+    if number(deployment, "status", "availableReplicas") < 1 or not start.is_proven:
+        return _unready(unit, start)
+    shortage = shortage_of(pods, observed.short_nodes)
+    if shortage is not None:
+        return _short_of_gpus(shortage, is_stock=unit.is_stock)
+    reason = UnitReason.STOCK_READY if unit.is_stock else UnitReason.UNIT_READY
+    return StatusSummary(UnitPhase.READY, reason, "The pod is ready.")
 
 
-def _short_of_gpus(shortage: Shortage, *, is_stock: bool) -> Saying:
-    """Say that stock is kept back, and that a unit in use runs on and may have lost its GPU."""
+def _unready(unit: UnitView, start: PodStart) -> StatusSummary:
+    if start.failure is not None:
+        cause, text = start.failure.cause, start.failure.text
+        return StatusSummary(UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED, text, cause)
+    if start.delay is not None:
+        return starting(unit, start.delay.text, start.delay.cause)
+    return starting(unit, "The pod is starting.")
+
+
+def _short_of_gpus(shortage: Shortage, *, is_stock: bool) -> StatusSummary:
+    """Return that stock is not eligible, and that an active unit may have lost its GPU."""
     if is_stock:
         message = (
-            f"The {shortage}, so nothing could start in this unit's place. It can be handed over"
-            " again once the node offers as many as its pods hold."
+            f"The {shortage}: a unit that consumed this stock could not start. It is eligible"
+            " again once the node offers as many GPUs as its pods hold."
         )
-        return Saying(UnitPhase.PROGRESSING, UnitReason.GPUS_MISSING, message)
-    message = (
-        f"The pod runs, but the {shortage}: the GPU of this unit may be among those that are lost."
-    )
-    return Saying(UnitPhase.READY, UnitReason.GPUS_MISSING, message)
+        return StatusSummary(UnitPhase.PROGRESSING, UnitReason.GPUS_MISSING, message)
+    message = f"The pod runs, but the {shortage}: the GPU of this unit may be lost."
+    return StatusSummary(UnitPhase.READY, UnitReason.GPUS_MISSING, message)
 
 
 def is_up(deployment: Observation[Manifest]) -> bool:
-    """Say whether a Deployment tells that its pod is ready: the pod itself has no more to say."""
+    """Return whether a Deployment reports its pod as available; the pod itself adds nothing."""
     match deployment:
         case Present(live):
             wants = number(live, "spec", "replicas") > 0
@@ -184,27 +125,15 @@ def is_up(deployment: Observation[Manifest]) -> bool:
             return False
 
 
-def stopped(unit: Manifest, observed: ObservedUnit, *, is_changing: bool) -> Saying:
-    """Say how far a unit that is to be stopped has come: it is once its pods are gone."""
-    is_at_zero = number(_deployment(observed), "spec", "replicas") == 0
-    is_ending = is_changing or not is_at_zero or not is_caught_up(_deployment(observed))
-    if is_ending or has_gpu(unit, observed):
-        message = "The pod is ending; its GPU is given up then."
-        return Saying(UnitPhase.PROGRESSING, UnitReason.STOPPING, message)
-    message = "The unit is stopped and its GPU is given up."
+def stopped(unit: UnitView, observed: ObservedUnit, *, is_changing: bool) -> StatusSummary:
+    """Return the summary of a unit that is to be stopped: it is, once its pods are gone."""
+    deployment = observed.live_deployment
+    is_at_zero = number(deployment, "spec", "replicas") == 0
+    is_ending = is_changing or not is_at_zero or not is_caught_up(deployment)
+    if is_ending or observed.has_gpu(unit):
+        message = "The pod is terminating; its GPU is released once the pod is gone."
+        return StatusSummary(UnitPhase.PROGRESSING, UnitReason.STOPPING, message)
+    message = "Stopped; its GPU has been released."
     if observed.is_start_void:
-        message = "The unit is stopped: its last start did not succeed. Start it again."
-    return Saying(UnitPhase.STOPPED, UnitReason.STOPPED, message)
-
-
-def has_gpu(unit: Manifest, observed: ObservedUnit) -> bool:
-    """Say whether a pod of this very unit still takes its GPU."""
-    return any(map(holds_gpu, _pods(unit, observed)))
-
-
-def _pods(unit: Manifest, observed: ObservedUnit) -> list[Manifest]:
-    return own_pods(unit, observed.pods.value) if isinstance(observed.pods, Present) else []
-
-
-def _deployment(observed: ObservedUnit) -> Manifest:
-    return observed.deployment.value if isinstance(observed.deployment, Present) else {}
+        message = "Stopped: the last start failed or was cancelled. Start the unit again."
+    return StatusSummary(UnitPhase.STOPPED, UnitReason.STOPPED, message)

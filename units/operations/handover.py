@@ -28,10 +28,13 @@ from gpuplatform.operations.registry import (
 )
 from gpuplatform.operations.selectors import is_applied
 from gpuplatform.planning.ownership import UNIT_LABEL
+from gpuplatform.planning.view import ResourceView
 from gpuplatform.reconciliation.staleness import confirm_gone
 from units.core.manifests import resource
 from units.core.names import deployment_name
-from units.core.observed import SourceReference, holds_gpu, is_at_rest, own_pods
+from units.core.observed import is_at_rest, own_pods
+from units.core.shortage import holds_gpu
+from units.core.sources import SourceReference
 from units.core.spec import parse_unit_spec
 from units.models import GpuUnit
 from units.operations.target import change, gone, read_target, read_unit, row_of
@@ -162,17 +165,16 @@ def _gave_up_its_gpu(cluster: Cluster, unit: Manifest) -> bool:
     A suspended unit without a Deployment gets one of 0 replicas from its planner (rule `zero`):
     until then a late write could still make one that runs.
     """
-    metadata = unit["metadata"]
-    namespace = metadata["namespace"]
-    deployment = cluster.get(DEPLOYMENT, deployment_name(metadata["name"]), namespace=namespace)
-    if deployment is None or not is_at_rest(unit, deployment):  # Rule `stamp`.
+    view = ResourceView.of(unit)
+    deployment = cluster.get(DEPLOYMENT, deployment_name(view.name), namespace=view.namespace)
+    if deployment is None or not is_at_rest(view, deployment):  # Rule `stamp`.
         return False
     seen = number(deployment, "status", "observedGeneration")
     if seen < deployment["metadata"]["generation"] or number(deployment, "status", "replicas"):
         return False
-    selector = f"{UNIT_LABEL}={metadata['name']}"
-    pods = cluster.list(POD, namespace=namespace, label_selector=selector).items
-    return not any(map(holds_gpu, own_pods(unit, pods)))
+    selector = f"{UNIT_LABEL}={view.name}"
+    pods = cluster.list(POD, namespace=view.namespace, label_selector=selector).items
+    return not any(map(holds_gpu, own_pods(view, pods)))
 
 
 def _read_stock(cluster: Cluster, operation: Operation) -> tuple[GpuUnit | None, Manifest | None]:

@@ -17,7 +17,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_changed, mark_due_in
 from inventory.models import GpuSpec
-from units.core.observed import SourceReference, source_of
+from units.core.sources import SourceReference, source_of
 from units.mirror import unit_ending
 from units.models import GpuUnit
 from units.phases import UnitRole

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from gpuplatform import clock
 from gpuplatform.operations.services import RETENTION_DAYS
-from units.core.observed import Shortage
+from units.core.shortage import Shortage
 from units.models import CLAIMABLE, CapacitySample, GpuUnit, ShortNode, UnitHistory
 from units.selectors import capacity_by_spec, short_nodes
 

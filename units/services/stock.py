@@ -25,7 +25,8 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
 from units.core.names import stock_batch_name, stock_name
 from units.core.spec import parse_unit_spec
-from units.mirror import spec_columns, unit_history
+from units.history import append_history
+from units.mirror import spec_columns
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.requests import StockSeed
@@ -277,7 +278,7 @@ def _claim_for_removal(operation: Operation, rows: list[int]) -> int:
         raise InsufficientCapacity(msg)
     claimed = GpuUnit.objects.filter(pk__in=rows)
     request_deletion(claimed, claimed_by=operation)
-    unit_history(claimed, operation)
+    append_history(claimed, operation)
     _set_total(operation, len(rows))
     return rows[0]
 

@@ -17,7 +17,8 @@ from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
 from units.core.spec import parse_unit_spec
-from units.mirror import spec_columns, unit_history, unit_history_begun
+from units.history import append_history
+from units.mirror import spec_columns
 from units.models import GpuUnit
 from units.phases import UnitRole
 from units.requests import GpuUnitCreate, GpuUnitUpdate
@@ -54,7 +55,7 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         with suppress(InvalidSpec):  # Of stock that was edited by hand: its worker says so.
             wanted = body.spec(parse_unit_spec(stock.spec)).normalised()
             GpuUnit.objects.filter(pk=unit.pk).update(**spec_columns(wanted))
-        unit_history_begun([unit], operation)
+        append_history([unit], operation)
         return unit.pk
 
     request = _request(tenant, UnitOperation.CREATE, body.operation_id, body.name)
@@ -130,7 +131,7 @@ def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Ac
         unit = _locked(tenant, name)
         rows = GpuUnit.objects.filter(pk=unit.pk, deletion_requested_at__isnull=True)
         if request_deletion(rows):
-            unit_history(GpuUnit.objects.filter(pk=unit.pk), operation)
+            append_history(GpuUnit.objects.filter(pk=unit.pk), operation)
         return unit.pk
 
     request = _request(tenant, UnitOperation.DELETE, operation_id, name)

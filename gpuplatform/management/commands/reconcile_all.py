@@ -18,8 +18,8 @@ from gpuplatform.reconciliation.driver import status_fields
 from inventory.reconcile import compare_all as compare_pools
 from inventory.reconcile import unsettled_pools
 from inventory.services.pools import InventoryTask
-from units.reconcile import compare_all as compare_units
-from units.reconcile import unsettled_units
+from units.comparison import compare_all as compare_units
+from units.comparison import unsettled_units
 from units.services.names import UnitTask
 
 

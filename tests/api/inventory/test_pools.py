@@ -11,7 +11,7 @@ from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.models import ClusterState
-from inventory.mirror import pool_observed
+from inventory.mirror import POOL_MIRROR
 from inventory.models import StockPool
 from tests.factories.inventory import accept_create, create_body, pool_resource, pool_row
 from tests.fakes.api import JOBS, POOLS, Answer, Api
@@ -342,7 +342,7 @@ def test_until_recovery_writes_are_refused_and_reads_are_not(
 def test_a_pool_made_by_hand_under_a_name_that_only_kubernetes_takes_has_an_address(
     api: Api, cluster: FakeCluster, name: str
 ) -> None:
-    pool_observed(pool_resource(name))
+    POOL_MIRROR.observed(pool_resource(name))
 
     assert api.get(f"{POOLS}/{name}").status == 200
     assert api.delete(f"{POOLS}/{name}", operationID="del").status == 202

@@ -11,7 +11,7 @@ from gpuplatform.kube.kinds import STOCK_POOL, Manifest
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import OPERATION_ID_ANNOTATION, TENANT_ANNOTATION
-from inventory.mirror import pool_marked, pool_observed, pools_listed
+from inventory.mirror import POOL_MIRROR
 from inventory.models import StockPool
 from inventory.reconcile import delete_leftovers
 from tests.factories.inventory import (
@@ -56,7 +56,7 @@ def bearing(operation: Operation, name: str) -> Manifest:
 def test_only_a_known_cause_is_copied(cause: object, kept: str) -> None:
     condition = {"type": "Ready", "status": "False", "reason": "PodStartupFailed", "message": "m"}
 
-    pool_observed(
+    POOL_MIRROR.observed(
         pool_resource("a", status=ready(phase="Failed", conditions=[condition], cause=cause))
     )
 
@@ -64,7 +64,7 @@ def test_only_a_known_cause_is_copied(cause: object, kept: str) -> None:
 
 
 def test_a_pool_made_with_kubectl_gets_a_row_that_is_due() -> None:
-    number = pool_observed(pool_resource("a", status=ready(serviceName="pool-a")))
+    number = POOL_MIRROR.observed(pool_resource("a", status=ready(serviceName="pool-a")))
 
     row = StockPool.objects.get()
     assert row.id == number
@@ -76,10 +76,10 @@ def test_a_pool_made_with_kubectl_gets_a_row_that_is_due() -> None:
 
 
 def test_a_newer_copy_is_written_and_marks_the_row() -> None:
-    pool_observed(pool_resource("a"))
+    POOL_MIRROR.observed(pool_resource("a"))
     StockPool.objects.update(due_at=None)
 
-    number = pool_observed(at_version(pool_resource("a", replicas=5), 8))
+    number = POOL_MIRROR.observed(at_version(pool_resource("a", replicas=5), 8))
 
     row = StockPool.objects.get()
     assert number == row.id
@@ -89,20 +89,20 @@ def test_a_newer_copy_is_written_and_marks_the_row() -> None:
 
 @pytest.mark.parametrize("version", [6, 7])
 def test_an_older_or_equal_copy_is_not_written(version: int) -> None:
-    pool_observed(pool_resource("a"))
+    POOL_MIRROR.observed(pool_resource("a"))
     StockPool.objects.update(due_at=None)
 
-    assert pool_observed(at_version(pool_resource("a", replicas=5), version)) is None
+    assert POOL_MIRROR.observed(at_version(pool_resource("a", replicas=5), version)) is None
 
     row = StockPool.objects.get()
     assert (row.desired_replicas, row.due_at) == (2, None)
 
 
 def test_a_deleted_row_is_not_resurrected_by_a_late_event() -> None:
-    pool_observed(pool_resource("a"))
+    POOL_MIRROR.observed(pool_resource("a"))
     StockPool.objects.update(deleted_at=Now())
 
-    assert pool_observed(at_version(pool_resource("a"), 99)) is None
+    assert POOL_MIRROR.observed(at_version(pool_resource("a"), 99)) is None
 
     assert StockPool.objects.get().deleted_at is not None
 
@@ -110,7 +110,7 @@ def test_a_deleted_row_is_not_resurrected_by_a_late_event() -> None:
 def test_absence_only_marks_a_row_due() -> None:
     row = pool_row(resource_version=5)
 
-    due = pools_listed(Listing([], "10"))
+    due = POOL_MIRROR.listed(Listing([], "10"))
 
     assert due == [row.id]
     row.refresh_from_db()
@@ -121,20 +121,20 @@ def test_absence_only_marks_a_row_due() -> None:
 def test_a_list_older_than_the_row_says_nothing_about_it() -> None:
     pool_row(resource_version=11)
 
-    assert pools_listed(Listing([], "10")) == []
+    assert POOL_MIRROR.listed(Listing([], "10")) == []
 
 
 def test_a_row_without_a_uid_is_not_missed_by_a_list(cluster: FakeCluster) -> None:
     accept_create(name="a")
 
-    assert pools_listed(Listing([], "10")) == []
+    assert POOL_MIRROR.listed(Listing([], "10")) == []
     assert StockPool.objects.get().due_at is None
 
 
 def test_the_uid_is_learned_from_the_operation_alone(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
 
-    assert pool_observed(bearing(operation, "a")) is None
+    assert POOL_MIRROR.observed(bearing(operation, "a")) is None
 
     assert StockPool.objects.get().uid == ""
 
@@ -144,7 +144,7 @@ def test_a_pool_of_somebody_else_does_not_take_the_row_of_an_open_create(
 ) -> None:
     accept_create(name="a")
 
-    assert pool_observed(pool_resource("a")) is None
+    assert POOL_MIRROR.observed(pool_resource("a")) is None
 
     assert StockPool.objects.get().uid == ""
 
@@ -154,7 +154,7 @@ def test_a_leftover_is_not_shown(cluster: FakeCluster) -> None:
     driver.run(operation.id)
     StockPool.objects.update(deleted_at=Now())
 
-    assert pool_observed(bearing(operation, "a")) is None
+    assert POOL_MIRROR.observed(bearing(operation, "a")) is None
 
     assert not StockPool.objects.filter(deleted_at__isnull=True).exists()
 
@@ -170,7 +170,7 @@ def test_what_a_person_restores_or_copies_is_a_pool_of_its_own(
     copied["metadata"]["managedFields"] = [{"manager": "kubectl-create", "operation": "Update"}]
     cluster.put(STOCK_POOL, copied)
 
-    pool_observed(copied)
+    POOL_MIRROR.observed(copied)
 
     assert delete_leftovers(cluster) == 0
     row = StockPool.objects.get(deleted_at__isnull=True)
@@ -205,40 +205,40 @@ def test_leftovers_are_deleted_by_uid_and_nothing_else_is(cluster: FakeCluster) 
 def test_a_child_marks_the_pool_of_its_label() -> None:
     row = pool_row(name="a")
 
-    assert pool_marked("default", "a") == row.id
-    assert pool_marked("default", "b") is None
-    assert pool_marked("elsewhere", "a") is None
+    assert POOL_MIRROR.marked("default", "a") == [row.id]
+    assert POOL_MIRROR.marked("default", "b") == []
+    assert POOL_MIRROR.marked("elsewhere", "a") == []
 
 
 def test_a_pool_whose_deletion_was_asked_for_shows_terminating_whatever_its_status_says() -> None:
     row = pool_row(name="a", deletion_requested_at=Now(), phase="Terminating")
 
-    pool_observed(pool_resource("a", metadata={"uid": row.uid}, status=ready()))
+    POOL_MIRROR.observed(pool_resource("a", metadata={"uid": row.uid}, status=ready()))
 
     assert StockPool.objects.get().phase == "Terminating"
 
 
 def test_a_deletion_by_kubectl_is_seen() -> None:
-    pool_observed(
+    POOL_MIRROR.observed(
         pool_resource("a", metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"}, status=ready())
     )
     row = StockPool.objects.get()
     assert row.phase == "Terminating"
 
-    pool_observed(
+    POOL_MIRROR.observed(
         at_version(pool_resource("a", metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"}), 8)
     )
     assert StockPool.objects.get().deletion_requested_at is not None
 
 
 def test_the_time_of_a_phase_moves_only_with_phase_and_reason() -> None:
-    pool_observed(pool_resource("a", status=ready()))
+    POOL_MIRROR.observed(pool_resource("a", status=ready()))
     StockPool.objects.update(phase_since="2026-01-01T00:00:00Z")
     since = StockPool.objects.get().phase_since
 
-    pool_observed(at_version(pool_resource("a", status=ready(available=1)), 8))
+    POOL_MIRROR.observed(at_version(pool_resource("a", status=ready(available=1)), 8))
     assert StockPool.objects.get().phase_since == since
-    pool_observed(at_version(pool_resource("a", status=ready(phase="Progressing")), 9))
+    POOL_MIRROR.observed(at_version(pool_resource("a", status=ready(phase="Progressing")), 9))
 
     assert StockPool.objects.get().phase_since > since
 
@@ -259,8 +259,8 @@ def test_the_time_of_a_phase_moves_only_with_phase_and_reason() -> None:
     ids=lambda status: str(status)[:60],
 )
 def test_no_status_that_the_cluster_takes_stops_the_mirror(status: dict[str, Any]) -> None:
-    pool_observed(pool_resource("a", status=status))
-    pool_observed(at_version(pool_resource("a", status=status), 8))
+    POOL_MIRROR.observed(pool_resource("a", status=status))
+    POOL_MIRROR.observed(at_version(pool_resource("a", status=status), 8))
 
     assert StockPool.objects.get().resource_version == 8
 
@@ -276,8 +276,8 @@ def test_no_status_that_the_cluster_takes_stops_the_mirror(status: dict[str, Any
     ids=lambda spec: str(spec)[:60],
 )
 def test_no_spec_made_by_hand_stops_the_mirror(spec: dict[str, Any]) -> None:
-    pool_observed(pool_resource("a", **spec))
-    pool_observed(at_version(pool_resource("a", **spec), 8))
+    POOL_MIRROR.observed(pool_resource("a", **spec))
+    POOL_MIRROR.observed(at_version(pool_resource("a", **spec), 8))
 
     assert StockPool.objects.get().resource_version == 8
 
@@ -286,6 +286,6 @@ def test_one_poison_pool_costs_nobody_else_in_a_list() -> None:
     poison = pool_resource("a", metadata={"uid": "u-1"}, image="a\x00b")
     sound = pool_resource("b", metadata={"uid": "u-2"})
 
-    due = pools_listed(Listing([poison, sound], "10"))
+    due = POOL_MIRROR.listed(Listing([poison, sound], "10"))
 
     assert len(due) == 2

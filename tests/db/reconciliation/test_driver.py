@@ -20,7 +20,7 @@ from gpuplatform.reconciliation import driver
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.models import ClusterState
-from inventory.mirror import pool_observed
+from inventory.mirror import POOL_MIRROR
 from inventory.models import StockPool
 from inventory.reconcile import POOLS
 from tests.factories.inventory import HTTP_PORT, accept_create, accept_delete, pool_resource
@@ -336,7 +336,7 @@ def test_nothing_is_written_while_recovery_is_needed(cluster: FakeCluster) -> No
 
 def test_an_invalid_pool_made_by_hand_fails_and_is_left(cluster: FakeCluster) -> None:
     found = cluster.put(STOCK_POOL, pool_resource("a", memory="lots"))
-    number = pool_observed(found)
+    number = POOL_MIRROR.observed(found)
     assert number is not None
 
     driver.run(POOLS, number)

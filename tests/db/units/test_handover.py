@@ -22,11 +22,12 @@ from tests.fakes.unit_world import (
     stock_rows,
     unit_row,
 )
+from units.comparison import delete_leftovers
 from units.core.names import GENERATION_ANNOTATION
-from units.core.observed import source_of
+from units.core.sources import source_of
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE
-from units.reconcile import UNITS, delete_leftovers
+from units.reconcile import UNITS
 from units.services.claims import consume
 
 pytestmark = pytest.mark.django_db

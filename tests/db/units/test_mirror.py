@@ -32,19 +32,10 @@ from tests.factories.unit_resources import (
 )
 from tests.factories.unit_rows import stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
-from units.mirror import (
-    unit_copied,
-    unit_ending,
-    unit_freed,
-    unit_gone,
-    unit_marked,
-    unit_observed,
-    unit_touched,
-    units_listed,
-)
+from units.comparison import delete_leftovers
+from units.mirror import UNIT_MIRROR, unit_ending, unit_freed, unit_gone, unit_touched
 from units.models import GpuUnit, UnitHistory
 from units.phases import STOCK_NAMESPACE, UnitRole
-from units.reconcile import delete_leftovers
 
 pytestmark = pytest.mark.django_db
 
@@ -75,7 +66,9 @@ def test_a_unit_made_with_kubectl_gets_a_row_with_the_role_of_its_namespace(
 ) -> None:
     status = ready(serviceName="unit-a", accessURL="http://unit-a:80")
 
-    number = unit_observed(unit_resource("a", metadata={"namespace": namespace}, status=status))
+    number = UNIT_MIRROR.observed(
+        unit_resource("a", metadata={"namespace": namespace}, status=status)
+    )
 
     row = GpuUnit.objects.get()
     assert (row.pk, row.role) == (number, role)
@@ -88,7 +81,7 @@ def test_a_unit_made_with_kubectl_gets_a_row_with_the_role_of_its_namespace(
 
 def test_the_source_is_copied_from_the_annotations() -> None:
     stock = stock_row()
-    unit_observed(unit_resource("a", metadata={"annotations": naming(stock)}))
+    UNIT_MIRROR.observed(unit_resource("a", metadata={"annotations": naming(stock)}))
 
     row = GpuUnit.objects.get(name="a")
     assert (row.source_name, row.source_uid) == (stock.name, stock.uid)
@@ -96,10 +89,10 @@ def test_the_source_is_copied_from_the_annotations() -> None:
 
 @pytest.mark.parametrize("version", [6, 7])
 def test_an_older_or_equal_copy_is_not_written(version: int) -> None:
-    unit_observed(unit_resource("a"))
+    UNIT_MIRROR.observed(unit_resource("a"))
     GpuUnit.objects.update(due_at=None)
 
-    assert unit_observed(at_version(unit_resource("a", gpu=5), version)) is None
+    assert UNIT_MIRROR.observed(at_version(unit_resource("a", gpu=5), version)) is None
 
     row = GpuUnit.objects.get()
     assert (row.gpu, row.due_at) == (1, None)
@@ -107,28 +100,28 @@ def test_an_older_or_equal_copy_is_not_written(version: int) -> None:
 
 
 def test_a_copy_of_what_its_planner_said_marks_nothing() -> None:
-    unit_observed(unit_resource("a"))
+    UNIT_MIRROR.observed(unit_resource("a"))
     GpuUnit.objects.update(due_at=None)
 
-    assert unit_copied(at_version(unit_resource("a", status=ready()), 8)) is None
+    assert UNIT_MIRROR.copied(at_version(unit_resource("a", status=ready()), 8)) is None
 
     row = GpuUnit.objects.get()
     assert (row.phase, row.due_at) == ("Ready", None)
 
 
 def test_a_resource_without_a_row_gets_one_whatever_changed() -> None:
-    number = unit_copied(unit_resource("a"))
+    number = UNIT_MIRROR.copied(unit_resource("a"))
 
     assert number == GpuUnit.objects.get().pk
     assert GpuUnit.objects.get().due_at is not None
 
 
 def test_a_list_copies_only_what_is_newer() -> None:
-    unit_observed(unit_resource("a"))
+    UNIT_MIRROR.observed(unit_resource("a"))
     GpuUnit.objects.update(due_at=None)
 
-    assert units_listed(Listing([unit_resource("a", gpu=5)], "9")) == []
-    due = units_listed(Listing([at_version(unit_resource("a", gpu=5), 8)], "9"))
+    assert UNIT_MIRROR.listed(Listing([unit_resource("a", gpu=5)], "9")) == []
+    due = UNIT_MIRROR.listed(Listing([at_version(unit_resource("a", gpu=5), 8)], "9"))
 
     assert due == [GpuUnit.objects.get().pk]
     assert GpuUnit.objects.get().gpu == 5
@@ -141,7 +134,7 @@ def test_absence_only_marks_due_and_counts_only_after_the_uid_was_learned(
     learned = stock_row(resource_version=11)
     older = stock_row(resource_version=9)
 
-    due = units_listed(Listing([], "10"))
+    due = UNIT_MIRROR.listed(Listing([], "10"))
 
     assert due == [older.pk]
     assert not GpuUnit.objects.filter(deleted_at__isnull=False).exists()
@@ -150,10 +143,10 @@ def test_absence_only_marks_due_and_counts_only_after_the_uid_was_learned(
 
 
 def test_a_late_event_resurrects_nothing() -> None:
-    unit_observed(unit_resource("a"))
+    UNIT_MIRROR.observed(unit_resource("a"))
     GpuUnit.objects.update(deleted_at=Now())
 
-    assert unit_observed(at_version(unit_resource("a"), 99)) is None
+    assert UNIT_MIRROR.observed(at_version(unit_resource("a"), 99)) is None
 
     assert GpuUnit.objects.get().deleted_at is not None
 
@@ -164,7 +157,7 @@ def test_the_uid_is_learned_from_the_operation_alone(cluster: FakeCluster, accep
     operation = accept().operation
     row = operation.gpu_units.get()
 
-    assert unit_observed(bearing(operation, row.name, namespace=row.namespace)) is None
+    assert UNIT_MIRROR.observed(bearing(operation, row.name, namespace=row.namespace)) is None
 
     row.refresh_from_db()
     assert row.uid == ""
@@ -184,8 +177,8 @@ def test_leftovers_of_units_and_stock_are_not_shown_and_are_swept_by_uid(
     cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
     work_off(cluster, 1)
     late_unit = cluster.put(GPU_UNIT, bearing(unit.operation, "a", uid="late-2"))
-    unit_observed(late_stock)
-    unit_observed(late_unit)
+    UNIT_MIRROR.observed(late_stock)
+    UNIT_MIRROR.observed(late_unit)
     assert not GpuUnit.objects.filter(uid__startswith="late").exists()
 
     assert delete_leftovers(cluster) == 2
@@ -215,7 +208,7 @@ def test_what_a_person_copies_or_restores_is_a_unit_of_its_own(
         bearing(stock.operation, name or stock.name, uid="copy", managedFields=theirs, **IN_STOCK),
     )
 
-    unit_observed(copied)
+    UNIT_MIRROR.observed(copied)
 
     assert delete_leftovers(cluster) == 0
     row = GpuUnit.objects.get(uid="copy")
@@ -228,8 +221,8 @@ def test_a_pod_of_consumed_stock_that_is_gone_marks_the_unit_that_waits_for_it()
 
     assert unit_freed(STOCK_NAMESPACE, stock.name) == [unit.pk]
     assert unit_freed(unit.namespace, unit.name) == []
-    assert unit_marked(STOCK_NAMESPACE, stock.name) == [stock.pk]
-    assert unit_marked(STOCK_NAMESPACE, unit.name) == []
+    assert UNIT_MIRROR.marked(STOCK_NAMESPACE, stock.name) == [stock.pk]
+    assert UNIT_MIRROR.marked(STOCK_NAMESPACE, unit.name) == []
 
 
 def test_what_happens_to_consumed_stock_is_no_work_of_its_own() -> None:
@@ -244,17 +237,17 @@ def test_what_happens_to_consumed_stock_is_no_work_of_its_own() -> None:
 def test_of_many_marks_only_the_first_one_is_told_of() -> None:
     unit = unit_row()
 
-    assert unit_marked(unit.namespace, unit.name) == [unit.pk]
-    assert unit_marked(unit.namespace, unit.name) == []
+    assert UNIT_MIRROR.marked(unit.namespace, unit.name) == [unit.pk]
+    assert UNIT_MIRROR.marked(unit.namespace, unit.name) == []
     unit.refresh_from_db()
     assert unit.due_seq == 1
 
 
 def test_history_has_each_change_of_phase_or_reason_once() -> None:
-    unit_observed(unit_resource("a"))
-    unit_observed(at_version(unit_resource("a", status=ready()), 8))
-    unit_observed(at_version(unit_resource("a", status=ready(readyReplicas=0)), 9))
-    unit_observed(at_version(unit_resource("a", status=ready("StockReady")), 10))
+    UNIT_MIRROR.observed(unit_resource("a"))
+    UNIT_MIRROR.observed(at_version(unit_resource("a", status=ready()), 8))
+    UNIT_MIRROR.observed(at_version(unit_resource("a", status=ready(readyReplicas=0)), 9))
+    UNIT_MIRROR.observed(at_version(unit_resource("a", status=ready("StockReady")), 10))
     unit_ending(GpuUnit.objects.all())
     unit_ending(GpuUnit.objects.all())
     unit_gone(GpuUnit.objects.all(), None)
@@ -268,7 +261,7 @@ def test_history_has_each_change_of_phase_or_reason_once() -> None:
 
 
 def test_history_has_the_cause_of_each_failure() -> None:
-    unit_observed(
+    UNIT_MIRROR.observed(
         unit_resource(
             "a", status={**ready("PodStartupFailed"), "phase": "Failed", "cause": "Evicted"}
         )
@@ -308,7 +301,7 @@ def test_history_names_the_operation_until_the_unit_is_settled(cluster: FakeClus
     live = cluster.get(GPU_UNIT, "a", namespace=NAMESPACE)
     assert live is not None
     broken = {**live, "status": {**live["status"], "phase": "Failed"}}
-    unit_observed(at_version(broken, 10_000))
+    UNIT_MIRROR.observed(at_version(broken, 10_000))
 
     entries = UnitHistory.objects.filter(unit=unit).order_by("id")
     by = [(entry.phase, entry.operation) for entry in entries]
@@ -320,7 +313,7 @@ def test_a_number_of_another_database_is_nobodys_doing(cluster: FakeCluster) -> 
     operation = finished(accept_seed())
     other = {APPLIED_OPERATION_ANNOTATION: str(operation.pk)}
 
-    unit_observed(unit_resource("a", metadata={"annotations": other}, status=ready()))
+    UNIT_MIRROR.observed(unit_resource("a", metadata={"annotations": other}, status=ready()))
 
     assert UnitHistory.objects.get(unit__name="a").operation is None
 
@@ -328,7 +321,7 @@ def test_a_number_of_another_database_is_nobodys_doing(cluster: FakeCluster) -> 
 def test_no_earlier_reason_explains_a_deletion() -> None:
     row = unit_row("Terminating", deletion_requested_at=Now())
 
-    unit_observed(unit_resource(row.name, metadata={"uid": row.uid}, status=ready()))
+    UNIT_MIRROR.observed(unit_resource(row.name, metadata={"uid": row.uid}, status=ready()))
 
     row.refresh_from_db()
     assert (row.phase, row.reason, row.message, row.cause) == ("Terminating", "", "", "")
@@ -354,8 +347,8 @@ def test_no_earlier_reason_explains_a_deletion() -> None:
     ids=lambda resource: str(resource["metadata"] | resource["spec"])[180:280],
 )
 def test_nothing_that_the_cluster_takes_stops_the_mirror(resource: Manifest) -> None:
-    unit_observed(resource)
-    unit_observed(at_version(resource, 8))
+    UNIT_MIRROR.observed(resource)
+    UNIT_MIRROR.observed(at_version(resource, 8))
 
     assert GpuUnit.objects.get().resource_version == 8
 

@@ -25,8 +25,9 @@ from tests.factories.unit_resources import (
     work_off,
 )
 from tests.fakes.cluster import FakeCluster
+from units.comparison import compare_all, delete_leftovers
 from units.core.names import UNIT_UID_LABEL
-from units.core.observed import (
+from units.core.sources import (
     NoSource,
     SourceGone,
     SourceHeld,
@@ -34,10 +35,11 @@ from units.core.observed import (
     SourcePending,
     SourceUnread,
 )
-from units.mirror import unit_observed
+from units.mirror import UNIT_MIRROR
 from units.models import GpuUnit
+from units.observation import observe_unit
 from units.phases import STOCK_NAMESPACE, UnitRole
-from units.reconcile import UNITS, compare_all, delete_leftovers, observe_unit
+from units.reconcile import UNITS
 from units.selectors import START_KIND
 from units.services.names import UnitOperation
 
@@ -105,7 +107,7 @@ def test_a_unit_waits_for_each_thing_of_its_stock_in_turn(cluster: FakeCluster) 
     assert source_of(cluster, unit) == SourceHeld("its pods are still there, on gpu-node-3")
 
     cluster.remove(POD, "left-over", namespace=STOCK_NAMESPACE)
-    assert source_of(cluster, unit) == SourceGone(may_preempt=True, is_news=True)
+    assert source_of(cluster, unit) == SourceGone(may_preempt=True, is_first_seen=True)
 
 
 def test_a_pod_whose_mark_somebody_took_away_holds_a_unit_up_all_the_same(
@@ -128,7 +130,7 @@ def test_pods_of_another_stock_of_that_name_do_not_hold_a_unit_up(cluster: FakeC
     stock.uid = "another"
     cluster.put(POD, orphan_pod(stock))
 
-    assert source_of(cluster, unit) == SourceGone(may_preempt=True, is_news=True)
+    assert source_of(cluster, unit) == SourceGone(may_preempt=True, is_first_seen=True)
 
 
 @pytest.mark.parametrize("kind", [GPU_UNIT, DEPLOYMENT, POD], ids=lambda kind: kind.kind)
@@ -195,7 +197,7 @@ def test_a_unit_made_by_hand_that_names_stock_runs_as_one_without_source(
     [stock] = stocked(cluster)
     made = cluster.put(GPU_UNIT, unit_resource("by-hand", metadata={"annotations": naming(stock)}))
 
-    number = unit_observed(made)
+    number = UNIT_MIRROR.observed(made)
     assert number is not None
     row = GpuUnit.objects.get(pk=number)
     assert source_of(cluster, row) == SourceLost()
@@ -212,7 +214,7 @@ def test_a_unit_made_by_hand_that_names_stock_runs_as_one_without_source(
 
 def test_a_unit_without_source_says_so(cluster: FakeCluster) -> None:
     made = cluster.put(GPU_UNIT, unit_resource("plain"))
-    unit_observed(made)
+    UNIT_MIRROR.observed(made)
 
     assert source_of(cluster, GpuUnit.objects.get()) == NoSource()
 
@@ -223,7 +225,7 @@ def test_a_spec_that_evicts_nobody_is_asked(cluster: FakeCluster) -> None:
     unit = created(cluster)
     stock_goes(cluster, stock)
 
-    assert source_of(cluster, unit) == SourceGone(may_preempt=False, is_news=True)
+    assert source_of(cluster, unit) == SourceGone(may_preempt=False, is_first_seen=True)
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Cancelled"])
@@ -341,7 +343,7 @@ def test_a_unit_of_the_same_name_made_by_hand_follows_once_the_pods_are_gone(
     cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
     other = cluster.put(GPU_UNIT, unit_resource("a"))
     cluster.put(POD, orphan_pod(unit))
-    unit_observed(other)
+    UNIT_MIRROR.observed(other)
     work_off(cluster, 2)
     assert GpuUnit.objects.filter(uid=other["metadata"]["uid"]).count() == 0
 

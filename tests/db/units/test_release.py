@@ -11,7 +11,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import Done
 from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import UnitWorld, stock_rows, unit_row
-from units.core.observed import SourceReference
+from units.core.sources import SourceReference
 from units.models import GpuUnit
 from units.operations.handover import release_stock
 from units.services.claims import GPU_RELEASE_SECONDS

@@ -8,10 +8,10 @@ from gpuplatform.errors import ClusterUnavailable, InsufficientCapacity
 from gpuplatform.kube.kinds import GPU_UNIT, NODE, POD
 from gpuplatform.samples.capacity import SpecCapacity
 from tests.fakes.unit_world import UnitWorld, stock_rows, unit_row
+from units.comparison import compare_all
 from units.models import GpuUnit, ShortNode, UnitHistory
 from units.nodes import compare_nodes
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitReason
-from units.reconcile import compare_all
 from units.selectors import capacity_by_spec
 
 pytestmark = pytest.mark.django_db

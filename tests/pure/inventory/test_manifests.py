@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuplatform.workloads.template import PodTemplate
 from inventory.core import manifests
 from inventory.core.spec import parse_spec
+from inventory.core.view import PoolView
 from tests.conftest import GoldenFiles
 from tests.factories.inventory import pool_resource
 
@@ -32,7 +32,7 @@ def text(manifest: dict[str, Any]) -> str:
 
 def deployment(**spec: Any) -> dict[str, Any]:
     pool = pool_resource(**spec)
-    return manifests.deployment(pool, parse_spec(pool["spec"]))
+    return manifests.deployment(PoolView.parse(pool))
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_the_deployment_is_as_reviewed(
 
 
 def test_the_service_is_as_reviewed(golden: GoldenFiles) -> None:
-    template = PodTemplate.parse(FULL["template"])
+    pool = PoolView.parse(pool_resource(template=FULL["template"]))
 
-    golden("inventory/service.yaml").check(text(manifests.service(pool_resource(), template)))
+    golden("inventory/service.yaml").check(text(manifests.service(pool)))
 
 
 def test_the_selector_and_the_name_never_change() -> None:

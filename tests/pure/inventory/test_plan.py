@@ -16,12 +16,12 @@ from gpuplatform.planning.plan import (
     Status,
     Unknown,
 )
+from gpuplatform.workloads.owner import Children
 from gpuplatform.workloads.releases import (
     SPEC_HASH_ANNOTATION,
     TEMPLATE_VERSION,
     TEMPLATE_VERSION_ANNOTATION,
 )
-from inventory.core.observed import ObservedPool
 from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase, PoolReason
 from tests.factories.inventory import (
@@ -43,15 +43,15 @@ def observed(
     deployment: Observation[Manifest] | Manifest = Absent(),  # noqa: B008 - frozen
     service: Observation[Manifest] | Manifest = Absent(),  # noqa: B008 - frozen
     pods: Observation[Any] | list[Manifest] = PRESENT_NOTHING,
-) -> ObservedPool:
-    return ObservedPool(
+) -> Children:
+    return Children(
         deployment=Present(deployment) if isinstance(deployment, dict) else deployment,
         service=Present(service) if isinstance(service, dict) else service,
         pods=Present(tuple(pods)) if isinstance(pods, list) else pods,
     )
 
 
-def settled(pool: Manifest, **status: Any) -> ObservedPool:
+def settled(pool: Manifest, **status: Any) -> Children:
     """Everything that `pool` wants is there and runs."""
     wanted = running(pool["spec"]["replicas"])
     service: Observation[Manifest] | Manifest = Absent()
@@ -128,7 +128,7 @@ def test_an_invalid_spec_changes_nothing_of_what_runs() -> None:
     ],
 )
 def test_what_could_not_be_read_is_said_and_nothing_is_done(
-    given: ObservedPool, reason: PoolReason
+    given: Children, reason: PoolReason
 ) -> None:
     plan = plan_pool(pool_resource(), given)
 
@@ -436,6 +436,18 @@ def test_scaling_to_zero_is_progress_until_the_pods_are_gone() -> None:
     plan = plan_pool(pool, settled(pool, replicas=2, updatedReplicas=2))
 
     assert said(plan)[0] == PoolPhase.PROGRESSING
+
+
+@pytest.mark.parametrize(("desired", "available"), [(1, 3), (0, 2), (2, 2)])
+def test_no_pod_counts_as_allocated_while_a_pool_is_scaled_down(
+    desired: int, available: int
+) -> None:
+    pool = pool_resource(replicas=desired)
+
+    plan = plan_pool(pool, settled(pool, availableReplicas=available))
+
+    assert status_of(plan).fields["available"] == available
+    assert status_of(plan).fields["allocated"] == 0
 
 
 def test_counts_are_those_of_the_deployment() -> None:

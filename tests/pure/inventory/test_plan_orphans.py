@@ -12,8 +12,9 @@ from gpuplatform.planning.ownership import (
     controller_reference,
 )
 from gpuplatform.planning.plan import Absent, Observation, Patch, Plan, Present
-from inventory.core.observed import ObservedPool
-from inventory.core.plan import ADOPTED_SECONDS, plan_pool
+from gpuplatform.planning.view import ResourceView
+from gpuplatform.workloads.owner import SOON_SECONDS, Children
+from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase, PoolReason
 from tests.factories.inventory import (
     HTTP_PORT,
@@ -27,8 +28,8 @@ PORTS = {"ports": [HTTP_PORT]}
 NOTHING: Observation[Manifest] = Absent()
 
 
-def observed(deployment: Manifest | None = None, service: Manifest | None = None) -> ObservedPool:
-    return ObservedPool(
+def observed(deployment: Manifest | None = None, service: Manifest | None = None) -> Children:
+    return Children(
         deployment=Present(deployment) if deployment else NOTHING,
         service=Present(service) if service else NOTHING,
         pods=Present(()),
@@ -58,10 +59,10 @@ def test_what_only_lost_its_owner_reference_is_taken_back(kind: ResourceKind, ow
     assert action.patch["metadata"] == {
         "uid": orphan["metadata"]["uid"],
         "resourceVersion": "41",
-        "ownerReferences": [*(owners or []), controller_reference(pool)],
+        "ownerReferences": [*(owners or []), controller_reference(ResourceView.of(pool))],
     }
     assert said(plan)[0] == PoolPhase.PROGRESSING
-    assert plan.requeue_after == ADOPTED_SECONDS
+    assert plan.requeue_after == SOON_SECONDS
 
 
 def _unmanaged(found: Manifest) -> None:
@@ -131,3 +132,22 @@ def test_a_deletion_that_only_awaits_its_garbage_says_nothing(finalizers: Any) -
     pool = pool_resource(metadata={**GOING, "finalizers": finalizers})
 
     assert plan_pool(pool, observed()) == Plan()
+
+
+@pytest.mark.parametrize("name", ["h100", "another"])
+def test_an_object_of_the_previous_pool_of_the_name_is_awaited(name: str) -> None:
+    pool = pool_resource()
+    left = live_deployment(pool, status=running(2))
+    left["metadata"]["ownerReferences"] = [
+        {"kind": "StockPool", "name": name, "uid": "earlier", "controller": True}
+    ]
+
+    plan = plan_pool(pool, observed(left))
+
+    is_awaited = name == "h100"
+    assert said(plan)[:2] == (
+        (PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING)
+        if is_awaited
+        else (PoolPhase.FAILED, PoolReason.NAME_CONFLICT)
+    )
+    assert not plan.actions

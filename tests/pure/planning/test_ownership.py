@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gpuplatform.planning.ownership import controller_reference, is_controlled_by
+from gpuplatform.planning.view import ResourceView
 from tests.factories.inventory import POOL_UID, pool_resource
 
 
@@ -13,7 +14,7 @@ def with_owners(owners: Any) -> dict[str, Any]:
 
 
 def test_a_reference_is_recognised() -> None:
-    reference = controller_reference(pool_resource())
+    reference = controller_reference(ResourceView.of(pool_resource()))
 
     assert is_controlled_by(with_owners([reference]), POOL_UID)
     assert reference["controller"] is True

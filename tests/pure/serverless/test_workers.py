@@ -17,6 +17,7 @@ from tests.conftest import GoldenFiles
 from tests.factories.planned_units import unit_resource
 from units.core import manifests, workers
 from units.core.spec import GPUUnitSpec, parse_unit_spec
+from units.core.view import UnitView
 from units.requests import GpuUnitCreate, GpuUnitUpdate, WorkerUnitCreate
 
 FUNCTION: dict[str, Any] = {
@@ -48,8 +49,8 @@ def worker_spec(**changes: Any) -> GPUUnitSpec:
 
 def deployment(spec: GPUUnitSpec) -> Manifest:
     unit = unit_resource("fn-7-abc", template={})
-    unit["spec"] = spec.normalised()
-    return manifests.deployment(unit, spec, replicas=1, priority=STOCK_PRIORITY_CLASS)
+    view = UnitView.parse({**unit, "spec": spec.normalised()})
+    return manifests.deployment(view, replicas=1, priority=STOCK_PRIORITY_CLASS)
 
 
 def pod(spec: GPUUnitSpec) -> Manifest:

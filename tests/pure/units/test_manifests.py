@@ -15,6 +15,7 @@ from tests.conftest import GoldenFiles
 from tests.factories.planned_units import PORTS, stock_resource, unit_resource
 from units.core import manifests
 from units.core.spec import parse_unit_spec
+from units.core.view import UnitView
 from units.phases import UnitRole, role_of
 
 FULL: dict[str, Any] = {
@@ -46,9 +47,7 @@ def text(manifest: Manifest) -> str:
 def deployment(unit: Manifest, *, replicas: int = 1) -> Manifest:
     is_stock = role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK
     priority = STOCK_PRIORITY_CLASS if is_stock else UNIT_PRIORITY_CLASS
-    return manifests.deployment(
-        unit, parse_unit_spec(unit["spec"]), replicas=replicas, priority=priority
-    )
+    return manifests.deployment(UnitView.parse(unit), replicas=replicas, priority=priority)
 
 
 def container(unit: Manifest) -> Manifest:
@@ -72,7 +71,7 @@ def test_the_deployment_is_as_reviewed(golden: GoldenFiles, name: str, unit: Man
 def test_the_service_is_as_reviewed(golden: GoldenFiles) -> None:
     unit = unit_resource(**FULL)
 
-    made = manifests.service(unit, parse_unit_spec(unit["spec"]))
+    made = manifests.service(UnitView.parse(unit))
 
     golden("units/service.yaml").check(text(made))
 
@@ -151,10 +150,10 @@ def test_the_access_url_is_inside_the_cluster() -> None:
     unit = unit_resource(**FULL)
     bare = unit_resource(template={})
 
-    assert manifests.access_url(unit, parse_unit_spec(unit["spec"])) == (
+    assert manifests.access_url(UnitView.parse(unit)) == (
         "http://unit-trainer.runtime-instance.svc.cluster.local:8080"
     )
-    assert manifests.access_url(bare, parse_unit_spec(bare["spec"])) is None
+    assert manifests.access_url(UnitView.parse(bare)) is None
 
 
 def test_what_does_not_reach_the_pod_is_not_in_its_hash() -> None:

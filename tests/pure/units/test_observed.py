@@ -4,16 +4,12 @@ from typing import Any
 
 import pytest
 
+from gpuplatform.planning.view import ResourceView
 from tests.factories.planned_units import SOURCE, UNIT_UID, unit_pod, unit_resource
 from units.core.names import GENERATION_ANNOTATION
-from units.core.observed import (
-    SourceReference,
-    holds_gpu,
-    is_at_rest,
-    own_pods,
-    source_of,
-    written_for,
-)
+from units.core.observed import is_at_rest, own_pods, written_for
+from units.core.shortage import holds_gpu
+from units.core.sources import SourceReference, source_of
 
 
 def test_the_source_is_read_as_it_was_written() -> None:
@@ -56,7 +52,9 @@ def test_pods_are_told_apart_by_the_uid_of_their_unit() -> None:
     mine = unit_pod(unit_resource())
     others: list[Any] = [unit_pod(unit_resource(metadata={"uid": "x"})), {}, {"metadata": None}]
 
-    assert own_pods(unit_resource(metadata={"uid": UNIT_UID}), [*others, mine]) == [mine]
+    assert own_pods(
+        ResourceView.of(unit_resource(metadata={"uid": UNIT_UID})), [*others, mine]
+    ) == [mine]
 
 
 def test_a_pod_that_lost_that_mark_is_known_by_the_name_of_its_unit() -> None:
@@ -64,7 +62,7 @@ def test_a_pod_that_lost_that_mark_is_known_by_the_name_of_its_unit() -> None:
     for pod, name in ((mine, unit_resource()["metadata"]["name"]), (others, "other")):
         pod["metadata"]["labels"] = {"runtime.lokiwager.io/unit": name}
 
-    assert own_pods(unit_resource(), [mine, others]) == [mine]
+    assert own_pods(ResourceView.of(unit_resource()), [mine, others]) == [mine]
 
 
 @pytest.mark.parametrize(
@@ -105,4 +103,4 @@ def test_a_unit_rests_once_its_deployment_is_at_zero_for_it_as_it_is(
         "spec": {"replicas": replicas},
     }
 
-    assert is_at_rest(unit_resource(), deployment) is rests
+    assert is_at_rest(ResourceView.of(unit_resource()), deployment) is rests

@@ -7,6 +7,7 @@ import pytest
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest
 from gpuplatform.planning.plan import Absent, Apply, Create, Delete, Patch, Plan, Status, Unknown
 from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.owner import FAILED_SECONDS, PROGRESS_SECONDS, SOON_SECONDS
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from gpuplatform.workloads.releases import (
     SPEC_HASH_ANNOTATION,
@@ -25,8 +26,9 @@ from tests.factories.planned_units import (
     unit_service,
 )
 from units.core.names import GENERATION_ANNOTATION
-from units.core.observed import ObservedUnit, SourceGone
-from units.core.plan import FAILED_SECONDS, PROGRESS_SECONDS, STARTING_SECONDS, plan_unit
+from units.core.observed import ObservedUnit
+from units.core.plan import plan_unit
+from units.core.sources import SourceGone
 from units.phases import UnitPhase, UnitReason
 
 URL = "http://unit-trainer.runtime-instance.svc.cluster.local:8080"
@@ -226,7 +228,7 @@ def test_a_pod_that_does_not_come_up_at_once_is_said_to_be_starting() -> None:
 
     plan = plan_unit(unit, observed_unit(starting, unit_service(unit)))
 
-    assert (made.status, made.requeue_after) == (None, STARTING_SECONDS)
+    assert (made.status, made.requeue_after) == (None, SOON_SECONDS)
     assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.UNIT_PROGRESSING)
     assert status_of(plan).fields == {
         "readyReplicas": 0,

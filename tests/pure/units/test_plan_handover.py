@@ -6,6 +6,7 @@ import pytest
 
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, Manifest
 from gpuplatform.planning.plan import Absent, Create, Delete, Patch, Plan
+from gpuplatform.workloads.owner import SOON_SECONDS
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS, UNIT_PRIORITY_CLASS
 from tests.factories.inventory import running
 from tests.factories.planned_units import (
@@ -18,15 +19,8 @@ from tests.factories.planned_units import (
     unit_service,
 )
 from units.core.names import GENERATION_ANNOTATION
-from units.core.observed import (
-    NoSource,
-    Source,
-    SourceGone,
-    SourceHeld,
-    SourceLost,
-    SourcePending,
-)
-from units.core.plan import FIRST_WAIT_SECONDS, WAIT_SECONDS, plan_unit
+from units.core.plan import FIRST_WAIT_SECONDS, plan_unit
+from units.core.sources import NoSource, Source, SourceGone, SourceHeld, SourceLost, SourcePending
 from units.phases import UnitPhase, UnitReason
 
 GONE = SourceGone(may_preempt=True)
@@ -106,7 +100,7 @@ def test_the_first_look_comes_early_and_a_long_wait_costs_little() -> None:
     again = plan_unit(unit_resource(status={"conditions": [waiting]}), observed_unit(source=HELD))
 
     assert first.requeue_after == FIRST_WAIT_SECONDS
-    assert again.requeue_after == WAIT_SECONDS
+    assert again.requeue_after == SOON_SECONDS
 
 
 @pytest.mark.parametrize(

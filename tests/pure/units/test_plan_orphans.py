@@ -5,6 +5,8 @@ import pytest
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, ResourceKind
 from gpuplatform.planning.ownership import controller_reference
 from gpuplatform.planning.plan import EventType, Patch, Plan
+from gpuplatform.planning.view import ResourceView
+from gpuplatform.workloads.owner import SOON_SECONDS
 from tests.factories.planned_units import (
     observed_unit,
     unit_deployment,
@@ -12,7 +14,7 @@ from tests.factories.planned_units import (
     unit_service,
 )
 from units.core.names import UNIT_UID_LABEL
-from units.core.plan import WAIT_SECONDS, plan_unit
+from units.core.plan import plan_unit
 from units.phases import UnitPhase, UnitReason
 
 
@@ -34,11 +36,11 @@ def test_what_only_lost_its_owner_reference_is_taken_back(
         {
             "uid": parts[kind]["metadata"]["uid"],
             "resourceVersion": "41",
-            "ownerReferences": [controller_reference(unit)],
+            "ownerReferences": [controller_reference(ResourceView.of(unit))],
         },
     )
     assert "spec" not in last.patch, "it is neither scaled nor changed by the same write"
-    assert plan.requeue_after == WAIT_SECONDS
+    assert plan.requeue_after == SOON_SECONDS
 
 
 def test_what_a_unit_of_that_name_before_left_without_owner_is_not_taken_over() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from gpuplatform.clock import rfc3339
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.planning.plan import Absent, Present
+from gpuplatform.planning.plan import Absent, Present, StatusSummary
 from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.owner import FAILED_SECONDS, Children
 from gpuplatform.workloads.startup import PROVEN_SECONDS
-from inventory.core.observed import ObservedPool
 from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase
 from tests.factories.inventory import live_deployment, pod, pool_resource
@@ -23,9 +23,10 @@ from tests.factories.planned_units import (
     unit_resource,
     unit_service,
 )
-from units.core.observed import SourceUnread
-from units.core.plan import FAILED_SECONDS, plan_unit
-from units.core.statuses import Saying, running
+from units.core.plan import plan_unit
+from units.core.sources import SourceUnread
+from units.core.statuses import running
+from units.core.view import UnitView
 from units.phases import UnitPhase, UnitReason
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -48,22 +49,22 @@ def runs(seconds: float, *, restarts: int = 2) -> dict[str, Any]:
     return {"phase": "Running", "containerStatuses": [container]}
 
 
-def saying(unit: Manifest, now: dict[str, Any], *, available: int = 1) -> Saying:
+def summary_of(unit: Manifest, now: dict[str, Any], *, available: int = 1) -> StatusSummary:
     live = unit_deployment(unit)
     live["status"]["availableReplicas"] = available
     seen = observed_unit(
         live, unit_service(unit), [unit_pod(unit, **now)], source=SourceUnread(), at=NOW
     )
-    return running(unit, seen, is_changing=False)
+    return running(UnitView.parse(unit), seen, is_changing=False)
 
 
 @pytest.mark.parametrize("available", [0, 1], ids=["not ready yet", "ready for a moment"])
 def test_a_program_that_runs_again_for_a_moment_has_still_failed_for_the_same_cause(
     available: int,
 ) -> None:
-    found = saying(unit_resource(status=said()), runs(5), available=available)
+    found = summary_of(unit_resource(status=said()), runs(5), available=available)
 
-    assert found == Saying(
+    assert found == StatusSummary(
         UnitPhase.FAILED,
         UnitReason.POD_STARTUP_FAILED,
         CAUSE,
@@ -102,7 +103,7 @@ def test_it_is_looked_at_again_soon_without_an_event() -> None:
 def test_otherwise_what_is_available_is_ready(
     status: Manifest | None, now: dict[str, Any]
 ) -> None:
-    assert saying(unit_resource(status=status), now).phase == UnitPhase.READY
+    assert summary_of(unit_resource(status=status), now).phase == UnitPhase.READY
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_a_pool_holds_to_the_same(seconds: float, phase: PoolPhase) -> None:
     pool = pool_resource(status=said())
     up = live_deployment(pool, status=started(pool["spec"]["replicas"]))
     pods: Sequence[Manifest] = [pod(**runs(seconds))]
-    seen = ObservedPool(Present(up), Absent(), Present(pods), at=NOW)
+    seen = Children(Present(up), Absent(), Present(pods), at=NOW)
 
     plan = plan_pool(pool, seen)
 

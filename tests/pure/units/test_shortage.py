@@ -6,6 +6,7 @@ import pytest
 
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.plan import EventType
+from gpuplatform.workloads.owner import PROGRESS_SECONDS
 from tests.factories.planned_units import (
     observed_unit,
     stock_resource,
@@ -14,9 +15,10 @@ from tests.factories.planned_units import (
     unit_resource,
     unit_service,
 )
-from units.core.observed import ObservedUnit, Shortage, SourceUnread
-from units.core.plan import PROGRESS_SECONDS, plan_unit
-from units.core.shortage import shortages
+from units.core.observed import ObservedUnit
+from units.core.plan import plan_unit
+from units.core.shortage import Shortage, shortages
+from units.core.sources import SourceUnread
 from units.phases import UnitPhase, UnitReason
 
 GPU = "nvidia.com/gpu"

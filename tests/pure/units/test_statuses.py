@@ -17,6 +17,7 @@ from tests.factories.planned_units import (
     unit_resource,
 )
 from units.core.statuses import running
+from units.core.view import UnitView
 from units.phases import UnitPhase
 
 AT = datetime(2026, 1, 31, 12, 0, 10, tzinfo=UTC)
@@ -32,10 +33,10 @@ def test_a_failed_pull_within_its_grace_period_is_the_cause_while_the_unit_start
     deployment = unit_deployment(unit, status=started(1, available=0))
     observed = replace(observed_unit(deployment, pods=[waiting]), at=AT)
 
-    saying = running(unit, observed, is_changing=False)
+    summary = running(UnitView.parse(unit), observed, is_changing=False)
 
-    assert (saying.phase, saying.cause) == (
+    assert (summary.phase, summary.cause) == (
         UnitPhase.PROGRESSING,
         StartupCause.IMAGE_PULL_FAILED,
     )
-    assert "ErrImagePull: not found" in saying.message
+    assert "ErrImagePull: not found" in summary.message

@@ -5,16 +5,16 @@ from typing import Any
 
 from gpuplatform.planning.plan import Absent, Apply, Patch, Present
 from gpuplatform.workloads.drift import without_foreign_sources
+from gpuplatform.workloads.owner import Children
 from inventory.core import manifests
-from inventory.core.observed import ObservedPool
 from inventory.core.plan import plan_pool
-from inventory.core.spec import parse_spec
+from inventory.core.view import PoolView
 from tests.factories.inventory import pool_resource
 
 SOURCE = {"secretKeyRef": {"name": "hf", "key": "token"}}
 ENVS = [{"name": "TOKEN", "valueFrom": SOURCE}, {"name": "MODEL", "value": "a"}, {"name": "NONE"}]
 POOL = pool_resource(template={"command": ["serve"], "envs": ENVS})
-WANTED = manifests.deployment(POOL, parse_spec(POOL["spec"]))
+WANTED = manifests.deployment(PoolView.parse(POOL))
 
 
 def live(**changed: dict[str, Any]) -> dict[str, Any]:
@@ -68,6 +68,6 @@ def test_what_is_malformed_is_left() -> None:
 def test_the_planner_removes_before_it_applies() -> None:
     found = live(TOKEN={"value": "x"})
 
-    plan = plan_pool(POOL, ObservedPool(Present(found), Absent(), Present(())))
+    plan = plan_pool(POOL, Children(Present(found), Absent(), Present(())))
 
     assert [type(action) for action in plan.actions] == [Patch, Apply]

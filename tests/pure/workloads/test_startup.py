@@ -7,15 +7,16 @@ import pytest
 
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
+from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.startup import (
     PULL_GRACE_SECONDS,
     StartupFailure,
-    lasting_failure,
+    pod_start,
     startup_delay,
     startup_failure,
 )
-from tests.factories.inventory import pod, waiting_pod
+from tests.factories.inventory import pod, pool_resource, waiting_pod
 
 
 def container(**state: Any) -> dict[str, Any]:
@@ -155,7 +156,7 @@ def test_a_crash_loop_without_a_termination_is_a_back_off(last: object) -> None:
     assert (found.cause, found.is_back_off) == (StartupCause.CONTAINER_EXITED, True)
 
 
-def resource(cause: str | None, *, reason: str = "Failed", generation: int = 3) -> Manifest:
+def view(cause: str, *, reason: str = "PodStartupFailed", generation: int = 3) -> ResourceView:
     """Return a resource of generation 3 whose status reports a failure of `generation`."""
     ready = {
         "type": "Ready",
@@ -164,45 +165,47 @@ def resource(cause: str | None, *, reason: str = "Failed", generation: int = 3) 
         "observedGeneration": generation,
     }
     status = {"conditions": [ready], "cause": cause}
-    return {"metadata": {"generation": 3}, "status": status}
+    return ResourceView.of(pool_resource(metadata={"generation": 3}, status=status))
 
 
-PULL_BACK_OFF = StartupFailure(StartupCause.IMAGE_PULL_FAILED, "waits", is_back_off=True)
-CRASH_BACK_OFF = StartupFailure(StartupCause.CONTAINER_EXITED, "waits", is_back_off=True)
+PULL_BACK_OFF = waiting_pod("ImagePullBackOff", 'Back-off pulling image "x:y"')
+CRASH_BACK_OFF = waiting_pod("CrashLoopBackOff", "back-off 10s restarting")
 
 
 @pytest.mark.parametrize(
     ("found", "before", "cause"),
     [
         (PULL_BACK_OFF, "ImagePullFailed", StartupCause.IMAGE_PULL_FAILED),
+        (PULL_BACK_OFF, "", StartupCause.IMAGE_PULL_FAILED),
         (CRASH_BACK_OFF, "OutOfMemory", StartupCause.OUT_OF_MEMORY),
         (CRASH_BACK_OFF, "ContainerCreateFailed", StartupCause.CONTAINER_CREATE_FAILED),
-        (CRASH_BACK_OFF, None, StartupCause.CONTAINER_EXITED),
+        (CRASH_BACK_OFF, "", StartupCause.CONTAINER_EXITED),
     ],
-    ids=["pull", "memory", "create", "status-of-an-earlier-release"],
+    ids=["pull", "pull-of-an-earlier-release", "memory", "create", "crash-of-an-earlier-release"],
 )
 def test_a_back_off_keeps_the_failure_that_it_repeats(
-    found: StartupFailure, before: str | None, cause: StartupCause
+    found: Manifest, before: str, cause: StartupCause
 ) -> None:
-    lasting = lasting_failure(resource(before), found, "Failed")
+    failure = pod_start(view(before), [found], {}, None).failure
 
-    assert (lasting.cause, lasting.text) == (cause, "as before")
+    assert failure is not None
+    assert (failure.cause, failure.text) == (cause, "as before")
 
 
 @pytest.mark.parametrize(
-    ("found", "status"),
+    ("found", "resource"),
     [
-        (PULL_BACK_OFF, resource("Unschedulable")),
-        (CRASH_BACK_OFF, resource("ImagePullFailed")),
-        (PULL_BACK_OFF, resource("ImagePullFailed", generation=2)),
-        (PULL_BACK_OFF, resource("ImagePullFailed", reason="Progressing")),
-        (StartupFailure(StartupCause.IMAGE_PULL_FAILED, "error"), resource("ImagePullFailed")),
-        (PULL_BACK_OFF, {}),
+        (PULL_BACK_OFF, view("Unschedulable")),
+        (CRASH_BACK_OFF, view("ImagePullFailed")),
+        (PULL_BACK_OFF, view("ImagePullFailed", generation=2)),
+        (PULL_BACK_OFF, view("ImagePullFailed", reason="UnitProgressing")),
+        (waiting_pod("ErrImagePull", "not found"), view("ImagePullFailed")),
+        (PULL_BACK_OFF, ResourceView.of(pool_resource())),
     ],
-    ids=["other-cause", "pull-then-crash", "generation", "reason", "error", "nothing-known"],
+    ids=["other-cause", "pull-then-crash", "generation", "reason", "error", "no-status"],
 )
-def test_everything_else_is_reported_as_found(found: StartupFailure, status: Manifest) -> None:
-    assert lasting_failure(status, found, "Failed") is found
+def test_any_other_failure_is_reported_as_found(found: Manifest, resource: ResourceView) -> None:
+    assert pod_start(resource, [found], {}, None).failure == failure(found)
 
 
 STARTED = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -1,0 +1,55 @@
+"""The history of units: a row for each change of phase or reason, with the operation behind it."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from gpuplatform.operations.models import Operation
+from gpuplatform.operations.provenance import applied_operation
+from gpuplatform.operations.selectors import makers_among, operations_about
+from gpuplatform.reconciliation.mirror import Change
+from units.models import GpuUnit, UnitHistory
+from units.phases import UnitPhase
+
+_UNSETTLED = frozenset({"", UnitPhase.PENDING, UnitPhase.PROGRESSING})
+
+
+def append_history(rows: Iterable[GpuUnit], operation: Operation | None) -> None:
+    """Write the present phase and reason of these rows, and the operation that caused them."""
+    UnitHistory.objects.bulk_create(
+        UnitHistory(
+            unit_id=row.pk,
+            phase=row.phase,
+            reason=row.reason,
+            message=row.message,
+            cause=row.cause,
+            operation=operation,
+        )
+        for row in rows
+    )
+
+
+def append_change(change: Change) -> None:
+    """Write a change that the mirror copied."""
+    row = GpuUnit(pk=change.row_id, **asdict(change.summary))
+    append_history([row], _operation_behind(change))
+
+
+def _operation_behind(change: Change) -> Operation | None:
+    """Return the operation that caused a change: it changed the spec, or began the transition."""
+    applied, metadata = applied_operation(change.resource), change.resource["metadata"]
+    if not applied:
+        return None
+    if change.generation_before >= metadata["generation"]:
+        if change.phase_before not in _UNSETTLED:
+            return None
+        last = UnitHistory.objects.filter(unit=change.row_id).first()
+        if last is None or last.operation_id != applied:
+            return None
+    about = operations_about([change.resource])
+    creator = makers_among(about, [change.resource]).get(metadata["uid"])
+    place = (metadata["namespace"], metadata["name"])
+    for one in about:
+        is_of_unit = (one.object_namespace, one.object_name) == place
+        if one.pk == applied and (is_of_unit or one == creator):
+            return one
+    return None
