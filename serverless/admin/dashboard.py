@@ -1,4 +1,4 @@
-"""Functions on the first page of the admin."""
+"""Functions on the overview of the admin."""
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -18,7 +18,7 @@ _LIST = "admin:serverless_function_changelist"
 
 
 def overview_section(request: HttpRequest) -> OverviewSection:
-    """Return the functions by phase, those that fail, and those that wait for long."""
+    """Return the number of functions by phase, failed functions and slow ones."""
     if not request.user.has_perm("serverless.view_function"):
         return OverviewSection()
     rows, url = Function.objects.filter(deleted_at__isnull=True), reverse(_LIST)

@@ -1,4 +1,4 @@
-"""An invocation as a line on another page, and in which words its failure is said."""
+"""An invocation as a line on other pages, and titles of failures."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,14 +16,14 @@ from serverless.phases import FailureClass, FunctionPhase, FunctionReason, Invoc
 PAGE: Final = "admin:serverless_invocation_change"
 
 _TITLES: Final[Mapping[str, str]] = {
-    FailureClass.MALFORMED_MESSAGE: "Its message cannot be read",
-    FailureClass.DISPATCH_ERROR: "It was lost on its way",
+    FailureClass.MALFORMED_MESSAGE: "The message cannot be decoded",
+    FailureClass.DISPATCH_ERROR: "The invocation was lost",
     FailureClass.FRAMEWORK_ERROR: "The function failed",
-    FailureClass.FRAMEWORK_TIMEOUT: "The function took too long",
+    FailureClass.FRAMEWORK_TIMEOUT: "The function exceeded the timeout",
     FailureClass.RESULT_STORE_ERROR: "The result could not be stored",
-    FailureClass.RETRY_EXHAUSTED: "No worker ended it",
+    FailureClass.RETRY_EXHAUSTED: "No worker completed it",
 }
-_HOLDS_UP: Final = frozenset(
+_BLOCKING_REASONS: Final = frozenset(
     {
         FunctionReason.WORKER_FAILED,
         FunctionReason.NO_CAPACITY,
@@ -33,27 +33,27 @@ _HOLDS_UP: Final = frozenset(
 
 
 def failure_title(failure_class: str) -> str:
-    """Return a failure class in words for people."""
+    """Return the title of a failure class for people."""
     return _TITLES.get(failure_class) or humanize(failure_class)
 
 
 def cannot_serve(function: Function) -> bool:
-    """Say whether something that does not pass by itself keeps a function from its work."""
-    return function.phase == FunctionPhase.FAILED or function.reason in _HOLDS_UP
+    """Return whether a function cannot serve invocations."""
+    return function.phase == FunctionPhase.FAILED or function.reason in _BLOCKING_REASONS
 
 
-def is_held_up(row: Invocation) -> bool:
-    """Say whether no worker gets an invocation, for what its function says."""
+def is_blocked(row: Invocation) -> bool:
+    """Return whether an invocation is queued because its function cannot serve it."""
     return row.state == InvocationState.QUEUED and cannot_serve(row.function)
 
 
 def state_badge(row: Invocation) -> SafeString:
-    """Return the badge of what has become of an invocation."""
+    """Return the badge of an invocation's state."""
     return phase_badge(row.state, row.get_state_display())
 
 
 def invocation_url(row: Invocation) -> str:
-    """Return the address of an invocation's page."""
+    """Return the URL of an invocation's page."""
     return reverse(PAGE, args=[row.pk])
 
 

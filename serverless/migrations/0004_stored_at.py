@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
             field=models.DateTimeField(
                 blank=True,
                 null=True,
-                help_text="When what its worker said of the end was written here.",
+                help_text="When the result was stored.",
             ),
         )
     ]
