@@ -10,7 +10,7 @@ from typing_extensions import override
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
 from serverless.core.spec import FunctionSpec
-from serverless.phases import FunctionPhase, InvocationMode, InvocationState
+from serverless.phases import BLOCKING_REASONS, FunctionPhase, InvocationMode, InvocationState
 
 OPEN_STATES = (InvocationState.QUEUED, InvocationState.RUNNING)
 
@@ -48,6 +48,13 @@ class Function(models.Model):
     )
     reason = models.CharField(max_length=64, blank=True, help_text="Code that explains the phase.")
     message = models.TextField(blank=True, help_text="Explanation for people.")
+    cause = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What keeps its workers from starting.",
+    )
     phase_since = models.DateTimeField(
         db_default=Now(), help_text="When phase or reason last changed."
     )
@@ -110,6 +117,11 @@ class Function(models.Model):
             InvalidSpec: it breaks a rule of this release.
         """
         return FunctionSpec.parse(self.spec)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it cannot serve invocations, for its reason."""
+        return self.phase == FunctionPhase.FAILED or self.reason in BLOCKING_REASONS
 
 
 class Invocation(models.Model):
@@ -219,3 +231,8 @@ class Invocation(models.Model):
     @override
     def __str__(self) -> str:
         return self.invocation_id
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it is queued because its function cannot serve it."""
+        return self.state == InvocationState.QUEUED and self.function.is_blocked

@@ -1,12 +1,14 @@
 """Phases and reasons of a function, states and failure classes of an invocation."""
 
+from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
 
 from django.db.models import TextChoices
 
-from gpuplatform.lifecycle.explanations import Explanation, next_steps
+from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.lifecycle.transition import PhaseTable
+from gpuplatform.workloads.causes import FAILURE_CAUSES, StartupCause
 
 
 class FunctionPhase(TextChoices):
@@ -62,15 +64,37 @@ class FunctionReason(StrEnum):
     QUEUE_UNAVAILABLE = "QueueUnavailable"
 
 
+_WORKER_STEPS = {
+    StartupCause.IMAGE_PULL_FAILED: "Correct the image of the function, or push it, and check that"
+    " the node can access the registry. The platform retries automatically.",
+    StartupCause.OUT_OF_MEMORY: "Reduce the memory usage of the program, or update the function to"
+    " a GPU spec with more memory.",
+    StartupCause.CONTAINER_CREATE_FAILED: "Correct the command of the function, or create the"
+    " Secret that it references.",
+    StartupCause.CONTAINER_EXITED: "Correct the command of the function, its arguments or the"
+    " image.",
+}
+"""Next steps that differ for a function, whose failed workers are replaced."""
+
+WORKER_CAUSES: MappingProxyType[str, Explanation] = MappingProxyType(
+    {
+        cause: replace(one, next_step=_WORKER_STEPS.get(StartupCause(cause), one.next_step))
+        for cause, one in FAILURE_CAUSES.items()
+    }
+)
+"""Causes of a failed worker: meanings and next steps."""
+
 FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyType(
     {
         FunctionReason.IDLE: Explanation(
             "No invocation is waiting or running.",
             "Nothing to do; the next invocation starts a worker.",
+            is_well=True,
         ),
         FunctionReason.SERVING: Explanation(
             "Workers are ready.",
             "Nothing to do.",
+            is_well=True,
         ),
         FunctionReason.ACTIVATING: Explanation(
             "Invocations are waiting, and a worker is starting.",
@@ -81,9 +105,10 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
             "Seed stock of the function's GPU spec, or raise its warm target.",
         ),
         FunctionReason.WORKER_FAILED: Explanation(
-            "A worker did not start; the message explains why. The platform retries with"
+            "A worker did not start; cause and message explain why. The platform retries with"
             " increasing delays.",
             "Correct the image or the command of the function, or create the Secret it names.",
+            causes=WORKER_CAUSES,
         ),
         FunctionReason.QUEUE_UNAVAILABLE: Explanation(
             "The queue is unavailable; workers are neither started nor stopped.",
@@ -195,11 +220,17 @@ class FailureClass(StrEnum):
     RETRY_EXHAUSTED = "retry_exhausted"
 
 
+BLOCKING_REASONS = frozenset(
+    {FunctionReason.NO_CAPACITY, FunctionReason.WORKER_FAILED, FunctionReason.QUEUE_UNAVAILABLE}
+)
+"""Reasons for which a function cannot serve invocations."""
+
 FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
     {
         FailureClass.MALFORMED_MESSAGE: Explanation(
             "A worker cannot decode its message in the queue.",
             "Check for other programs that write to the queue, then replay the invocation.",
+            title="The message cannot be decoded",
         ),
         FailureClass.NO_WORKER_TEMPLATE: Explanation(
             "Reserved; not used in this release.",
@@ -216,27 +247,29 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
         FailureClass.DISPATCH_ERROR: Explanation(
             "Its function was deleted while it was running, or the queue lost it ten times.",
             "Invoke the function again with a new invocationID.",
+            title="The invocation was lost",
         ),
         FailureClass.FRAMEWORK_ERROR: Explanation(
             "The function answered with an error, or closed the connection.",
             "Correct the function, then invoke it again with a new invocationID.",
+            title="The function failed",
         ),
         FailureClass.FRAMEWORK_TIMEOUT: Explanation(
             "The function exceeded the timeout.",
             "Raise timeoutSeconds, or make the function faster; then invoke it again with a new"
             " invocationID.",
+            title="The function exceeded the timeout",
         ),
         FailureClass.RESULT_STORE_ERROR: Explanation(
             "The result could not be stored as the worker sent it.",
             "Invoke the function again with a new invocationID.",
+            title="The result could not be stored",
         ),
         FailureClass.RETRY_EXHAUSTED: Explanation(
             "It used all its attempts; no worker completed it.",
             "Check the logs of its workers, then replay it.",
+            title="No worker completed it",
         ),
     }
 )
 """Meanings and next steps."""
-
-FAILURE_NEXT_STEPS = next_steps(FAILURE_CLASSES)
-"""Next steps, by failure class."""

@@ -16,11 +16,11 @@ from gpuplatform.adminkit.display.masking import masked_headers
 from gpuplatform.adminkit.display.text import as_yaml, visible
 from gpuplatform.adminkit.display.timeline import Step, timeline
 from gpuplatform.operations.admin import operations_of
-from serverless.admin.lines import failure_title, is_blocked, state_badge
+from serverless.admin.lines import failure_title, state_badge
 from serverless.models import Invocation
 from serverless.phases import (
     FAILED_STATES,
-    FAILURE_NEXT_STEPS,
+    FAILURE_CLASSES,
     FUNCTION_REASONS,
     InvocationState,
 )
@@ -59,7 +59,7 @@ def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:
     elif row.worker:
         log = " Its worker and the worker's log are deleted."
     ended = format_html("{}. ", ago_html(row.completed_at)) if row.completed_at else ""
-    next_step = FAILURE_NEXT_STEPS.get(row.failure_class, "")
+    next_step = next_step_of(FAILURE_CLASSES, row.failure_class)
     title = failure_title(row.failure_class or row.state)
     code = format_html(' <code class="off">{}</code>', visible(row.failure_class))
     return Panel(
@@ -81,7 +81,7 @@ def _waiting(row: Invocation) -> Panel | None:
     [before] = capped_counts([open_invocations(function).filter(pk__lt=row.pk)])
     others = "1 invocation is" if before == 1 else f"{capped(before)} invocations are"
     place = f"{others} ahead of it." if before else ""
-    if is_blocked(row):
+    if row.is_blocked:
         cause = cause_of(function)
         next_step = next_step_of(FUNCTION_REASONS, function.reason, cause)
         title = f"Waiting: {title_of(function.reason, cause)}"

@@ -18,7 +18,7 @@ from gpuplatform.adminkit.display.text import message_html, visible
 from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValuesFilter, TenantFilter
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.invocation_detail import invocation_detail
-from serverless.admin.lines import PAGE, failure_title, invocation_line, is_blocked, state_badge
+from serverless.admin.lines import PAGE, failure_title, invocation_line, state_badge
 from serverless.models import Invocation
 from serverless.services.names import INVOCATION_KIND
 
@@ -99,7 +99,7 @@ class InvocationAdmin(ActionAdmin):
     def why_column(self, row: Invocation) -> SafeString:
         """Return why it did not succeed, or why its function cannot serve it."""
         function = row.function
-        if is_blocked(row):
+        if row.is_blocked:
             title = f"Waiting: {title_of(function.reason, cause_of(function))}"
             return message_html(function.reason, function.message, title, is_title_shown=True)
         return message_html(row.failure_class, row.error, failure_title(row.failure_class))

@@ -1,6 +1,5 @@
 """An invocation as a line on other pages, and titles of failures."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from django.urls import reverse
@@ -10,41 +9,16 @@ from gpuplatform.adminkit.detail.panels import RelatedRow
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import phase_badge
 from gpuplatform.adminkit.display.text import humanize, message_or_reason, visible
-from serverless.models import Function, Invocation
-from serverless.phases import FailureClass, FunctionPhase, FunctionReason, InvocationState
+from serverless.models import Invocation
+from serverless.phases import FAILURE_CLASSES
 
 PAGE: Final = "admin:serverless_invocation_change"
-
-_TITLES: Final[Mapping[str, str]] = {
-    FailureClass.MALFORMED_MESSAGE: "The message cannot be decoded",
-    FailureClass.DISPATCH_ERROR: "The invocation was lost",
-    FailureClass.FRAMEWORK_ERROR: "The function failed",
-    FailureClass.FRAMEWORK_TIMEOUT: "The function exceeded the timeout",
-    FailureClass.RESULT_STORE_ERROR: "The result could not be stored",
-    FailureClass.RETRY_EXHAUSTED: "No worker completed it",
-}
-_BLOCKING_REASONS: Final = frozenset(
-    {
-        FunctionReason.WORKER_FAILED,
-        FunctionReason.NO_CAPACITY,
-        FunctionReason.QUEUE_UNAVAILABLE,
-    }
-)
 
 
 def failure_title(failure_class: str) -> str:
     """Return the title of a failure class for people."""
-    return _TITLES.get(failure_class) or humanize(failure_class)
-
-
-def cannot_serve(function: Function) -> bool:
-    """Return whether a function cannot serve invocations."""
-    return function.phase == FunctionPhase.FAILED or function.reason in _BLOCKING_REASONS
-
-
-def is_blocked(row: Invocation) -> bool:
-    """Return whether an invocation is queued because its function cannot serve it."""
-    return row.state == InvocationState.QUEUED and cannot_serve(row.function)
+    explanation = FAILURE_CLASSES.get(failure_class)
+    return (explanation and explanation.title) or humanize(failure_class)
 
 
 def state_badge(row: Invocation) -> SafeString:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from gpuplatform import clock
 from gpuplatform.api.schema import Reply
+from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.function_worker import (
     BackoffSeconds,
     Concurrency,
@@ -55,6 +56,10 @@ class FunctionReply(Reply):
     phase: FunctionPhase = Field(description="Summary of the state.", examples=["Ready"])
     reason: str = Field(description="Code that explains the phase.", examples=["Idle"])
     message: str = Field(description="Explanation for people.")
+    cause: StartupCause | None = Field(
+        description="What keeps its workers from starting; null: nothing, or no pod was created.",
+        examples=[None],
+    )
     backlog: int = Field(description="Open invocations: queued or running.", examples=[0])
     oldest_pending_seconds: float | None = Field(
         description="Age of the oldest open invocation; null without open invocations.",
@@ -81,6 +86,7 @@ class FunctionReply(Reply):
             phase=FunctionPhase(row.phase),
             reason=row.reason,
             message=row.message,
+            cause=StartupCause(row.cause) if row.cause else None,
             backlog=current_backlog(row),
             oldest_pending_seconds=(clock.now() - oldest).total_seconds() if oldest else None,
             workers=WorkersReply(
@@ -115,6 +121,27 @@ class ResultReply(Reply):
     href: str = Field(description="Link to the body, valid without a token for ten minutes.")
 
 
+class BlockedReply(Reply):
+    """Why a function cannot serve a queued invocation."""
+
+    reason: str = Field(description="Reason of the function.", examples=["NoCapacity"])
+    message: str = Field(description="Explanation for people.")
+    cause: StartupCause | None = Field(
+        description="What keeps its workers from starting, if that is known.", examples=[None]
+    )
+    since: datetime = Field(description="When phase or reason of the function last changed.")
+
+    @classmethod
+    def of(cls, function: Function) -> Self:
+        """Return the reply for a function that cannot serve invocations."""
+        return cls(
+            reason=function.reason,
+            message=function.message,
+            cause=StartupCause(function.cause) if function.cause else None,
+            since=function.phase_since,
+        )
+
+
 class InvocationReply(Reply):
     """One request to a function, and its outcome."""
 
@@ -126,6 +153,9 @@ class InvocationReply(Reply):
         description="Whether the caller waits for the result.", examples=["async"]
     )
     state: InvocationState = Field(description="State of the invocation.", examples=["Succeeded"])
+    blocked: BlockedReply | None = Field(
+        description="Why the function cannot serve this queued invocation; null: it can."
+    )
     failure_class: str | None = Field(
         description="Code that explains why it did not succeed.", examples=[None]
     )
@@ -147,6 +177,7 @@ class InvocationReply(Reply):
             request_id=row.function.request_id,
             mode=InvocationMode(row.mode),
             state=InvocationState(row.state),
+            blocked=BlockedReply.of(row.function) if row.is_blocked else None,
             failure_class=row.failure_class or None,
             attempts=row.attempts,
             worker=row.worker or None,

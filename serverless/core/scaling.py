@@ -4,7 +4,7 @@ While the queue is unavailable, no worker is started or stopped.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -47,6 +47,8 @@ class Worker:
     """Number of invocations that it has started and not ended, according to its reports."""
     message: str = ""
     """Why it failed."""
+    cause: str = ""
+    """The `StartupCause` of its failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class FunctionView:
     phase: str = FunctionPhase.PENDING
     reason: str = ""
     message: str = ""
+    cause: str = ""
     since: datetime | None = None
     """When phase or reason last changed."""
 
@@ -107,6 +110,8 @@ class Status:
     phase: FunctionPhase
     reason: FunctionReason
     message: str
+    cause: str = ""
+    """The `StartupCause` of a failed worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +179,7 @@ def without_capacity(
     backoff = Backoff(failures, now + timedelta(seconds=seconds))
     ready = len(_of(workers, WorkerState.READY))
     if function.cannot_start and not ready:
-        return _failed(function.message), backoff
+        return _failed(function), backoff
     message = f"No stock of the GPU spec '{spec_name}' is ready. Queued invocations keep waiting."
     return _no_capacity(function, ready, message, now), backoff
 
@@ -259,10 +264,10 @@ def _status(
     ready = len(_of(workers, WorkerState.READY))
     failed = _failures(function, workers)
     if not ready and failed:
-        return _failed(failed[0].message)
+        return _failed(failed[0])
     if not ready and function.cannot_start:
         # Neither a start in progress nor an empty queue shows that a worker can start.
-        return _failed(function.message)
+        return _failed(function)
     if ready >= needed and not failed:
         return _ready(demand, ready)
     if _of(workers, WorkerState.STARTING) or failed:
@@ -273,8 +278,7 @@ def _status(
 def _missing(function: FunctionView, ready: int, needed: int, now: datetime) -> Status:
     """Return the status while no worker starts: the failure of the last start, if it failed."""
     if function.cannot_start:
-        phase = FunctionPhase.PROGRESSING
-        return Status(phase, FunctionReason.WORKER_FAILED, function.message)
+        return replace(_failed(function), phase=FunctionPhase.PROGRESSING)
     if function.start_failures and function.reason == FunctionReason.NO_CAPACITY:
         return _no_capacity(function, ready, function.message, now)
     return _activating(ready, needed)
@@ -289,8 +293,10 @@ def _no_capacity(function: FunctionView, ready: int, message: str, now: datetime
     return Status(phase, FunctionReason.NO_CAPACITY, message)
 
 
-def _failed(message: str) -> Status:
-    return Status(FunctionPhase.FAILED, FunctionReason.WORKER_FAILED, message)
+def _failed(source: FunctionView | Worker) -> Status:
+    """Return the failure of a worker, or the one that the function has recorded."""
+    reason = FunctionReason.WORKER_FAILED
+    return Status(FunctionPhase.FAILED, reason, source.message, source.cause)
 
 
 def _activating(ready: int, needed: int) -> Status:

@@ -83,6 +83,7 @@ class FunctionObservation:
             phase=function.phase,
             reason=function.reason,
             message=function.message,
+            cause=function.cause,
             since=function.phase_since,
         )
 
@@ -166,6 +167,7 @@ def _worker(unit: GpuUnit, opened: OpenInvocations) -> Worker:
         generation=_generation(unit),
         in_work=opened.running[unit.name],
         message=unit.message,
+        cause=unit.cause,
     )
 
 

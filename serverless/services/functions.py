@@ -110,6 +110,7 @@ def function_request_deletion(*, tenant: Tenant, request_id: str, operation_id: 
             FunctionPhase.TERMINATING,
             reason="",
             message="",
+            cause="",
             phase_since=Now(),
             deletion_requested_at=Now(),
         )

@@ -93,6 +93,7 @@ def function_update_status(function: Function, plan: Plan, counts: FunctionCount
             "phase": status.phase,
             "reason": status.reason.value,
             "message": status.message,
+            "cause": status.cause,
         }
     changed = {key for key, value in changes.items() if getattr(function, key) != value}
     if not changed and _is_recent(function):

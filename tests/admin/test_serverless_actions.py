@@ -65,8 +65,8 @@ def test_scale_shows_numbers_and_replaces_no_worker(operator_client: Client) -> 
     before = operations()
     result = confirm(operator_client, page)
 
-    functions, limits, totals, workers, minimum = [2], [1, 5], [4, 10], [1], [2]
-    assert numbers(page) == [*functions, *limits, *totals, *workers, *minimum]
+    changed, limits, totals, running, minimum = [2], [1, 5], [4, 10], [1], [2]
+    assert numbers(page) == [*changed, *limits, *totals, *running, *minimum]
     assert before == []
     assert operations() == ["function.scale"] * 2
     assert result.count("Accepted") == 2

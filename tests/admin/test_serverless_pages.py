@@ -5,11 +5,13 @@ import re
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.clock import now
+from gpuplatform.workloads.causes import StartupCause
 from serverless.models import Function, Invocation
-from serverless.phases import InvocationState
+from serverless.phases import WORKER_CAUSES, InvocationState
 from tests.admin.test_serverless import FUNCTIONS, INVOCATIONS, detail, ended, page
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import PULL_FAILURE, stock_row, unit_row
@@ -22,7 +24,8 @@ __all__ = ["cluster"]
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
 
-TITLE = "The image cannot be pulled"
+CAUSE = StartupCause.IMAGE_PULL_FAILED
+TITLE = WORKER_CAUSES[CAUSE].title
 
 
 def fact(text: str, label: str) -> str:
@@ -38,22 +41,27 @@ def test_page_of_function_shows_cause_of_failed_workers(
     worker = unit_row(UnitPhase.TERMINATING, name=f"fn-{function.pk}-1-0123abcd", deleted_at=now())
     UnitHistory.objects.create(unit=worker, phase="Failed", message=PULL_FAILURE)
     Function.objects.update(
-        phase="Failed", reason="WorkerFailed", message=PULL_FAILURE, start_failures=4
+        phase="Failed",
+        reason="WorkerFailed",
+        cause=CAUSE,
+        message=PULL_FAILURE,
+        start_failures=4,
     )
 
     text = detail(operator_client, function)
     stock_row()
     with_stock = detail(operator_client, function)
     overview = page(operator_client, reverse("admin:index"))
-    found = page(operator_client, FUNCTIONS, why="WorkerFailed")
-    other = page(operator_client, FUNCTIONS, why="NoCapacity")
+    found = page(operator_client, FUNCTIONS, why=f"WorkerFailed:{CAUSE}")
+    other = page(operator_client, FUNCTIONS, why=f"WorkerFailed:{StartupCause.OUT_OF_MEMORY}")
 
     assert f'<h2>{TITLE} <code class="off">WorkerFailed</code></h2>' in text
+    assert escape(WORKER_CAUSES[CAUSE].next_step) in text
     assert fact(text, "Failed starts") == "4 in a row"
     assert fact(text, "Stock for the next start")
     assert not fact(with_stock, "Stock for the next start")
     assert reverse("admin:units_activeunit_change", args=[worker.pk]) in text
-    assert f"{FUNCTIONS}?phase=Failed&amp;why=WorkerFailed" in overview
+    assert f"{FUNCTIONS}?phase=Failed&amp;why=WorkerFailed%3A{CAUSE}" in overview
     assert reverse("admin:serverless_function_change", args=[function.pk]) in found
     assert reverse("admin:serverless_function_change", args=[function.pk]) not in other
 
@@ -89,7 +97,9 @@ def test_queued_invocation_shows_why_function_is_blocked(operator_client: Client
     function = function_row("echo")
     first, second = accept(function), accept(function)
     Invocation.objects.update(published_at=now())
-    Function.objects.update(phase="Failed", reason="WorkerFailed", message=PULL_FAILURE)
+    Function.objects.update(
+        phase="Failed", reason="WorkerFailed", cause=CAUSE, message=PULL_FAILURE
+    )
 
     listed = page(operator_client, INVOCATIONS)
     place = reverse("admin:serverless_function_change", args=[function.pk])

@@ -25,8 +25,8 @@ BODY: dict[str, Any] = {
 SHAPE = {
     "requestID", "specName", "image", "template", "framework", "minWorkers", "maxWorkers",
     "concurrency", "idleTimeoutSeconds", "timeoutSeconds", "maxDeliver", "backoffSeconds",
-    "generation", "phase", "reason", "message", "backlog", "oldestPendingSeconds", "workers",
-    "createdAt", "updatedAt", "observedAt", "operationID",
+    "generation", "phase", "reason", "message", "cause", "backlog", "oldestPendingSeconds",
+    "workers", "createdAt", "updatedAt", "observedAt", "operationID",
 }  # fmt: skip
 
 
@@ -129,7 +129,14 @@ def test_backlog_and_age_of_oldest_agree(api: Api) -> None:
     Invocation.objects.update(accepted_at=oldest.accepted_at - timedelta(minutes=5))
     accept(function)
 
-    assert 300 <= api.get(f"{FUNCTIONS}/echo").data["oldestPendingSeconds"] < 400
+    shown = api.get(f"{FUNCTIONS}/echo").data
+    assert shown["backlog"] == 1  # Not observed yet, but at least the oldest one is open.
+    assert 300 <= shown["oldestPendingSeconds"] < 400
+
+    Function.objects.update(backlog=2)
+    Invocation.objects.update(state="Cancelled", completed_at=oldest.accepted_at)
+    shown = api.get(f"{FUNCTIONS}/echo").data
+    assert (shown["backlog"], shown["oldestPendingSeconds"]) == (0, None)
 
 
 def test_list_has_pages_filters_and_few_queries(

@@ -15,8 +15,9 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from gpuplatform import clock
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.services import token_create
+from gpuplatform.workloads.causes import StartupCause
 from serverless.api import waiting
-from serverless.models import Invocation
+from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
 from serverless.services import invocations
 from serverless.services.invocations import MAX_OPEN
@@ -29,7 +30,7 @@ INVOCATIONS = "/api/v1/serverless/invocations"
 BODY: dict[str, Any] = {"invocationID": "one", "requestID": "echo", "payload": '{"a": 1}'}
 SHAPE = {
     "invocationID", "requestID", "mode", "state", "failureClass", "attempts", "worker",
-    "acceptedAt", "startedAt", "completedAt", "result", "error",
+    "acceptedAt", "startedAt", "completedAt", "result", "error", "blocked",
 }  # fmt: skip
 RESULT = {
     "statusCode", "contentType", "headers", "body", "bodyEncoding", "bodyBytes", "truncated",
@@ -73,6 +74,25 @@ def test_accepted_invocation_can_be_read(api: Api) -> None:
     ended = api.get(f"{INVOCATIONS}/one").data
     assert set(ended["result"]) == RESULT
     assert (ended["result"]["body"], ended["result"]["bodyEncoding"]) == ("hello", "text")
+
+
+def test_queued_invocation_shows_why_function_is_blocked(api: Api) -> None:
+    function_row("echo")
+    api.post(INVOCATIONS, BODY)
+    cause = StartupCause.IMAGE_PULL_FAILED
+    Function.objects.update(phase="Failed", reason="WorkerFailed", cause=cause, message="No.")
+
+    blocked = api.get(f"{INVOCATIONS}/one").data["blocked"]
+    function = api.get("/api/v1/serverless/functions/echo").data
+
+    assert (blocked["reason"], blocked["cause"]) == ("WorkerFailed", cause)
+    assert (blocked["message"], blocked["since"] is not None) == ("No.", True)
+    assert function["cause"] == cause
+    Function.objects.update(phase="Ready", reason="Serving", cause="")
+    assert api.get(f"{INVOCATIONS}/one").data["blocked"] is None
+    Function.objects.update(phase="Failed", reason="WorkerFailed")
+    end()
+    assert api.get(f"{INVOCATIONS}/one").data["blocked"] is None
 
 
 def test_omitted_id_is_generated(api: Api) -> None:

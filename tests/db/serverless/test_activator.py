@@ -11,6 +11,7 @@ from gpuplatform import clock
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.workloads.causes import StartupCause
 from serverless.core.workers import generation_of, worker_name
 from serverless.loops.activator import Activator
 from serverless.loops.relay import Relay
@@ -22,7 +23,7 @@ from serverless.selectors import workers_of
 from serverless.services.functions import function_request_deletion, function_update
 from serverless.services.workers import worker_start
 from tests.factories.serverless import Worker, accept, function_row, tenant_row
-from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from tests.factories.unit_rows import PULL_FAILURE, spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.queue_server import QueueServer
 from units.models import GpuUnit
@@ -177,7 +178,7 @@ def test_failed_worker_is_stopped_and_start_backs_off(reconcile: Reconcile, queu
     failed.refresh_from_db()
     assert failed.deletion_requested_at is not None
     assert phase_of(function) == ("Failed", "WorkerFailed")
-    assert "ErrImagePull" in function.message
+    assert (function.cause, function.message) == (StartupCause.IMAGE_PULL_FAILED, PULL_FAILURE)
     assert (function.start_failures, function.starts_after is not None) == (1, True)
     reconcile()
     function.refresh_from_db()
@@ -195,6 +196,7 @@ def test_changed_function_starts_worker_without_backoff(
     Function.objects.update(
         phase="Failed",
         reason="WorkerFailed",
+        cause=StartupCause.IMAGE_PULL_FAILED,
         message="ErrImagePull",
         start_failures=9,
         starts_after=Now() + SLEPT,
@@ -210,6 +212,7 @@ def test_changed_function_starts_worker_without_backoff(
 
     assert workers_of(function).count() == 1
     assert phase_of(function) == ("Progressing", "Activating")
+    assert function.cause == ""
 
 
 def test_failed_start_is_counted_once(reconcile: Reconcile, queue: Queue) -> None:

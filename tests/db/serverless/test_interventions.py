@@ -24,8 +24,7 @@ pytestmark = pytest.mark.django_db
 
 
 def create() -> Operation:
-    body = {"operationID": "make", "requestID": "echo", **SPEC}
-    body = FunctionCreate.parse(body)
+    body = FunctionCreate.parse({"operationID": "create", "requestID": "echo", **SPEC})
     return function_create(tenant=tenant_by_name(), body=body).operation
 
 

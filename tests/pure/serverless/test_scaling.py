@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuplatform.workloads.causes import StartupCause
 from serverless.core.peaks import Peaks
 from serverless.core.scaling import (
     MAX_STARTS,
@@ -25,6 +26,7 @@ from serverless.phases import FunctionPhase, FunctionReason
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 STARTING, READY = WorkerState.STARTING, WorkerState.READY
 DRAINING, FAILED = WorkerState.DRAINING, WorkerState.FAILED
+CAUSE = StartupCause.IMAGE_PULL_FAILED
 SLEEPING = NOW - timedelta(hours=1)
 
 
@@ -44,9 +46,10 @@ def view(**changes: Any) -> FunctionView:
 
 
 def crew(*states: WorkerState, generation: int = 1, in_work: int = 0) -> list[Worker]:
+    workers = [Worker(f"w{at}", state, generation, in_work) for at, state in enumerate(states)]
     return [
-        Worker(f"w{at}", state, generation, in_work, "ErrImagePull" if state == FAILED else "")
-        for at, state in enumerate(states)
+        replace(one, message="ErrImagePull", cause=CAUSE) if one.state == FAILED else one
+        for one in workers
     ]
 
 
@@ -172,7 +175,7 @@ def test_failed_workers_are_stopped_and_next_start_backs_off() -> None:
     assert first.start == 0
     assert status_of(first) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
     assert first.status is not None
-    assert first.status.message == "ErrImagePull"
+    assert first.status.cause == CAUSE
     assert first.backoff.failures == 1
     assert first.backoff.until is not None
 
@@ -206,6 +209,7 @@ BROKEN = view(
     phase=FunctionPhase.FAILED,
     reason=FunctionReason.WORKER_FAILED,
     message="ErrImagePull",
+    cause=CAUSE,
 )
 """A function whose workers cannot start, after its backoff."""
 
@@ -226,7 +230,7 @@ def test_function_stays_failed_until_worker_is_ready(
 
     assert status_of(found) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
     assert found.status is not None
-    assert found.status.message == "ErrImagePull"
+    assert (found.status.cause, found.status.message) == (CAUSE, "ErrImagePull")
     assert found.backoff.failures == 3
 
 
@@ -241,7 +245,7 @@ def test_failed_function_stays_failed_while_queue_is_unavailable() -> None:
 def test_failed_start_outweighs_lack_of_stock() -> None:
     status, backoff = without_capacity(BROKEN, [], "g1.1", NOW)
 
-    assert (status.phase, status.message) == (FunctionPhase.FAILED, "ErrImagePull")
+    assert (status.phase, status.cause) == (FunctionPhase.FAILED, CAUSE)
     assert backoff.failures == 4
 
 
