@@ -102,7 +102,7 @@ class Function(models.Model):
         indexes: ClassVar[list[models.Index]] = [
             models.Index(
                 fields=["-id"], name="function_live", condition=Q(deleted_at__isnull=True)
-            ),
+            )
         ]
 
     @override
@@ -216,8 +216,7 @@ class Invocation(models.Model):
                 condition=Q(state__in=InvocationState.values), name="invocation_state_is_known"
             ),
             models.CheckConstraint(
-                condition=OPEN | Q(completed_at__isnull=False),
-                name="invocation_ended_says_when",
+                condition=OPEN | Q(completed_at__isnull=False), name="invocation_ended_says_when"
             ),
         ]
         indexes: ClassVar[list[models.Index]] = [

@@ -91,14 +91,9 @@ FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyTy
             "Nothing to do; the next invocation starts a worker.",
             is_well=True,
         ),
-        FunctionReason.SERVING: Explanation(
-            "Workers are ready.",
-            "Nothing to do.",
-            is_well=True,
-        ),
+        FunctionReason.SERVING: Explanation("Workers are ready.", "Nothing to do.", is_well=True),
         FunctionReason.ACTIVATING: Explanation(
-            "Invocations are waiting, and a worker is starting.",
-            "Wait until a worker is ready.",
+            "Invocations are waiting, and a worker is starting.", "Wait until a worker is ready."
         ),
         FunctionReason.NO_CAPACITY: Explanation(
             "No stock of its GPU spec is ready; the platform retries every ten seconds.",
@@ -184,11 +179,7 @@ INVOCATION_STATES: MappingProxyType[InvocationState, str] = MappingProxyType(
 )
 """Meanings."""
 
-FAILED_STATES = (
-    InvocationState.FAILED,
-    InvocationState.EXPIRED,
-    InvocationState.DEAD_LETTERED,
-)
+FAILED_STATES = (InvocationState.FAILED, InvocationState.EXPIRED, InvocationState.DEAD_LETTERED)
 """Ended without success, and not cancelled."""
 
 _ENDS = frozenset({InvocationState.SUCCEEDED, *FAILED_STATES})
@@ -233,8 +224,7 @@ FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
             title="The message cannot be decoded",
         ),
         FailureClass.NO_WORKER_TEMPLATE: Explanation(
-            "Reserved; not used in this release.",
-            "Create the function again.",
+            "Reserved; not used in this release.", "Create the function again."
         ),
         FailureClass.ACTIVATION_TIMEOUT: Explanation(
             "Reserved; not used in this release: invocations stay queued.",

@@ -106,10 +106,7 @@ def _delete_consequence(functions: Sequence[Function], _: Values) -> str:
     states, workers = open_states(functions), workers_of_all(functions)
     waiting, running = states[InvocationState.QUEUED], states[InvocationState.RUNNING]
     ends = [
-        (
-            waiting,
-            counted(waiting, "queued invocation", "is cancelled", "are cancelled"),
-        ),
+        (waiting, counted(waiting, "queued invocation", "is cancelled", "are cancelled")),
         (running, counted(running, "running invocation", "finishes", "finish")),
         (len(workers), _stops(workers)),
     ]

@@ -18,12 +18,7 @@ from gpuplatform.adminkit.display.timeline import Step, timeline
 from gpuplatform.operations.admin import operations_of
 from serverless.admin.lines import failure_title, state_badge
 from serverless.models import Invocation
-from serverless.phases import (
-    FAILED_STATES,
-    FAILURE_CLASSES,
-    FUNCTION_REASONS,
-    InvocationState,
-)
+from serverless.phases import FAILED_STATES, FAILURE_CLASSES, FUNCTION_REASONS, InvocationState
 from serverless.selectors import open_invocations
 from serverless.services.names import FUNCTION_KIND, INVOCATION_KIND
 from units.models import GpuUnit

@@ -221,11 +221,7 @@ def _stops(
     surplus = max(0, len(current) - _retained(function, demand, current, now))
     # Workers that are still starting are stopped first.
     idle.sort(key=lambda one: one.state == WorkerState.READY)
-    return [
-        *failed,
-        *_outdated(demand, workers, old),
-        *(one.name for one in idle[:surplus]),
-    ]
+    return [*failed, *_outdated(demand, workers, old), *(one.name for one in idle[:surplus])]
 
 
 def _retained(

@@ -58,8 +58,7 @@ MinWorkers = Annotated[
 ]
 
 MaxWorkers = Annotated[
-    int,
-    Field(ge=1, le=MAX_WORKERS, description="Maximum number of workers.", examples=[2]),
+    int, Field(ge=1, le=MAX_WORKERS, description="Maximum number of workers.", examples=[2])
 ]
 
 

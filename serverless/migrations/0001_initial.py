@@ -8,10 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     initial = True
 
-    dependencies = [
-        ("operations", "0003_reason_since"),
-        ("tenancy", "0003_api_token"),
-    ]
+    dependencies = [("operations", "0003_reason_since"), ("tenancy", "0003_api_token")]
 
     operations = [
         migrations.CreateModel(
@@ -73,8 +70,7 @@ class Migration(migrations.Migration):
                 (
                     "backlog",
                     models.PositiveIntegerField(
-                        default=0,
-                        help_text="Number of open invocations.",
+                        default=0, help_text="Number of open invocations."
                     ),
                 ),
                 (
@@ -92,9 +88,7 @@ class Migration(migrations.Migration):
                 (
                     "observed_at",
                     models.DateTimeField(
-                        blank=True,
-                        help_text="When it was last observed.",
-                        null=True,
+                        blank=True, help_text="When it was last observed.", null=True
                     ),
                 ),
                 (
@@ -106,16 +100,13 @@ class Migration(migrations.Migration):
                 (
                     "start_failures",
                     models.PositiveIntegerField(
-                        default=0,
-                        help_text="Consecutive failed starts of workers.",
+                        default=0, help_text="Consecutive failed starts of workers."
                     ),
                 ),
                 (
                     "starts_after",
                     models.DateTimeField(
-                        blank=True,
-                        help_text="End of the backoff after failed starts.",
-                        null=True,
+                        blank=True, help_text="End of the backoff after failed starts.", null=True
                     ),
                 ),
                 (
@@ -140,11 +131,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "deleted_at",
-                    models.DateTimeField(
-                        blank=True,
-                        help_text="When it was deleted.",
-                        null=True,
-                    ),
+                    models.DateTimeField(blank=True, help_text="When it was deleted.", null=True),
                 ),
                 (
                     "operation",
@@ -164,9 +151,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ["-id"],
-            },
+            options={"ordering": ["-id"]},
         ),
         migrations.CreateModel(
             name="Invocation",
@@ -179,10 +164,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "invocation_id",
-                    models.CharField(
-                        help_text="The idempotency key.",
-                        max_length=128,
-                    ),
+                    models.CharField(help_text="The idempotency key.", max_length=128),
                 ),
                 (
                     "request_hash",
@@ -216,9 +198,7 @@ class Migration(migrations.Migration):
                 (
                     "failure_class",
                     models.CharField(
-                        blank=True,
-                        help_text="Code that explains a failure.",
-                        max_length=32,
+                        blank=True, help_text="Code that explains a failure.", max_length=32
                     ),
                 ),
                 ("error", models.TextField(blank=True, help_text="Explanation for people.")),
@@ -240,16 +220,13 @@ class Migration(migrations.Migration):
                 (
                     "publications",
                     models.PositiveSmallIntegerField(
-                        default=0,
-                        help_text="Number of publications to the queue.",
+                        default=0, help_text="Number of publications to the queue."
                     ),
                 ),
                 (
                     "published_at",
                     models.DateTimeField(
-                        blank=True,
-                        help_text="When it was published to the queue.",
-                        null=True,
+                        blank=True, help_text="When it was published to the queue.", null=True
                     ),
                 ),
                 (
@@ -261,9 +238,7 @@ class Migration(migrations.Migration):
                 (
                     "relay_after",
                     models.DateTimeField(
-                        blank=True,
-                        help_text="End of a relay's claim, or of a delay.",
-                        null=True,
+                        blank=True, help_text="End of a relay's claim, or of a delay.", null=True
                     ),
                 ),
                 (
@@ -332,8 +307,7 @@ class Migration(migrations.Migration):
                 (
                     "is_truncated",
                     models.BooleanField(
-                        default=False,
-                        help_text="Whether the stored body is cut off.",
+                        default=False, help_text="Whether the stored body is cut off."
                     ),
                 ),
                 (
@@ -354,9 +328,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "ordering": ["-id"],
-            },
+            options={"ordering": ["-id"]},
         ),
         migrations.AddIndex(
             model_name="function",

@@ -11,9 +11,7 @@ class Migration(migrations.Migration):
             model_name="invocation",
             name="stored_at",
             field=models.DateTimeField(
-                blank=True,
-                null=True,
-                help_text="When the result was stored.",
+                blank=True, null=True, help_text="When the result was stored."
             ),
         )
     ]

@@ -15,5 +15,5 @@ class Migration(migrations.Migration):
                 help_text="What keeps its workers from starting.",
                 max_length=64,
             ),
-        ),
+        )
     ]

@@ -42,9 +42,7 @@ class BlockingConnection:
         return self._client
 
     def call(
-        self,
-        call: Callable[[JetStreamContext], Awaitable[AnswerT]],
-        seconds: float = CALL_SECONDS,
+        self, call: Callable[[JetStreamContext], Awaitable[AnswerT]], seconds: float = CALL_SECONDS
     ) -> AnswerT:
         """Run `call` on the event loop and return its answer.
 

@@ -12,12 +12,7 @@ delete a stream.
 from typing import Final
 
 from gpuplatform.nats.keys import KeyPair
-from gpuplatform.nats.tokens import (
-    Credentials,
-    SharedSubject,
-    server_accounts,
-    user_credentials,
-)
+from gpuplatform.nats.tokens import Credentials, SharedSubject, server_accounts, user_credentials
 from serverless.queue.names import INVOCATIONS, consumer_name, inbox_prefix, result_subject
 
 _SHARED: Final = (

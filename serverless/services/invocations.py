@@ -14,22 +14,12 @@ from gpuplatform.errors import OperationConflict, PhaseConflict, Throttled
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.hashing import request_hash
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.services import (
-    Accepted,
-    Request,
-    check_writable,
-    operation_accept,
-)
+from gpuplatform.operations.services import Accepted, Request, check_writable, operation_accept
 from gpuplatform.tenancy.models import Tenant
 from serverless.models import OPEN, Function, Invocation
 from serverless.phases import INVOCATION_TRANSITIONS, InvocationState
 from serverless.requests import InvocationCreate
-from serverless.selectors import (
-    function_named,
-    functions_of,
-    invocation_with,
-    open_invocations,
-)
+from serverless.selectors import function_named, functions_of, invocation_with, open_invocations
 from serverless.services.names import INVOCATION_KIND, ServerlessOperation
 from serverless.services.outbox import outbox_notify
 

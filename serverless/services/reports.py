@@ -55,21 +55,17 @@ def _delivery(report: Report) -> tuple[int, int, int]:
 
 def _store_start(report: StartReport) -> int:
     rows, began = _rows(report), _plausible(report.started_at)
-    changes = {**_common(report), "started_at": Coalesce("started_at", began)}
-    worker = Case(When(attempts__lte=report.attempt, then=Value(report.worker)), default="worker")
+    is_newest = When(attempts__lte=report.attempt, then=Value(report.worker))
+    changes = {
+        **_common(report),
+        "worker": Case(is_newest, default="worker"),
+        "started_at": Coalesce("started_at", began),
+        "attempted_at": Greatest(Coalesce("attempted_at", began), began),
+    }
+    state = InvocationState.RUNNING
     return transition(
-        rows,
-        INVOCATION_TRANSITIONS,
-        InvocationState.RUNNING,
-        column="state",
-        **changes,
-        worker=report.worker,
-        attempted_at=began,
-    ) or rows.filter(state=InvocationState.RUNNING).update(
-        **changes,
-        worker=worker,
-        attempted_at=Greatest(Coalesce("attempted_at", began), began),
-    )
+        rows, INVOCATION_TRANSITIONS, state, column="state", **changes
+    ) or rows.filter(state=state).update(**changes)
 
 
 def _store_end(report: EndReport) -> int:
