@@ -1,18 +1,18 @@
-"""Serverless: functions that run on GPU units when they are invoked."""
+"""The Django app of functions and invocations."""
 
 from django.apps import AppConfig
 from typing_extensions import override
 
 
 class ServerlessConfig(AppConfig):
-    """Functions, invocations, and the workers between them."""
+    """Configuration of the app."""
 
     name = "serverless"
     verbose_name = "Serverless"
 
     @override
     def ready(self) -> None:
-        """Make the kinds of operation of this app known."""
+        """Register the kinds of operation of this app."""
         from serverless.operations import register_operations
 
         register_operations()

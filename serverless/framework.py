@@ -1,4 +1,4 @@
-"""Makes a function of a Python callable: `serve(handler)`. Needs only typing-extensions.
+"""Serves a Python callable as a function: `serve(handler)`. Needs only typing-extensions.
 
     from serverless.framework import Request, serve
 
@@ -7,9 +7,11 @@
 
     serve(handler)
 
-It listens where the worker's environment says, on a unix socket, or with `port=` on loopback. Each
-invocation is handled in a thread of its own; the worker never sends more at once than the
-function's `concurrency`. An invocation may come twice: `invocation_id` and `attempt` tell.
+It listens on the unix socket that the worker's environment names, or with `port=` on loopback.
+Each invocation is handled in a separate thread; the worker never sends more at the same time than
+the function's `concurrency`. An invocation may be delivered twice; `invocation_id` and `attempt`
+identify the delivery.
+
 A function in another language does the same with any HTTP server: 200 on the health path, and an
 answer to each POST on the invoke path. Its socket must be writable for all users of the pod.
 """
@@ -47,25 +49,25 @@ class Request:
     body: bytes
     content_type: str
     headers: Mapping[str, str]
-    """As the caller gave them, with names in lower case."""
+    """The headers that the caller passed, with names in lower case."""
     invocation_id: str
     attempt: int
-    """1, or more when it was given to a worker before."""
+    """Ordinal number of the delivery, from 1."""
     timeout_seconds: int
-    """An answer that comes later is lost."""
+    """A later answer is lost."""
 
     def json(self) -> Any:
-        """Return the body read as JSON.
+        """Return the body, decoded as JSON.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not valid JSON.
         """
         return json.loads(self.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer with everything; handlers may also return bytes, text, or what JSON can say."""
+    """An answer; handlers may also return bytes, text, or an object that is encoded as JSON."""
 
     body: bytes = b""
     status: int = 200
@@ -77,9 +79,9 @@ Handler: TypeAlias = Callable[[Request], Any]
 
 
 def serve(handler: Handler, *, port: int | None = None) -> None:
-    """Answer invocations with what `handler` returns, until SIGTERM; what has begun is ended.
+    """Answer invocations with the result of `handler` until SIGTERM; calls in progress finish.
 
-    A handler that raises is answered with status 500: the invocation is tried again. Call it from
+    If the handler raises, the answer has status 500 and the invocation is retried. Call it from
     the main thread.
     """
     environment = os.environ
@@ -95,7 +97,7 @@ def serve(handler: Handler, *, port: int | None = None) -> None:
         server = _UnixServer(path, handler, paths)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        # `shutdown` waits for the loop, which runs in this very thread.
+        # `shutdown` waits for the loop, which runs in this thread.
         threading.Thread(target=server.shutdown, daemon=True).start()
 
     signal.signal(signal.SIGTERM, stop)
@@ -121,7 +123,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Answer for a handler that raised; nothing has been sent then."""
+        """Answer with status 500 when a handler raised: nothing has been sent then."""
         error = sys.exc_info()[1]
         logger.error("the handler failed", exc_info=error)
         body = json.dumps({"error": f"{type(error).__name__}: {error}"[:500]}).encode() + b"\n"
@@ -144,13 +146,13 @@ class _UnixServer(_Server):
     def __init__(self, path: Path, handler: Handler, paths: _Paths) -> None:
         self.handler, self.paths = handler, paths
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # Of a container that ran here before.
+        path.unlink(missing_ok=True)  # Of an earlier container of the pod.
         super().__init__(str(path), _Call)  # type: ignore[arg-type]  # typeshed knows TCP only
-        path.chmod(0o666)  # Only the containers of this pod see it, as different users.
+        path.chmod(0o666)  # The containers of the pod run as different users.
 
     @override
     def get_request(self) -> tuple[socket.socket, Any]:
-        """A unix socket has no address of the other side."""
+        """Return a placeholder as the peer's address, which a unix socket does not have."""
         connection, _ = self.socket.accept()
         return connection, ("worker", 0)
 
@@ -184,7 +186,7 @@ class _Call(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing of each request; handlers log what they like."""
+        """Log nothing for each request; handlers log what they need."""
 
     def _request(self, length: int) -> Request:
         headers = {name.lower(): text for name, text in self.headers.items()}
@@ -203,7 +205,7 @@ class _Call(BaseHTTPRequestHandler):
         self._send(Response(body, status, JSON))
 
     def _send(self, response: Response) -> None:
-        # The other side gave up waiting: its timeout was over.
+        # The sidecar closes the connection when the timeout is exceeded.
         with contextlib.suppress(ConnectionError):
             self.send_response(response.status)
             self.send_header("Content-Type", response.content_type)

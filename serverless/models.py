@@ -1,4 +1,4 @@
-"""Rows of functions and invocations. The invocation's row is also its outbox."""
+"""Rows of functions and invocations; open invocations that are not published are the outbox."""
 
 from typing import ClassVar
 
@@ -9,72 +9,79 @@ from typing_extensions import override
 
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
-from serverless.phases import FunctionPhase, InvocationMode, InvocationState
+from serverless.core.spec import FunctionSpec
+from serverless.phases import BLOCKING_REASONS, FunctionPhase, InvocationMode, InvocationState
 
 OPEN_STATES = (InvocationState.QUEUED, InvocationState.RUNNING)
 
 OPEN = Q(state__in=OPEN_STATES)
-"""Accepted and not ended."""
+"""Open: accepted and not ended."""
 
 OUTBOX = OPEN & Q(published_at__isnull=True)
-"""Not ended and not in the queue: the relay's work."""
+"""Open and not in the queue: the relay publishes them."""
 
 
 class Function(models.Model):
-    """What runs when it is invoked: a worker's image and how many workers there may be.
+    """A function: an image that answers requests on workers, which are GPU units.
 
-    Its spec lives here and not in the cluster; its workers are GPU units like any other.
+    Its spec is stored here and not in the cluster.
     """
 
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, help_text="Whose it is.")
+    tenant = models.ForeignKey(
+        Tenant, on_delete=models.PROTECT, help_text="The tenant that owns it."
+    )
     operation = models.ForeignKey(
         Operation,
         on_delete=models.PROTECT,
         related_name="functions",
-        help_text="The operation that made it.",
+        help_text="The operation that created it.",
     )
-    request_id = models.CharField(max_length=48, help_text="Its name, as callers give it.")
-    spec = models.JSONField(default=dict, help_text="What is wanted, normalised.")
+    request_id = models.CharField(max_length=48, help_text="The name that the caller chose.")
+    spec = models.JSONField(default=dict, help_text="The declared spec, normalised.")
     spec_name = models.CharField(max_length=63, help_text="GPU spec of its workers.")
-    generation = models.PositiveBigIntegerField(default=1, help_text="Raised by each change.")
+    generation = models.PositiveBigIntegerField(default=1, help_text="Incremented by each update.")
     phase = models.CharField(
         max_length=16,
         choices=FunctionPhase.choices,
         default=FunctionPhase.PENDING,
-        help_text="How it is doing.",
+        help_text="Summary of its state.",
     )
-    reason = models.CharField(max_length=64, blank=True, help_text="Why the phase is what it is.")
-    message = models.TextField(blank=True, help_text="The same for people.")
+    reason = models.CharField(max_length=64, blank=True, help_text="Code that explains the phase.")
+    message = models.TextField(blank=True, help_text="Explanation for people.")
+    cause = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What keeps its workers from starting.",
+    )
     phase_since = models.DateTimeField(
-        db_default=Now(), help_text="Since when phase and reason are what they are."
+        db_default=Now(), help_text="When phase or reason last changed."
     )
-    backlog = models.PositiveIntegerField(
-        default=0, help_text="Invocations that wait or run, as last seen in the queue."
-    )
-    workers_ready = models.PositiveIntegerField(default=0, help_text="Workers that serve.")
-    workers_starting = models.PositiveIntegerField(default=0, help_text="Workers being made.")
-    workers_draining = models.PositiveIntegerField(default=0, help_text="Workers being ended.")
+    backlog = models.PositiveIntegerField(default=0, help_text="Number of open invocations.")
+    workers_ready = models.PositiveIntegerField(default=0, help_text="Ready workers.")
+    workers_starting = models.PositiveIntegerField(default=0, help_text="Starting workers.")
+    workers_draining = models.PositiveIntegerField(default=0, help_text="Draining workers.")
     observed_at = models.DateTimeField(
-        null=True, blank=True, help_text="When queue and workers were last looked at."
+        null=True, blank=True, help_text="When it was last observed."
     )
     last_active_at = models.DateTimeField(
-        null=True, blank=True, help_text="When there was something to do last."
+        null=True, blank=True, help_text="When it last had an open invocation."
     )
     start_failures = models.PositiveIntegerField(
-        default=0,
-        help_text="Starts of workers that failed in a row; the back-off grows with them.",
+        default=0, help_text="Consecutive failed starts of workers."
     )
     starts_after = models.DateTimeField(
-        null=True, blank=True, help_text="Before this no further worker is started."
+        null=True, blank=True, help_text="End of the backoff after failed starts."
     )
-    created_at = models.DateTimeField(db_default=Now(), help_text="When it was asked for.")
+    created_at = models.DateTimeField(
+        db_default=Now(), help_text="When its creation was accepted."
+    )
     updated_at = models.DateTimeField(db_default=Now(), help_text="When its spec last changed.")
     deletion_requested_at = models.DateTimeField(
-        null=True, blank=True, help_text="When its deletion was asked for."
+        null=True, blank=True, help_text="When its deletion was accepted."
     )
-    deleted_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it was gone; the row is history from then on."
-    )
+    deleted_at = models.DateTimeField(null=True, blank=True, help_text="When it was deleted.")
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
@@ -95,29 +102,42 @@ class Function(models.Model):
         indexes: ClassVar[list[models.Index]] = [
             models.Index(
                 fields=["-id"], name="function_live", condition=Q(deleted_at__isnull=True)
-            ),
+            )
         ]
 
     @override
     def __str__(self) -> str:
         return self.request_id
 
+    @property
+    def parsed_spec(self) -> FunctionSpec:
+        """The declared spec.
+
+        Raises:
+            InvalidSpec: it breaks a rule of this release.
+        """
+        return FunctionSpec.parse(self.spec)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it cannot serve invocations, for its reason."""
+        return self.phase == FunctionPhase.FAILED or self.reason in BLOCKING_REASONS
+
 
 class Invocation(models.Model):
     """One request to a function, from its acceptance to its result.
 
-    `(tenant, invocation_id)` is its idempotency key. The state moves along its table only.
+    `(tenant, invocation_id)` is its idempotency key. `INVOCATION_TRANSITIONS` guards its state.
     """
 
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, help_text="Whose it is.")
-    function = models.ForeignKey(
-        Function,
-        on_delete=models.PROTECT,
-        related_name="invocations",
-        help_text="What is invoked.",
+    tenant = models.ForeignKey(
+        Tenant, on_delete=models.PROTECT, help_text="The tenant that owns it."
     )
-    invocation_id = models.CharField(max_length=128, help_text="The caller's key, or generated.")
-    request_hash = models.CharField(max_length=64, help_text="Fingerprint of the request.")
+    function = models.ForeignKey(
+        Function, on_delete=models.PROTECT, related_name="invocations", help_text="The function."
+    )
+    invocation_id = models.CharField(max_length=128, help_text="The idempotency key.")
+    request_hash = models.CharField(max_length=64, help_text="Hash of the request.")
     mode = models.CharField(
         max_length=5, choices=InvocationMode.choices, help_text="Whether the caller waits."
     )
@@ -125,56 +145,66 @@ class Invocation(models.Model):
         max_length=16,
         choices=InvocationState.choices,
         default=InvocationState.QUEUED,
-        help_text="What has become of it.",
+        help_text="The state of the invocation.",
     )
-    failure_class = models.CharField(max_length=32, blank=True, help_text="Why it failed.")
-    error = models.TextField(blank=True, help_text="The same for people.")
+    failure_class = models.CharField(
+        max_length=32, blank=True, help_text="Code that explains a failure."
+    )
+    error = models.TextField(blank=True, help_text="Explanation for people.")
     content_type = models.CharField(max_length=127, help_text="Media type of the payload.")
-    headers = models.JSONField(default=dict, blank=True, help_text="Headers for the function.")
-    payload = models.BinaryField(help_text="What the function gets.")
-    timeout_seconds = models.PositiveIntegerField(help_text="How long the function may take.")
+    headers = models.JSONField(
+        default=dict, blank=True, help_text="Headers passed to the function."
+    )
+    payload = models.BinaryField(help_text="The body passed to the function.")
+    timeout_seconds = models.PositiveIntegerField(help_text="Timeout of the function in seconds.")
     publications = models.PositiveSmallIntegerField(
-        default=0, help_text="How often it was put in the queue on purpose; in the message's id."
+        default=0, help_text="Number of publications to the queue."
     )
     published_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it was put in the queue; empty: the relay will."
+        null=True, blank=True, help_text="When it was published to the queue."
     )
     stream_sequence = models.PositiveBigIntegerField(
-        null=True, blank=True, help_text="Its number in the stream."
+        null=True, blank=True, help_text="Sequence in the stream."
     )
     relay_after = models.DateTimeField(
-        null=True,
-        blank=True,
-        help_text="Until then it is the work of one relay, or the queue refused it.",
+        null=True, blank=True, help_text="End of a relay's claim, or of a delay."
     )
     attempts = models.PositiveSmallIntegerField(
-        default=0, help_text="Deliveries that a worker began."
+        default=0, help_text="Number of started deliveries."
     )
     attempted_at = models.DateTimeField(
-        null=True, blank=True, help_text="When a worker began with it last."
+        null=True, blank=True, help_text="When it was last started."
     )
-    worker = models.CharField(max_length=63, blank=True, help_text="The worker that had it last.")
+    worker = models.CharField(
+        max_length=63, blank=True, help_text="Worker of the latest delivery."
+    )
     accepted_at = models.DateTimeField(db_default=Now(), help_text="When it was accepted.")
     started_at = models.DateTimeField(
-        null=True, blank=True, help_text="When a worker began with it first."
+        null=True, blank=True, help_text="When it was first started."
     )
     completed_at = models.DateTimeField(null=True, blank=True, help_text="When it ended.")
     stored_at = models.DateTimeField(
-        null=True, blank=True, help_text="When what its worker said of the end was written here."
+        null=True, blank=True, help_text="When the result was stored."
     )
     result_attempt = models.PositiveSmallIntegerField(
-        default=0, help_text="The delivery whose end this is; 0: no worker's."
+        default=0, help_text="The attempt that the result is of; 0: none."
     )
     status_code = models.PositiveSmallIntegerField(
-        null=True, blank=True, help_text="Status that the function answered with."
+        null=True, blank=True, help_text="HTTP status of the answer."
     )
-    result_content_type = models.CharField(max_length=127, blank=True, help_text="Of the body.")
-    result_headers = models.JSONField(default=dict, blank=True, help_text="Of the answer.")
-    result_body = models.BinaryField(null=True, blank=True, help_text="The answer, up to a limit.")
+    result_content_type = models.CharField(
+        max_length=127, blank=True, help_text="Media type of the answer."
+    )
+    result_headers = models.JSONField(default=dict, blank=True, help_text="Headers of the answer.")
+    result_body = models.BinaryField(
+        null=True, blank=True, help_text="Body of the answer, perhaps cut off."
+    )
     result_bytes = models.PositiveBigIntegerField(
-        default=0, help_text="Size of the whole answer, kept or not."
+        default=0, help_text="Size of the whole answer in bytes."
     )
-    is_truncated = models.BooleanField(default=False, help_text="Whether the body was too large.")
+    is_truncated = models.BooleanField(
+        default=False, help_text="Whether the stored body is cut off."
+    )
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
@@ -186,8 +216,7 @@ class Invocation(models.Model):
                 condition=Q(state__in=InvocationState.values), name="invocation_state_is_known"
             ),
             models.CheckConstraint(
-                condition=OPEN | Q(completed_at__isnull=False),
-                name="invocation_ended_says_when",
+                condition=OPEN | Q(completed_at__isnull=False), name="invocation_ended_says_when"
             ),
         ]
         indexes: ClassVar[list[models.Index]] = [
@@ -201,3 +230,8 @@ class Invocation(models.Model):
     @override
     def __str__(self) -> str:
         return self.invocation_id
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it is queued because its function cannot serve it."""
+        return self.state == InvocationState.QUEUED and self.function.is_blocked

@@ -1,12 +1,12 @@
-"""How operations on functions and invocations are done: in the queue, and a Secret in the cluster.
+"""How operations on functions and invocations are executed, settled and retried.
 
-Called by `operations.driver`. Each step may be repeated at any point. A function itself lives in
-the database; what is made here is its consumer, and the credentials of its workers.
+Called by `operations.driver`. Every step can be repeated. A function itself is a row; these
+operations create its consumer in the queue, and the Secret with its workers' credentials.
 """
 
 import base64
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import GROUP, SECRET, Manifest
@@ -18,162 +18,157 @@ from gpuplatform.operations.registry import (
     Failed,
     OperationKind,
     Outcome,
+    RetryRequest,
     Waiting,
     register,
 )
+from gpuplatform.operations.services import Accepted
 from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
-from serverless.again import create_again, delete_again, scale_again, update_again
 from serverless.models import Function, Invocation
 from serverless.phases import FunctionWait, InvocationState
 from serverless.queue.credentials import worker_credentials
 from serverless.queue.errors import QueueError
 from serverless.queue.gateway import Queue, get_queue, queue_account
 from serverless.queue.names import CREDENTIALS_KEY, secret_name
-from serverless.results import read_message
+from serverless.requests import FunctionCreate, FunctionScale, FunctionUpdate
 from serverless.selectors import workers_of
-from serverless.services import (
-    MOST_OPEN,
-    ServerlessOperation,
+from serverless.services.functions import (
+    function_create,
     function_deleted,
-    function_unmade,
-    notify_relay,
+    function_request_deletion,
+    function_scale,
+    function_update,
 )
-from serverless.sweep import ensure_consumer
+from serverless.services.invocations import MAX_OPEN
+from serverless.services.names import ServerlessOperation
+from serverless.services.outbox import outbox_notify
+from serverless.services.receipts import read_invocation
 
 FUNCTION_LABEL: Final = f"{GROUP}/function"
 WORKERS_SECONDS: Final = 2.0
-DELETED_AT_ONCE: Final = 200
+DELETE_BATCH: Final = 200
 
 
 def register_operations() -> None:
-    """Make the kinds of operation of this app known."""
+    """Register the kinds of operation of this app."""
     kinds, may = ServerlessOperation, Cancellable
-    # Accepting a change or a deletion has changed the function already.
-    register(OperationKind(kinds.CREATE, _create, _settle_create, may.UNSTARTED, create_again))
-    for kind, again in ((kinds.UPDATE, update_again), (kinds.SCALE, scale_again)):
+    # Accepting an update or a deletion has changed the function already.
+    register(OperationKind(kinds.CREATE, _create, _settle_create, may.UNSTARTED, _retry_create))
+    for kind, retry in ((kinds.UPDATE, _retry_update), (kinds.SCALE, _retry_scale)):
         register(
-            OperationKind(kind, _update, _settle_nothing, may.NEVER, again, needs_cluster=False)
+            OperationKind(kind, _update, _settle_nothing, may.NEVER, retry, needs_cluster=False)
         )
-    register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, delete_again))
-    register(OperationKind(kinds.CANCEL, _take_out, _settle_nothing, needs_cluster=False))
+    register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, _retry_delete))
+    register(OperationKind(kinds.CANCEL, _cancel, _settle_nothing, needs_cluster=False))
     register(OperationKind(kinds.REPLAY, _replay, _settle_nothing, needs_cluster=False))
 
 
-def _in_queue(operation: Operation, call: Callable[[Queue], Outcome]) -> Outcome:
-    """Make the calls, or wait for a queue that is away."""
-    try:
-        return call(get_queue())
-    except QueueError as error:
-        return Waiting(
-            FunctionWait.QUEUE_UNAVAILABLE, str(error), backoff_seconds(operation.failures + 1)
-        )
+def ensure_consumer(queue: Queue, function: Function) -> None:
+    """Create the consumer of a function, or update it to its spec.
 
-
-def _create(cluster: Cluster, operation: Operation) -> Outcome:
-    function = _function(operation)
-
-    def make(queue: Queue) -> Outcome:
-        queue.ensure()
-        ensure_consumer(queue, function)
-        return Done(_ensure_secret(cluster, operation, function))
-
-    return _in_queue(operation, make)
-
-
-def _settle_create(operation: Operation, outcome: Done | Failed) -> None:
-    if isinstance(outcome, Failed):
-        function_unmade(operation)
-    else:
-        notify_relay()  # Its workers may start now.
-
-
-def _update(_: Cluster, operation: Operation) -> Outcome:
-    function = _function(operation)
-
-    def change(queue: Queue) -> Outcome:
-        ensure_consumer(queue, function)
-        return Done()
-
-    return _in_queue(operation, change)
-
-
-def _delete(cluster: Cluster, operation: Operation) -> Outcome:
-    """Remove it once its workers are gone: the activator stops those of a function that ends.
-
-    What was cancelled is taken out before, or they would go on with it until they are stopped.
+    Raises:
+        QueueError: the queue is unavailable, or refused.
     """
+    spec = function.parsed_spec
+    queue.ensure_consumer(
+        function.tenant.name,
+        function.pk,
+        max_deliver=spec.max_deliver,
+        max_in_work=spec.max_in_work,
+    )
+
+
+# Execution.
+
+
+def _with_queue(
+    call: Callable[[Queue, Cluster, Operation], Outcome],
+) -> Callable[[Cluster, Operation], Outcome]:
+    """Return an `execute` that passes the queue, and waits while it is unavailable."""
+
+    def execute(cluster: Cluster, operation: Operation) -> Outcome:
+        try:
+            return call(get_queue(), cluster, operation)
+        except QueueError as error:
+            seconds = backoff_seconds(operation.failures + 1)
+            return Waiting(FunctionWait.QUEUE_UNAVAILABLE, str(error), seconds)
+
+    return execute
+
+
+@_with_queue
+def _create(queue: Queue, cluster: Cluster, operation: Operation) -> Outcome:
     function = _function(operation)
-
-    def remove(queue: Queue) -> Outcome:
-        if workers_of(function).exists():
-            _take_cancelled_out(queue, function)
-            return Waiting(
-                FunctionWait.WORKERS_STOPPING, "Its workers are being stopped.", WORKERS_SECONDS
-            )
-        queue.remove_function(function.tenant.name, function.pk)
-        name, namespace = secret_name(function.pk), function.tenant.namespace
-        cluster.delete(SECRET, name, namespace=namespace)
-        return Done()
-
-    return _in_queue(operation, remove)
+    queue.ensure()
+    ensure_consumer(queue, function)
+    return Done(_ensure_secret(cluster, operation, function))
 
 
-def _take_cancelled_out(queue: Queue, function: Function) -> None:
-    backlog = queue.backlog(function.tenant.name, function.pk)
-    if backlog is None or not backlog.pending:
-        return
-    rows = Invocation.objects.filter(function=function, state=InvocationState.CANCELLED)
-    newest = rows.order_by("-id").values_list("stream_sequence", flat=True)[:MOST_OPEN]
-    numbers = [number for number in newest if number is not None]
-    for start in range(0, len(numbers), DELETED_AT_ONCE):
-        chunk = numbers[start : start + DELETED_AT_ONCE]
-        queue.delete_of(function.tenant.name, function.pk, chunk)
-
-
-def _settle_delete(operation: Operation, outcome: Done | Failed) -> None:
-    if isinstance(outcome, Done):
-        function_deleted(operation)
-
-
-def _take_out(_: Cluster, operation: Operation) -> Outcome:
-    """Take a cancelled invocation out of the queue; a relay that has it does it itself."""
-    row = Invocation.objects.get(pk=operation.object_row or 0)
-    sequence = row.stream_sequence
-    if row.state != InvocationState.CANCELLED or sequence is None:
-        return Done()
-
-    def delete(queue: Queue) -> Outcome:
-        message = queue.message(sequence)
-        found = read_message(message) if message else None
-        if found is not None and found.key == row.pk:
-            queue.delete(sequence)
-        return Done()
-
-    return _in_queue(operation, delete)
-
-
-def _replay(_: Cluster, __: Operation) -> Outcome:
-    """Its row waits for the relay since it was accepted."""
+@_with_queue
+def _update(queue: Queue, _: Cluster, operation: Operation) -> Outcome:
+    ensure_consumer(queue, _function(operation))
     return Done()
 
 
-def _settle_nothing(_: Operation, __: Done | Failed) -> None:
-    """The row says it already."""
+@_with_queue
+def _delete(queue: Queue, cluster: Cluster, operation: Operation) -> Outcome:
+    """Delete the function once the activator has stopped its workers.
+
+    Messages of cancelled invocations are deleted first, or workers would start them before that.
+    """
+    function = _function(operation)
+    if workers_of(function).exists():
+        _delete_cancelled(queue, function)
+        message = "The workers are being stopped."
+        return Waiting(FunctionWait.WORKERS_STOPPING, message, WORKERS_SECONDS)
+    queue.remove_function(function.tenant.name, function.pk)
+    cluster.delete(SECRET, secret_name(function.pk), namespace=function.tenant.namespace)
+    return Done()
+
+
+def _delete_cancelled(queue: Queue, function: Function) -> None:
+    backlog = queue.backlog(function.tenant.name, function.pk)
+    if backlog is None or not backlog.pending:
+        return
+    rows = Invocation.objects.filter(
+        function=function, state=InvocationState.CANCELLED, stream_sequence__isnull=False
+    )
+    sequences = list(rows.order_by("-id").values_list("stream_sequence", flat=True)[:MAX_OPEN])
+    for start in range(0, len(sequences), DELETE_BATCH):
+        batch = [one for one in sequences[start : start + DELETE_BATCH] if one is not None]
+        queue.delete_of(function.tenant.name, function.pk, batch)
+
+
+@_with_queue
+def _cancel(queue: Queue, _: Cluster, operation: Operation) -> Outcome:
+    """Delete the message of a cancelled invocation; so does a relay that is publishing it."""
+    row = Invocation.objects.get(pk=operation.object_row or 0)
+    if row.state == InvocationState.CANCELLED and row.stream_sequence is not None:
+        message = queue.message(row.stream_sequence)
+        found = read_invocation(message) if message else None
+        if found is not None and found.key == row.pk:
+            queue.delete(row.stream_sequence)
+    return Done()
+
+
+def _replay(_: Cluster, __: Operation) -> Outcome:
+    """Do nothing: accepting the operation has returned the invocation to the outbox."""
+    return Done()
 
 
 def _ensure_secret(cluster: Cluster, operation: Operation, function: Function) -> Manifest:
-    """Make the credentials, unless this operation made them already."""
+    """Create the Secret with new credentials, unless this operation has created it."""
     name, namespace = secret_name(function.pk), function.tenant.namespace
     found = cluster.get(SECRET, name, namespace=namespace)
     if found is None:
         return cluster.create(SECRET, _secret(operation, function))
     if bears(found, operation):
         return found
-    # Of a function of a lost database that had the same number.
-    wanted = _secret(operation, function)
+    # It belongs to a function of a lost database that had the same id.
+    secret = _secret(operation, function)
     guard = {key: found["metadata"][key] for key in ("uid", "resourceVersion")}
-    patch = {"metadata": {**wanted["metadata"], **guard}, "data": wanted["data"]}
+    patch = {"metadata": {**secret["metadata"], **guard}, "data": secret["data"]}
     return cluster.merge_patch(SECRET, name, patch, namespace=namespace)
 
 
@@ -196,3 +191,51 @@ def _secret(operation: Operation, function: Function) -> Manifest:
 
 def _function(operation: Operation) -> Function:
     return Function.objects.select_related("tenant").get(pk=operation.object_row or 0)
+
+
+# Settlement.
+
+
+def _settle_create(operation: Operation, outcome: Done | Failed) -> None:
+    if isinstance(outcome, Failed):
+        function_deleted(operation)
+    else:
+        outbox_notify()  # The activator may start its workers now.
+
+
+def _settle_delete(operation: Operation, outcome: Done | Failed) -> None:
+    if isinstance(outcome, Done):
+        function_deleted(operation)
+
+
+def _settle_nothing(_: Operation, __: Done | Failed) -> None:
+    """Do nothing: accepting the operation has written the row."""
+
+
+# Retries of failed operations, through the services that accepted them.
+
+
+def _retry_create(request: RetryRequest) -> Accepted:
+    body = FunctionCreate.parse({**request.payload(), "requestID": request.failed.object_name})
+    return function_create(tenant=request.failed.tenant, body=body)
+
+
+def _retry_update(request: RetryRequest) -> Accepted:
+    body = FunctionUpdate.parse(request.payload())
+    return request.of_same_object(function_update(**_failed_function(request), body=body))
+
+
+def _retry_scale(request: RetryRequest) -> Accepted:
+    body = FunctionScale.parse(request.payload())
+    return request.of_same_object(function_scale(**_failed_function(request), body=body))
+
+
+def _retry_delete(request: RetryRequest) -> Accepted:
+    operation_id = request.operation_id
+    return request.of_same_object(
+        function_request_deletion(**_failed_function(request), operation_id=operation_id)
+    )
+
+
+def _failed_function(request: RetryRequest) -> dict[str, Any]:
+    return {"tenant": request.failed.tenant, "request_id": request.failed.object_name}

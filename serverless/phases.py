@@ -1,16 +1,18 @@
-"""The phases of a function, the states of an invocation, and the words that explain them."""
+"""Phases and reasons of a function, states and failure classes of an invocation."""
 
+from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
 
 from django.db.models import TextChoices
 
-from gpuplatform.lifecycle.explanations import Explanation, next_steps
+from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.lifecycle.transition import PhaseTable
+from gpuplatform.workloads.causes import FAILURE_CAUSES, StartupCause
 
 
 class FunctionPhase(TextChoices):
-    """How a function is doing.
+    """The phases of a function.
 
     ::
 
@@ -18,7 +20,7 @@ class FunctionPhase(TextChoices):
                       │  ^          │
                       └──> Failed <─┘             any ──> Terminating
 
-    The API makes the first one, the activator the others; Terminating comes with a deletion.
+    The API sets the first one and, for a deletion, Terminating; the activator sets the others.
     """
 
     PENDING = "Pending", "Pending"
@@ -30,30 +32,29 @@ class FunctionPhase(TextChoices):
 
 FUNCTION_PHASES: MappingProxyType[FunctionPhase, str] = MappingProxyType(
     {
-        FunctionPhase.PENDING: "It was asked for and is not made yet.",
+        FunctionPhase.PENDING: "It is accepted and not created yet.",
         FunctionPhase.PROGRESSING: "A worker is starting.",
         FunctionPhase.READY: "It is idle or serving.",
-        FunctionPhase.FAILED: "No worker can be had, and the reason says why.",
+        FunctionPhase.FAILED: "No worker can start; the reason explains why.",
         FunctionPhase.TERMINATING: "It is being deleted.",
     }
 )
-"""What each of them means."""
+"""Meanings."""
 
-_OBSERVED = frozenset({FunctionPhase.PROGRESSING, FunctionPhase.READY, FunctionPhase.FAILED})
+_OBSERVED = {FunctionPhase.PROGRESSING, FunctionPhase.READY, FunctionPhase.FAILED}
 
 FUNCTION_TRANSITIONS: PhaseTable = MappingProxyType(
     {
-        FunctionPhase.PENDING: _OBSERVED | {FunctionPhase.TERMINATING},
-        FunctionPhase.PROGRESSING: _OBSERVED | {FunctionPhase.TERMINATING},
-        FunctionPhase.READY: _OBSERVED | {FunctionPhase.TERMINATING},
-        FunctionPhase.FAILED: _OBSERVED | {FunctionPhase.TERMINATING},
+        **dict.fromkeys(
+            {FunctionPhase.PENDING, *_OBSERVED}, frozenset({*_OBSERVED, FunctionPhase.TERMINATING})
+        ),
         FunctionPhase.TERMINATING: frozenset(),
     }
 )
 
 
 class FunctionReason(StrEnum):
-    """Why the phase of a function is what it is."""
+    """The reasons of a function's phase."""
 
     IDLE = "Idle"
     SERVING = "Serving"
@@ -63,39 +64,58 @@ class FunctionReason(StrEnum):
     QUEUE_UNAVAILABLE = "QueueUnavailable"
 
 
+_WORKER_STEPS = {
+    StartupCause.IMAGE_PULL_FAILED: "Correct the image of the function, or push it, and check that"
+    " the node can access the registry. The platform retries automatically.",
+    StartupCause.OUT_OF_MEMORY: "Reduce the memory usage of the program, or update the function to"
+    " a GPU spec with more memory.",
+    StartupCause.CONTAINER_CREATE_FAILED: "Correct the command of the function, or create the"
+    " Secret that it references.",
+    StartupCause.CONTAINER_EXITED: "Correct the command of the function, its arguments or the"
+    " image.",
+}
+"""Next steps that differ for a function, whose failed workers are replaced."""
+
+WORKER_CAUSES: MappingProxyType[str, Explanation] = MappingProxyType(
+    {
+        cause: replace(one, next_step=_WORKER_STEPS.get(StartupCause(cause), one.next_step))
+        for cause, one in FAILURE_CAUSES.items()
+    }
+)
+"""Causes of a failed worker: meanings and next steps."""
+
 FUNCTION_REASONS: MappingProxyType[FunctionReason, Explanation] = MappingProxyType(
     {
         FunctionReason.IDLE: Explanation(
-            "Nothing waits, and no worker runs.",
+            "No invocation is waiting or running.",
             "Nothing to do; the next invocation starts a worker.",
+            is_well=True,
         ),
-        FunctionReason.SERVING: Explanation(
-            "Workers are ready.",
-            "Nothing to do.",
-        ),
+        FunctionReason.SERVING: Explanation("Workers are ready.", "Nothing to do.", is_well=True),
         FunctionReason.ACTIVATING: Explanation(
-            "Something waits, and a worker is starting.",
-            "Wait; a worker is starting.",
+            "Invocations are waiting, and a worker is starting.", "Wait until a worker is ready."
         ),
         FunctionReason.NO_CAPACITY: Explanation(
-            "No ready stock of its GPU spec is left; it is asked for again every ten seconds.",
+            "No stock of its GPU spec is ready; the platform retries every ten seconds.",
             "Seed stock of the function's GPU spec, or raise its warm target.",
         ),
         FunctionReason.WORKER_FAILED: Explanation(
-            "A worker did not start; the message says why. It is tried again, ever more seldom.",
-            "Correct the image or the command of the function, or make the Secret that it names.",
+            "A worker did not start; cause and message explain why. The platform retries with"
+            " increasing delays.",
+            "Correct the image or the command of the function, or create the Secret it names.",
+            causes=WORKER_CAUSES,
         ),
         FunctionReason.QUEUE_UNAVAILABLE: Explanation(
-            "The queue does not answer; workers are left as they are.",
-            "Check the queue server; nothing accepted is lost.",
+            "The queue is unavailable; workers are neither started nor stopped.",
+            "Check the queue server; accepted invocations are not lost.",
         ),
     }
 )
-"""What each of them means, and what a person does."""
+"""Meanings and next steps."""
 
 
 class FunctionWait(StrEnum):
-    """Why an operation on functions waits, beside what makes every operation wait."""
+    """The reasons for which only operations on functions wait."""
 
     QUEUE_UNAVAILABLE = "QueueUnavailable"
     WORKERS_STOPPING = "WorkersStopping"
@@ -104,16 +124,16 @@ class FunctionWait(StrEnum):
 FUNCTION_WAITS: MappingProxyType[FunctionWait, Explanation] = MappingProxyType(
     {
         FunctionWait.QUEUE_UNAVAILABLE: Explanation(
-            "The queue does not answer.",
-            "Check the queue server; the job goes on by itself.",
+            "The queue is unavailable.",
+            "Check the queue server; the operation then continues automatically.",
         ),
         FunctionWait.WORKERS_STOPPING: Explanation(
-            "A deletion waits until the function's workers have ended what they are at.",
-            "Wait; if it lasts, look at the workers' units.",
+            "A deletion waits until the function's workers have finished their invocations.",
+            "Wait; if it takes too long, check the GPU units of the workers.",
         ),
     }
 )
-"""What each of them means, and what a person does."""
+"""Meanings and next steps."""
 
 
 class InvocationMode(TextChoices):
@@ -124,16 +144,15 @@ class InvocationMode(TextChoices):
 
 
 class InvocationState(TextChoices):
-    """What has become of an invocation.
+    """The states of an invocation.
 
     ::
 
         Queued ──> Running ──> Succeeded | Failed | Expired
-          │  ^        └──────> DeadLettered ──replay (operator)──> Queued
-          │  └── never by itself
+          │           └──────> DeadLettered ──replay (operator)──> Queued
           └──> Cancelled
 
-    The end of a newer delivery may take the place of an older one's, an answer that of a failure.
+    The result of a newer attempt replaces that of an older one, and a success a failure.
     """
 
     QUEUED = "Queued", "Queued"
@@ -148,22 +167,20 @@ class InvocationState(TextChoices):
 INVOCATION_STATES: MappingProxyType[InvocationState, str] = MappingProxyType(
     {
         InvocationState.QUEUED: "It is accepted and waits for a worker.",
-        InvocationState.RUNNING: "A worker has begun with it.",
-        InvocationState.SUCCEEDED: "The function answered; the result is kept for seven days.",
-        InvocationState.FAILED: "It did not succeed; the failure class says why.",
-        InvocationState.EXPIRED: "The function took longer than it may.",
-        InvocationState.CANCELLED: "Somebody took it back while it waited.",
-        InvocationState.DEAD_LETTERED: "It was given up; an operator can replay it.",
+        InvocationState.RUNNING: "A worker has started it.",
+        InvocationState.SUCCEEDED: "The function answered; the result is stored for seven days.",
+        InvocationState.FAILED: "It did not succeed; the failure class explains why.",
+        InvocationState.EXPIRED: "The function exceeded the timeout.",
+        InvocationState.CANCELLED: "It was cancelled while it was queued.",
+        InvocationState.DEAD_LETTERED: (
+            "It used all its attempts without an answer; an operator can replay it."
+        ),
     }
 )
-"""What each of them means."""
+"""Meanings."""
 
-FAILED_STATES = (
-    InvocationState.FAILED,
-    InvocationState.EXPIRED,
-    InvocationState.DEAD_LETTERED,
-)
-"""Ended by themselves, and not with an answer."""
+FAILED_STATES = (InvocationState.FAILED, InvocationState.EXPIRED, InvocationState.DEAD_LETTERED)
+"""Ended without success, and not cancelled."""
 
 _ENDS = frozenset({InvocationState.SUCCEEDED, *FAILED_STATES})
 
@@ -181,7 +198,7 @@ INVOCATION_TRANSITIONS: PhaseTable = MappingProxyType(
 
 
 class FailureClass(StrEnum):
-    """Why an invocation did not succeed; stable words for programs."""
+    """The codes that explain why an invocation did not succeed."""
 
     MALFORMED_MESSAGE = "malformed_message"
     NO_WORKER_TEMPLATE = "no_worker_template"
@@ -194,48 +211,55 @@ class FailureClass(StrEnum):
     RETRY_EXHAUSTED = "retry_exhausted"
 
 
+BLOCKING_REASONS = frozenset(
+    {FunctionReason.NO_CAPACITY, FunctionReason.WORKER_FAILED, FunctionReason.QUEUE_UNAVAILABLE}
+)
+"""Reasons for which a function cannot serve invocations."""
+
 FAILURE_CLASSES: MappingProxyType[str, Explanation] = MappingProxyType(
     {
         FailureClass.MALFORMED_MESSAGE: Explanation(
-            "A worker cannot read its message in the queue.",
-            "Look for what else writes into the queue; then replay.",
+            "A worker cannot decode its message in the queue.",
+            "Check for other programs that write to the queue, then replay the invocation.",
+            title="The message cannot be decoded",
         ),
         FailureClass.NO_WORKER_TEMPLATE: Explanation(
-            "Reserved: this release gives it to no invocation.",
-            "Create the function again.",
+            "Reserved; not used in this release.", "Create the function again."
         ),
         FailureClass.ACTIVATION_TIMEOUT: Explanation(
-            "Reserved: this release gives it to no invocation; what waits goes on waiting.",
-            "See why the workers of the function do not start.",
+            "Reserved; not used in this release: invocations stay queued.",
+            "Find out why the workers of the function do not start.",
         ),
         FailureClass.BACKPRESSURE: Explanation(
-            "Reserved: this release gives it to no invocation; what is accepted waits.",
-            "Raise the function's maxWorkers, or send less.",
+            "Reserved; not used in this release: accepted invocations stay queued.",
+            "Raise the function's maxWorkers, or send fewer invocations.",
         ),
         FailureClass.DISPATCH_ERROR: Explanation(
-            "Its function was deleted while it ran, or it vanished from the queue ten times.",
-            "Send it again with a new invocationID.",
+            "Its function was deleted while it was running, or the queue lost it ten times.",
+            "Invoke the function again with a new invocationID.",
+            title="The invocation was lost",
         ),
         FailureClass.FRAMEWORK_ERROR: Explanation(
-            "The function answered with an error, or broke off.",
-            "Correct the function, then send it again with a new invocationID.",
+            "The function answered with an error, or closed the connection.",
+            "Correct the function, then invoke it again with a new invocationID.",
+            title="The function failed",
         ),
         FailureClass.FRAMEWORK_TIMEOUT: Explanation(
-            "The function took longer than it may.",
-            "Raise timeoutSeconds, or make the function faster; then send it again with a new"
+            "The function exceeded the timeout.",
+            "Raise timeoutSeconds, or make the function faster; then invoke it again with a new"
             " invocationID.",
+            title="The function exceeded the timeout",
         ),
         FailureClass.RESULT_STORE_ERROR: Explanation(
             "The result could not be stored as the worker sent it.",
-            "Send it again with a new invocationID.",
+            "Invoke the function again with a new invocationID.",
+            title="The result could not be stored",
         ),
         FailureClass.RETRY_EXHAUSTED: Explanation(
-            "Workers began with it as often as they may and never ended it.",
-            "See what ended its workers; then replay it.",
+            "It used all its attempts; no worker completed it.",
+            "Check the logs of its workers, then replay it.",
+            title="No worker completed it",
         ),
     }
 )
-"""What each of them means, and what a person does."""
-
-FAILURE_NEXT_STEPS = next_steps(FAILURE_CLASSES)
-"""What a person does next, by failure class."""
+"""Meanings and next steps."""

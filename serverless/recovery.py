@@ -1,8 +1,8 @@
-"""What a restored database must not do: give a number again that a worker or a message still has.
+"""Recovers functions in a restored database: ids that workers and messages have are not reused.
 
-Called by `manage.py recover` only, while no process of the platform runs. Functions and
-invocations that were made after the back-up are lost; their workers, credentials and messages are
-not, and go by number.
+Called by `manage.py recover` only, while no platform process runs. Functions and invocations that
+are newer than the backup are lost; their workers, credentials and messages still exist, and are
+identified by id.
 """
 
 from collections.abc import Iterator
@@ -20,25 +20,25 @@ from serverless.models import Function, Invocation
 
 
 def recover_functions(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
-    """Number on from where no database was; yield a line for each worker without a function.
+    """Advance the sequences of ids; yield a line for each worker without a function.
 
     Raises:
         ClusterError: the cluster could not be read; nothing was changed.
     """
     live = set(Function.objects.filter(deleted_at__isnull=True).values_list("pk", flat=True))
     for unit in cluster.list(GPU_UNIT).items:
-        number = function_of(unit["metadata"]["name"])
-        if number and number not in live and field(unit, "spec", "serverless"):
-            yield f"{full_name(unit)}: a worker of a function that is lost; it will be stopped"
+        function = function_of(unit["metadata"]["name"])
+        if function and function not in live and field(unit, "spec", "serverless"):
+            yield f"{full_name(unit)}: a worker of a lost function; it will be stopped"
     if not dry_run:
-        _number_on()
+        _advance_sequences()
 
 
-def _number_on() -> None:
-    """Continue both sequences at the milliseconds of the clock.
+def _advance_sequences() -> None:
+    """Set both sequences to the milliseconds of the clock.
 
-    Nothing is made a thousand times a second for years, so that these are above all that were
-    given before, and above those that a later recovery starts from.
+    These are above all ids used before, and above those of an earlier recovery, because no
+    platform creates a thousand rows a second for years.
     """
     now = int(clock.now().timestamp() * 1000)
     for model in (Function, Invocation):

@@ -1,4 +1,4 @@
-"""The bodies of the serverless routes: the declared spec plus what a request adds. Pure."""
+"""The request bodies of functions and invocations. Pure."""
 
 import base64
 import binascii
@@ -14,13 +14,7 @@ from gpuplatform.formats.model import SpecModel, invalid_spec
 from gpuplatform.formats.operation_id import OperationID
 from gpuplatform.formats.text import quoted
 from gpuplatform.workloads.function_worker import TimeoutSeconds
-from serverless.core.spec import (
-    FunctionSpec,
-    MaxWorkers,
-    MinWorkers,
-    RequestID,
-    check_workers,
-)
+from serverless.core.spec import FunctionSpec, MaxWorkers, MinWorkers, RequestID, check_workers
 from serverless.queue.messages import MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES
 
 DEFAULT_CONTENT_TYPE: Final = "application/json"
@@ -40,29 +34,29 @@ _RESERVED_PREFIX: Final = "x-invocation-"
 
 def _content_type(text: str) -> str:
     if len(text) > 127 or not re.fullmatch(_MEDIA_TYPE, text):
-        msg = f"{quoted(text)} is no media type such as 'application/json'."
+        msg = f"{quoted(text)} is not a media type such as 'application/json'."
         raise ValueError(msg)
     return text
 
 
 def _headers(headers: dict[str, str]) -> dict[str, str]:
-    """Refuse what would not arrive as it was sent, or would change how the message is read."""
-    seen: set[str] = set()
+    """Refuse headers that would not arrive unchanged, or that the platform sets."""
+    names: set[str] = set()
     for name, text in headers.items():
-        # Servers that hand headers on as variables cannot tell the two apart.
+        # Servers that pass headers on as environment variables do not distinguish the two.
         lower = name.lower().replace("_", "-")
         if not re.fullmatch(_NAME, name) or not re.fullmatch(_VALUE, text):
-            msg = f"The header {quoted(name)} has characters that no header has."
+            msg = f"The header {quoted(name)} contains invalid characters."
             raise ValueError(msg)
         if lower in _RESERVED or lower.startswith(_RESERVED_PREFIX):
             msg = f"The header {quoted(name)} is set by the platform."
             raise ValueError(msg)
-        if lower in seen:
-            msg = f"The header {quoted(name)} is given twice."
+        if lower in names:
+            msg = f"The header {quoted(name)} may be given only once."
             raise ValueError(msg)
-        seen.add(lower)
+        names.add(lower)
     if sum(len(name) + len(text) for name, text in headers.items()) > MAX_HEADER_BYTES:
-        msg = f"Have together more than {MAX_HEADER_BYTES} bytes."
+        msg = f"Must not have more than {MAX_HEADER_BYTES} bytes in total."
         raise ValueError(msg)
     return headers
 
@@ -72,82 +66,72 @@ InvocationID = Annotated[
     AfterValidator(names.operation_id),
     Field(
         json_schema_extra={"pattern": f"^{names.OPERATION_ID}$"},
-        description="Identifies the invocation. Sent again with the same request it answers the"
-        " first one; with another payload, mode, header or timeout it is a conflict. Generated"
-        " when it is left out.",
+        description="Idempotency key of the invocation. A repeated request returns the first"
+        " invocation; another payload, mode, header or timeout with the same key is a conflict."
+        " Generated if omitted.",
         examples=["order-4711"],
     ),
 ]
 
 
-class FunctionAddress(SpecModel):
-    """What a create adds to the spec; before it, since pydantic keeps the last base first."""
+class _FunctionBody(FunctionSpec):
+    """A spec with the fields that address the request."""
 
+    def spec(self) -> FunctionSpec:
+        """Return the spec."""
+        return FunctionSpec.parse(self.payload())
+
+    def payload(self) -> dict[str, Any]:
+        """Return the fields that the request hash covers in addition to the name."""
+        payload = self.normalised()
+        return {
+            key: value for key, value in payload.items() if key not in {"operationID", "requestID"}
+        }
+
+
+class _CreateFields(SpecModel):
     operation_id: OperationID = Field(alias="operationID")
     request_id: RequestID = Field(alias="requestID")
 
 
-class FunctionCreate(FunctionSpec, FunctionAddress):
-    """Asks for a new function."""
-
-    def spec(self) -> FunctionSpec:
-        """Return the spec alone."""
-        return FunctionSpec.parse(self.payload())
-
-    def payload(self) -> dict[str, Any]:
-        """Return what the request hash covers beside the name."""
-        payload = self.normalised()
-        del payload["operationID"], payload["requestID"]
-        return payload
+class FunctionCreate(_FunctionBody, _CreateFields):  # Fields of the last base come first.
+    """Creates a function."""
 
 
-class FunctionUpdateAddress(SpecModel):
-    """What a change adds to the spec."""
-
+class _UpdateFields(SpecModel):
     operation_id: OperationID = Field(alias="operationID")
     request_id: RequestID | None = Field(default=None, alias="requestID")
 
 
-class FunctionUpdate(FunctionSpec, FunctionUpdateAddress):
-    """Replaces the spec of a function; a field that is left out has its default again."""
+class FunctionUpdate(_FunctionBody, _UpdateFields):
+    """Replaces the spec of a function; an omitted field gets its default."""
 
-    def check_request_id(self, applies: str) -> None:
-        """Refuse a name that is not the one of the address.
+    def check_request_id(self, name: str) -> None:
+        """Refuse a body that names another function than the URL.
 
         Raises:
-            InvalidSpec: it is another one.
+            InvalidSpec: it does.
         """
-        if self.request_id not in {None, applies}:
-            fault = FieldError("requestID", f"Must be '{applies}', or be left out.")
+        if self.request_id not in {None, name}:
+            fault = FieldError("requestID", f"Must be '{name}', or omitted.")
             raise invalid_spec([fault])
-
-    def spec(self) -> FunctionSpec:
-        """Return the spec alone."""
-        return FunctionSpec.parse(self.payload())
-
-    def payload(self) -> dict[str, Any]:
-        """Return what the request hash covers beside the name."""
-        payload = self.normalised()
-        del payload["operationID"]
-        payload.pop("requestID", None)
-        return payload
 
 
 class FunctionScale(SpecModel):
-    """Says how many workers a function may have; workers that run stay as they are."""
+    """Changes the limits of the number of workers; running workers are not replaced."""
 
     operation_id: OperationID = Field(alias="operationID")
     min_workers: MinWorkers = Field(alias="minWorkers")
     max_workers: MaxWorkers = Field(alias="maxWorkers")
 
     @model_validator(mode="after")
-    def fits_together(self) -> "FunctionScale":
-        """Two values may be fine and together none."""
+    def check_consistency(self) -> "FunctionScale":
+        """Refuse values that contradict each other."""
         check_workers(self.min_workers, self.max_workers)
         return self
 
     def limits(self) -> dict[str, int]:
-        """Return what it puts into the spec of a function."""
+        """Return the fields of the function's spec that it changes."""
         return {"minWorkers": self.min_workers, "maxWorkers": self.max_workers}
 
 
@@ -169,26 +153,27 @@ class InvocationCreate(SpecModel):
     headers: Annotated[dict[str, str], AfterValidator(_headers)] = Field(
         default_factory=dict,
         max_length=MAX_HEADERS,
-        description="Headers for the function, at most 32 KiB together.",
+        description="Headers passed to the function. Maximum size: 32 KiB in total.",
         examples=[{"X-Trace": "4711"}],
     )
     payload: str = Field(
-        description="What the function gets, at most 512 KiB.", examples=['{"text": "hello"}']
+        description="Body passed to the function. Maximum size: 512 KiB.",
+        examples=['{"text": "hello"}'],
     )
     payload_encoding: Literal["text", "base64"] = Field(
         default="text",
         alias="payloadEncoding",
-        description="`base64` for bytes that are no text.",
+        description="`base64` for a payload that is not text.",
         examples=["text"],
     )
     timeout_seconds: TimeoutSeconds | None = Field(default=None, alias="timeoutSeconds")
 
     def payload_bytes(self) -> bytes:
-        """Return what the function gets.
+        """Return the body passed to the function.
 
         Raises:
-            InvalidSpec: it is no base64, or no text.
-            TooLarge: it passes the limit.
+            InvalidSpec: the payload cannot be decoded.
+            TooLarge: it exceeds the limit.
         """
         try:
             if self.payload_encoding == "base64":
@@ -196,15 +181,15 @@ class InvocationCreate(SpecModel):
             else:
                 decoded = self.payload.encode()
         except (binascii.Error, ValueError) as error:
-            what = "base64" if self.payload_encoding == "base64" else "text"
-            raise invalid_spec([FieldError("payload", f"Is no {what}.")]) from error
+            fault = FieldError("payload", f"Must be valid {self.payload_encoding}.")
+            raise invalid_spec([fault]) from error
         if len(decoded) > MAX_PAYLOAD_BYTES:
-            msg = "The payload is larger than 512 KiB. Send where it is instead of what it is."
-            raise TooLarge(msg, details=[FieldError("payload", "Is too large.")])
+            msg = "The payload is larger than 512 KiB. Store it elsewhere and send its address."
+            raise TooLarge(msg, details=[FieldError("payload", "Must not exceed 512 KiB.")])
         return decoded
 
     def hashed(self) -> dict[str, Any]:
-        """Return what the request hash covers: two spellings of the same bytes are the same."""
+        """Return the fields that the request hash covers; both encodings give the same hash."""
         hashed = self.normalised()
         for key in ("invocationID", "requestID", "payloadEncoding"):
             hashed.pop(key, None)
@@ -212,6 +197,6 @@ class InvocationCreate(SpecModel):
 
 
 class InvocationAction(SpecModel):
-    """Cancels an invocation, or sends it again."""
+    """Cancels or replays an invocation."""
 
     operation_id: OperationID = Field(alias="operationID")

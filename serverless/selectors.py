@@ -1,4 +1,4 @@
-"""Reading functions and invocations."""
+"""Queries on functions, their workers, and invocations."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -16,27 +16,27 @@ from units.selectors import units_live
 
 
 def functions_live() -> QuerySet[Function]:
-    """Return functions that are there or about to be, newest first."""
+    """Return functions that are created or being created, newest first."""
     live = Function.objects.filter(deleted_at__isnull=True)
     return live.select_related("tenant", "operation").order_by("-id")
 
 
-def function_get(tenant: Tenant, request_id: str) -> Function:
-    """Return one function of the tenant.
+def functions_of(tenant: Tenant) -> QuerySet[Function]:
+    """Return the tenant's functions, newest first."""
+    return functions_live().filter(tenant=tenant)
+
+
+def function_named(rows: QuerySet[Function], request_id: str) -> Function:
+    """Return the function of this name.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: it is not among the rows.
     """
-    found = functions_live().filter(tenant=tenant, request_id=request_id).first()
+    found = rows.filter(request_id=request_id).first()
     if found is None:
-        msg = f"There is no function '{request_id}'."
+        msg = f"The function '{request_id}' does not exist."
         raise NotFound(msg)
     return found
-
-
-def functions_seen(tenant: Tenant) -> QuerySet[Function]:
-    """Return the tenant's functions with `oldest_open_at`, newest first."""
-    return with_oldest(functions_live().filter(tenant=tenant))
 
 
 def with_oldest(rows: QuerySet[Function]) -> QuerySet[Function]:
@@ -45,41 +45,38 @@ def with_oldest(rows: QuerySet[Function]) -> QuerySet[Function]:
     return rows.annotate(oldest_open_at=Subquery(oldest.values("accepted_at")[:1]))
 
 
-def function_seen(tenant: Tenant, request_id: str) -> Function:
-    """Return one function of the tenant as `functions_seen` does.
+def current_backlog(row: Function) -> int:
+    """Return the backlog of a row of `with_oldest`.
 
-    Raises:
-        NotFound: there is none of that name.
+    The column is as old as the last observation; the oldest open invocation is current, so the two
+    never contradict each other.
     """
-    found = functions_seen(tenant).filter(request_id=request_id).first()
-    if found is None:
-        msg = f"There is no function '{request_id}'."
-        raise NotFound(msg)
-    return found
+    has_open = getattr(row, "oldest_open_at", None) is not None
+    return max(row.backlog, 1) if has_open else 0
 
 
 def invocations() -> QuerySet[Invocation]:
-    """Return invocations without what was sent and answered, newest first."""
+    """Return invocations without the bodies of payload and result, newest first."""
     rows = Invocation.objects.select_related("tenant", "function")
     return rows.defer("payload", "result_body").order_by("-id")
 
 
-def invocation_get(tenant: Tenant, invocation_id: str) -> Invocation:
-    """Return one invocation of the tenant, whole.
+def invocation_with(rows: QuerySet[Invocation], tenant: Tenant, invocation_id: str) -> Invocation:
+    """Return the invocation of the tenant with this id.
 
     Raises:
-        NotFound: there is none of that id.
+        NotFound: it is not among the rows.
     """
-    rows = Invocation.objects.select_related("tenant", "function")
+    rows = rows.select_related("tenant", "function")
     found = rows.filter(tenant=tenant, invocation_id=invocation_id).first()
     if found is None:
-        msg = f"There is no invocation '{invocation_id}'."
+        msg = f"The invocation '{invocation_id}' does not exist."
         raise NotFound(msg)
     return found
 
 
 def open_invocations(function: Function) -> QuerySet[Invocation]:
-    """Return the invocations of the function that have not ended, oldest first."""
+    """Return the open invocations of the function, oldest first."""
     return Invocation.objects.filter(OPEN, function=function).order_by("id")
 
 
@@ -91,11 +88,13 @@ def workers_of(function: Function) -> QuerySet[GpuUnit]:
 
 
 def failed_workers_of(function: Function) -> QuerySet[GpuUnit]:
-    """Return the GPU units that were workers of the function and failed, newest first.
+    """Return the deleted workers of the function that had failed, newest first.
 
-    `failed_because` is what the cluster said, which a deleted row itself does not keep.
+    `failed_because` is the message of the failure, from the history of the unit.
     """
-    said = UnitHistory.objects.filter(unit=OuterRef("pk"), phase=UnitPhase.FAILED).order_by("-id")
+    failure = UnitHistory.objects.filter(unit=OuterRef("pk"), phase=UnitPhase.FAILED).order_by(
+        "-id"
+    )
     rows = GpuUnit.objects.filter(
         role=UnitRole.ACTIVE,
         tenant_id=function.tenant_id,
@@ -103,12 +102,12 @@ def failed_workers_of(function: Function) -> QuerySet[GpuUnit]:
         phase=UnitPhase.TERMINATING,
         deleted_at__isnull=False,
     )
-    failed = rows.annotate(failed_because=Subquery(said.values("message")[:1]))
+    failed = rows.annotate(failed_because=Subquery(failure.values("message")[:1]))
     return failed.filter(failed_because__isnull=False).order_by("-id")
 
 
 def all_workers() -> QuerySet[GpuUnit]:
-    """Return the GPU units that are workers of functions; a name alone makes none."""
+    """Return the GPU units that are workers, by their spec: a user may use a worker's name."""
     return units_live(UnitRole.ACTIVE).filter(spec__has_key="serverless")
 
 
@@ -120,7 +119,7 @@ def workers_of_all(functions: Collection[Function]) -> list[GpuUnit]:
 
 
 def open_states(functions: Collection[Function]) -> Counter[str]:
-    """Return how many invocations of these functions wait, and how many run."""
+    """Return the number of open invocations of these functions, by state."""
     rows = Invocation.objects.filter(OPEN, function__in=functions)
     groups = rows.order_by().values_list("state").annotate(number=Count("pk"))
     return Counter(dict(groups))

@@ -1,11 +1,12 @@
-"""Celery tasks of the serverless app. Safe to lose, to repeat, and beside themselves."""
+"""Celery tasks of functions and invocations; they can be lost, repeated and run concurrently."""
 
 from celery import shared_task
 
-from serverless.services import ServerlessTask, invocations_prune
+from serverless.services.invocations import invocations_prune
+from serverless.services.names import ServerlessTask
 
 
 @shared_task(name=ServerlessTask.PRUNE)
 def prune_invocations() -> None:
-    """Forget invocations and functions that are old."""
+    """Delete invocations and functions after their retention."""
     invocations_prune()

@@ -28,15 +28,26 @@ def previous_phases(table: PhaseTable, to: str) -> frozenset[str]:
     return frozenset(phase for phase, following in table.items() if to in following)
 
 
-def movable(queryset: QuerySet[ModelT], table: PhaseTable, to: str) -> QuerySet[ModelT]:
-    """Return the rows of `queryset` whose phase allows the move to the phase `to`."""
-    return queryset.filter(phase__in=previous_phases(table, to))
+def movable(
+    queryset: QuerySet[ModelT], table: PhaseTable, to: str, *, column: str = "phase"
+) -> QuerySet[ModelT]:
+    """Return the rows of `queryset` whose phase, in `column`, allows the move to `to`."""
+    return queryset.filter(**{f"{column}__in": previous_phases(table, to)})
 
 
-def transition(queryset: QuerySet[ModelT], table: PhaseTable, to: str, **changes: Any) -> int:
+def transition(
+    queryset: QuerySet[ModelT],
+    table: PhaseTable,
+    to: str,
+    *,
+    column: str = "phase",
+    **changes: Any,
+) -> int:
     """Move the rows of `queryset` that may move to the phase `to`; return the number moved.
 
     Rows whose present phase does not allow it stay as they are: 0 means that another process was
-    faster or that the move is illegal. `changes` are further columns of the same update.
+    faster or that the move is illegal. `column` holds the phase; `changes` are further columns of
+    the same update.
     """
-    return movable(queryset, table, to).update(phase=to, **changes)
+    rows = movable(queryset, table, to, column=column)
+    return rows.update(**{column: to}, **changes)

@@ -1,7 +1,7 @@
 """NATS keys: ed25519 keys in their text form. Pure.
 
-A key is base32 over a prefix (what it belongs to), 32 bytes and a CRC-16. Source: nats.io,
-"NKeys"; the format is that of github.com/nats-io/nkeys.
+A key is base32 of a prefix (its kind), 32 bytes and a CRC-16. Source: nats.io, "NKeys"; the format
+is that of github.com/nats-io/nkeys.
 """
 
 import base64
@@ -17,7 +17,7 @@ _SEED: Final = 18 << 3
 
 
 class KeyKind(IntEnum):
-    """Whose key it is; the first letter of its text form follows from it."""
+    """The owner's kind; it determines the first letter of the text form."""
 
     OPERATOR = 14 << 3
     ACCOUNT = 0
@@ -25,11 +25,11 @@ class KeyKind(IntEnum):
 
 
 class BadKey(ValueError):
-    """A text that is no seed of the wanted kind."""
+    """A text that is not a seed of the expected kind."""
 
 
 class KeyPair:
-    """A secret key and who it belongs to."""
+    """A secret key and the kind of its owner."""
 
     def __init__(self, kind: KeyKind, key: SigningKey) -> None:
         """See `generate` and `from_seed`."""
@@ -43,24 +43,24 @@ class KeyPair:
 
     @classmethod
     def from_seed(cls, seed: str, kind: KeyKind) -> "KeyPair":
-        """Read a seed.
+        """Decode a seed.
 
         Raises:
-            BadKey: it is none, or of another kind. The text is not repeated.
+            BadKey: it is not a seed, or of another kind. The error does not repeat the text.
         """
         try:
             raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
         except (binascii.Error, ValueError) as error:
-            raise BadKey("is no NATS seed") from error
+            raise BadKey("is not a NATS seed") from error
         if len(raw) != 36 or _checksum(raw[:-2]) != raw[-2:] or raw[0] & 0xF8 != _SEED:
-            raise BadKey("is no NATS seed")
+            raise BadKey("is not a NATS seed")
         found = (raw[0] & 7) << 5 | (raw[1] & 0xF8) >> 3
         if found != kind:
-            raise BadKey(f"is no seed of an NATS {kind.name.lower()}")
+            raise BadKey(f"is not a seed of a NATS {kind.name.lower()}")
         return cls(kind, SigningKey(raw[2:34]))
 
     def derived(self, purpose: str) -> "KeyPair":
-        """Return another key of the same kind that follows from this one, and not back."""
+        """Return another key of the same kind, derived by a one-way function."""
         secret = hashlib.sha256(bytes(self._key) + purpose.encode()).digest()
         return KeyPair(self.kind, SigningKey(secret))
 

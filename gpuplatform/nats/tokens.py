@@ -1,7 +1,7 @@
-"""JSON web tokens of NATS: who may log in, and what a user may do. Pure.
+"""JSON web tokens of NATS: accounts, users and their permissions. Pure.
 
-An operator signs accounts, an account signs its users; a server that knows the operator needs to
-be told of no user. Source: nats.io, "JWT".
+An operator signs accounts and an account signs its users, so that a server that knows the operator
+needs no list of users. Source: nats.io, "JWT".
 """
 
 import base64
@@ -21,7 +21,7 @@ _BLOCK: Final = re.compile(r"-+BEGIN [^-]+-+\s+(\S+)\s+-+END [^-]+-+")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A token and the key that proves that it is one's own."""
+    """A user's token, and the key that proves its possession."""
 
     token: str
     key: KeyPair
@@ -36,18 +36,18 @@ class Credentials:
 
     @classmethod
     def from_file(cls, text: str) -> "Credentials":
-        """Read a `.creds` file.
+        """Decode a `.creds` file.
 
         Raises:
-            BadKey: it is none.
+            BadKey: it is not a `.creds` file.
         """
         blocks = _BLOCK.findall(text)
         if len(blocks) != 2:
-            raise BadKey("is no file of NATS credentials")
+            raise BadKey("is not a file of NATS credentials")
         return cls(blocks[0], KeyPair.from_seed(blocks[1], KeyKind.USER))
 
     def callbacks(self) -> dict[str, Callable[..., bytes | bytearray]]:
-        """Return the arguments of `nats.connect` that log in with them."""
+        """Return the arguments of `nats.connect` for logging in with these credentials."""
         return {
             "user_jwt_cb": lambda: bytearray(self.token.encode()),
             "signature_cb": lambda nonce: base64.b64encode(self.key.sign(nonce.encode())),
@@ -57,7 +57,7 @@ class Credentials:
 def user_credentials(
     account: KeyPair, name: str, *, publish: Sequence[str], subscribe: Sequence[str]
 ) -> Credentials:
-    """Make a user of the account that may use these subjects and no others."""
+    """Return credentials of a new user that may use these subjects and no others."""
     user = KeyPair.generate(KeyKind.USER)
     claims = {
         "pub": {"allow": list(publish)},
@@ -70,18 +70,19 @@ def user_credentials(
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """Subjects of one account that users of another may send requests on."""
+class SharedSubject:
+    """A subject of one account to which users of another may send requests."""
 
     subject: str
     has_many_answers: bool = False
+    """Whether one request can have several replies."""
 
 
-def server_accounts(account: KeyPair, guests: KeyPair, shared: Sequence[Shared]) -> str:
-    """Return the part of a server's configuration that lets exactly these accounts in.
+def server_accounts(account: KeyPair, guests: KeyPair, shared: Sequence[SharedSubject]) -> str:
+    """Return the part of a server's configuration that admits exactly these accounts.
 
-    `account` has the streams. `guests` has none and reaches what is shared. The operator's key
-    signs the accounts once and is forgotten.
+    `account` has the streams; `guests` has none and may use the shared subjects. The operator's
+    key signs the accounts once and is not stored.
     """
     operator, system = KeyPair.generate(KeyKind.OPERATOR), KeyPair.generate(KeyKind.ACCOUNT)
     exports = [
@@ -133,11 +134,11 @@ def _token(issuer: KeyPair, subject: KeyPair, name: str, claims: dict[str, Any])
     }
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()
     body["jti"] = base64.b32encode(digest).decode().rstrip("=")
-    signed = f"{_part({'typ': 'JWT', 'alg': 'ed25519-nkey'})}.{_part(body)}"
+    signed = f"{_encoded({'typ': 'JWT', 'alg': 'ed25519-nkey'})}.{_encoded(body)}"
     return f"{signed}.{_base64url(issuer.sign(signed.encode()))}"
 
 
-def _part(value: dict[str, Any]) -> str:
+def _encoded(value: dict[str, Any]) -> str:
     return _base64url(json.dumps(value, separators=(",", ":")).encode())
 
 

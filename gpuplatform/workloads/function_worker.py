@@ -1,7 +1,7 @@
-"""The block of a GPU unit that is a worker of a function. Pure.
+"""The block `serverless` of a GPU unit that is a worker of a function. Pure.
 
-Only the platform's own services set it; no route takes it. The sidecar in the unit's pod is told
-everything by it: it asks neither the database nor the cluster.
+Only the platform sets it; no request body has it. It contains everything that the sidecar needs:
+the sidecar reads neither database nor cluster.
 """
 
 import re
@@ -28,21 +28,21 @@ _QUEUE_URL: Final = r"(nats|tls)://[A-Za-z0-9.:\[\]_-]{1,253}"
 
 def _http_path(text: str) -> str:
     if not re.fullmatch(_PATH, text):
-        msg = f"{quoted(text)} is no path. Start with '/', use letters, digits and '._~/-'."
+        msg = f"{quoted(text)} is not a path. Start with '/', and use letters, digits and '._~/-'."
         raise ValueError(msg)
     return text
 
 
 def _socket_path(text: str) -> str:
     if not re.fullmatch(_SOCKET, text) or text.endswith(("/.", "/..")):
-        msg = f"{quoted(text)} is not possible. The socket lies directly in '/run/serverless/'."
+        msg = f"{quoted(text)} is not a socket path. Use a file directly in '/run/serverless/'."
         raise ValueError(msg)
     return text
 
 
 def _queue_url(text: str) -> str:
     if not re.fullmatch(_QUEUE_URL, text):
-        # Not repeated: a password may be in it.
+        # The text is not repeated: it may contain a password.
         msg = "Must be 'nats://HOST:PORT' or 'tls://HOST:PORT', without a user."
         raise ValueError(msg)
     return text
@@ -58,7 +58,7 @@ TimeoutSeconds = Annotated[
     Field(
         ge=1,
         le=MAX_TIMEOUT_SECONDS,
-        description="How long the function may take for one invocation.",
+        description="Maximum time in seconds that the function may take for one invocation.",
         examples=[30],
     ),
 ]
@@ -67,7 +67,7 @@ Concurrency = Annotated[
     Field(
         ge=1,
         le=MAX_CONCURRENCY,
-        description="Invocations that one worker takes at the same time.",
+        description="Maximum number of invocations that one worker runs at the same time.",
         examples=[1],
     ),
 ]
@@ -76,7 +76,7 @@ MaxDeliver = Annotated[
     Field(
         ge=1,
         le=MAX_DELIVERIES,
-        description="An invocation is given to workers so many times before it is dead-lettered.",
+        description="Maximum number of deliveries of an invocation before it is dead-lettered.",
         examples=[5],
     ),
 ]
@@ -86,8 +86,8 @@ BackoffSeconds = Annotated[
         strict=False,
         min_length=1,
         max_length=MAX_DELIVERIES,
-        description="The pauses before an invocation that failed is given to a worker again; the"
-        " last one repeats.",
+        description="Delays in seconds before a failed invocation is delivered again; the last one"
+        " repeats.",
         examples=[[2, 10, 30]],
     ),
 ]
@@ -99,45 +99,45 @@ class Framework(SpecModel):
     invoke_path: HttpPath = Field(
         default="/invoke",
         alias="invokePath",
-        description="The path that an invocation is posted to.",
+        description="Path to which invocations are posted.",
         examples=["/invoke"],
     )
     health_path: HttpPath = Field(
         default="/healthz",
         alias="healthPath",
-        description="The path that answers 200 once the function can be invoked.",
+        description="Path that answers 200 when the function is ready for invocations.",
         examples=["/healthz"],
     )
     socket_path: Annotated[str, AfterValidator(_socket_path)] = Field(
         default=f"{SOCKET_DIRECTORY}/framework.sock",
         alias="socketPath",
         json_schema_extra={"pattern": f"^{_SOCKET}$"},
-        description="The unix socket that it listens on.",
+        description="Unix socket on which the function listens.",
         examples=[f"{SOCKET_DIRECTORY}/framework.sock"],
     )
 
 
 class Serverless(SpecModel):
-    """What makes a unit a worker of a function."""
+    """Makes a GPU unit a worker of a function."""
 
     function_id: int = Field(
-        alias="functionID", ge=1, le=2**53 - 1, description="The function's number.", examples=[1]
+        alias="functionID", ge=1, le=2**53 - 1, description="Id of the function.", examples=[1]
     )
     tenant: Annotated[str, AfterValidator(names.dns_label)] = Field(
         json_schema_extra={"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.LABEL_MAX},
-        description="Whose function it is.",
+        description="Tenant of the function.",
         examples=["default"],
     )
     queue_url: Annotated[str, AfterValidator(_queue_url)] = Field(
         alias="queueURL",
         max_length=300,
-        description="Where the queue is, as pods reach it.",
+        description="Address of the queue server, as pods reach it.",
         examples=["nats://nats.gpu-platform-system:4222"],
     )
     credentials_secret: Annotated[str, AfterValidator(names.dns_subdomain)] = Field(
         alias="credentialsSecret",
         max_length=names.SUBDOMAIN_MAX,
-        description="The Secret with the credentials for the queue; only the sidecar gets it.",
+        description="Secret with the credentials for the queue; only the sidecar mounts it.",
         examples=["fn-1-queue"],
     )
     framework: Annotated[Framework, Field(description="Where the function listens.")] = Framework()
@@ -148,5 +148,5 @@ class Serverless(SpecModel):
         default=DEFAULT_BACKOFF_SECONDS, alias="backoffSeconds"
     )
     sidecar_image: Image = Field(
-        default=SIDECAR_IMAGE, alias="sidecarImage", description="The image of the sidecar."
+        default=SIDECAR_IMAGE, alias="sidecarImage", description="Image of the sidecar."
     )

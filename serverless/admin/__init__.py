@@ -1,4 +1,4 @@
-"""Functions and invocations in the admin; Django's import registers the pages."""
+"""Functions and invocations in the admin; importing it registers the pages."""
 
 from serverless.admin import dashboard, functions, invocations
 

@@ -1,4 +1,4 @@
-"""What operators do about functions and invocations in the admin, by the services of the API."""
+"""Actions of operators on functions and invocations, through the services of the API."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -17,92 +17,88 @@ from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
 from serverless.requests import FunctionScale
 from serverless.selectors import open_states, workers_of_all
-from serverless.services import (
-    function_request_deletion,
-    function_scale,
-    function_spec,
-    invocation_cancel,
-    invocation_replay,
-)
+from serverless.services.functions import function_request_deletion, function_scale
+from serverless.services.invocations import invocation_cancel, invocation_replay
 from units.models import GpuUnit
 
 
 class ScaleForm(DeclaredForm):
-    """Asks how many workers a function may have."""
+    """The limits of a function's number of workers."""
 
     declaration = FunctionScale
     field_names = ("minWorkers", "maxWorkers")
     required_names = frozenset(field_names)
 
 
-def _scaled(asked: ActionRequest) -> ActionResult:
-    function: Function = asked.row
-    wanted = FunctionScale.parse({**asked.values, OPERATION_ID: asked.operation_id})
+def _scale(request: ActionRequest) -> ActionResult:
+    function: Function = request.row
+    body = FunctionScale.parse({**request.values, OPERATION_ID: request.operation_id})
     return result_of(
-        function_scale(tenant=function.tenant, request_id=function.request_id, asked=wanted)
+        function_scale(tenant=function.tenant, request_id=function.request_id, body=body)
     )
 
 
-def _deleted(asked: ActionRequest) -> ActionResult:
-    function: Function = asked.row
+def _delete(request: ActionRequest) -> ActionResult:
+    function: Function = request.row
     return result_of(
         function_request_deletion(
             tenant=function.tenant,
             request_id=function.request_id,
-            operation_id=asked.operation_id,
+            operation_id=request.operation_id,
         )
     )
 
 
-def _by(service: Callable[..., Accepted]) -> Callable[[ActionRequest], ActionResult]:
-    """Return what asks a service for an invocation, on behalf of the tenant whose it is."""
+def _with(service: Callable[..., Accepted]) -> Callable[[ActionRequest], ActionResult]:
+    """Return an action that calls a service on an invocation, for its tenant."""
 
-    def ask(asked: ActionRequest) -> ActionResult:
-        row: Invocation = asked.row
+    def act(request: ActionRequest) -> ActionResult:
+        row: Invocation = request.row
         return result_of(
             service(
                 tenant=row.tenant,
                 invocation_id=row.invocation_id,
-                operation_id=asked.operation_id,
+                operation_id=request.operation_id,
             )
         )
 
-    return ask
+    return act
 
 
 def _limits(function: Function) -> Values:
-    spec = function_spec(function)
+    spec = function.parsed_spec
     return {"minWorkers": spec.min_workers, "maxWorkers": spec.max_workers}
 
 
-def is_going(function: Function) -> str:
-    """Return why nothing can be asked of a function any more; empty where something can."""
+def _obstacle(function: Function) -> str:
+    """Return why a function cannot be changed; empty if it can."""
     if function.deleted_at:
-        return "It is deleted."
-    return "It is being deleted." if function.deletion_requested_at else ""
+        return "The function is deleted."
+    return "The function is being deleted." if function.deletion_requested_at else ""
 
 
-def _not_waiting(row: Invocation) -> str:
+def _cancel_obstacle(row: Invocation) -> str:
     if row.state == InvocationState.QUEUED:
         return ""
-    return f"Only what no worker has begun can be cancelled; it is {row.state}."
+    return f"Only a queued invocation can be cancelled; this one is {row.state}."
 
 
-def _no_dead_letter(row: Invocation) -> str:
+def _replay_obstacle(row: Invocation) -> str:
     if row.state != InvocationState.DEAD_LETTERED:
-        return f"Only a dead letter can be replayed; it is {row.state}."
-    return "Its function is gone." if is_going(row.function) else ""
+        return f"Only a dead letter can be replayed; this invocation is {row.state}."
+    return _obstacle(row.function)
 
 
 def _scale_consequence(functions: Sequence[Function], values: Values) -> str:
-    fewest, most = int(values["minWorkers"]), int(values["maxWorkers"])
-    workers = workers_of_all(functions)
-    before = sum(function_spec(function).max_workers for function in functions)
+    minimum, maximum = int(values["minWorkers"]), int(values["maxWorkers"])
+    number, workers = len(functions), workers_of_all(functions)
+    before = sum(function.parsed_spec.max_workers for function in functions)
     return (
-        f"{counted(len(functions), 'function')} with {counted(len(workers), 'worker')} now and at"
-        f" most {before}: from now on {fewest} to {most} each, at most {most * len(functions)}"
-        f" together. {counted(fewest * len(functions), 'worker', 'is', 'are')} kept without work."
-        " Workers that run are not replaced; of those that are too many the idle ones are stopped."
+        f"Sets the limits of {counted(number, 'function')} to {minimum} to {maximum} workers each."
+        f" The maximum in total changes from {before} to {maximum * number};"
+        f" {counted(len(workers), 'worker', 'runs', 'run')} now, and"
+        f" {counted(minimum * number, 'worker', 'is', 'are')} kept even when idle. Running workers"
+        " are not replaced; surplus workers are stopped when they are idle."
     )
 
 
@@ -110,29 +106,26 @@ def _delete_consequence(functions: Sequence[Function], _: Values) -> str:
     states, workers = open_states(functions), workers_of_all(functions)
     waiting, running = states[InvocationState.QUEUED], states[InvocationState.RUNNING]
     ends = [
-        (
-            waiting,
-            counted(waiting, "invocation", "waits and is cancelled", "wait and are cancelled"),
-        ),
-        (running, counted(running, "invocation", "runs and is finished", "run and are finished")),
-        (len(workers), _ending(workers)),
+        (waiting, counted(waiting, "queued invocation", "is cancelled", "are cancelled")),
+        (running, counted(running, "running invocation", "finishes", "finish")),
+        (len(workers), _stops(workers)),
     ]
     happens = [text for number, text in ends if number]
-    end = f": {', '.join(happens)}." if happens else "; nothing waits, and no worker runs."
-    return f"Deletes {counted(len(functions), 'function')}{end} It cannot be undone."
+    end = f": {', '.join(happens)}." if happens else " without open invocations or workers."
+    return f"Deletes {counted(len(functions), 'function')}{end} This cannot be undone."
 
 
-def _ending(workers: Sequence[GpuUnit]) -> str:
-    ended = counted(len(workers), "worker", "ends", "end")
+def _stops(workers: Sequence[GpuUnit]) -> str:
+    stopped = counted(len(workers), "worker", "stops", "stop")
     gpus = sum(unit.gpu for unit in workers)
-    return f"{ended} and {counted(gpus, 'GPU', 'becomes', 'become')} free"
+    return f"{stopped} and {'releases' if len(workers) == 1 else 'release'} {counted(gpus, 'GPU')}"
 
 
 def _cancel_consequence(rows: Sequence[Invocation], _: Values) -> str:
-    them, one = ("it", "it") if len(rows) == 1 else ("them", "one")
     return (
-        f"Cancels {counted(len(rows), 'invocation')} of {_functions(rows)}: no worker gets {them}."
-        f" It cannot be undone; whoever wants {one} again sends it with a new invocationID."
+        f"Cancels {counted(len(rows), 'invocation')} of {_functions(rows)} before a worker starts"
+        f" {'it' if len(rows) == 1 else 'them'}. This cannot be undone; the caller can invoke the"
+        " function again with a new invocationID."
     )
 
 
@@ -140,9 +133,9 @@ def _replay_consequence(rows: Sequence[Invocation], _: Values) -> str:
     ready = sum(function.workers_ready for function in {row.function for row in rows})
     its, it = ("its", "it") if len(rows) == 1 else ("their", "they")
     return (
-        f"Puts {counted(len(rows), 'dead letter')} of {_functions(rows)} into the queue again,"
-        f" with all {its} deliveries; {counted(ready, 'worker', 'is', 'are')} ready now."
-        f" What {it} did before, {it} may do again."
+        f"Queues {counted(len(rows), 'dead letter')} of {_functions(rows)} again, with all {its}"
+        f" attempts; {counted(ready, 'worker', 'is', 'are')} ready now. Side effects of {its}"
+        f" earlier attempts may occur again when {it} {'runs' if it == 'it' else 'run'}."
     )
 
 
@@ -157,8 +150,8 @@ FUNCTION_ACTIONS: Final = (
         name="scale",
         label="Change workers",
         consequence=_scale_consequence,
-        obstacle=is_going,
-        service=_scaled,
+        obstacle=_obstacle,
+        service=_scale,
         form=ScaleForm,
         present=_limits,
     ),
@@ -166,8 +159,8 @@ FUNCTION_ACTIONS: Final = (
         name="delete",
         label="Delete",
         consequence=_delete_consequence,
-        obstacle=is_going,
-        service=_deleted,
+        obstacle=_obstacle,
+        service=_delete,
         is_final=True,
     ),
 )
@@ -176,8 +169,8 @@ INVOCATION_ACTIONS: Final = (
         name="cancel",
         label="Cancel",
         consequence=_cancel_consequence,
-        obstacle=_not_waiting,
-        service=_by(invocation_cancel),
+        obstacle=_cancel_obstacle,
+        service=_with(invocation_cancel),
         is_final=True,
         button="Yes, cancel",
     ),
@@ -185,7 +178,7 @@ INVOCATION_ACTIONS: Final = (
         name="replay",
         label="Replay",
         consequence=_replay_consequence,
-        obstacle=_no_dead_letter,
-        service=_by(invocation_replay),
+        obstacle=_replay_obstacle,
+        service=_with(invocation_replay),
     ),
 )

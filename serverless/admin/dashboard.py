@@ -1,4 +1,6 @@
-"""Functions on the first page of the admin."""
+"""Functions on the overview of the admin."""
+
+from dataclasses import replace
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -18,20 +20,23 @@ _LIST = "admin:serverless_function_changelist"
 
 
 def overview_section(request: HttpRequest) -> OverviewSection:
-    """Return the functions by phase, those that fail, and those that wait for long."""
+    """Return the number of functions by phase, failed functions and slow ones."""
     if not request.user.has_perm("serverless.view_function"):
         return OverviewSection()
     rows, url = Function.objects.filter(deleted_at__isnull=True), reverse(_LIST)
-    failed = rows.filter(phase=FunctionPhase.FAILED)
-    on_the_way = rows.filter(phase__in=TRANSIENT_PHASES)
+    failed = FailingRows(
+        "function",
+        rows.filter(phase=FunctionPhase.FAILED),
+        url,
+        PAGE,
+        cause="cause",
+        name="request_id",
+    )
+    transient = rows.filter(phase__in=TRANSIENT_PHASES)
+    waiting = replace(failed, rows=transient, order="pk", waits=True)
     return OverviewSection(
         counted=(CountedRows("Functions", rows, FunctionPhase.values, url),),
-        failing=(
-            FailingRows("function", failed, url, PAGE, name="request_id"),
-            FailingRows(
-                "function", on_the_way, url, PAGE, name="request_id", order="pk", waits=True
-            ),
-        ),
+        failing=(failed, waiting),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the page of a function shows: what waits for it, who serves it, and how that goes."""
+"""The page of a function: its status, limits, workers and invocations."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -35,12 +35,12 @@ from gpuplatform.operations.admin import operation_url, operations_of
 from gpuplatform.operations.admin_timeline import operation_steps
 from inventory.models import GpuSpec
 from serverless.admin.lines import invocation_line, invocation_url
+from serverless.admin.recent import RecentOutcomes, recent_outcomes
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function, Invocation
 from serverless.phases import FUNCTION_REASONS, FunctionPhase
-from serverless.recent import Recent, recent_outcomes
-from serverless.selectors import failed_workers_of, workers_of
-from serverless.services import FUNCTION_KIND
+from serverless.selectors import current_backlog, failed_workers_of, workers_of
+from serverless.services.names import FUNCTION_KIND
 from units.admin.detail import unit_line
 from units.selectors import claimable
 
@@ -53,7 +53,7 @@ SHOWN_FAILED_WORKERS: Final = 3
 
 def function_detail(row: Function) -> Detail:
     """Return the whole page."""
-    spec = FunctionSpec.parse(row.spec)
+    spec = row.parsed_spec
     return Detail(
         title=row.request_id,
         badge=mirror_badge(row),
@@ -82,14 +82,14 @@ def function_line(row: Function) -> RelatedRow:
     )
 
 
-def success_rate(recent: Recent) -> str:
-    """Return the part of the newest invocations that succeeded."""
+def success_rate(recent: RecentOutcomes) -> str:
+    """Return the share of the newest invocations that succeeded."""
     return NONE if recent.success_rate is None else f"{recent.success_rate:.0%}"
 
 
 def _facts(row: Function) -> Iterable[Fact]:
-    """Yield what it is, and how that goes."""
-    recent = recent_outcomes([row.pk]).get(row.pk, Recent())
+    """Yield its declaration and its current numbers."""
+    recent = recent_outcomes([row.pk]).get(row.pk, RecentOutcomes())
     entry = GpuSpec.objects.filter(name=row.spec_name).first()
     if entry is None:
         yield Fact("GPU spec", f"{row.spec_name} (not in the catalogue)")
@@ -97,58 +97,62 @@ def _facts(row: Function) -> Iterable[Fact]:
         yield Fact("GPU spec", row.spec_name, reverse(SPEC_URL, args=[entry.pk]))
     yield Fact("Image", visible(str(row.spec.get("image", ""))))
     yield secrets_fact(row.spec)
-    yield Fact("Backlog", str(row.backlog))
+    yield Fact("Backlog", str(current_backlog(row)))
     oldest = getattr(row, "oldest_open_at", None)
-    yield Fact("Oldest waits", age_html(oldest) if oldest else "")
+    yield Fact("Oldest invocation", age_html(oldest) if oldest else "")
     yield Fact(
-        "Success", f"{success_rate(recent)} of the newest {recent.ended}" if recent.ended else ""
+        "Success rate",
+        f"{success_rate(recent)} of the last {recent.ended}" if recent.ended else "",
     )
     if failure := recent.last_failure:
         url = invocation_url(failure)
         yield Fact("Last failure", message_or_reason(failure.failure_class, failure.error), url)
     if not row.deletion_requested_at:
         if row.start_failures:
-            yield Fact("Tries in vain", f"{row.start_failures} in a row")
-            # A function whose workers fail uses its stock up: then both are in the way.
+            yield Fact("Failed starts", f"{row.start_failures} in a row")
+            # Each failed worker consumes stock, so the lack of stock may be a second obstacle.
             has_stock = claimable(row.spec_name).exists()
-            yield Fact("Stock for the next", "" if has_stock else "none is ready")
+            yield Fact("Stock for the next start", "" if has_stock else "none ready")
         if row.starts_after is not None and row.starts_after > clock.now():
-            yield Fact.time("Next try", row.starts_after)
+            yield Fact.time("Next start", row.starts_after)
 
 
 def _limits(spec: FunctionSpec) -> Iterable[Fact]:
-    """Yield the values that apply, also those that nobody sent."""
+    """Yield the effective limits, including defaults."""
     workers = f"{spec.min_workers} to {spec.max_workers}"
     yield Fact("Workers", f"{workers}, each {counted(spec.concurrency, 'invocation')} at a time")
-    yield Fact("May take", f"{_span(spec.timeout_seconds)} an invocation")
-    pauses = ", ".join(_span(seconds) for seconds in spec.backoff_seconds[: spec.max_deliver - 1])
+    yield Fact("Timeout", f"{_span(spec.timeout_seconds)} for each invocation")
+    delays = ", ".join(_span(seconds) for seconds in spec.backoff_seconds[: spec.max_deliver - 1])
     is_once = spec.max_deliver == 1
-    yield Fact(
-        "Tries", "one" if is_once else f"up to {spec.max_deliver}, after pauses of {pauses}"
-    )
-    yield Fact("Sleeps", f"after {_span(spec.idle_timeout_seconds)} without work")
+    attempts = "1" if is_once else f"up to {spec.max_deliver}, with delays of {delays}"
+    yield Fact("Attempts", attempts)
+    idle = _span(spec.idle_timeout_seconds)
+    yield Fact("Idle timeout", f"scales to {spec.min_workers or 'zero'} after {idle} idle")
 
 
 def _record(row: Function) -> Iterable[Fact]:
-    """Yield whose it is, and its dates."""
+    """Yield its tenant, its operation and its times."""
     yield Fact("Tenant", row.tenant.name)
-    yield Fact("Made by", visible(row.operation.operation_id), operation_url(row.operation))
-    yield Fact.time("Asked for", row.created_at)
+    yield Fact("Created by", visible(row.operation.operation_id), operation_url(row.operation))
+    yield Fact.time("Created", row.created_at)
     yield Fact.time("Changed", row.updated_at)
     yield Fact.time("Last active", row.last_active_at)
-    yield Fact.time("Last looked at", row.observed_at)
-    yield Fact.time("Deletion asked", row.deletion_requested_at)
+    yield Fact.time("Last observed", row.observed_at)
+    yield Fact.time("Deletion requested", row.deletion_requested_at)
     yield Fact.time("Deleted", row.deleted_at)
 
 
 def _steps(row: Function) -> Iterator[Step]:
-    """Yield that it was asked for, and since when it is what it is."""
+    """Yield the steps of its creation, and its current phase."""
     yield from operation_steps(row.operation)
     phase = "Deleted" if row.deleted_at else row.phase
-    words = row.message if row.phase in HEALTHY_PHASES else title_of(row.reason, cause_of(row))
-    yield Step(phase, row.deleted_at or row.phase_since, phase_shape(phase), shortened(words))
+    is_well = row.phase in HEALTHY_PHASES
+    text = row.message if is_well else title_of(row.reason, cause_of(row))
+    yield Step(phase, row.deleted_at or row.phase_since, phase_shape(phase), shortened(text))
     if row.phase not in HEALTHY_PHASES and not row.deletion_requested_at and not row.deleted_at:
-        yield Step("Ready", None, Shape.OFF, f"not yet: {row.workers_ready} workers serve")
+        yield Step(
+            "Ready", None, Shape.OFF, f"not yet: {counted(row.workers_ready, 'ready worker')}"
+        )
 
 
 def _comparisons(row: Function, spec: FunctionSpec) -> Sequence[Comparison]:
@@ -158,7 +162,7 @@ def _comparisons(row: Function, spec: FunctionSpec) -> Sequence[Comparison]:
 
 
 def _workers(row: Function) -> Related:
-    """Return its workers; while none can start, with the last ones that failed."""
+    """Return its workers, and the last failed ones while no worker can start."""
     lines = [unit_line(unit) for unit in workers_of(row)]
     if row.start_failures and not row.deleted_at:
         lines += map(_failed_worker, failed_workers_of(row)[:SHOWN_FAILED_WORKERS])
@@ -166,8 +170,8 @@ def _workers(row: Function) -> Related:
 
 
 def _failed_worker(unit: Any) -> RelatedRow:
-    """Return a worker that is gone, with why: its page has its history."""
-    badge = shape_badge(Shape.FAILED, "Failed, gone")
+    """Return a deleted worker with its failure."""
+    badge = shape_badge(Shape.FAILED, "Failed, deleted")
     return replace(unit_line(unit), badge=badge, text=shortened(condense(unit.failed_because)))
 
 

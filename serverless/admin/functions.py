@@ -34,20 +34,20 @@ from serverless.admin.function_detail import (
     success_rate,
 )
 from serverless.admin.lines import failure_title, invocation_url
+from serverless.admin.recent import RecentOutcomes, recent_outcomes
 from serverless.models import Function, Invocation
 from serverless.phases import FUNCTION_REASONS, FunctionPhase
-from serverless.recent import Recent, recent_outcomes
-from serverless.selectors import with_oldest
-from serverless.services import FUNCTION_KIND
+from serverless.selectors import current_backlog, with_oldest
+from serverless.services.names import FUNCTION_KIND
 
 TRANSIENT_PHASES: Final = frozenset(
     {FunctionPhase.PENDING, FunctionPhase.PROGRESSING, FunctionPhase.TERMINATING}
 )
-"""Phases that usually pass within a minute or so."""
+"""Phases that usually last less than a minute."""
 
 
 class FunctionReasonFilter(ReasonFilter):
-    """Why the phase is what it is."""
+    """Filters by reason."""
 
     reasons = FUNCTION_REASONS
 
@@ -61,18 +61,18 @@ class FunctionList(ChangeList):
         rows: list[Any] = list(self.result_list)
         found = recent_outcomes([row.pk for row in rows])
         for row in rows:
-            row.recent = found.get(row.pk, Recent())
+            row.recent = found.get(row.pk, RecentOutcomes())
         self.result_list = rows
 
 
 @admin.register(Function)
 class FunctionAdmin(MirrorAdmin):
-    """What is invoked: what waits for it, who serves it, and how that goes."""
+    """Functions, with backlog, workers and success rate."""
 
     row_actions = FUNCTION_ACTIONS
     empty_text = (
-        "There are no functions yet. A function is an image that answers requests on GPU units"
-        " which are there only while there is something to do; the API makes one:"
+        "No functions yet. A function is an image that answers requests on GPU units,"
+        " which run only while there is work. Create one through the API:"
         " POST /api/v1/serverless/functions."
     )
     search_order = 7
@@ -82,7 +82,7 @@ class FunctionAdmin(MirrorAdmin):
         "name_column",
         "tenant_column",
         "spec_column",
-        "backlog",
+        "backlog_column",
         "workers_column",
         "oldest_column",
         "success_column",
@@ -100,21 +100,26 @@ class FunctionAdmin(MirrorAdmin):
     )
     search_fields = ("request_id",)
     search_help_text = "name or operationID"
-    sortable_by: ClassVar[tuple[str, ...]] = ("name_column", "backlog", "since")
+    sortable_by: ClassVar[tuple[str, ...]] = ("name_column", "backlog_column", "since")
 
     @admin.display(description="Name", ordering="request_id")
     def name_column(self, row: Function) -> str:
-        """Return its name."""
+        """Return the name."""
         return row.request_id
 
     @admin.display(description="Tenant")
     def tenant_column(self, row: Function) -> str:
-        """Return whose it is: names are unique in a tenant only."""
+        """Return the tenant: names are unique only within it."""
         return row.tenant.name
+
+    @admin.display(description="Backlog", ordering="backlog")
+    def backlog_column(self, row: Function) -> int:
+        """Return the number of open invocations."""
+        return current_backlog(row)
 
     @admin.display(description="Workers")
     def workers_column(self, row: Function) -> str:
-        """Return how many serve, with those on their way."""
+        """Return the number of workers by state."""
         parts = [f"{row.workers_ready} ready"]
         if row.workers_starting:
             parts.append(f"{row.workers_starting} starting")
@@ -124,18 +129,18 @@ class FunctionAdmin(MirrorAdmin):
 
     @admin.display(description="Oldest")
     def oldest_column(self, row: Any) -> SafeString:
-        """Return how long the oldest open invocation waits."""
+        """Return the age of the oldest open invocation."""
         return age_html(row.oldest_open_at)
 
     @admin.display(description="Success")
     def success_column(self, row: Any) -> str:
-        """Return the part of the newest invocations that succeeded."""
+        """Return the share of the newest invocations that succeeded."""
         return success_rate(row.recent)
 
     @override
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: Any) -> SafeString:
-        """Return why it is not well; of one that is, the newest of its invocations that failed."""
+        """Return why it is not ready; of a ready one, its last failed invocation."""
         failure: Invocation | None = row.recent.last_failure
         if row.phase not in HEALTHY_PHASES or failure is None or failure.completed_at is None:
             return super().why_column(row)
@@ -165,8 +170,8 @@ class FunctionAdmin(MirrorAdmin):
         return function_detail(row)
 
 
-def _rows(number: int) -> Sequence[RelatedRow]:
-    return [function_line(row) for row in Function.objects.filter(pk=number)]
+def _rows(key: int) -> Sequence[RelatedRow]:
+    return [function_line(row) for row in Function.objects.filter(pk=key)]
 
 
 register_reasons(FUNCTION_REASONS)

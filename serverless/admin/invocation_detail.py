@@ -1,4 +1,4 @@
-"""What the page of an invocation shows: what became of it, step by step, and what it waits for."""
+"""The page of an invocation: its outcome, its steps, and what it waits for."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -16,23 +16,18 @@ from gpuplatform.adminkit.display.masking import masked_headers
 from gpuplatform.adminkit.display.text import as_yaml, visible
 from gpuplatform.adminkit.display.timeline import Step, timeline
 from gpuplatform.operations.admin import operations_of
-from serverless.admin.lines import failure_title, is_held_up, state_badge
+from serverless.admin.lines import failure_title, state_badge
 from serverless.models import Invocation
-from serverless.phases import (
-    FAILED_STATES,
-    FAILURE_NEXT_STEPS,
-    FUNCTION_REASONS,
-    InvocationState,
-)
+from serverless.phases import FAILED_STATES, FAILURE_CLASSES, FUNCTION_REASONS, InvocationState
 from serverless.selectors import open_invocations
-from serverless.services import FUNCTION_KIND, INVOCATION_KIND
+from serverless.services.names import FUNCTION_KIND, INVOCATION_KIND
 from units.models import GpuUnit
 from units.phases import UnitRole
 from units.services.names import UNIT_KIND
 
 SHOWN_BYTES: Final = 4096
-LEAST_ERROR: Final = 400
-"""A status from here on is none of success, as workers see it."""
+FIRST_ERROR_STATUS: Final = 400
+"""From here on, workers count an HTTP status as a failure."""
 
 
 def invocation_detail(row: Invocation) -> Detail:
@@ -51,20 +46,20 @@ def invocation_detail(row: Invocation) -> Detail:
 
 
 def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:
-    """Return why it did not succeed; it is over, so that there is a moment and no duration."""
+    """Return why it did not succeed, when it ended, and where the worker's log is."""
     log = ""
     if worker is not None and not worker.deleted_at:
         url = object_url(UNIT_KIND, worker.pk)
-        log = format_html(' Its worker is there: <a href="{}">see its log</a>.', url)
+        log = format_html(' Its worker still exists: <a href="{}">see its log</a>.', url)
     elif row.worker:
-        log = " Its worker is gone, and its log with it."
+        log = " Its worker and the worker's log are deleted."
     ended = format_html("{}. ", ago_html(row.completed_at)) if row.completed_at else ""
-    next_step = FAILURE_NEXT_STEPS.get(row.failure_class, "")
+    next_step = next_step_of(FAILURE_CLASSES, row.failure_class)
     title = failure_title(row.failure_class or row.state)
-    word = format_html(' <code class="off">{}</code>', visible(row.failure_class))
+    code = format_html(' <code class="off">{}</code>', visible(row.failure_class))
     return Panel(
         shape=Shape.FAILED,
-        title=format_html("{}{}", title, word if row.failure_class else ""),
+        title=format_html("{}{}", title, code if row.failure_class else ""),
         text=visible(row.error),
         since=SafeString(""),
         next_step=format_html("{}{}{}", ended, next_step, log),
@@ -72,28 +67,25 @@ def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:
 
 
 def _waiting(row: Invocation) -> Panel | None:
-    """Return what one waits for that no worker has begun."""
+    """Return what a queued invocation waits for."""
     if row.state != InvocationState.QUEUED:
         return None
     function = row.function
     url = object_url(FUNCTION_KIND, function.pk)
     link = format_html('<a href="{}">{}</a>', url, function.request_id)
     [before] = capped_counts([open_invocations(function).filter(pk__lt=row.pk)])
-    others = "1 other was" if before == 1 else f"{capped(before)} others were"
-    place = f"{others} accepted before it." if before else ""
-    if is_held_up(row):
+    others = "1 invocation is" if before == 1 else f"{capped(before)} invocations are"
+    place = f"{others} ahead of it." if before else ""
+    if row.is_blocked:
         cause = cause_of(function)
         next_step = next_step_of(FUNCTION_REASONS, function.reason, cause)
-        title = f"Waits: {title_of(function.reason, cause)}"
+        title = f"Waiting: {title_of(function.reason, cause)}"
         text = format_html("Function {}: {}", link, visible(function.message))
     elif row.published_at is None:
-        title, next_step = (
-            "Waits to be put in the queue",
-            "It is kept here until the queue has it.",
-        )
-        text = format_html("Function {} has not got it yet.", link)
+        title, next_step = "Waiting to be published", "Wait; the relay publishes it to the queue."
+        text = format_html("The queue of function {} does not have it yet.", link)
     else:
-        title, next_step = "Waits for a worker", "Wait; nothing has to be done."
+        title, next_step = "Waiting for a worker", "Wait until a worker is ready."
         text = format_html("Function {}: {}", link, visible(function.message))
     return Panel(
         shape=Shape.WAITING,
@@ -108,22 +100,22 @@ def _facts(row: Invocation, worker: GpuUnit | None) -> Iterable[Fact]:
     yield Fact("Function", row.function.request_id, object_url(FUNCTION_KIND, row.function_id))
     yield Fact("Tenant", row.tenant.name)
     yield Fact("Mode", row.mode)
-    yield Fact("May take", f"{row.timeout_seconds} s")
-    is_of_another = 0 < row.result_attempt < row.attempts
-    of = f", the result is that of attempt {row.result_attempt}" if is_of_another else ""
+    yield Fact("Timeout", f"{row.timeout_seconds} s")
+    is_older = 0 < row.result_attempt < row.attempts
+    of = f"; result of attempt {row.result_attempt}" if is_older else ""
     yield Fact("Attempts", f"{row.attempts}{of}")
-    gone = " (gone)" if row.worker and (worker is None or worker.deleted_at) else ""
-    yield Fact("Worker", f"{visible(row.worker)}{gone}", _worker_url(worker))
+    deleted = " (deleted)" if row.worker and (worker is None or worker.deleted_at) else ""
+    yield Fact("Worker", f"{visible(row.worker)}{deleted}", _worker_url(worker))
     yield Fact("Status", "" if row.status_code is None else str(row.status_code))
     size = f"{row.result_bytes} bytes" if row.result_bytes else "empty"
-    size += ", cut" if row.is_truncated else ""
+    size += ", truncated" if row.is_truncated else ""
     yield Fact("Answer", size if row.status_code is not None else "")
     times = "" if row.publications < 2 else f"{row.publications} times"
-    yield Fact("Put in the queue", times)
+    yield Fact("Published", times)
 
 
 def _worker(row: Invocation) -> GpuUnit | None:
-    """Return the unit that had it last, as long as its row is kept."""
+    """Return the GPU unit that was its last worker, if its row still exists."""
     if not row.worker:
         return None
     units = GpuUnit.objects.filter(
@@ -137,19 +129,19 @@ def _worker_url(worker: GpuUnit | None) -> str:
 
 
 def _steps(row: Invocation, worker: GpuUnit | None) -> Iterator[Step]:
-    """Yield what happened, and what is still to come of one that has not ended."""
+    """Yield what happened, and the next step if it has not ended."""
     name, url = visible(row.worker), _worker_url(worker)
-    is_again = row.attempts > 1
+    is_retried = row.attempts > 1
     yield Step("Accepted", row.accepted_at)
     if row.published_at is not None:
-        message = f"message {row.stream_sequence} of the stream" if row.stream_sequence else ""
+        message = f"sequence {row.stream_sequence} of the stream" if row.stream_sequence else ""
         yield Step("In the queue", row.published_at, text=message)
     if row.started_at is not None:
-        first = ("", "") if is_again else (name, url)
-        yield Step("Worker began", row.started_at, Shape.READY, *first)
-    if is_again and row.attempted_at is not None:
+        first = ("", "") if is_retried else (name, url)
+        yield Step("Started", row.started_at, Shape.READY, *first)
+    if is_retried and row.attempted_at is not None:
         text = f"attempt {row.attempts}, {name}"
-        yield Step("Began again", row.attempted_at, Shape.READY, text, url)
+        yield Step("Retried", row.attempted_at, Shape.READY, text, url)
     if row.stored_at is not None and row.completed_at is not None:
         yield _answer(row)
     ended_at = row.stored_at or row.completed_at
@@ -157,15 +149,15 @@ def _steps(row: Invocation, worker: GpuUnit | None) -> Iterator[Step]:
         stored = "stored" if row.stored_at else ""
         yield Step(row.get_state_display(), ended_at, phase_shape(row.state), stored)
     elif row.started_at is None:
-        yield Step("Worker begins", None, Shape.OFF, "not yet")
+        yield Step("Started", None, Shape.OFF, "not yet")
     else:
         yield Step("Ended", None, Shape.OFF, "not yet")
 
 
 def _answer(row: Invocation) -> Step:
     if row.status_code is None:
-        return Step("Given up", row.completed_at, Shape.FAILED)
-    shape = Shape.READY if row.status_code < LEAST_ERROR else Shape.FAILED
+        return Step("Failed without an answer", row.completed_at, Shape.FAILED)
+    shape = Shape.READY if row.status_code < FIRST_ERROR_STATUS else Shape.FAILED
     return Step("Answered", row.completed_at, shape, f"status {row.status_code}")
 
 
@@ -179,6 +171,6 @@ def _documents(row: Invocation) -> Iterator[Document]:
 
 
 def _text(body: bytes) -> str:
-    """Return the beginning of a body for a reader."""
+    """Return the first part of a body as text."""
     shown = visible(body[:SHOWN_BYTES].decode(errors="replace"))
     return shown if len(body) <= SHOWN_BYTES else f"{shown}\n… {len(body)} bytes"

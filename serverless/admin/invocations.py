@@ -1,4 +1,4 @@
-"""The list of invocations: what became of each."""
+"""The list of invocations."""
 
 from collections.abc import Sequence
 
@@ -18,13 +18,13 @@ from gpuplatform.adminkit.display.text import message_html, visible
 from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValuesFilter, TenantFilter
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.invocation_detail import invocation_detail
-from serverless.admin.lines import PAGE, failure_title, invocation_line, is_held_up, state_badge
+from serverless.admin.lines import PAGE, failure_title, invocation_line, state_badge
 from serverless.models import Invocation
-from serverless.services import INVOCATION_KIND
+from serverless.services.names import INVOCATION_KIND
 
 
 class FunctionFilter(RecentValuesFilter):
-    """The function."""
+    """Filters by function."""
 
     title = "function"
     parameter_name = "function"
@@ -32,7 +32,7 @@ class FunctionFilter(RecentValuesFilter):
 
 
 class FailureFilter(RecentValuesFilter):
-    """Why it failed."""
+    """Filters by failure class."""
 
     title = "why"
     parameter_name = "why"
@@ -46,7 +46,7 @@ class FailureFilter(RecentValuesFilter):
 
 
 class StateTabs(PhaseTabs):
-    """What has become of it."""
+    """Tabs of the states."""
 
     title = "state"
     parameter_name = "state"
@@ -55,13 +55,10 @@ class StateTabs(PhaseTabs):
 
 @admin.register(Invocation)
 class InvocationAdmin(ActionAdmin):
-    """Every request to a function and what became of it."""
+    """Invocations with their outcome."""
 
     row_actions = INVOCATION_ACTIONS
-    empty_text = (
-        "There are no invocations yet. Each request to a function becomes one, and is kept here"
-        " with what became of it."
-    )
+    empty_text = "No invocations yet. Each request to a function is listed here with its outcome."
     search_order = 8
     list_display = (
         "state_column",
@@ -90,26 +87,26 @@ class InvocationAdmin(ActionAdmin):
 
     @admin.display(description="Tenant")
     def tenant_column(self, row: Invocation) -> str:
-        """Return whose it is: an invocationID is unique in a tenant only."""
+        """Return the tenant: an invocationID is unique only within it."""
         return row.tenant.name
 
     @admin.display(description="Worker", empty_value="")
     def worker_column(self, row: Invocation) -> str:
-        """Return the worker that had it last."""
+        """Return the worker of the latest delivery."""
         return visible(row.worker)
 
     @admin.display(description="Why", empty_value="")
     def why_column(self, row: Invocation) -> SafeString:
-        """Return why it did not succeed, or why no worker gets it, on one line."""
+        """Return why it did not succeed, or why its function cannot serve it."""
         function = row.function
-        if is_held_up(row):
-            title = f"Waits: {title_of(function.reason, cause_of(function))}"
+        if row.is_blocked:
+            title = f"Waiting: {title_of(function.reason, cause_of(function))}"
             return message_html(function.reason, function.message, title, is_title_shown=True)
         return message_html(row.failure_class, row.error, failure_title(row.failure_class))
 
     @admin.display(description="Since")
     def since(self, row: Invocation) -> SafeString:
-        """Return how long it is what it is."""
+        """Return the time since the last change."""
         return age_html(row.completed_at or row.attempted_at or row.accepted_at)
 
     @override
@@ -126,8 +123,8 @@ class InvocationAdmin(ActionAdmin):
         return invocation_detail(row)
 
 
-def _rows(number: int) -> Sequence[RelatedRow]:
-    rows = Invocation.objects.filter(pk=number).defer("payload", "result_body")
+def _rows(key: int) -> Sequence[RelatedRow]:
+    rows = Invocation.objects.filter(pk=key).defer("payload", "result_body")
     return [invocation_line(row) for row in rows]
 
 

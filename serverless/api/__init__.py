@@ -1,1 +1,1 @@
-"""HTTP routes of serverless functions and invocations."""
+"""HTTP routes of functions and invocations."""

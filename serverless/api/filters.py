@@ -1,4 +1,4 @@
-"""What the serverless routes take in the address."""
+"""Query parameters of the routes of functions and invocations."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from serverless.phases import FunctionPhase, InvocationState
 class FunctionsQuery(PageQuery):
     """Filters of the list of functions."""
 
-    phase: FunctionPhase | None = Field(default=None, description="Only this phase.")
+    phase: FunctionPhase | None = Field(default=None, description="Only functions in this phase.")
     search: str | None = Field(
-        default=None, max_length=48, description="Only those whose name has this in it."
+        default=None, max_length=48, description="Only functions whose name contains this text."
     )
 
     def wanted(self) -> dict[str, Any]:
@@ -26,9 +26,14 @@ class InvocationsQuery(PageQuery):
     """Filters of the list of invocations."""
 
     request_id: str | None = Field(
-        default=None, alias="requestID", max_length=48, description="Only of this function."
+        default=None,
+        alias="requestID",
+        max_length=48,
+        description="Only invocations of this function.",
     )
-    state: InvocationState | None = Field(default=None, description="Only this state.")
+    state: InvocationState | None = Field(
+        default=None, description="Only invocations in this state."
+    )
 
     def wanted(self) -> dict[str, Any]:
         """Return the lookups of the given filters."""
@@ -37,7 +42,7 @@ class InvocationsQuery(PageQuery):
 
 
 class ResultQuery(Query):
-    """What makes a link a link of ours."""
+    """Parameters of a signed link to a result."""
 
-    expires: QueryInt = Field(description="Until when it works, as Unix time.", examples=[1])
-    sig: str = Field(max_length=83, description="Its signature.", examples=["1-…"])
+    expires: QueryInt = Field(description="Expiry of the link, as Unix time.", examples=[1])
+    sig: str = Field(max_length=83, description="Signature of the link.", examples=["1-…"])

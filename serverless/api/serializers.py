@@ -1,4 +1,4 @@
-"""What functions and invocations look like from outside."""
+"""The replies of the routes of functions and invocations."""
 
 import base64
 from datetime import datetime
@@ -8,92 +8,86 @@ from pydantic import Field
 
 from gpuplatform import clock
 from gpuplatform.api.schema import Reply
-from serverless.core.spec import FunctionSpec
+from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.function_worker import (
+    BackoffSeconds,
+    Concurrency,
+    Framework,
+    MaxDeliver,
+    TimeoutSeconds,
+)
+from serverless.api.links import result_link
+from serverless.core.spec import FunctionSpec, IdleTimeoutSeconds, MaxWorkers, MinWorkers
 from serverless.models import Function, Invocation
 from serverless.phases import FunctionPhase, InvocationMode, InvocationState
-from serverless.signing import result_link
+from serverless.selectors import current_backlog
 
 
 class WorkersReply(Reply):
-    """The workers of a function, as they were seen last."""
+    """Number of workers of a function, by state, at the last observation."""
 
-    ready: int = Field(description="Workers that serve.", examples=[1])
-    starting: int = Field(description="Workers that are being made.", examples=[0])
+    ready: int = Field(description="Ready workers.", examples=[1])
+    starting: int = Field(description="Starting workers.", examples=[0])
     draining: int = Field(
-        description="Workers that finish what they have begun and end.", examples=[0]
+        description="Workers that finish their invocations and then stop.", examples=[0]
     )
-
-
-class FrameworkReply(Reply):
-    """Where the function listens inside its worker."""
-
-    invoke_path: str = Field(description="Where an invocation is posted to.", examples=["/invoke"])
-    health_path: str = Field(description="Answers 200 when it can be invoked.")
-    socket_path: str = Field(description="The unix socket that it listens on.")
 
 
 class FunctionReply(Reply):
-    """A function: what is wanted, and how it is doing."""
+    """A function: its spec and its status."""
 
-    request_id: str = Field(description="Its name.", examples=["echo"])
-    spec_name: str = Field(description="The GPU spec of its workers.", examples=["g1.1"])
-    image: str = Field(description="The image of its workers.")
-    template: dict[str, Any] | None = Field(description="Command, args, envs and ports.")
-    framework: FrameworkReply
-    min_workers: int = Field(description="So many are kept without work.", examples=[0])
-    max_workers: int = Field(description="There are never more.", examples=[2])
-    concurrency: int = Field(description="What one worker takes at the same time.", examples=[1])
-    idle_timeout_seconds: int = Field(
-        description="Without work for so long, workers are stopped.", examples=[300]
+    request_id: str = Field(description="Name of the function.", examples=["echo"])
+    spec_name: str = Field(description="GPU spec of the workers.", examples=["g1.1"])
+    image: str = Field(description="Image of the workers.")
+    template: dict[str, Any] | None = Field(
+        description="Command, arguments, environment variables and ports."
     )
-    timeout_seconds: int = Field(description="How long one invocation may take.", examples=[30])
-    max_deliver: int = Field(description="How often one is given to workers.", examples=[5])
-    backoff_seconds: list[int] = Field(description="The pauses in between.", examples=[[2, 10]])
-    generation: int = Field(description="Generation of what is wanted.", examples=[1])
-    phase: FunctionPhase = Field(description="How it is doing.", examples=["Ready"])
-    reason: str = Field(description="Why, as a word.", examples=["Idle"])
-    message: str = Field(description="Why, for people.")
-    backlog: int = Field(
-        description="Invocations that wait or run, as they were counted last.", examples=[0]
+    framework: Framework
+    min_workers: MinWorkers
+    max_workers: MaxWorkers
+    concurrency: Concurrency
+    idle_timeout_seconds: IdleTimeoutSeconds
+    timeout_seconds: TimeoutSeconds
+    max_deliver: MaxDeliver
+    backoff_seconds: BackoffSeconds
+    generation: int = Field(
+        description="Incremented by each change of what a worker runs.", examples=[1]
     )
+    phase: FunctionPhase = Field(description="Summary of the state.", examples=["Ready"])
+    reason: str = Field(description="Code that explains the phase.", examples=["Idle"])
+    message: str = Field(description="Explanation for people.")
+    cause: StartupCause | None = Field(
+        description="What keeps its workers from starting; null: nothing, or no pod was created.",
+        examples=[None],
+    )
+    backlog: int = Field(description="Open invocations: queued or running.", examples=[0])
     oldest_pending_seconds: float | None = Field(
-        description="Age of the oldest invocation that has not ended; null without one.",
+        description="Age of the oldest open invocation; null without open invocations.",
         examples=[None],
     )
     workers: WorkersReply
-    created_at: datetime = Field(description="When it was asked for.")
-    updated_at: datetime = Field(description="When its spec last changed.")
-    observed_at: datetime | None = Field(description="When queue and workers were looked at last.")
-    operation_id: str = Field(description="The operation that made it.", examples=["make-echo"])
+    created_at: datetime = Field(description="When the creation was accepted.")
+    updated_at: datetime = Field(description="When the spec last changed.")
+    observed_at: datetime | None = Field(description="When queue and workers were last observed.")
+    operation_id: str = Field(
+        description="The operation that created it.", examples=["create-echo"]
+    )
 
     @classmethod
     def of(cls, row: Function) -> Self:
-        """Return the reply for a row of `functions_seen`."""
-        spec = FunctionSpec.parse(row.spec)
-        framework = spec.framework
+        """Return the reply for a row of `with_oldest`."""
+        spec = row.parsed_spec
         oldest: datetime | None = getattr(row, "oldest_open_at", None)
         return cls(
-            request_id=row.request_id,
-            spec_name=spec.spec_name,
-            image=spec.image,
+            **{name: getattr(spec, name) for name in _SPEC_FIELDS},
             template=row.spec.get("template"),
-            framework=FrameworkReply(
-                invoke_path=framework.invoke_path,
-                health_path=framework.health_path,
-                socket_path=framework.socket_path,
-            ),
-            min_workers=spec.min_workers,
-            max_workers=spec.max_workers,
-            concurrency=spec.concurrency,
-            idle_timeout_seconds=spec.idle_timeout_seconds,
-            timeout_seconds=spec.timeout_seconds,
-            max_deliver=spec.max_deliver,
-            backoff_seconds=list(spec.backoff_seconds),
+            request_id=row.request_id,
             generation=row.generation,
             phase=FunctionPhase(row.phase),
             reason=row.reason,
             message=row.message,
-            backlog=row.backlog,
+            cause=StartupCause(row.cause) if row.cause else None,
+            backlog=current_backlog(row),
             oldest_pending_seconds=(clock.now() - oldest).total_seconds() if oldest else None,
             workers=WorkersReply(
                 ready=row.workers_ready,
@@ -107,45 +101,83 @@ class FunctionReply(Reply):
         )
 
 
-class ResultReply(Reply):
-    """What the function answered."""
+_SPEC_FIELDS = tuple(FunctionSpec.model_fields.keys() - {"template"})
 
-    status_code: int | None = Field(description="Its status; null: it did not answer.")
-    content_type: str = Field(description="Of the body.", examples=["application/json"])
+
+class ResultReply(Reply):
+    """The function's answer."""
+
+    status_code: int | None = Field(
+        description="HTTP status of the answer; null: the function did not answer."
+    )
+    content_type: str = Field(description="Media type of the body.", examples=["application/json"])
     headers: dict[str, str] = Field(description="Headers of the answer.")
-    body: str | None = Field(description="The answer; null in lists: follow `href`.")
-    body_encoding: Literal["text", "base64"] | None = Field(description="How it is written.")
-    body_bytes: int = Field(description="Size of the whole answer, kept or not.", examples=[17])
-    truncated: bool = Field(description="Whether only its beginning was kept.")
-    href: str = Field(description="Where the body is, without a token, for ten minutes.")
+    body: str | None = Field(description="Body of the answer; null in lists: follow `href`.")
+    body_encoding: Literal["text", "base64"] | None = Field(description="Encoding of `body`.")
+    body_bytes: int = Field(
+        description="Size of the whole answer in bytes, stored or not.", examples=[17]
+    )
+    truncated: bool = Field(description="Whether only the first part of the answer is stored.")
+    href: str = Field(description="Link to the body, valid without a token for ten minutes.")
+
+
+class BlockedReply(Reply):
+    """Why a function cannot serve a queued invocation."""
+
+    reason: str = Field(description="Reason of the function.", examples=["NoCapacity"])
+    message: str = Field(description="Explanation for people.")
+    cause: StartupCause | None = Field(
+        description="What keeps its workers from starting, if that is known.", examples=[None]
+    )
+    since: datetime = Field(description="When phase or reason of the function last changed.")
+
+    @classmethod
+    def of(cls, function: Function) -> Self:
+        """Return the reply for a function that cannot serve invocations."""
+        return cls(
+            reason=function.reason,
+            message=function.message,
+            cause=StartupCause(function.cause) if function.cause else None,
+            since=function.phase_since,
+        )
 
 
 class InvocationReply(Reply):
-    """One request to a function, and what became of it."""
+    """One request to a function, and its outcome."""
 
-    invocation_id: str = Field(description="Identifies it.", examples=["order-4711"])
-    request_id: str = Field(description="The function.", examples=["echo"])
-    mode: InvocationMode = Field(description="Whether the caller waits.", examples=["async"])
-    state: InvocationState = Field(description="What has become of it.", examples=["Succeeded"])
-    failure_class: str | None = Field(
-        description="Why it did not succeed, as a word.", examples=[None]
+    invocation_id: str = Field(
+        description="Idempotency key of the invocation.", examples=["order-4711"]
     )
-    attempts: int = Field(description="Deliveries that a worker began.", examples=[1])
-    worker: str | None = Field(description="The worker that had it last; null: none yet.")
+    request_id: str = Field(description="Name of the function.", examples=["echo"])
+    mode: InvocationMode = Field(
+        description="Whether the caller waits for the result.", examples=["async"]
+    )
+    state: InvocationState = Field(description="State of the invocation.", examples=["Succeeded"])
+    blocked: BlockedReply | None = Field(
+        description="Why the function cannot serve this queued invocation; null: it can."
+    )
+    failure_class: str | None = Field(
+        description="Code that explains why it did not succeed.", examples=[None]
+    )
+    attempts: int = Field(description="Number of deliveries that a worker started.", examples=[1])
+    worker: str | None = Field(description="Worker of the latest delivery; null: none yet.")
     accepted_at: datetime = Field(description="When it was accepted.")
-    started_at: datetime | None = Field(description="When a worker began with it first.")
+    started_at: datetime | None = Field(description="When a worker first started it.")
     completed_at: datetime | None = Field(description="When it ended.")
-    result: ResultReply | None = Field(description="The answer; null while there is none.")
-    error: str | None = Field(description="Why it did not succeed, for people.")
+    result: ResultReply | None = Field(
+        description="The answer; null until the function has answered."
+    )
+    error: str | None = Field(description="Explanation for people why it did not succeed.")
 
     @classmethod
     def of(cls, row: Invocation, *, has_body: bool = True) -> Self:
-        """Return the reply for a row; without the body for one that was read without it."""
+        """Return the reply for a row; `has_body` is False for a row read without the body."""
         return cls(
             invocation_id=row.invocation_id,
             request_id=row.function.request_id,
             mode=InvocationMode(row.mode),
             state=InvocationState(row.state),
+            blocked=BlockedReply.of(row.function) if row.is_blocked else None,
             failure_class=row.failure_class or None,
             attempts=row.attempts,
             worker=row.worker or None,
@@ -158,14 +190,14 @@ class InvocationReply(Reply):
 
 
 def has_result(row: Invocation) -> bool:
-    """Say whether the function answered."""
+    """Return whether the function answered."""
     return row.completed_at is not None and row.status_code is not None
 
 
 def _result(row: Invocation, *, has_body: bool) -> ResultReply | None:
     if not has_result(row):
         return None
-    body, encoding = _written(bytes(row.result_body or b"")) if has_body else (None, None)
+    body, encoding = _encoded(bytes(row.result_body or b"")) if has_body else (None, None)
     return ResultReply(
         status_code=row.status_code,
         content_type=row.result_content_type,
@@ -178,8 +210,8 @@ def _result(row: Invocation, *, has_body: bool) -> ResultReply | None:
     )
 
 
-def _written(body: bytes) -> tuple[str, Literal["text", "base64"]]:
-    """Return the body as JSON can carry it: text as text, anything else as base64."""
+def _encoded(body: bytes) -> tuple[str, Literal["text", "base64"]]:
+    """Return the body and its encoding: text if it is UTF-8, otherwise base64."""
     try:
         return body.decode(), "text"
     except UnicodeDecodeError:

@@ -1,9 +1,9 @@
-"""Addresses of functions and invocations."""
+"""URLs of functions and invocations."""
 
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from gpuplatform.api import converters as _converters  # noqa: F401 - makes them known
+from gpuplatform.api import converters as _converters  # noqa: F401 - registers them
 from serverless.api.views import (
     FunctionDetail,
     Functions,

@@ -1,4 +1,4 @@
-"""Routes of functions and their invocations."""
+"""Views of functions and invocations."""
 
 from typing import Final
 
@@ -23,25 +23,25 @@ from gpuplatform.errors import (
 from gpuplatform.operations.api.replies import accepted_reply
 from gpuplatform.operations.api.serializers import OperationReply
 from gpuplatform.tenancy.callers import caller_of
-from serverless.api.filters import (
-    FunctionsQuery,
-    InvocationsQuery,
-    ResultQuery,
-)
+from serverless.api.filters import FunctionsQuery, InvocationsQuery, ResultQuery
+from serverless.api.links import signed_row
 from serverless.api.serializers import FunctionReply, InvocationReply, has_result
 from serverless.api.waiting import wait_for_end
 from serverless.models import Invocation
 from serverless.requests import FunctionCreate, FunctionUpdate, InvocationAction, InvocationCreate
-from serverless.selectors import function_seen, functions_seen, invocation_get, invocations
-from serverless.services import (
+from serverless.selectors import (
+    function_named,
+    functions_of,
+    invocation_with,
+    invocations,
+    with_oldest,
+)
+from serverless.services.functions import (
     function_create,
     function_request_deletion,
     function_update,
-    invocation_accept,
-    invocation_cancel,
-    invocation_replay,
 )
-from serverless.signing import signed_row
+from serverless.services.invocations import invocation_accept, invocation_cancel, invocation_replay
 
 _FUNCTIONS: Final = "Functions"
 _INVOCATIONS: Final = "Invocations"
@@ -52,7 +52,7 @@ _LOCATION = OpenApiParameter(
     str,
     OpenApiParameter.HEADER,
     response=[202, 200],
-    description="Where the invocation is read.",
+    description="URL of the invocation.",
 )
 
 
@@ -68,7 +68,7 @@ class Functions(ApiView):
     )
     def get(self, request: Request, *, query: FunctionsQuery) -> Response:
         """Return one page of functions."""
-        rows = functions_seen(caller_of(request).tenant).filter(**query.wanted())
+        rows = with_oldest(functions_of(caller_of(request).tenant)).filter(**query.wanted())
         page = paginate(rows, query)
         return Response(mapped(page, [FunctionReply.of(row) for row in page.rows]))
 
@@ -81,8 +81,8 @@ class Functions(ApiView):
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: FunctionCreate) -> Response:
-        """Accept the creation; the function can be invoked at once."""
-        accepted = function_create(tenant=caller_of(request).tenant, asked=body)
+        """Accept the creation; invocations are accepted from now on."""
+        accepted = function_create(tenant=caller_of(request).tenant, body=body)
         return accepted_reply(request, accepted)
 
 
@@ -97,8 +97,9 @@ class FunctionDetail(ApiView):
         errors=[NotFound],
     )
     def get(self, request: Request, *, request_id: str) -> Response:
-        """Return the function with its backlog and workers."""
-        return Response(FunctionReply.of(function_seen(caller_of(request).tenant, request_id)))
+        """Return the function with its status."""
+        rows = with_oldest(functions_of(caller_of(request).tenant))
+        return Response(FunctionReply.of(function_named(rows, request_id)))
 
     @Endpoint(
         id="putFunction",
@@ -109,21 +110,21 @@ class FunctionDetail(ApiView):
         errors=[NotFound, PhaseConflict],
     )
     def put(self, request: Request, *, request_id: str, body: FunctionUpdate) -> Response:
-        """Accept the change; what has begun is finished by the workers that began it."""
+        """Accept the change; invocations in progress finish on their workers."""
         tenant = caller_of(request).tenant
-        accepted = function_update(tenant=tenant, request_id=request_id, asked=body)
+        accepted = function_update(tenant=tenant, request_id=request_id, body=body)
         return accepted_reply(request, accepted)
 
     @Endpoint(
         id="deleteFunction",
-        summary="Delete a function: what waits is cancelled, what has begun is finished",
+        summary="Delete a function: queued invocations are cancelled, running ones finish",
         tag=_FUNCTIONS,
         query=DeletionQuery,
         replies=_ACCEPTED,
         errors=[NotFound],
     )
     def delete(self, request: Request, *, request_id: str, query: DeletionQuery) -> Response:
-        """Accept the deletion; the function shows `Terminating` until its workers are gone."""
+        """Accept the deletion; the phase is `Terminating` until the workers have stopped."""
         accepted = function_request_deletion(
             tenant=caller_of(request).tenant,
             request_id=request_id,
@@ -151,7 +152,7 @@ class Invocations(ApiView):
 
     @Endpoint(
         id="createInvocation",
-        summary="Invoke a function, and wait for its result or not",
+        summary="Invoke a function, and optionally wait for the result",
         tag=_INVOCATIONS,
         body=InvocationCreate,
         replies={202: InvocationReply, 200: InvocationReply},
@@ -159,22 +160,22 @@ class Invocations(ApiView):
         headers=[_LOCATION],
     )
     def post(self, request: Request, *, body: InvocationCreate) -> Response:
-        """Accept the invocation: 202 while it has not ended, 200 with mode `sync` once it has.
+        """Accept the invocation.
 
-        An invocation that was accepted before is answered with 200 in either mode.
+        The status is 202, with mode `sync` 200 if the invocation has ended. A repeated request in
+        mode `async` returns 200.
         """
         tenant = caller_of(request).tenant
-        accepted = invocation_accept(tenant=tenant, asked=body)
-        row = accepted.invocation
-        has_ended = body.mode == "sync" and wait_for_end(row)
-        # What was accepted just now is in hand; only a wait may have changed it.
-        shown = invocation_get(tenant, row.invocation_id) if body.mode == "sync" else row
-        is_done = has_ended or (accepted.is_replay and body.mode == "async")
+        accepted = invocation_accept(tenant=tenant, body=body)
+        row, is_sync = accepted.invocation, body.mode == "sync"
+        is_done = wait_for_end(row) if is_sync else accepted.is_replay
+        if is_sync:  # The wait may have changed the row.
+            row = invocation_with(Invocation.objects.all(), tenant, row.invocation_id)
         headers = {"Location": f"{_ADDRESS}/{row.invocation_id}"}
         if accepted.is_replay:
             headers["Idempotent-Replayed"] = "true"
         return Response(
-            InvocationReply.of(shown),
+            InvocationReply.of(row),
             status=status.HTTP_200_OK if is_done else status.HTTP_202_ACCEPTED,
             headers=headers,
         )
@@ -191,24 +192,25 @@ class InvocationDetail(ApiView):
         errors=[NotFound],
     )
     def get(self, request: Request, *, invocation_id: str) -> Response:
-        """Return the invocation, and once it has ended its result."""
-        row = invocation_get(caller_of(request).tenant, invocation_id)
+        """Return the invocation with its result, if it has ended."""
+        tenant = caller_of(request).tenant
+        row = invocation_with(Invocation.objects.all(), tenant, invocation_id)
         return Response(InvocationReply.of(row))
 
 
 class InvocationCancel(ApiView):
-    """Cancelling an invocation."""
+    """Cancellation of an invocation."""
 
     @Endpoint(
         id="cancelInvocation",
-        summary="Cancel an invocation that no worker has begun",
+        summary="Cancel an invocation that no worker has started",
         tag=_INVOCATIONS,
         body=InvocationAction,
         replies=_ACCEPTED,
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, invocation_id: str, body: InvocationAction) -> Response:
-        """Accept the cancellation; the invocation has ended at once."""
+        """Accept the cancellation; the invocation ends immediately."""
         accepted = invocation_cancel(
             tenant=caller_of(request).tenant,
             invocation_id=invocation_id,
@@ -218,18 +220,18 @@ class InvocationCancel(ApiView):
 
 
 class InvocationReplay(ApiView):
-    """Sending a dead letter again, for operators."""
+    """Replay of a dead letter, for operators."""
 
     @Endpoint(
         id="replayInvocation",
-        summary="Put a dead-lettered invocation into the queue again; operators only",
+        summary="Queue a dead letter again; operators only",
         tag=_INVOCATIONS,
         body=InvocationAction,
         replies=_ACCEPTED,
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, invocation_id: str, body: InvocationAction) -> Response:
-        """Accept the replay; the invocation has all its deliveries again."""
+        """Accept the replay; the invocation has all its attempts again."""
         accepted = invocation_replay(
             tenant=caller_of(request).tenant,
             invocation_id=invocation_id,
@@ -239,7 +241,7 @@ class InvocationReplay(ApiView):
 
 
 class InvocationResult(ApiView):
-    """The result behind a signed link: the link is the permission, nobody has to say who asks."""
+    """The result behind a signed link: the link is the permission, no token is needed."""
 
     authentication_classes = ()
     permission_classes = ()
@@ -250,24 +252,24 @@ class InvocationResult(ApiView):
         tag=_INVOCATIONS,
         query=ResultQuery,
         replies={},
-        text="The body, with the media type that the function gave it.",
+        text="The body, with the media type of the function's answer.",
         errors=[NotAllowed, NotFound],
     )
     def get(self, request: Request, *, invocation_id: str, query: ResultQuery) -> HttpResponse:
-        """Return the bytes that the function answered with."""
+        """Return the body of the function's answer."""
         key = signed_row(invocation_id, query.expires, query.sig)
         if key is None:
-            msg = "The link is wrong or no longer valid. Read the invocation for a new one."
+            msg = "The link is not valid, or has expired. Read the invocation for a new one."
             raise NotAllowed(msg)
         row = Invocation.objects.filter(pk=key, invocation_id=invocation_id).first()
         if row is None or not has_result(row):
-            msg = f"There is no result of the invocation '{invocation_id}'."
+            msg = f"The invocation '{invocation_id}' has no result."
             raise NotFound(msg)
         return _download(row)
 
 
 def _download(row: Invocation) -> HttpResponse:
-    """Return the body as a file: what a function answers must never act as a page of ours."""
+    """Return the body as a download: a function's answer must never act as a page of this site."""
     answer = HttpResponse(
         bytes(row.result_body or b""),
         content_type=row.result_content_type or "application/octet-stream",

@@ -1,4 +1,4 @@
-"""Waiting for the end of an invocation."""
+"""Waits for the end of an invocation."""
 
 from typing import Final
 
@@ -7,14 +7,14 @@ from serverless.models import OPEN_STATES, Invocation
 
 MAX_WAIT_SECONDS: Final = 60.0
 MARGIN_SECONDS: Final = 5.0
-"""Beside what the function may take: for the way there and back."""
+"""In addition to the invocation's timeout: for queue and result store."""
 
 SEATS: Final = Seats(4)
-"""Fewer than those who wait for units: these are far more."""
+"""Fewer than for units, because invocations are far more frequent."""
 
 
 def wait_for_end(row: Invocation) -> bool:
-    """Return whether the invocation has ended, as soon as it has or the time is up."""
+    """Wait until the invocation ends or the time is up; return whether it has ended."""
     seconds = min(row.timeout_seconds + MARGIN_SECONDS, MAX_WAIT_SECONDS)
     return SEATS.wait(lambda: not _is_open(row), seconds)
 

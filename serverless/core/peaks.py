@@ -1,34 +1,34 @@
-"""How many workers were needed most during the last while, for each function. Pure."""
+"""The largest number of workers that each function needed recently. Pure."""
 
 from collections import deque
 from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class _Watched:
+class _History:
     began: float
     needs: deque[tuple[float, int]] = field(default_factory=deque)
-    """Falling: what a later, higher need made meaningless is dropped, so there are few."""
+    """Time and number of workers, numbers descending: a larger one removes those before it."""
 
 
 class Peaks:
-    """Remembers needs; what was not watched for long enough is not known."""
+    """A sliding maximum for each function."""
 
     def __init__(self) -> None:
-        """Nothing is known at first."""
-        self._watched: dict[int, _Watched] = {}
+        """Start without any history."""
+        self._histories: dict[int, _History] = {}
 
     def add(self, function: int, needed: int, *, now: float, seconds: float) -> int | None:
-        """Note what is needed now.
+        """Add the number that is needed now.
 
         Returns:
-            The most that was needed during the last `seconds`; None while that is not known.
+            The maximum of the last `seconds`; None if the history is shorter.
         """
-        watched = self._watched.setdefault(function, _Watched(began=now))
-        needs = watched.needs
+        history = self._histories.setdefault(function, _History(began=now))
+        needs = history.needs
         while needs and needs[-1][1] <= needed:
             needs.pop()
         needs.append((now, needed))
         while needs[0][0] < now - seconds:
             needs.popleft()
-        return needs[0][1] if now - watched.began >= seconds else None
+        return needs[0][1] if now - history.began >= seconds else None

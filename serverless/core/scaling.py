@@ -1,10 +1,10 @@
-"""How many workers a function has, and how it is doing. Pure: rows and queue are read before.
+"""Plans the workers of a function and its status. Pure: rows and queue are read before.
 
-What is not known changes nothing: without the queue's word nothing is started and nothing stopped.
+While the queue is unavailable, no worker is started or stopped.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -12,71 +12,74 @@ from typing import Final
 from gpuplatform.planning.backoff import backoff_seconds
 from serverless.phases import FunctionPhase, FunctionReason
 
-MOST_STARTS: Final = 10
-"""Workers of one function that are started at once; the next look starts the next ones."""
+MAX_STARTS: Final = 10
+"""Maximum number of workers of one function that one plan starts."""
 
-LONGEST_WITHOUT_CAPACITY: Final = 10.0
-"""Seconds. Stock may come at any moment, and asking for it is cheap."""
+MAX_BACKOFF_WITHOUT_CAPACITY: Final = 10.0
+"""Seconds. Stock can become ready at any time, and trying to claim it is cheap."""
 
-LONGEST_AFTER_FAILURES: Final = 300.0
+MAX_BACKOFF_AFTER_FAILURES: Final = 300.0
+"""Seconds."""
 
-SOON: Final = timedelta(minutes=1)
-"""Stock that is on its way is there by then; what has none for longer needs somebody to seed."""
+CAPACITY_GRACE: Final = timedelta(minutes=1)
+"""Stock that is starting is ready within this time; after it the lack of stock is a failure."""
 
 
 class WorkerState(StrEnum):
-    """What a worker is good for."""
+    """Whether a worker serves invocations, will serve them, or does not serve any more."""
 
     STARTING = "starting"
     READY = "ready"
     DRAINING = "draining"
-    """Told to end; it finishes what it has begun and takes nothing more."""
+    """It finishes the invocations in progress, takes no new ones, and then stops."""
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker that there is."""
+    """One worker of a function."""
 
     name: str
     state: WorkerState
     generation: int
-    """Of the function's spec that it was started for."""
+    """The generation of the function's spec that it was started for."""
     in_work: int = 0
-    """Invocations that it has begun, as far as it has said."""
+    """Number of invocations that it has started and not ended, according to its reports."""
     message: str = ""
     """Why it failed."""
+    cause: str = ""
+    """The `StartupCause` of its failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a function has to do. Counts are invocations."""
+    """The open invocations of a function. Counts are invocations."""
 
     pending: int = 0
-    """In the queue, given to nobody."""
+    """In the queue and not delivered."""
     in_work: int = 0
-    """Given to a worker and not acknowledged."""
+    """Delivered to a worker and not acknowledged."""
     exhausted: int = 0
-    """Given as often as allowed and not decided: no worker gets them."""
+    """Delivered as often as allowed and not dead-lettered yet: not delivered any more."""
     unpublished: int = 0
     """Accepted and not in the queue yet."""
     peak: int | None = None
-    """Most workers that were needed during the last idle time; None: not watched for so long."""
+    """Most workers needed during the last idle timeout; None: observed for a shorter time."""
 
     @property
     def waiting(self) -> int:
-        """What workers are needed for; put in the queue and not noted yet, it counts once."""
+        """Invocations that need a worker; one that was just published may be counted in both."""
         return max(self.pending + self.in_work, self.unpublished)
 
     @property
     def is_none(self) -> bool:
-        """Whether there is nothing at all to do."""
+        """Whether no invocation is open."""
         return not self.waiting and not self.exhausted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionView:
-    """What is wanted of a function, and what became of it so far."""
+    """The declared limits of a function, and its last recorded status."""
 
     generation: int
     min_workers: int
@@ -90,27 +93,30 @@ class FunctionView:
     phase: str = FunctionPhase.PENDING
     reason: str = ""
     message: str = ""
+    cause: str = ""
     since: datetime | None = None
-    """Since when phase and reason are what they are."""
+    """When phase or reason last changed."""
 
     @property
     def cannot_start(self) -> bool:
-        """Whether its last start of a worker failed, and none was ready since."""
+        """Whether the last start of a worker failed, and no worker has been ready since."""
         return bool(self.start_failures) and self.reason == FunctionReason.WORKER_FAILED
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How the function is doing."""
+class Status:
+    """The status of a function."""
 
     phase: FunctionPhase
     reason: FunctionReason
     message: str
+    cause: str = ""
+    """The `StartupCause` of a failed worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Starts that failed in a row, and when the next one may be."""
+    """Number of consecutive failed starts, and the earliest time of the next start."""
 
     failures: int = 0
     until: datetime | None = None
@@ -118,17 +124,19 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is done now, and what is said of the function."""
+    """The workers to start and stop, and the status of the function."""
 
-    standing: Standing | None
-    """None: what was said stays."""
+    status: Status | None
+    """None: the recorded status is kept."""
     backoff: Backoff
     start: int = 0
+    """Number of workers to start."""
     stop: tuple[str, ...] = ()
+    """Names of workers to stop."""
 
 
 def workers_needed(function: FunctionView, demand: Demand) -> int:
-    """Return how many workers the function would have if all were there at once."""
+    """Return how many workers the open invocations need, within the function's limits."""
     by_work = -(-demand.waiting // function.concurrency)
     return max(function.min_workers, min(function.max_workers, by_work))
 
@@ -136,17 +144,17 @@ def workers_needed(function: FunctionView, demand: Demand) -> int:
 def plan_workers(
     function: FunctionView, demand: Demand | None, workers: Sequence[Worker], now: datetime
 ) -> Plan:
-    """Decide which workers are started and stopped.
+    """Return which workers to start and stop, and the status of the function.
 
     Args:
-        function: its row.
-        demand: what it has to do; None: the queue does not say.
-        workers: all that there are, in any state.
-        now: the moment of the decision.
+        function: its limits and its last status.
+        demand: its open invocations; None: the queue is unavailable.
+        workers: all of its workers, in any state.
+        now: the current time.
     """
     backoff = Backoff(function.start_failures, function.starts_after)
     if function.is_ending:
-        # Draining finishes what has begun.
+        # Draining workers finish their invocations and stop.
         live = tuple(one.name for one in workers if one.state != WorkerState.DRAINING)
         return Plan(None, backoff, stop=live)
     if demand is None:
@@ -155,35 +163,35 @@ def plan_workers(
     backoff = _after_failures(function, needed, workers, now)
     is_allowed = backoff.until is None or now >= backoff.until
     start = _starts(function, needed, workers) if is_allowed else 0
-    standing = _standing(function, demand, needed, workers, now)
-    return Plan(standing, backoff, start, tuple(_stops(function, demand, workers, now)))
+    status = _status(function, demand, needed, workers, now)
+    return Plan(status, backoff, start, tuple(_stops(function, demand, workers, now)))
 
 
 def without_capacity(
     function: FunctionView, workers: Sequence[Worker], spec_name: str, now: datetime
-) -> tuple[Standing, Backoff]:
-    """Return what is said, and for how long nothing is started, when no stock is left.
+) -> tuple[Status, Backoff]:
+    """Return status and backoff of a function when no stock is ready for its next worker.
 
-    Workers that cannot start are still the reason: more stock would be used up like the last.
+    If its workers cannot start, that stays the reason: a claim would only consume more stock.
     """
     failures = function.start_failures + 1
-    seconds = backoff_seconds(failures, longest=LONGEST_WITHOUT_CAPACITY)
+    seconds = backoff_seconds(failures, longest=MAX_BACKOFF_WITHOUT_CAPACITY)
     backoff = Backoff(failures, now + timedelta(seconds=seconds))
     ready = len(_of(workers, WorkerState.READY))
     if function.cannot_start and not ready:
-        return _failed(function.message), backoff
-    why = f"No ready stock of the GPU spec '{spec_name}' is left; what waits goes on waiting."
-    return _lacking(function, ready, why, now), backoff
+        return _failed(function), backoff
+    message = f"No stock of the GPU spec '{spec_name}' is ready. Queued invocations keep waiting."
+    return _no_capacity(function, ready, message, now), backoff
 
 
 def _after_failures(
     function: FunctionView, needed: int, workers: Sequence[Worker], now: datetime
 ) -> Backoff:
-    """Return the back-off: longer for each worker that failed, none once there are enough."""
+    """Return the backoff: longer after each failed worker, none once enough workers are ready."""
     failed = _failures(function, workers)
     if failed:
         failures = function.start_failures + len(failed)
-        seconds = backoff_seconds(failures, longest=LONGEST_AFTER_FAILURES)
+        seconds = backoff_seconds(failures, longest=MAX_BACKOFF_AFTER_FAILURES)
         return Backoff(failures, now + timedelta(seconds=seconds))
     ready = _current(function, _of(workers, WorkerState.READY))
     if ready and len(ready) >= needed:
@@ -192,44 +200,45 @@ def _after_failures(
 
 
 def _starts(function: FunctionView, needed: int, workers: Sequence[Worker]) -> int:
-    """Count starting workers as capacity; whatever still holds a GPU counts for the limit."""
+    """Return how many workers to start.
+
+    Starting workers count as capacity, and every worker that holds a GPU counts for the limit.
+    """
     missing = needed - len(_current(function, _serving(workers)))
     room = function.max_workers - len(workers)
-    return max(0, min(missing, room, MOST_STARTS))
+    return max(0, min(missing, room, MAX_STARTS))
 
 
 def _stops(
     function: FunctionView, demand: Demand, workers: Sequence[Worker], now: datetime
 ) -> list[str]:
-    """Return the failed workers, those of an earlier spec, and idle ones that nothing needs."""
+    """Return the names of failed workers, workers of an earlier spec, and surplus idle ones."""
     failed = [one.name for one in _of(workers, WorkerState.FAILED)]
     serving = _serving(workers)
     current = _current(function, serving)
     old = [one for one in serving if one.generation != function.generation]
     idle = _idle(demand, workers, current)
-    surplus = max(0, len(current) - _kept(function, demand, current, now))
-    # What has not started yet has less to lose.
+    surplus = max(0, len(current) - _retained(function, demand, current, now))
+    # Workers that are still starting are stopped first.
     idle.sort(key=lambda one: one.state == WorkerState.READY)
-    return [
-        *failed,
-        *_outdated(demand, workers, old),
-        *(one.name for one in idle[:surplus]),
-    ]
+    return [*failed, *_outdated(demand, workers, old), *(one.name for one in idle[:surplus])]
 
 
-def _kept(function: FunctionView, demand: Demand, current: Sequence[Worker], now: datetime) -> int:
-    """Return how many workers stay: as many as were needed during the last idle time."""
+def _retained(
+    function: FunctionView, demand: Demand, current: Sequence[Worker], now: datetime
+) -> int:
+    """Return how many workers to keep: as many as were needed during the last idle timeout."""
     needed = workers_needed(function, demand)
-    idle_time = timedelta(seconds=function.idle_timeout_seconds)
-    if demand.is_none and now - function.last_active_at >= idle_time:
+    idle_timeout = timedelta(seconds=function.idle_timeout_seconds)
+    if demand.is_none and now - function.last_active_at >= idle_timeout:
         return function.min_workers
     return max(needed, len(current) if demand.peak is None else demand.peak)
 
 
 def _outdated(demand: Demand, workers: Sequence[Worker], old: Sequence[Worker]) -> list[str]:
-    """Return the workers of an earlier spec to drain: the idle ones, of the busy ones one a time.
+    """Return the workers of an earlier spec to drain: all idle ones, or one of the busy ones.
 
-    Under constant work none would ever be idle; draining finishes what has begun.
+    Under constant load no worker is ever idle; a draining one finishes its invocations.
     """
     idle = [one.name for one in _idle(demand, workers, old)]
     if idle or _of(workers, WorkerState.DRAINING):
@@ -238,68 +247,71 @@ def _outdated(demand: Demand, workers: Sequence[Worker], old: Sequence[Worker]) 
 
 
 def _idle(demand: Demand, workers: Sequence[Worker], among: Sequence[Worker]) -> list[Worker]:
-    """Return those that have nothing in work; nobody, while it is not known who has what."""
+    """Return the workers without an invocation; none if the queue counts more than are known."""
     known = sum(one.in_work for one in workers)
     if demand.in_work > known:
         return []
     return [one for one in among if not one.in_work]
 
 
-def _standing(
+def _status(
     function: FunctionView, demand: Demand, needed: int, workers: Sequence[Worker], now: datetime
-) -> Standing:
+) -> Status:
     ready = len(_of(workers, WorkerState.READY))
     failed = _failures(function, workers)
     if not ready and failed:
-        return _failed(failed[0].message)
+        return _failed(failed[0])
     if not ready and function.cannot_start:
-        # A further try is under way, or nothing waits now: neither shows that one would start.
-        return _failed(function.message)
+        # Neither a start in progress nor an empty queue shows that a worker can start.
+        return _failed(function)
     if ready >= needed and not failed:
-        return _well(demand, ready)
+        return _ready(demand, ready)
     if _of(workers, WorkerState.STARTING) or failed:
         return _activating(ready, needed)
     return _missing(function, ready, needed, now)
 
 
-def _missing(function: FunctionView, ready: int, needed: int, now: datetime) -> Standing:
-    """Return what is said while nothing starts: why the last start did not succeed, if so."""
+def _missing(function: FunctionView, ready: int, needed: int, now: datetime) -> Status:
+    """Return the status while no worker starts: the failure of the last start, if it failed."""
     if function.cannot_start:
-        phase = FunctionPhase.PROGRESSING
-        return Standing(phase, FunctionReason.WORKER_FAILED, function.message)
+        return replace(_failed(function), phase=FunctionPhase.PROGRESSING)
     if function.start_failures and function.reason == FunctionReason.NO_CAPACITY:
-        return _lacking(function, ready, function.message, now)
+        return _no_capacity(function, ready, function.message, now)
     return _activating(ready, needed)
 
 
-def _lacking(function: FunctionView, ready: int, why: str, now: datetime) -> Standing:
-    """Return that there is no stock: a failure, once nothing serves and none came soon."""
+def _no_capacity(function: FunctionView, ready: int, message: str, now: datetime) -> Status:
+    """Return the status without stock: a failure after the grace time, if no worker is ready."""
     lacks = function.reason == FunctionReason.NO_CAPACITY
     has_failed = function.phase == FunctionPhase.FAILED
-    is_long = lacks and (has_failed or now - (function.since or now) >= SOON)
+    is_long = lacks and (has_failed or now - (function.since or now) >= CAPACITY_GRACE)
     phase = FunctionPhase.FAILED if is_long and not ready else FunctionPhase.PROGRESSING
-    return Standing(phase, FunctionReason.NO_CAPACITY, why)
+    return Status(phase, FunctionReason.NO_CAPACITY, message)
 
 
-def _failed(message: str) -> Standing:
-    return Standing(FunctionPhase.FAILED, FunctionReason.WORKER_FAILED, message)
+def _failed(source: FunctionView | Worker) -> Status:
+    """Return the failure of a worker, or the one that the function has recorded."""
+    reason = FunctionReason.WORKER_FAILED
+    return Status(FunctionPhase.FAILED, reason, source.message, source.cause)
 
 
-def _activating(ready: int, needed: int) -> Standing:
+def _activating(ready: int, needed: int) -> Status:
     message = f"{ready} of {needed} workers are ready."
-    return Standing(FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING, message)
+    return Status(FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING, message)
 
 
-def _well(demand: Demand, ready: int) -> Standing:
+def _ready(demand: Demand, ready: int) -> Status:
     if demand.is_none:
-        return Standing(FunctionPhase.READY, FunctionReason.IDLE, "There is nothing to do.")
+        return Status(
+            FunctionPhase.READY, FunctionReason.IDLE, "No invocation is waiting or running."
+        )
     message = f"{ready} {'worker is' if ready == 1 else 'workers are'} ready."
-    return Standing(FunctionPhase.READY, FunctionReason.SERVING, message)
+    return Status(FunctionPhase.READY, FunctionReason.SERVING, message)
 
 
-def _unknown() -> Standing:
-    message = "The queue does not say what waits; the workers are left as they are."
-    return Standing(FunctionPhase.PROGRESSING, FunctionReason.QUEUE_UNAVAILABLE, message)
+def _unknown() -> Status:
+    message = "The queue is unavailable. Workers are neither started nor stopped."
+    return Status(FunctionPhase.PROGRESSING, FunctionReason.QUEUE_UNAVAILABLE, message)
 
 
 def _of(workers: Sequence[Worker], state: WorkerState) -> list[Worker]:
@@ -307,12 +319,12 @@ def _of(workers: Sequence[Worker], state: WorkerState) -> list[Worker]:
 
 
 def _failures(function: FunctionView, workers: Sequence[Worker]) -> list[Worker]:
-    """Return those that failed; of an earlier spec they say nothing about this one."""
+    """Return the failed workers of the current spec."""
     return _current(function, _of(workers, WorkerState.FAILED))
 
 
 def _serving(workers: Sequence[Worker]) -> list[Worker]:
-    """Return those that serve or will."""
+    """Return the workers that serve invocations or are starting."""
     return [one for one in workers if one.state in {WorkerState.STARTING, WorkerState.READY}]
 
 

@@ -1,4 +1,4 @@
-"""The declaration of a function: what runs when it is invoked, and within which limits. Pure."""
+"""The declared spec of a function: image, framework, limits, retries. Pure."""
 
 import re
 from typing import Annotated, Any, Final
@@ -28,7 +28,8 @@ REQUEST_ID: Final = "[a-z0-9_-]{1,48}"
 def _request_id(text: str) -> str:
     if not re.fullmatch(REQUEST_ID, text):
         msg = (
-            f"{quoted(text)} is not possible. Use 1 to 48 lower-case letters, digits, '_' and '-'."
+            f"{quoted(text)} is not a valid name. Use 1 to 48 lower-case letters, digits, '_' and"
+            " '-'."
         )
         raise ValueError(msg)
     return text
@@ -39,7 +40,7 @@ RequestID = Annotated[
     AfterValidator(_request_id),
     Field(
         json_schema_extra={"pattern": f"^{REQUEST_ID}$"},
-        description="The function's name, unique in the tenant: 1 to 48 lower-case letters,"
+        description="Name of the function, unique within the tenant: 1 to 48 lower-case letters,"
         " digits, '_' and '-'.",
         examples=["echo"],
     ),
@@ -51,45 +52,48 @@ MinWorkers = Annotated[
     Field(
         ge=0,
         le=MAX_WORKERS,
-        description="So many workers are kept without work.",
+        description="Minimum number of workers, kept even when idle.",
         examples=[0],
     ),
 ]
 
 MaxWorkers = Annotated[
-    int,
-    Field(ge=1, le=MAX_WORKERS, description="There are never more workers.", examples=[2]),
+    int, Field(ge=1, le=MAX_WORKERS, description="Maximum number of workers.", examples=[2])
 ]
 
 
-def check_workers(fewest: int, most: int) -> None:
+IdleTimeoutSeconds = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=MAX_IDLE_SECONDS,
+        description="Idle time in seconds after which workers are stopped, down to minWorkers.",
+        examples=[300],
+    ),
+]
+
+
+def check_workers(min_workers: int, max_workers: int) -> None:
     """Refuse limits that contradict each other.
 
     Raises:
-        ValidationError: there would have to be more workers than there may be.
+        ValidationError: the minimum is larger than the maximum.
     """
-    if fewest > most:
-        raise _fault("minWorkers", "Must not be more than maxWorkers.")
+    if min_workers > max_workers:
+        raise _fault("minWorkers", "Must not be larger than maxWorkers.")
 
 
 class FunctionSpec(SpecModel):
-    """What runs when the function is invoked, on how many workers, and how it is retried."""
+    """The spec of a function: its image, the limits of its workers, and its retries."""
 
-    spec_name: SpecName = Field(alias="specName", description="The GPU spec of its workers.")
-    image: Image = Field(description="The image of its workers.")
+    spec_name: SpecName = Field(alias="specName", description="GPU spec of the workers.")
+    image: Image = Field(description="Image of the workers.")
     template: Template | None = None
-    framework: Annotated[Framework, Field(description="Where it listens.")] = Framework()
+    framework: Annotated[Framework, Field(description="Where the function listens.")] = Framework()
     min_workers: MinWorkers = Field(default=0, alias="minWorkers")
     max_workers: MaxWorkers = Field(default=1, alias="maxWorkers")
     concurrency: Concurrency = 1
-    idle_timeout_seconds: int = Field(
-        default=300,
-        alias="idleTimeoutSeconds",
-        ge=1,
-        le=MAX_IDLE_SECONDS,
-        description="Without work for so long, workers are stopped.",
-        examples=[300],
-    )
+    idle_timeout_seconds: IdleTimeoutSeconds = Field(default=300, alias="idleTimeoutSeconds")
     timeout_seconds: TimeoutSeconds = Field(default=30, alias="timeoutSeconds")
     max_deliver: MaxDeliver = Field(default=5, alias="maxDeliver")
     backoff_seconds: BackoffSeconds = Field(
@@ -97,17 +101,19 @@ class FunctionSpec(SpecModel):
     )
 
     @model_validator(mode="after")
-    def fits_together(self) -> "FunctionSpec":
-        """Two values may be fine and together none."""
+    def check_consistency(self) -> "FunctionSpec":
+        """Refuse values that contradict each other."""
         check_workers(self.min_workers, self.max_workers)
         is_given = "backoff_seconds" in self.model_fields_set
         if is_given and len(self.backoff_seconds) > self.max_deliver:
-            raise _fault("backoffSeconds", "Has more pauses than maxDeliver has deliveries.")
+            raise _fault(
+                "backoffSeconds", "Must not have more delays than maxDeliver has deliveries."
+            )
         return self
 
     @override
     def normalised(self) -> dict[str, Any]:
-        """Return the JSON object for hash and row; blocks that say nothing are left out."""
+        """Return the JSON object for hash and row, without empty blocks."""
         payload = super().normalised()
         return {
             key: value
@@ -116,18 +122,9 @@ class FunctionSpec(SpecModel):
         }
 
     @property
-    def most_in_work(self) -> int:
-        """Invocations that all workers together take at the same time."""
+    def max_in_work(self) -> int:
+        """Maximum number of invocations in progress, for all workers together."""
         return self.max_workers * self.concurrency
-
-
-def parse_function_spec(raw: object) -> FunctionSpec:
-    """Read the spec of a function's row.
-
-    Raises:
-        InvalidSpec: it breaks a rule.
-    """
-    return FunctionSpec.parse(raw)
 
 
 def _fault(field: str, why: str) -> ValidationError:

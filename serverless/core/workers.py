@@ -1,4 +1,4 @@
-"""The workers of a function: what each is called, and the request for one. Pure."""
+"""Names of workers, and the request for one. Pure."""
 
 import re
 from typing import Any, Final
@@ -11,18 +11,18 @@ _NAME: Final = re.compile(r"fn-([0-9]{1,18})-([0-9]{1,18})-[0-9a-f]{8}")
 
 
 def worker_name(function: int, generation: int, token: str) -> str:
-    """Return the name of a worker, which tells for which spec of the function it was started."""
+    """Return the name of a worker; it contains function and generation of the spec."""
     return f"{unit_prefix(function)}{generation}-{token}"
 
 
 def generation_of(name: str) -> int:
-    """Return the generation of the spec that a worker was started for; 0 for a foreign name."""
+    """Return the generation of the spec in a worker's name; 0 for any other name."""
     found = _NAME.fullmatch(name)
     return int(found[2]) if found else 0
 
 
 def function_of(name: str) -> int:
-    """Return the number of the function that a worker belongs to; 0 for a foreign name."""
+    """Return the id of the function in a worker's name; 0 for any other name."""
     found = _NAME.fullmatch(name)
     return int(found[1]) if found else 0
 
@@ -30,18 +30,18 @@ def function_of(name: str) -> int:
 def worker_request(
     spec: FunctionSpec, *, function: int, tenant: str, name: str, queue_url: str
 ) -> WorkerUnitCreate:
-    """Return the request for a unit that is a worker of the function.
+    """Return the request for a GPU unit that is a worker of the function.
 
     Raises:
-        InvalidSpec: the address of the queue is not one that a worker can use.
+        InvalidSpec: a worker cannot use the address of the queue.
     """
-    wanted = spec.normalised()
+    fields = spec.normalised()
     shared = ("framework", "concurrency", "timeoutSeconds", "maxDeliver", "backoffSeconds")
-    block = {key: wanted[key] for key in shared if key in wanted}
-    asked: dict[str, Any] = {
-        key: wanted[key] for key in ("specName", "image", "template") if key in wanted
+    block = {key: fields[key] for key in shared if key in fields}
+    body: dict[str, Any] = {
+        key: fields[key] for key in ("specName", "image", "template") if key in fields
     }
-    asked |= {
+    body |= {
         "operationID": name,
         "name": name,
         "serverless": {
@@ -52,4 +52,4 @@ def worker_request(
             "credentialsSecret": secret_name(function),
         },
     }
-    return WorkerUnitCreate.parse(asked)
+    return WorkerUnitCreate.parse(body)

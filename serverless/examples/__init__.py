@@ -1,1 +1,1 @@
-"""Functions to begin with."""
+"""Example functions."""

@@ -1,6 +1,6 @@
-"""Answers each invocation with what it was sent: `python -m serverless.examples.echo`.
+"""Answers each invocation with its payload: `python -m serverless.examples.echo`.
 
-Two headers change that: `X-Echo-Seconds` is how long it takes, `X-Echo-Status` its status.
+Two headers change the answer: `X-Echo-Seconds` delays it, `X-Echo-Status` sets its status.
 """
 
 import time
@@ -9,7 +9,7 @@ from serverless.framework import Request, Response, serve
 
 
 def echo(request: Request) -> Response:
-    """Return the body as it came, and say which attempt it was."""
+    """Return the payload, with the attempt in a header."""
     time.sleep(float(request.headers.get("x-echo-seconds", "0")))
     return Response(
         request.body,

@@ -8,10 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     initial = True
 
-    dependencies = [
-        ("operations", "0003_reason_since"),
-        ("tenancy", "0003_api_token"),
-    ]
+    dependencies = [("operations", "0003_reason_since"), ("tenancy", "0003_api_token")]
 
     operations = [
         migrations.CreateModel(
@@ -25,16 +22,21 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "request_id",
-                    models.CharField(help_text="Its name, as callers give it.", max_length=48),
+                    models.CharField(help_text="The name that the caller chose.", max_length=48),
                 ),
-                ("spec", models.JSONField(default=dict, help_text="What is wanted, normalised.")),
+                (
+                    "spec",
+                    models.JSONField(default=dict, help_text="The declared spec, normalised."),
+                ),
                 (
                     "spec_name",
                     models.CharField(help_text="GPU spec of its workers.", max_length=63),
                 ),
                 (
                     "generation",
-                    models.PositiveBigIntegerField(default=1, help_text="Raised by each change."),
+                    models.PositiveBigIntegerField(
+                        default=1, help_text="Incremented by each update."
+                    ),
                 ),
                 (
                     "phase",
@@ -47,77 +49,71 @@ class Migration(migrations.Migration):
                             ("Terminating", "Terminating"),
                         ],
                         default="Pending",
-                        help_text="How it is doing.",
+                        help_text="Summary of its state.",
                         max_length=16,
                     ),
                 ),
                 (
                     "reason",
                     models.CharField(
-                        blank=True, help_text="Why the phase is what it is.", max_length=64
+                        blank=True, help_text="Code that explains the phase.", max_length=64
                     ),
                 ),
-                ("message", models.TextField(blank=True, help_text="The same for people.")),
+                ("message", models.TextField(blank=True, help_text="Explanation for people.")),
                 (
                     "phase_since",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="Since when phase and reason are what they are.",
+                        help_text="When phase or reason last changed.",
                     ),
                 ),
                 (
                     "backlog",
                     models.PositiveIntegerField(
-                        default=0,
-                        help_text="Invocations that wait or run, as last seen in the queue.",
+                        default=0, help_text="Number of open invocations."
                     ),
                 ),
                 (
                     "workers_ready",
-                    models.PositiveIntegerField(default=0, help_text="Workers that serve."),
+                    models.PositiveIntegerField(default=0, help_text="Ready workers."),
                 ),
                 (
                     "workers_starting",
-                    models.PositiveIntegerField(default=0, help_text="Workers being made."),
+                    models.PositiveIntegerField(default=0, help_text="Starting workers."),
                 ),
                 (
                     "workers_draining",
-                    models.PositiveIntegerField(default=0, help_text="Workers being ended."),
+                    models.PositiveIntegerField(default=0, help_text="Draining workers."),
                 ),
                 (
                     "observed_at",
                     models.DateTimeField(
-                        blank=True,
-                        help_text="When queue and workers were last looked at.",
-                        null=True,
+                        blank=True, help_text="When it was last observed.", null=True
                     ),
                 ),
                 (
                     "last_active_at",
                     models.DateTimeField(
-                        blank=True, help_text="When there was something to do last.", null=True
+                        blank=True, help_text="When it last had an open invocation.", null=True
                     ),
                 ),
                 (
                     "start_failures",
                     models.PositiveIntegerField(
-                        default=0,
-                        help_text="Starts of workers that failed in a row; the back-off grows with them.",
+                        default=0, help_text="Consecutive failed starts of workers."
                     ),
                 ),
                 (
                     "starts_after",
                     models.DateTimeField(
-                        blank=True,
-                        help_text="Before this no further worker is started.",
-                        null=True,
+                        blank=True, help_text="End of the backoff after failed starts.", null=True
                     ),
                 ),
                 (
                     "created_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it was asked for.",
+                        help_text="When its creation was accepted.",
                     ),
                 ),
                 (
@@ -130,21 +126,17 @@ class Migration(migrations.Migration):
                 (
                     "deletion_requested_at",
                     models.DateTimeField(
-                        blank=True, help_text="When its deletion was asked for.", null=True
+                        blank=True, help_text="When its deletion was accepted.", null=True
                     ),
                 ),
                 (
                     "deleted_at",
-                    models.DateTimeField(
-                        blank=True,
-                        help_text="When it was gone; the row is history from then on.",
-                        null=True,
-                    ),
+                    models.DateTimeField(blank=True, help_text="When it was deleted.", null=True),
                 ),
                 (
                     "operation",
                     models.ForeignKey(
-                        help_text="The operation that made it.",
+                        help_text="The operation that created it.",
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="functions",
                         to="operations.operation",
@@ -153,15 +145,13 @@ class Migration(migrations.Migration):
                 (
                     "tenant",
                     models.ForeignKey(
-                        help_text="Whose it is.",
+                        help_text="The tenant that owns it.",
                         on_delete=django.db.models.deletion.PROTECT,
                         to="tenancy.tenant",
                     ),
                 ),
             ],
-            options={
-                "ordering": ["-id"],
-            },
+            options={"ordering": ["-id"]},
         ),
         migrations.CreateModel(
             name="Invocation",
@@ -174,11 +164,11 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "invocation_id",
-                    models.CharField(help_text="The caller's key, or generated.", max_length=128),
+                    models.CharField(help_text="The idempotency key.", max_length=128),
                 ),
                 (
                     "request_hash",
-                    models.CharField(help_text="Fingerprint of the request.", max_length=64),
+                    models.CharField(help_text="Hash of the request.", max_length=64),
                 ),
                 (
                     "mode",
@@ -201,15 +191,17 @@ class Migration(migrations.Migration):
                             ("DeadLettered", "Dead-lettered"),
                         ],
                         default="Queued",
-                        help_text="What has become of it.",
+                        help_text="The state of the invocation.",
                         max_length=16,
                     ),
                 ),
                 (
                     "failure_class",
-                    models.CharField(blank=True, help_text="Why it failed.", max_length=32),
+                    models.CharField(
+                        blank=True, help_text="Code that explains a failure.", max_length=32
+                    ),
                 ),
-                ("error", models.TextField(blank=True, help_text="The same for people.")),
+                ("error", models.TextField(blank=True, help_text="Explanation for people.")),
                 (
                     "content_type",
                     models.CharField(help_text="Media type of the payload.", max_length=127),
@@ -217,59 +209,54 @@ class Migration(migrations.Migration):
                 (
                     "headers",
                     models.JSONField(
-                        blank=True, default=dict, help_text="Headers for the function."
+                        blank=True, default=dict, help_text="Headers passed to the function."
                     ),
                 ),
-                ("payload", models.BinaryField(help_text="What the function gets.")),
+                ("payload", models.BinaryField(help_text="The body passed to the function.")),
                 (
                     "timeout_seconds",
-                    models.PositiveIntegerField(help_text="How long the function may take."),
+                    models.PositiveIntegerField(help_text="Timeout of the function in seconds."),
                 ),
                 (
                     "publications",
                     models.PositiveSmallIntegerField(
-                        default=0,
-                        help_text="How often it was put in the queue on purpose; in the message's id.",
+                        default=0, help_text="Number of publications to the queue."
                     ),
                 ),
                 (
                     "published_at",
                     models.DateTimeField(
-                        blank=True,
-                        help_text="When it was put in the queue; empty: the relay will.",
-                        null=True,
+                        blank=True, help_text="When it was published to the queue.", null=True
                     ),
                 ),
                 (
                     "stream_sequence",
                     models.PositiveBigIntegerField(
-                        blank=True, help_text="Its number in the stream.", null=True
+                        blank=True, help_text="Sequence in the stream.", null=True
                     ),
                 ),
                 (
                     "relay_after",
                     models.DateTimeField(
-                        blank=True,
-                        help_text="Until then it is the work of one relay, or the queue refused it.",
-                        null=True,
+                        blank=True, help_text="End of a relay's claim, or of a delay.", null=True
                     ),
                 ),
                 (
                     "attempts",
                     models.PositiveSmallIntegerField(
-                        default=0, help_text="Deliveries that a worker began."
+                        default=0, help_text="Number of started deliveries."
                     ),
                 ),
                 (
                     "attempted_at",
                     models.DateTimeField(
-                        blank=True, help_text="When a worker began with it last.", null=True
+                        blank=True, help_text="When it was last started.", null=True
                     ),
                 ),
                 (
                     "worker",
                     models.CharField(
-                        blank=True, help_text="The worker that had it last.", max_length=63
+                        blank=True, help_text="Worker of the latest delivery.", max_length=63
                     ),
                 ),
                 (
@@ -282,7 +269,7 @@ class Migration(migrations.Migration):
                 (
                     "started_at",
                     models.DateTimeField(
-                        blank=True, help_text="When a worker began with it first.", null=True
+                        blank=True, help_text="When it was first started.", null=True
                     ),
                 ),
                 (
@@ -292,39 +279,41 @@ class Migration(migrations.Migration):
                 (
                     "status_code",
                     models.PositiveSmallIntegerField(
-                        blank=True, help_text="Status that the function answered with.", null=True
+                        blank=True, help_text="HTTP status of the answer.", null=True
                     ),
                 ),
                 (
                     "result_content_type",
-                    models.CharField(blank=True, help_text="Of the body.", max_length=127),
+                    models.CharField(
+                        blank=True, help_text="Media type of the answer.", max_length=127
+                    ),
                 ),
                 (
                     "result_headers",
-                    models.JSONField(blank=True, default=dict, help_text="Of the answer."),
+                    models.JSONField(blank=True, default=dict, help_text="Headers of the answer."),
                 ),
                 (
                     "result_body",
                     models.BinaryField(
-                        blank=True, help_text="The answer, up to a limit.", null=True
+                        blank=True, help_text="Body of the answer, perhaps cut off.", null=True
                     ),
                 ),
                 (
                     "result_bytes",
                     models.PositiveBigIntegerField(
-                        default=0, help_text="Size of the whole answer, kept or not."
+                        default=0, help_text="Size of the whole answer in bytes."
                     ),
                 ),
                 (
                     "is_truncated",
                     models.BooleanField(
-                        default=False, help_text="Whether the body was too large."
+                        default=False, help_text="Whether the stored body is cut off."
                     ),
                 ),
                 (
                     "function",
                     models.ForeignKey(
-                        help_text="What is invoked.",
+                        help_text="The function.",
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="invocations",
                         to="serverless.function",
@@ -333,15 +322,13 @@ class Migration(migrations.Migration):
                 (
                     "tenant",
                     models.ForeignKey(
-                        help_text="Whose it is.",
+                        help_text="The tenant that owns it.",
                         on_delete=django.db.models.deletion.PROTECT,
                         to="tenancy.tenant",
                     ),
                 ),
             ],
-            options={
-                "ordering": ["-id"],
-            },
+            options={"ordering": ["-id"]},
         ),
         migrations.AddIndex(
             model_name="function",

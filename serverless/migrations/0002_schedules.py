@@ -10,7 +10,7 @@ SCHEDULES = [
         "serverless.prune_invocations",
         3600,
         "Forgets invocations and their results after 7 days, deleted functions after 30.",
-    ),
+    )
 ]
 
 

@@ -11,9 +11,7 @@ class Migration(migrations.Migration):
             model_name="invocation",
             name="stored_at",
             field=models.DateTimeField(
-                blank=True,
-                null=True,
-                help_text="When what its worker said of the end was written here.",
+                blank=True, null=True, help_text="When the result was stored."
             ),
         )
     ]

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
             model_name="invocation",
             name="result_attempt",
             field=models.PositiveSmallIntegerField(
-                default=0, help_text="The delivery whose end this is; 0: no worker's."
+                default=0, help_text="The attempt that the result is of; 0: none."
             ),
         ),
         migrations.RunPython(take_the_latest, migrations.RunPython.noop),

@@ -1,1 +1,1 @@
-"""The NATS streams of invocations, as the platform and the sidecar use them."""
+"""The NATS JetStream queue: streams, messages, credentials, and the connection to it."""

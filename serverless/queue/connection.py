@@ -1,125 +1,76 @@
-"""One connection of a Django process to the queue: calls that return, over a loop in a thread."""
+"""The connection to the queue server; platform processes and the sidecar use the same one.
+
+Without Django: the sidecar's image does not have it.
+"""
 
 import asyncio
 import logging
-import os
-import threading
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import nats.errors
-import nats.js.errors
 from nats.aio.client import Client
-from nats.js.client import JetStreamContext
 
-from gpuplatform.nats.keys import KeyPair
-from serverless.queue.credentials import platform_credentials
-from serverless.queue.errors import QueueError, QueueMissing, QueueRefused, QueueUnavailable
-from serverless.queue.pulling import Puller
+from gpuplatform.nats.tokens import Credentials
+from serverless.queue.errors import QueueUnavailable
 
 logger = logging.getLogger(__name__)
 
+CONNECT_SECONDS: Final = 3.0
 CALL_SECONDS: Final = 5.0
-CONNECT_SECONDS: Final = 2.0
-AnswerT = TypeVar("AnswerT")
+"""Deadline of one request to the queue server."""
+
+CALL_ERRORS: Final = (nats.errors.Error, OSError)
+"""What the client raises when the server refuses a request, or does not answer in time."""
+
+_BUFFER_BYTES: Final = 64 * 1024 * 1024
+"""More than the largest batch that is published before the next flush."""
 
 
-class Connection:
-    """A connection that is made at the first call and comes back by itself."""
+async def connect(
+    url: str, credentials: Credentials, *, name: str, inbox_prefix: str = "_INBOX"
+) -> Client:
+    """Return a connected client; it reconnects automatically when the connection is lost.
 
-    def __init__(self, url: str, account: KeyPair) -> None:
-        """Nothing is connected before the first call."""
-        self._url = url
-        self._account = account
-        self._client: Client | None = None
-        self._pullers: dict[tuple[str, str], Puller] = {}
-        self._loop = asyncio.new_event_loop()
-        self._connecting = asyncio.Lock()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="queue", daemon=True)
-        self._thread.start()
+    Args:
+        url: address of the server.
+        credentials: of a platform process, or of the workers of one function.
+        name: what the server's monitoring calls the connection.
+        inbox_prefix: the first part of the subjects on which replies arrive.
 
-    def close(self) -> None:
-        """Close the connection and end the thread."""
+    Raises:
+        QueueUnavailable: this attempt failed.
+    """
+    client = Client()
+    connecting = client.connect(
+        url,
+        name=name,
+        inbox_prefix=inbox_prefix.encode(),
+        connect_timeout=CONNECT_SECONDS,  # type: ignore[arg-type]  # the client accepts a float
+        reconnect_time_wait=0.2,  # type: ignore[arg-type]  # as above
+        max_reconnect_attempts=-1,
+        ping_interval=10,
+        pending_size=_BUFFER_BYTES,
+        error_cb=_log,
+        **credentials.callbacks(),  # type: ignore[arg-type]  # two callbacks, by name
+    )
+    try:
+        await asyncio.wait_for(connecting, CONNECT_SECONDS)
+    except CALL_ERRORS as error:
+        await client.close()
+        why = describe(error)
+        raise QueueUnavailable(f"The queue server cannot be reached: {why}.") from error
+    except asyncio.CancelledError:
+        await client.close()
+        raise
+    return client
 
-        async def disconnect() -> None:
-            try:
-                if self._client is not None:
-                    await asyncio.wait_for(self._client.close(), CONNECT_SECONDS / 2)
-            except (nats.errors.Error, OSError) as error:
-                logger.debug("the connection to the queue did not close: %s", error)
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
 
-        asyncio.run_coroutine_threadsafe(disconnect(), self._loop).result(CALL_SECONDS)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CONNECT_SECONDS)
-        if not self._thread.is_alive():
-            self._loop.close()
-
-    def _connected(self) -> Client:
-        if self._client is None or not self._client.is_connected:
-            raise QueueUnavailable("The queue server is not connected.")
-        return self._client
-
-    def _call(
-        self,
-        call: Callable[[JetStreamContext], Awaitable[AnswerT]],
-        seconds: float = CALL_SECONDS,
-    ) -> AnswerT:
-        """Make the call on the loop and wait for it."""
-
-        async def run() -> AnswerT:
-            js = await self._context()
-            return await asyncio.wait_for(call(js), seconds)
-
-        future = asyncio.run_coroutine_threadsafe(run(), self._loop)
-        try:
-            return future.result(seconds + CONNECT_SECONDS + 1)
-        except QueueError:
-            raise
-        except (nats.js.errors.NotFoundError, nats.js.errors.NoStreamResponseError) as error:
-            raise QueueMissing(f"The queue does not have it: {error}") from error
-        except nats.js.errors.ServiceUnavailableError as error:
-            raise QueueUnavailable(f"The queue is not ready: {error}") from error
-        except nats.js.errors.APIError as error:
-            raise QueueRefused(f"The queue refuses: {error.description}") from error
-        except (nats.errors.Error, OSError) as error:
-            future.cancel()
-            why = str(error) or "no answer in time"
-            raise QueueUnavailable(f"The queue server does not answer: {why}.") from error
-
-    async def _context(self) -> JetStreamContext:
-        """Return the connection's context, connecting if there is none."""
-        async with self._connecting:
-            if self._client is None or self._client.is_closed:
-                self._client = await self._connect()
-                self._pullers = {}
-        return self._connected().jetstream(timeout=CALL_SECONDS)
-
-    async def _connect(self) -> Client:
-        client = Client()
-        options: dict[str, Any] = {
-            **platform_credentials(self._account).callbacks(),
-            "name": f"gpu-platform {os.getpid()}",
-            "connect_timeout": CONNECT_SECONDS,
-            "reconnect_time_wait": 0.2,
-            "ping_interval": 10,
-            "pending_size": 64 * 1024 * 1024,
-            "error_cb": _log,
-        }
-        try:
-            # The first attempt decides; a connection that was there comes back by itself.
-            await asyncio.wait_for(
-                client.connect(self._url, **options, max_reconnect_attempts=-1), CONNECT_SECONDS
-            )
-        except (nats.errors.Error, OSError) as error:
-            await client.close()
-            why = str(error) or "no answer in time"
-            raise QueueUnavailable(f"The queue server cannot be reached: {why}.") from error
-        return client
+def describe(error: BaseException) -> str:
+    """Return an error of the client as text; its timeouts have none."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return str(error).rstrip(".") or type(error).__name__
 
 
 async def _log(error: Exception) -> None:
-    logger.info("the connection to the queue: %s", str(error) or type(error).__name__)
+    logger.info("connection to the queue: %s", describe(error))

@@ -1,17 +1,17 @@
-"""What can go wrong between a process and the queue."""
+"""Errors of calls to the queue."""
 
 
 class QueueError(Exception):
-    """The queue did not do what was asked; `str()` is a sentence for an operator."""
+    """A call to the queue failed; `str()` is a sentence for an operator."""
 
 
 class QueueUnavailable(QueueError):
-    """No answer. It may have been done all the same."""
+    """The queue server did not answer. It may have executed the call."""
 
 
 class QueueMissing(QueueError):
-    """The stream, the consumer or the message is not there."""
+    """The stream or the consumer does not exist."""
 
 
 class QueueRefused(QueueError):
-    """The server said no: it is full, or the message is too large."""
+    """The queue server refused the request, for example because a stream is full."""

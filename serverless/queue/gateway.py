@@ -1,25 +1,29 @@
-"""The one way of a Django process to the queue: streams, consumers and what lies in them.
+"""The queue as platform processes use it: its streams, consumers and messages.
 
-Every call has a deadline. `get_queue()` is per process: a forked worker makes a connection of its
-own. The sidecar does not come here; it has a loop itself.
+Every call has a deadline. `get_queue()` returns the queue of this process; a forked process opens
+its own connection. The sidecar does not use this module: it runs an event loop itself.
 """
 
 import asyncio
+import logging
 import os
 import threading
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
-import nats.errors
 import nats.js.errors
 from django.conf import settings
+from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.js.api import ConsumerInfo, RawStreamMsg
 from nats.js.client import JetStreamContext
 
 from gpuplatform.nats.keys import BadKey, KeyKind, KeyPair
-from serverless.queue.connection import CALL_SECONDS
-from serverless.queue.deliveries import Deliveries
-from serverless.queue.errors import QueueError, QueueMissing, QueueUnavailable
+from serverless.queue.blocking import BlockingConnection
+from serverless.queue.connection import CALL_ERRORS, CALL_SECONDS, connect, describe
+from serverless.queue.credentials import platform_credentials
+from serverless.queue.errors import QueueError, QueueUnavailable
 from serverless.queue.names import (
     INVOCATION_SUBJECTS,
     INVOCATIONS,
@@ -27,245 +31,279 @@ from serverless.queue.names import (
     function_of_subject,
     invocation_subject,
 )
+from serverless.queue.pulling import TERMINATE, Puller
 from serverless.queue.streams import function_consumer, store_consumers, streams
 from serverless.queue.values import (
     Backlog,
-    Outgoing,
-    Published,
-    PublishOutcome,
-    Received,
-    Refused,
+    Delivery,
+    OutgoingInvocation,
+    PublishResult,
+    PublishStatus,
     StoredMessage,
-    Unanswered,
 )
 
-__all__ = [
-    "Backlog",
-    "Outgoing",
-    "PublishOutcome",
-    "Published",
-    "Queue",
-    "Received",
-    "Refused",
-    "StoredMessage",
-    "Unanswered",
-    "get_queue",
-    "queue_account",
-]
+logger = logging.getLogger(__name__)
 
 _NO_STREAM: Final = 10059
 _NOT_STORED: Final = 10077
 _NO_MESSAGE: Final = frozenset({10037, 10043, 10057})
-"""Codes of JetStream: no stream, a limit is reached, no message or not any more."""
+"""Error codes of JetStream: no stream; a limit is reached; no message, or no longer."""
+
+ArgumentsT = ParamSpec("ArgumentsT")
+AnswerT = TypeVar("AnswerT")
+_Method = Callable[Concatenate["Queue", JetStreamContext, ArgumentsT], Awaitable[AnswerT]]
 
 
-class Queue(Deliveries):
-    """Calls to one server from threads of one process."""
+def _blocking(
+    seconds: float = CALL_SECONDS,
+) -> Callable[[_Method[ArgumentsT, AnswerT]], Callable[Concatenate["Queue", ArgumentsT], AnswerT]]:
+    """Turn a coroutine method into a blocking one with a deadline.
+
+    Its second argument, the JetStream context, is not an argument of the blocking method. Every
+    blocking method raises a `QueueError` when the queue did not answer, or refused.
+    """
+
+    def decorate(
+        method: _Method[ArgumentsT, AnswerT],
+    ) -> Callable[Concatenate["Queue", ArgumentsT], AnswerT]:
+        @wraps(method)
+        def blocking(
+            self: "Queue", /, *args: ArgumentsT.args, **kwargs: ArgumentsT.kwargs
+        ) -> AnswerT:
+            return self.call(lambda js: method(self, js, *args, **kwargs), seconds)
+
+        return blocking
+
+    return decorate
+
+
+class Queue:
+    """The queue of one server, for all threads of a process."""
 
     def __init__(self, url: str, account: KeyPair, *, replicas: int = 1) -> None:
-        """Nothing is connected before the first call."""
-        super().__init__(url, account)
+        """Nothing is connected before the first call; `replicas` is that of the streams."""
+        self._url = url
+        self._account = account
         self._replicas = replicas
+        self._pullers: dict[tuple[str, str], Puller] = {}
+        self._connection = BlockingConnection(self._connect)
+        self.call = self._connection.call
+        self.close = self._connection.close
 
-    def ensure(self) -> None:
-        """Make the streams and the store's consumers, or put them right.
+    # Streams and consumers.
 
-        Raises:
-            QueueError: it could not be done.
-        """
-
-        async def make(js: JetStreamContext) -> None:
-            for config in streams(self._replicas):
-                try:
-                    await js.update_stream(config)
-                except nats.js.errors.NotFoundError:
-                    await js.add_stream(config)
-            for stream, consumer in store_consumers():
-                await js.add_consumer(stream, consumer)
-
-        self._call(make, CALL_SECONDS * 2)
-
-    def publish(self, outgoing: Sequence[Outgoing]) -> list[PublishOutcome]:
-        """Put invocations into the stream, all at once; one outcome for each, in their order."""
-
-        async def send(js: JetStreamContext) -> list[PublishOutcome]:
-            return list(await asyncio.gather(*(_publish(js, one) for one in outgoing)))
-
-        try:
-            return self._call(send, CALL_SECONDS + 1)
-        except QueueError as error:
-            return [Unanswered(str(error)) for _ in outgoing]
-
-    def ensure_consumer(self, tenant: str, function: int, *, max_deliver: int, most: int) -> None:
-        """Make the consumer of a function, or change it.
-
-        Raises:
-            QueueError: it could not be done.
-        """
-        config = function_consumer(tenant, function, max_deliver=max_deliver, most=most)
-        self._call(lambda js: js.add_consumer(INVOCATIONS, config))
-
-    def remove_function(self, tenant: str, function: int) -> None:
-        """Remove everything of a function from the queue; what is gone is removed.
-
-        Raises:
-            QueueError: it could not be done.
-        """
-
-        async def remove(js: JetStreamContext) -> None:
-            subject = invocation_subject(tenant, function)
-            await js.purge_stream(INVOCATIONS, subject=subject)
+    @_blocking(2 * CALL_SECONDS)
+    async def ensure(self, js: JetStreamContext) -> None:
+        """Create the streams and the consumers of the result store, or update them."""
+        for config in streams(self._replicas):
             try:
-                await js.delete_consumer(INVOCATIONS, consumer_name(function))
+                await js.update_stream(config)
             except nats.js.errors.NotFoundError:
-                return
+                await js.add_stream(config)
+        for stream, consumer in store_consumers():
+            await js.add_consumer(stream, consumer)
 
-        self._call(remove)
+    @_blocking()
+    async def ensure_consumer(
+        self,
+        js: JetStreamContext,
+        tenant: str,
+        function: int,
+        *,
+        max_deliver: int,
+        max_in_work: int,
+    ) -> None:
+        """Create the consumer of a function, or update it."""
+        config = function_consumer(
+            tenant, function, max_deliver=max_deliver, max_in_work=max_in_work
+        )
+        await js.add_consumer(INVOCATIONS, config)
 
-    def backlog(self, tenant: str, function: int) -> Backlog | None:
-        """Return what of a function is in the queue; None if it has no consumer.
+    @_blocking()
+    async def remove_function(self, js: JetStreamContext, tenant: str, function: int) -> None:
+        """Delete the messages and the consumer of a function; idempotent."""
+        await js.purge_stream(INVOCATIONS, subject=invocation_subject(tenant, function))
+        try:
+            await js.delete_consumer(INVOCATIONS, consumer_name(function))
+        except nats.js.errors.NotFoundError:
+            return
 
-        Raises:
-            QueueError: nobody knows.
-        """
+    @_blocking()
+    async def backlog(self, js: JetStreamContext, tenant: str, function: int) -> Backlog | None:
+        """Return the counts of a function's messages; None if it has no stream or no consumer."""
         subject = invocation_subject(tenant, function)
-
-        async def look(js: JetStreamContext) -> Backlog:
+        try:
             before = await _count(js, subject)
             info = await js.consumer_info(INVOCATIONS, consumer_name(function))
             return _backlog(info, min(before, await _count(js, subject)))
-
-        try:
-            return self._call(look)
-        except QueueMissing:
+        except nats.js.errors.NotFoundError:
             return None
 
-    def functions(self, *, known: int) -> set[tuple[str, int]]:
-        """Return tenant and number of every function of which something is in the queue.
+    @_blocking(2 * CALL_SECONDS)
+    async def functions(self, js: JetStreamContext, *, known: int) -> set[tuple[str, int]]:
+        """Return tenant and id of every function that has messages or a consumer.
 
-        Those of which it is a consumer alone are found only if there are more than `known`.
-
-        Raises:
-            QueueError: nobody knows, or there is no stream.
+        Functions that have only a consumer are listed only if there are more than `known`
+        consumers.
         """
+        info = await js.stream_info(INVOCATIONS, subjects_filter=INVOCATION_SUBJECTS)
+        subjects = list(info.state.subjects or {})
+        if info.state.consumer_count > known:
+            offset = 0
+            while page := await js.consumers_info(INVOCATIONS, offset=offset):
+                offset += len(page)
+                subjects += [one.config.filter_subject or "" for one in page]
+        return {found for one in subjects if (found := function_of_subject(one))}
 
-        async def look(js: JetStreamContext) -> set[tuple[str, int]]:
-            info = await js.stream_info(INVOCATIONS, subjects_filter=INVOCATION_SUBJECTS)
-            subjects = list(info.state.subjects or {})
-            if info.state.consumer_count > known:
-                seen = 0
-                while page := await js.consumers_info(INVOCATIONS, offset=seen):
-                    seen += len(page)
-                    subjects += [one.config.filter_subject or "" for one in page]
-            return {found for one in subjects if (found := function_of_subject(one))}
+    @_blocking()
+    async def last_sequence(self, js: JetStreamContext, stream: str) -> int:
+        """Return the sequence of the newest message that the stream has or had."""
+        return (await js.stream_info(stream)).state.last_seq
 
-        return self._call(look, CALL_SECONDS * 2)
+    @_blocking()
+    async def settled_sequence(self, js: JetStreamContext, stream: str, consumer: str) -> int:
+        """Return the sequence up to which the consumer has acknowledged every message."""
+        last = (await js.stream_info(stream)).state.last_seq
+        info = await js.consumer_info(stream, consumer)
+        if not info.num_pending and not info.num_ack_pending:
+            return last
+        return (info.ack_floor and info.ack_floor.stream_seq) or 0
 
-    def message(self, sequence: int) -> StoredMessage | None:
-        """Return the message of that number in the stream of invocations, if it is there.
+    # Messages of the stream of invocations.
 
-        Raises:
-            QueueError: nobody knows, or there is no stream.
-        """
+    def publish(self, outgoing: Sequence[OutgoingInvocation]) -> list[PublishResult]:
+        """Publish invocations concurrently; return one result for each, in their order."""
+        try:
+            return self._publish(outgoing)
+        except QueueError as error:
+            return [PublishResult(PublishStatus.UNKNOWN, error=str(error)) for _ in outgoing]
 
-        async def read(js: JetStreamContext) -> StoredMessage | None:
-            try:
-                found = await js.get_msg(INVOCATIONS, seq=sequence)
-            except nats.js.errors.NotFoundError as error:
-                if error.err_code == _NO_STREAM:
-                    raise
-                return None
-            return _stored(found)
+    @_blocking(CALL_SECONDS + 1)
+    async def _publish(
+        self, js: JetStreamContext, outgoing: Sequence[OutgoingInvocation]
+    ) -> list[PublishResult]:
+        return list(await asyncio.gather(*(_publish_one(js, one) for one in outgoing)))
 
-        return self._call(read)
+    @_blocking()
+    async def message(self, js: JetStreamContext, sequence: int) -> StoredMessage | None:
+        """Return the message with this sequence, or None."""
+        found = await _get(js, seq=sequence)
+        return _stored(found) if found else None
 
-    def messages(self, tenant: str, function: int, up_to: int, limit: int) -> list[StoredMessage]:
-        """Return the oldest messages of a function up to that number.
+    @_blocking(2 * CALL_SECONDS)
+    async def messages(
+        self, js: JetStreamContext, tenant: str, function: int, up_to: int, limit: int
+    ) -> list[StoredMessage]:
+        """Return at most `limit` messages of a function up to a sequence, oldest first."""
+        subject = invocation_subject(tenant, function)
+        messages: list[StoredMessage] = []
+        while len(messages) < limit:
+            after = messages[-1].sequence + 1 if messages else 1
+            found = await _get(js, seq=after, subject=subject, next=True)
+            if found is None or (found.seq or 0) > up_to:
+                break
+            messages.append(_stored(found))
+        return messages
 
-        Raises:
-            QueueError: nobody knows.
-        """
+    @_blocking()
+    async def delete(self, js: JetStreamContext, sequence: int) -> None:
+        """Delete one message; idempotent."""
+        await _delete(js, sequence)
+
+    @_blocking(2 * CALL_SECONDS)
+    async def delete_of(
+        self, js: JetStreamContext, tenant: str, function: int, sequences: Sequence[int]
+    ) -> None:
+        """Delete the messages with these sequences that belong to the function; idempotent."""
         subject = invocation_subject(tenant, function)
 
-        async def read(js: JetStreamContext) -> list[StoredMessage]:
-            found: list[StoredMessage] = []
-            while len(found) < limit:
-                after = found[-1].sequence + 1 if found else 1
-                try:
-                    raw = await js.get_msg(INVOCATIONS, seq=after, subject=subject, next=True)
-                except nats.js.errors.NotFoundError as error:
-                    if error.err_code == _NO_STREAM:
-                        raise
-                    break
-                if (raw.seq or 0) > up_to:
-                    break
-                found.append(_stored(raw))
-            return found
+        async def delete_one(sequence: int) -> None:
+            found = await _get(js, seq=sequence)
+            if found is not None and found.subject == subject:
+                await _delete(js, sequence)
 
-        return self._call(read, CALL_SECONDS * 2)
+        await asyncio.gather(*map(delete_one, sequences))
 
-    def delete(self, sequence: int) -> None:
-        """Delete one invocation from the stream; what is gone is deleted.
+    # Deliveries to this process.
+
+    def fetch(self, stream: str, consumer: str, batch: int, seconds: float) -> list[Delivery]:
+        """Return up to `batch` messages: those that are there, or the first one within `seconds`.
 
         Raises:
-            QueueError: it could not be done.
-        """
-        self._call(lambda js: _delete(js, sequence))
-
-    def delete_of(self, tenant: str, function: int, sequences: Sequence[int]) -> None:
-        """Delete these if they are invocations of that function; all at once.
-
-        Raises:
-            QueueError: it is not known of all whether they are gone.
-        """
-        subject = invocation_subject(tenant, function)
-
-        async def remove(js: JetStreamContext) -> None:
-            await asyncio.gather(*(_delete_of(js, one, subject) for one in sequences))
-
-        self._call(remove, CALL_SECONDS * 2)
-
-    def last_sequence(self, stream: str) -> int:
-        """Return the number of the newest message that the stream ever had.
-
-        Raises:
-            QueueError: nobody knows.
-        """
-        return self._call(lambda js: js.stream_info(stream)).state.last_seq
-
-    def settled_sequence(self, stream: str, consumer: str) -> int:
-        """Return the number up to which everything was acknowledged.
-
-        Raises:
-            QueueError: nobody knows.
+            QueueError: the queue is unavailable, or the consumer does not exist.
         """
 
-        async def look(js: JetStreamContext) -> int:
-            last = (await js.stream_info(stream)).state.last_seq
-            info = await js.consumer_info(stream, consumer)
-            if not info.num_pending and not info.num_ack_pending:
-                return last
-            return (info.ack_floor and info.ack_floor.stream_seq) or 0
+        async def pull(_: JetStreamContext) -> list[Delivery]:
+            client = self._connection.client
+            puller = self._pullers.get((stream, consumer))
+            if puller is None or puller.client is not client:
+                puller = Puller(client, stream, consumer)
+                self._pullers[stream, consumer] = puller
+            return [_delivery(message) for message in await puller.fetch(batch, seconds)]
 
-        return self._call(look)
+        return self.call(pull, seconds + CALL_SECONDS)
+
+    def acknowledge(self, deliveries: Sequence[Delivery]) -> None:
+        """Acknowledge messages. One whose acknowledgement is lost is delivered again."""
+        self._answer(deliveries, b"+ACK")
+
+    def terminate(self, deliveries: Sequence[Delivery], reason: str) -> None:
+        """Refuse messages for good: they are not delivered again."""
+        self._answer(deliveries, TERMINATE + b" " + reason.encode())
+
+    def postpone(self, deliveries: Sequence[Delivery], seconds: float) -> None:
+        """Have messages delivered again after a delay."""
+        self._answer(deliveries, b'-NAK {"delay": %d}' % int(seconds * 1e9))
+
+    def _answer(self, deliveries: Sequence[Delivery], body: bytes) -> None:
+        try:
+            self._send([one.raw.reply for one in deliveries], body)
+        except QueueError as error:
+            logger.info("an acknowledgement is lost, its messages are delivered again: %s", error)
+
+    @_blocking()
+    async def _send(self, _: JetStreamContext, subjects: Sequence[str], body: bytes) -> None:
+        for subject in subjects:
+            await self._connection.client.publish(subject, body)
+        await self._connection.client.flush(2)
+
+    async def _connect(self) -> Client:
+        credentials = platform_credentials(self._account)
+        return await connect(self._url, credentials, name=f"gpu-platform {os.getpid()}")
 
 
-async def _publish(js: JetStreamContext, one: Outgoing) -> PublishOutcome:
-    subject = invocation_subject(one.tenant, one.function)
+async def _publish_one(js: JetStreamContext, one: OutgoingInvocation) -> PublishResult:
     try:
-        made = await js.publish(
-            subject,
+        acknowledgement = await js.publish(
+            invocation_subject(one.tenant, one.function),
             one.message.payload,
             timeout=CALL_SECONDS,
             stream=INVOCATIONS,
             headers=one.message.encoded_headers(),
         )
     except nats.js.errors.APIError as error:
-        why = error.description or "no reason given"
-        return Refused(why) if error.err_code == _NOT_STORED else Unanswered(why)
-    except (nats.errors.Error, OSError) as error:
-        return Unanswered(str(error) or "no answer in time")
-    return Published(made.seq)
+        is_full = error.err_code == _NOT_STORED
+        status = PublishStatus.REJECTED if is_full else PublishStatus.UNKNOWN
+        return PublishResult(status, error=error.description or "no reason given")
+    except CALL_ERRORS as error:
+        return PublishResult(PublishStatus.UNKNOWN, error=describe(error))
+    return PublishResult(PublishStatus.STORED, acknowledgement.seq)
+
+
+async def _get(
+    js: JetStreamContext,
+    *,
+    seq: int,
+    subject: str | None = None,
+    next: bool = False,  # noqa: A002 - the client's name
+) -> RawStreamMsg | None:
+    """Return a message of the stream of invocations; None if it has none there."""
+    try:
+        return await js.get_msg(INVOCATIONS, seq=seq, subject=subject, next=next)
+    except nats.js.errors.NotFoundError as error:
+        if error.err_code == _NO_STREAM:
+            raise
+        return None
 
 
 async def _delete(js: JetStreamContext, sequence: int) -> None:
@@ -274,17 +312,6 @@ async def _delete(js: JetStreamContext, sequence: int) -> None:
     except nats.js.errors.APIError as error:
         if error.err_code not in _NO_MESSAGE:
             raise
-
-
-async def _delete_of(js: JetStreamContext, sequence: int, subject: str) -> None:
-    try:
-        found = await js.get_msg(INVOCATIONS, seq=sequence)
-    except nats.js.errors.NotFoundError as error:
-        if error.err_code == _NO_STREAM:
-            raise
-        return
-    if found.subject == subject:
-        await _delete(js, sequence)
 
 
 async def _count(js: JetStreamContext, subject: str) -> int:
@@ -298,13 +325,23 @@ def _backlog(info: ConsumerInfo, messages: int) -> Backlog:
         pending=pending,
         in_work=in_work,
         exhausted=max(messages - pending - in_work, 0),
-        waiting_pulls=info.num_waiting or 0,
         delivered_sequence=(info.delivered and info.delivered.stream_seq) or 0,
     )
 
 
 def _stored(raw: RawStreamMsg) -> StoredMessage:
     return StoredMessage(raw.seq or 0, raw.subject or "", dict(raw.headers or {}), raw.data or b"")
+
+
+def _delivery(message: Msg) -> Delivery:
+    metadata = message.metadata
+    return Delivery(
+        subject=message.subject,
+        body=message.data,
+        sequence=metadata.sequence.stream,
+        deliveries=metadata.num_delivered,
+        raw=message,
+    )
 
 
 class _Process:
@@ -332,7 +369,7 @@ def get_queue() -> Queue:
 
 
 def queue_account() -> KeyPair:
-    """Return the account that this platform signs for.
+    """Return the NATS account of this platform.
 
     Raises:
         QueueUnavailable: none is configured.

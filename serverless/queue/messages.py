@@ -1,8 +1,8 @@
-"""The messages of both streams: how they are written and read. Pure; the sidecar uses it too.
+"""Encodes and decodes the messages of the streams. Pure; used by the sidecar too.
 
-An invocation is headers and the payload's bytes. What a worker says of it is one JSON object. Both
-carry the receipt, which only the platform can make and only whoever got the invocation knows: a
-worker cannot speak for an invocation that it was not given.
+An invocation is a message with headers, and the payload as its body. A worker's report is one JSON
+object. Both carry the receipt, which only the platform can create and only a worker that was given
+the invocation knows: a worker cannot report on invocations of others.
 """
 
 import json
@@ -26,10 +26,10 @@ from serverless.queue.names import INVOCATIONS
 
 MAX_PAYLOAD_BYTES: Final = 512 * 1024
 MAX_RESULT_BYTES: Final = 1024 * 1024
-"""What is kept of an answer; beyond it only its size is."""
+"""Maximum stored size of an answer; the rest is cut off, and only counted."""
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""What the server has to take in one message (`max_payload`): a result in base64 and its head."""
+"""The server's `max_payload`: it has to accept a result in base64 with its other fields."""
 
 MAX_ERROR_LENGTH: Final = 2000
 MAX_HEADER_BYTES: Final = 32 * 1024
@@ -47,17 +47,17 @@ State: TypeAlias = Literal["Succeeded", "Failed", "Expired"]
 
 
 class MalformedMessage(Exception):
-    """A message that is not what the platform or a sidecar writes; trying again cannot help."""
+    """A message that neither the platform nor a sidecar wrote; a retry cannot help."""
 
 
 @dataclass(frozen=True, slots=True)
 class InvocationMessage:
-    """One invocation as a worker gets it."""
+    """One invocation as it is delivered to a worker."""
 
     key: int
-    """The number of its row."""
+    """The id of its row."""
     publication: int
-    """How often it was put in the queue on purpose."""
+    """Ordinal number of its publication, from 1."""
     invocation_id: str
     receipt: str
     content_type: str
@@ -67,7 +67,7 @@ class InvocationMessage:
 
     @property
     def message_id(self) -> str:
-        """The same for each try to publish it, so that the stream takes it once."""
+        """The id by which the stream stores it once, however often it is published."""
         return f"{self.key}-{self.publication}"
 
     def encoded_headers(self) -> dict[str, str]:
@@ -85,60 +85,60 @@ class InvocationMessage:
 
 
 def decode_invocation(headers: Mapping[str, str] | None, body: bytes) -> InvocationMessage:
-    """Read a message of the stream of invocations.
+    """Decode a message of the stream of invocations.
 
     Raises:
-        MalformedMessage: it is none of the platform's.
+        MalformedMessage: the platform did not write it.
     """
     found = headers or {}
     try:
-        asked = json.loads(found[_HEADERS])
-        if not isinstance(asked, dict) or not all(isinstance(v, str) for v in asked.values()):
-            raise MalformedMessage("its headers are no object of texts")
+        passed = json.loads(found[_HEADERS])
+        if not isinstance(passed, dict) or not all(isinstance(v, str) for v in passed.values()):
+            raise MalformedMessage("the passed headers are not an object of strings")
         return InvocationMessage(
-            key=_number(found[_KEY]),
-            publication=_number(found[_PUBLICATION]),
+            key=_positive(found[_KEY]),
+            publication=_positive(found[_PUBLICATION]),
             invocation_id=found[_ID],
             receipt=found[_RECEIPT],
             content_type=found[_CONTENT_TYPE],
-            timeout_seconds=_number(found[_TIMEOUT]),
+            timeout_seconds=_positive(found[_TIMEOUT]),
             payload=body,
-            headers=asked,
+            headers=passed,
         )
     except KeyError as error:
-        raise MalformedMessage(f"it has no {error.args[0]}") from error
+        raise MalformedMessage(f"the header {error.args[0]} is missing") from error
     except ValueError as error:
-        raise MalformedMessage("one of its headers cannot be read") from error
+        raise MalformedMessage("a header has an invalid value") from error
 
 
-def _number(text: str) -> int:
+def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) > 0):
         raise ValueError(text)
     return int(text)
 
 
 def _no_nul(text: str) -> str:
-    """PostgreSQL has no NUL, and no UTF-8 has half of a pair."""
+    """Refuse what PostgreSQL cannot store: NUL characters and lone surrogates."""
     text.encode()
     if "\0" in text:
-        msg = "has a NUL"
+        msg = "contains a NUL character"
         raise ValueError(msg)
     return text
 
 
-def _small(headers: dict[str, str]) -> dict[str, str]:
+def _within_limit(headers: dict[str, str]) -> dict[str, str]:
     if sum(len(_no_nul(name)) + len(_no_nul(text)) for name, text in headers.items()) > (
         MAX_HEADER_BYTES
     ):
-        msg = "are too large"
+        msg = f"exceed {MAX_HEADER_BYTES} bytes"
         raise ValueError(msg)
     return headers
 
 
 def _one_line(text: str) -> str:
-    """What is written into a header must not end it."""
+    """Refuse what would end a header line."""
     if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
-        msg = "has a control character"
+        msg = "contains a control character"
         raise ValueError(msg)
     return _no_nul(text)
 
@@ -150,7 +150,7 @@ _Line = Annotated[str, AfterValidator(_one_line)]
 class _Report(BaseModel):
     model_config = ConfigDict(
         frozen=True,
-        extra="ignore",  # What a later sidecar adds is no fault.
+        extra="ignore",  # A later release of the sidecar may add fields.
         alias_generator=to_camel,
         populate_by_name=True,
         ser_json_bytes="base64",
@@ -159,22 +159,22 @@ class _Report(BaseModel):
 
     type: str
     key: int = Field(gt=0, lt=2**63)
-    """These three are copied from the invocation's message."""
+    """Copied from the invocation's message, as are `publication` and `receipt`."""
     publication: int = Field(gt=0, lt=2**15)
     receipt: str = Field(max_length=128)
     attempt: int = Field(gt=0, lt=2**15)
-    """The number of the delivery, from 1."""
+    """Ordinal number of the delivery, from 1."""
     sequence: int = Field(gt=0, lt=2**63)
-    """The invocation's number in its stream."""
+    """The sequence of the invocation's message in its stream."""
     worker: _Text = Field(default="", max_length=63)
     started_at: AwareDatetime
 
     @property
     def message_id(self) -> str:
-        """The same for each try to publish it, and known to nobody else.
+        """The id by which the stream stores it once, however often it is published.
 
-        The stream takes each id once, whoever sends it: one that could be guessed could be used
-        up before, and the report would be dropped as a repetition.
+        It contains the receipt: the stream accepts each id once from any worker, so an id that
+        others can guess could be used by them, and the report would be dropped as a repetition.
         """
         return f"{self.receipt}-{self.attempt}-{self.type}"
 
@@ -183,88 +183,88 @@ class _Report(BaseModel):
         return self.model_dump_json(by_alias=True).encode()
 
 
-class Started(_Report):
-    """A worker began with an invocation."""
+class StartReport(_Report):
+    """Reports that a worker started an invocation."""
 
     type: Literal["started"] = "started"
 
 
-class Finished(_Report):
-    """A worker ended an invocation: nobody gets it again."""
+class EndReport(_Report):
+    """Reports the final outcome of an invocation: it is not delivered again."""
 
     type: Literal["finished"] = "finished"
     state: State
     failure_class: _Text = Field(default="", max_length=32)
     status_code: int | None = Field(default=None, ge=100, le=599)
     content_type: _Line = Field(default="", max_length=127)
-    headers: Annotated[dict[str, str], AfterValidator(_small)] = Field(default_factory=dict)
+    headers: Annotated[dict[str, str], AfterValidator(_within_limit)] = Field(default_factory=dict)
     body: bytes = Field(default=b"", max_length=MAX_RESULT_BYTES)
-    """What is kept of the answer: its first `MAX_RESULT_BYTES`."""
+    """The first `MAX_RESULT_BYTES` of the answer."""
     size: int = Field(default=0, ge=0, lt=2**63, alias="bytes")
-    """The size of the whole answer."""
+    """Size of the whole answer."""
     truncated: bool = False
     error: _Text = Field(default="", max_length=MAX_ERROR_LENGTH)
     completed_at: AwareDatetime
 
     @model_validator(mode="after")
-    def says_why(self) -> "Finished":
-        """A failure has a class, a success has none."""
+    def check_failure_class(self) -> "EndReport":
+        """Refuse a failure without a class, and a success with one."""
         if (self.state == "Succeeded") != (self.failure_class == ""):
-            msg = "state and failureClass do not fit together"
+            msg = "state and failureClass contradict each other"
             raise ValueError(msg)
         return self
 
 
-Report: TypeAlias = Started | Finished
+Report: TypeAlias = StartReport | EndReport
 
 _REPORT: Final[TypeAdapter[Report]] = TypeAdapter(Annotated[Report, Field(discriminator="type")])
 
 
 def decode_report(body: bytes) -> Report:
-    """Read a message of the stream of results.
+    """Decode a message of the stream of results.
 
     Raises:
-        MalformedMessage: it is none of a sidecar's.
+        MalformedMessage: a sidecar did not write it.
     """
     try:
         return _REPORT.validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise MalformedMessage(f"{where or 'it'}: {first['msg']}"[:300]) from error
+        raise MalformedMessage(f"{where or 'report'}: {first['msg']}"[:300]) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """What the server says of a message that nobody will get any more."""
+    """The server's notice that it does not deliver a message any more."""
 
     function: int
     stream_sequence: int
     deliveries: int
     was_terminated: bool
-    """Whether a worker refused it, as against deliveries that ran out."""
+    """Whether a worker refused the message; otherwise its deliveries are used up."""
     reason: str
-    """With which a worker refused it."""
+    """The worker's reason for refusing it."""
 
 
 def decode_advisory(body: bytes) -> Advisory:
-    """Read a message of the stream of advisories.
+    """Decode a message of the stream of advisories.
 
     Raises:
-        MalformedMessage: it is no advisory about a function's consumer.
+        MalformedMessage: it is not an advisory about a function's consumer.
     """
     try:
-        said: Any = json.loads(body)
-        consumer = str(said["consumer"])
-        is_terminated = str(said["type"]).endswith(".terminated")
-        if said["stream"] != INVOCATIONS or not consumer.startswith("fn-"):
-            raise MalformedMessage("it is about something else")
+        fields: Any = json.loads(body)
+        consumer = str(fields["consumer"])
+        is_terminated = str(fields["type"]).endswith(".terminated")
+        if fields["stream"] != INVOCATIONS or not consumer.startswith("fn-"):
+            raise MalformedMessage("the advisory is not about a function's consumer")
         return Advisory(
-            function=_number(consumer.removeprefix("fn-")),
-            stream_sequence=_number(str(said["stream_seq"])),
-            deliveries=_number(str(said["deliveries"])),
-            reason=str(said.get("reason", ""))[:MAX_ERROR_LENGTH] if is_terminated else "",
+            function=_positive(consumer.removeprefix("fn-")),
+            stream_sequence=_positive(str(fields["stream_seq"])),
+            deliveries=_positive(str(fields["deliveries"])),
+            reason=str(fields.get("reason", ""))[:MAX_ERROR_LENGTH] if is_terminated else "",
             was_terminated=is_terminated,
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise MalformedMessage("it cannot be read") from error
+        raise MalformedMessage("the advisory cannot be decoded") from error

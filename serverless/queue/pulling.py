@@ -1,7 +1,7 @@
-"""Fetching from a pull consumer: what is there at once, or else the next one. The sidecar uses it.
+"""Fetches messages from a pull consumer.
 
-The client's own `fetch` of many waits for all of them; this returns what there is. A pull that was
-lost (a server that went away takes it along) costs the wait and nothing else.
+The client's own `fetch` waits until it has a whole batch; this one returns what is available. A
+request that is lost with its server costs one wait.
 """
 
 import json
@@ -16,60 +16,54 @@ from nats.aio.subscription import Subscription
 from serverless.queue.errors import QueueMissing, QueueRefused, QueueUnavailable
 
 ANSWER_SECONDS: Final = 2.0
-"""What the server may take beyond a wait to say that there was nothing."""
+"""Time that the server may need, after the wait, to answer without a message."""
 
-AT_ONCE_SECONDS: Final = 0.05
-"""What messages may take that the server said are there."""
+AVAILABLE_SECONDS: Final = 0.05
+"""Wait for messages that the server has reported as available."""
 
 TERMINATE: Final = b"+TERM"
 
 
 class Puller:
-    """Pulls from one durable consumer over one connection, one fetch at a time."""
+    """Fetches from one durable consumer over one connection, one fetch at a time."""
 
     def __init__(self, client: Client, stream: str, consumer: str) -> None:
         """`client` is connected; nothing is sent before the first fetch."""
-        self._client = client
+        self.client = client
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = client.new_inbox()
         self._subscription: Subscription | None = None
-        self._number = 0
+        self._requests = 0
 
     async def fetch(self, batch: int, wait_seconds: float) -> list[Msg]:
-        """Return up to `batch` messages: those that are there, or the first that comes in time.
+        """Return up to `batch` messages: those that are available, or the first in time.
 
-        `wait_seconds` is at least `AT_ONCE_SECONDS`.
+        `wait_seconds` is at least `AVAILABLE_SECONDS`.
 
         Raises:
-            QueueMissing: there is no such consumer.
-            QueueUnavailable: the connection is down.
-            QueueRefused: the server does not give any, for another reason.
+            QueueMissing: the consumer does not exist.
+            QueueUnavailable: the connection is lost.
+            QueueRefused: the server refused the request.
         """
-        if not self._client.is_connected:
+        if not self.client.is_connected:
             raise QueueUnavailable("The queue server is not connected.")
         if self._subscription is None:
-            self._subscription = await self._client.subscribe(f"{self._inbox}.*")
+            self._subscription = await self.client.subscribe(f"{self._inbox}.*")
         first = await self._request(1, wait_seconds)
         if not first or batch == 1:
             return first
-        # So many more are there; where they are all in work, the server would wait with none.
+        # The server waits if none is pending, so ask only for what it reports as pending.
         more = min(batch - len(first), first[-1].metadata.num_pending)
-        return first + (await self._request(more, AT_ONCE_SECONDS) if more > 0 else [])
-
-    async def close(self) -> None:
-        """Stop listening; what was delivered and not acknowledged is delivered again."""
-        if self._subscription is not None and not self._client.is_closed:
-            await self._subscription.unsubscribe()
-        self._subscription = None
+        return first + (await self._request(more, AVAILABLE_SECONDS) if more > 0 else [])
 
     async def _request(self, batch: int, seconds: float) -> list[Msg]:
-        """Send one pull and read until it is answered; messages of an earlier one count too."""
+        """Send one request and read until it is answered, or messages of an earlier one arrive."""
         subscription = self._subscription
-        assert subscription is not None  # noqa: S101 - `fetch` made it
-        self._number += 1
-        reply = f"{self._inbox}.{self._number}"
-        asked = {"batch": batch, "expires": int(seconds * 1e9)}
-        await self._client.publish(self._subject, json.dumps(asked).encode(), reply)
+        assert subscription is not None  # noqa: S101 - `fetch` created it
+        self._requests += 1
+        reply = f"{self._inbox}.{self._requests}"
+        request = {"batch": batch, "expires": int(seconds * 1e9)}
+        await self.client.publish(self._subject, json.dumps(request).encode(), reply)
         until = time.monotonic() + seconds + ANSWER_SECONDS
         found: list[Msg] = []
         while len(found) < batch:
@@ -78,7 +72,7 @@ class Puller:
             except TimeoutError:
                 break
             except nats.errors.Error as error:
-                raise QueueUnavailable(f"The queue server is gone: {error}") from error
+                raise QueueUnavailable(f"The connection to the queue is lost: {error}.") from error
             status = message.headers.get("Status") if message.headers else None
             if status is None or message.reply:
                 found.append(message)
@@ -89,12 +83,12 @@ class Puller:
 
 
 def _check(status: str, message: Msg) -> None:
-    """Accept the statuses that mean that there is no more for now."""
+    """Raise an error, unless the status means that no message is available."""
     why = (message.headers or {}).get("Description", "")
     if status in {"404", "408", "100"}:
         return
     if status == "503" or "Deleted" in why:
-        raise QueueMissing("The queue has no such consumer.")
+        raise QueueMissing("The consumer does not exist in the queue.")
     if status == "409" and "Shutdown" in why:
         raise QueueUnavailable("The queue server is shutting down.")
-    raise QueueRefused(f"The queue server says {status}: {why}")
+    raise QueueRefused(f"The queue server answered with status {status}: {why}.")

@@ -1,4 +1,4 @@
-"""How the streams and consumers are made. Repeatable; a difference is put right."""
+"""Configuration of the streams and consumers. Pure."""
 
 from typing import Final
 
@@ -28,22 +28,22 @@ from serverless.queue.names import (
 )
 
 GIB: Final = 1024**3
-MOST_A_FUNCTION: Final = 20_000
-"""Messages of one function; above what is accepted of one at a time."""
+MAX_MESSAGES_PER_FUNCTION: Final = 20_000
+"""More than the maximum number of open invocations of one function."""
 
 DUPLICATE_SECONDS: Final = 600.0
-"""How long the stream knows what it has taken: longer than a relay may be held up."""
+"""How long the stream drops a repeated publication: longer than a relay may be delayed."""
 
-FETCHED_AT_ONCE: Final = 1_000
+MAX_IN_STORE: Final = 1_000
 
 STORE_SECONDS: Final = 10.0
-"""A store that was killed keeps its messages for so long; a batch takes a fraction of it."""
+"""A message that a killed result store had is delivered again after this time."""
 
 
 def streams(replicas: int) -> list[StreamConfig]:
-    """Return the streams, each with limits that refuse what is new, never drop what waits."""
+    """Return the streams; a full one refuses new messages and never drops stored ones."""
     return [
-        _stream(INVOCATIONS, [INVOCATION_SUBJECTS], replicas, 4 * GIB, MOST_A_FUNCTION),
+        _stream(INVOCATIONS, [INVOCATION_SUBJECTS], replicas, 4 * GIB, MAX_MESSAGES_PER_FUNCTION),
         _stream(RESULTS, [RESULT_SUBJECTS], replicas, 2 * GIB),
         _stream(ADVISORIES, list(ADVISORY_SUBJECTS), replicas, GIB // 16),
     ]
@@ -55,12 +55,18 @@ def store_consumers() -> list[tuple[str, ConsumerConfig]]:
 
 
 def function_consumer(
-    tenant: str, function: int, *, max_deliver: int, most: int
+    tenant: str, function: int, *, max_deliver: int, max_in_work: int
 ) -> ConsumerConfig:
     """Return the consumer that all workers of a function share.
 
-    `most` is how many invocations they take together. It has no `backoff`: that would replace
-    `ack_wait`, and a call that takes longer than the first pause would be given to another worker.
+    It has no `backoff`: that would replace `ack_wait`, so that a call that takes longer than the
+    first pause would be delivered to another worker.
+
+    Args:
+        tenant: the function's tenant.
+        function: the function's id.
+        max_deliver: maximum number of deliveries of a message.
+        max_in_work: maximum number of delivered messages without an acknowledgement.
     """
     return ConsumerConfig(
         durable_name=consumer_name(function),
@@ -69,7 +75,7 @@ def function_consumer(
         deliver_policy=DeliverPolicy.ALL,
         ack_wait=ACK_WAIT_SECONDS,
         max_deliver=max_deliver,
-        max_ack_pending=most,
+        max_ack_pending=max_in_work,
     )
 
 
@@ -98,5 +104,5 @@ def _durable(name: str) -> ConsumerConfig:
         ack_policy=AckPolicy.EXPLICIT,
         deliver_policy=DeliverPolicy.ALL,
         ack_wait=STORE_SECONDS,
-        max_ack_pending=FETCHED_AT_ONCE,
+        max_ack_pending=MAX_IN_STORE,
     )

@@ -1,7 +1,7 @@
-"""What goes into the queue and what is read from it. Pure but for the client's message."""
+"""What is written to the queue and read from it. Pure, except for the client's message."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from enum import Enum
 
 from nats.aio.msg import Msg
 
@@ -9,41 +9,40 @@ from serverless.queue.messages import InvocationMessage
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """An invocation on its way into the stream."""
+class OutgoingInvocation:
+    """An invocation to be published."""
 
     tenant: str
     function: int
+    """Id of the function."""
     message: InvocationMessage
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """It is in the stream, under this number, perhaps since an earlier try."""
+class PublishStatus(Enum):
+    """Whether the stream has an invocation."""
 
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The stream does not take it: it is full."""
-
-    why: str
+    STORED = "stored"
+    """It has it, perhaps since an earlier attempt to publish it."""
+    REJECTED = "rejected"
+    """It does not accept it, because a limit is reached."""
+    UNKNOWN = "unknown"
+    """The server did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
-    """Nobody knows whether it is in the stream."""
+class PublishResult:
+    """The outcome of publishing one invocation."""
 
-    why: str
-
-
-PublishOutcome: TypeAlias = Published | Refused | Unanswered
+    status: PublishStatus
+    sequence: int = 0
+    """Its sequence in the stream, if it is stored."""
+    error: str = ""
+    """Why it is not known to be stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as it lies in a stream."""
+    """A message in a stream."""
 
     sequence: int
     subject: str
@@ -52,32 +51,31 @@ class StoredMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """A message that this process was given, to be acknowledged."""
+class Delivery:
+    """A message that was delivered to this process and is to be acknowledged."""
 
     subject: str
     body: bytes
     sequence: int
     deliveries: int
+    """How often it has been delivered, including this time."""
     raw: Msg
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What of a function is in the queue. Counts are messages."""
+    """The messages of one function in the queue."""
 
-    pending: int
-    """Given to nobody yet."""
-    in_work: int
-    """Given to a worker and not acknowledged."""
-    exhausted: int
-    """Given as often as allowed, and not decided yet."""
-    waiting_pulls: int
-    """Requests of workers that wait for a message."""
-    delivered_sequence: int
-    """The highest number that was given to a worker."""
+    pending: int = 0
+    """Not delivered yet."""
+    in_work: int = 0
+    """Delivered and not acknowledged."""
+    exhausted: int = 0
+    """Delivered as often as allowed, and not dead-lettered yet."""
+    delivered_sequence: int = 0
+    """The highest sequence that was delivered."""
 
     @property
     def total(self) -> int:
-        """What scaling counts: a message is there until its invocation has ended."""
+        """All messages: one stays in the stream until its invocation has ended."""
         return self.pending + self.in_work + self.exhausted

@@ -1,14 +1,14 @@
-"""Names that tasks and operations of this app go by."""
+"""Names of this app's objects, tasks, operations and notifications."""
 
 from enum import StrEnum
 from typing import Final
 
 FUNCTION_KIND: Final = "Function"
 INVOCATION_KIND: Final = "Invocation"
-"""The kinds of the objects of this app's operations."""
+"""The kinds of object in this app's operations."""
 
 OUTBOX_CHANNEL: Final = "serverless_outbox"
-"""PostgreSQL's NOTIFY channel: an invocation waits to be put in the queue."""
+"""PostgreSQL's NOTIFY channel: the outbox has a new invocation."""
 
 
 class ServerlessTask(StrEnum):

@@ -1,4 +1,4 @@
-"""`python -m serverless.sidecar`: works until SIGTERM, then ends what it has begun."""
+"""`python -m serverless.sidecar`: serves until SIGTERM, then finishes what is in progress."""
 
 import asyncio
 import logging
@@ -6,11 +6,11 @@ import os
 import signal
 import sys
 
-from serverless.sidecar.connection import Connection
 from serverless.sidecar.function import Function
 from serverless.sidecar.health import start_health
+from serverless.sidecar.queue_client import QueueClient
 from serverless.sidecar.settings import BadSettings, Settings
-from serverless.sidecar.worker import Rejected, Worker
+from serverless.sidecar.worker import AccessDenied, Worker
 
 logger = logging.getLogger("serverless.sidecar")
 
@@ -19,30 +19,30 @@ BAD_SETTINGS = 2
 
 async def serve(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; return the exit code."""
-    connection, function = Connection(settings), Function(settings.address)
-    worker = Worker(settings, connection, function)
-    told = asyncio.Event()
+    queue, function = QueueClient(settings), Function(settings.address)
+    worker = Worker(settings, queue, function)
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def drain_and_stop() -> None:
+        stop.set()
+        worker.drain()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _tell, worker, told)
+        loop.add_signal_handler(number, drain_and_stop)
     health = await start_health(settings, worker)
     try:
         await worker.run()
-        # Drained by a request, it stays: the one who asked sends the signal next.
-        await told.wait()
-    except Rejected as error:
-        logger.error("the queue does not let this worker in: %s", error)  # noqa: TRY400 - a sentence is enough
+        # After a drain by request the process stays; its caller sends the signal next.
+        await stop.wait()
+    except AccessDenied as error:
+        logger.error("the queue refuses the credentials: %s", error)  # noqa: TRY400 - a sentence is enough
         return 1
     finally:
-        await connection.close()
+        await queue.close()
         await function.close()
         await health.cleanup()
     return 0
-
-
-def _tell(worker: Worker, told: asyncio.Event) -> None:
-    told.set()
-    worker.drain()
 
 
 def main() -> int:

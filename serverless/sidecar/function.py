@@ -1,7 +1,6 @@
-"""The function beside the sidecar: whether it answers, and what it answers to an invocation.
+"""The client of the function: health checks and calls.
 
-Each call has a connection of its own: a function that ends idle connections by itself would
-otherwise now and then end one under a call.
+Each call opens a new connection: a function may close an idle connection just when a call uses it.
 """
 
 import asyncio
@@ -13,25 +12,22 @@ from typing import Final
 import aiohttp
 from multidict import CIMultiDictProxy
 
-from serverless.queue.messages import (
-    MAX_HEADER_BYTES,
-    MAX_RESULT_BYTES,
-    InvocationMessage,
-)
+from serverless.queue.messages import MAX_HEADER_BYTES, MAX_RESULT_BYTES, InvocationMessage
 from serverless.sidecar.settings import FunctionAddress
 
 logger = logging.getLogger(__name__)
 
 MAX_COUNTED_BYTES: Final = 256 * 1024 * 1024
-"""Of an answer that never ends nothing is read beyond this."""
+"""Maximum number of bytes that are read of an answer."""
 
 HEALTH_SECONDS: Final = 2.0
-HEALTHY_PAUSE_SECONDS: Final = 2.0
-UNHEALTHY_PAUSE_SECONDS: Final = 0.1
-LONGEST_PAUSE_SECONDS: Final = 1.0
+HEALTHY_INTERVAL_SECONDS: Final = 2.0
+UNHEALTHY_INTERVAL_SECONDS: Final = 0.1
+MAX_UNHEALTHY_INTERVAL_SECONDS: Final = 1.0
+"""Intervals of health checks."""
 
 _MAX_CONTENT_TYPE: Final = 127
-_MAX_WORDS: Final = 200
+_MAX_DESCRIPTION: Final = 200
 _HOP_BY_HOP: Final = frozenset(
     {
         *("connection", "content-length", "content-type", "keep-alive", "proxy-authenticate"),
@@ -40,29 +36,29 @@ _HOP_BY_HOP: Final = frozenset(
 )
 
 
-class FunctionBroken(Exception):
-    """It could not be called, or broke off; `str()` is a sentence."""
+class FunctionError(Exception):
+    """The function could not be called, or closed the connection; `str()` is a sentence."""
 
 
 class FunctionTimeout(Exception):
-    """It took longer than it may."""
+    """The function exceeded the timeout of the invocation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the function answered."""
+    """The function's answer."""
 
     status: int
     content_type: str
     body: bytes
-    """What is kept of it."""
+    """Its first part."""
     size: int
-    """Of all of it, as far as it was read."""
+    """Number of bytes of the whole body, up to `MAX_COUNTED_BYTES`."""
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_truncated(self) -> bool:
-        """Whether there was more than is kept."""
+        """Whether `body` is only the first part."""
         return self.size > len(self.body)
 
 
@@ -70,7 +66,7 @@ class Function:
     """The function at one address; `watch` keeps `healthy` up to date."""
 
     def __init__(self, address: FunctionAddress) -> None:
-        """Nothing is sent before `watch` runs. Made inside of a running loop."""
+        """Nothing is sent before `watch` runs. Create it inside of a running event loop."""
         self._address = address
         connector = (
             aiohttp.UnixConnector(address.socket_path, limit=0, force_close=True)
@@ -85,32 +81,32 @@ class Function:
             cookie_jar=aiohttp.DummyCookieJar(),
         )
         self.healthy = asyncio.Event()
-        self._doubted = asyncio.Event()
+        self._call_failed = asyncio.Event()
 
     async def watch(self) -> None:
-        """Ask for its health until cancelled: soon while it does not answer, else now and then."""
-        pause = UNHEALTHY_PAUSE_SECONDS
+        """Check its health until cancelled: frequently while it is unhealthy, then rarely."""
+        delay = UNHEALTHY_INTERVAL_SECONDS
         while True:
-            self._doubted.clear()
+            self._call_failed.clear()
             if await self._is_healthy():
                 if not self.healthy.is_set():
-                    logger.info("the function answers")
+                    logger.info("the function is healthy")
                 self.healthy.set()
-                pause = UNHEALTHY_PAUSE_SECONDS
-                await self._pause(HEALTHY_PAUSE_SECONDS)
+                delay = UNHEALTHY_INTERVAL_SECONDS
+                await self._wait(HEALTHY_INTERVAL_SECONDS)
             else:
                 if self.healthy.is_set():
-                    logger.warning("the function does not answer any more")
+                    logger.warning("the function is not healthy any more")
                 self.healthy.clear()
-                await asyncio.sleep(pause)
-                pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
+                await asyncio.sleep(delay)
+                delay = min(delay * 1.5, MAX_UNHEALTHY_INTERVAL_SECONDS)
 
     async def invoke(self, invocation: InvocationMessage, attempt: int) -> Answer:
         """Post an invocation and return the answer.
 
         Raises:
-            FunctionTimeout: it took longer than the invocation may.
-            FunctionBroken: there is no answer that could be understood.
+            FunctionTimeout: the function did not answer within the timeout.
+            FunctionError: the call failed, or the answer is not valid.
         """
         try:
             async with asyncio.timeout(invocation.timeout_seconds):
@@ -118,11 +114,11 @@ class Function:
         except TimeoutError as error:
             raise FunctionTimeout from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            self._doubted.set()
-            raise FunctionBroken(f"The function broke off: {_words(error)}.") from error
+            self._call_failed.set()
+            raise FunctionError(f"The call of the function failed: {_describe(error)}.") from error
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         await self._session.close()
 
     async def _is_healthy(self) -> bool:
@@ -135,10 +131,10 @@ class Function:
         except (aiohttp.ClientError, OSError, ValueError):
             return False
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait, or return at once when a call failed."""
+    async def _wait(self, seconds: float) -> None:
+        """Wait, or return as soon as a call fails."""
         try:
-            await asyncio.wait_for(self._doubted.wait(), seconds)
+            await asyncio.wait_for(self._call_failed.wait(), seconds)
         except TimeoutError:
             return
 
@@ -157,54 +153,54 @@ class Function:
             allow_redirects=False,
         ) as response:
             if not 100 <= response.status <= 599:
-                raise FunctionBroken(f"The function answered with status {response.status}.")
+                raise FunctionError(f"The function answered with status {response.status}.")
             body, size = await _read(response)
             return Answer(
                 status=response.status,
                 content_type=_text(response.headers.get("Content-Type", ""))[:_MAX_CONTENT_TYPE],
                 body=body,
                 size=size,
-                headers=_kept_headers(response.headers),
+                headers=_stored_headers(response.headers),
             )
 
 
 async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, int]:
-    """Return the beginning of the body, and its size. The rest is counted and forgotten."""
-    kept, size = bytearray(), 0
+    """Return the first part of the body, and the size of the whole body."""
+    stored, size = bytearray(), 0
     async for chunk in response.content.iter_any():
         size += len(chunk)
-        if len(kept) < MAX_RESULT_BYTES:
-            kept += chunk[: MAX_RESULT_BYTES - len(kept)]
+        if len(stored) < MAX_RESULT_BYTES:
+            stored += chunk[: MAX_RESULT_BYTES - len(stored)]
         if size > MAX_COUNTED_BYTES:
             response.close()
             break
-    return bytes(kept), size
+    return bytes(stored), size
 
 
-def _kept_headers(headers: CIMultiDictProxy[str]) -> dict[str, str]:
-    """Return what a result keeps of an answer's headers; what does not fit is left out."""
-    kept: dict[str, str] = {}
+def _stored_headers(headers: CIMultiDictProxy[str]) -> dict[str, str]:
+    """Return the headers of an answer that are stored, within the limit of their size."""
+    stored: dict[str, str] = {}
     room = MAX_HEADER_BYTES
     for name in dict.fromkeys(map(str.lower, headers)):
         if name in _HOP_BY_HOP:
             continue
         text = _text(", ".join(headers.getall(name)))
         if len(name) + len(text) <= room:
-            kept[_text(name)] = text
+            stored[_text(name)] = text
             room -= len(name) + len(text)
-    return kept
+    return stored
 
 
 def _text(text: str) -> str:
-    """Return a header as text that can be stored: no halves of characters, nothing unseen."""
+    """Return a header as printable text without lone surrogates."""
     whole = text.encode("utf-8", "replace").decode()
     if whole.isprintable():
         return whole
     return "".join(one if one.isprintable() else " " for one in whole)
 
 
-def _words(error: Exception) -> str:
-    """Return what went wrong on one line, without the client's details of the request."""
-    said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
-    line = " ".join(said.partition(": <")[0].split())
-    return line[:_MAX_WORDS].rstrip(".") or type(error).__name__
+def _describe(error: Exception) -> str:
+    """Return an error on one line, without the client's details of the request."""
+    text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    line = " ".join(text.partition(": <")[0].split())
+    return line[:_MAX_DESCRIPTION].rstrip(".") or type(error).__name__

@@ -1,4 +1,4 @@
-"""What the kubelet asks the sidecar: whether it lives, whether it is ready, and to drain."""
+"""The HTTP server for the kubelet: liveness, readiness and drain."""
 
 import hmac
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ _Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
 
 
 async def start_health(settings: Settings, worker: Worker) -> web.AppRunner:
-    """Listen; `cleanup()` of what is returned ends it."""
+    """Start the server; `cleanup()` of the returned runner stops it."""
     application = web.Application(client_max_size=1024)
     application.router.add_get("/livez", _live)
     application.router.add_get("/readyz", _ready(worker))
@@ -44,7 +44,7 @@ def _drain(worker: Worker, token: str) -> _Handler:
     async def drain(request: web.Request) -> web.Response:
         given = request.headers.get(DRAIN_TOKEN_HEADER, "")
         if not token or not hmac.compare_digest(given.encode(), token.encode()):
-            return web.Response(status=403, text="not yours\n")
+            return web.Response(status=403, text="forbidden\n")
         worker.drain()
         await worker.drained.wait()
         return web.Response(text="drained\n")

@@ -1,4 +1,4 @@
-"""What the sidecar is told: environment variables that the unit's manifest sets."""
+"""The settings of the sidecar, from environment variables that the unit's manifest sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ DEFAULT_HEALTH_PORT: Final = 8091
 
 
 class BadSettings(Exception):
-    """A variable is missing or makes no sense; `str()` names it."""
+    """A variable is missing or not valid; `str()` names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen; an empty host is every address of the pod."""
+    """Where the health server listens; an empty host is every address of the pod."""
 
     host: str
     port: int
@@ -24,7 +24,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class FunctionAddress:
-    """Where the function listens: a unix socket, or else a port on loopback."""
+    """Where the function listens: a unix socket, or a port on loopback."""
 
     socket_path: str = ""
     port: int = 0
@@ -34,23 +34,23 @@ class FunctionAddress:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often an invocation is given to a worker, and the pauses in between."""
+    """Maximum number of deliveries of an invocation, and the delays between them."""
 
     max_deliver: int = 5
     backoff_seconds: tuple[int, ...] = (2, 10, 30)
 
     def is_last(self, attempt: int) -> bool:
-        """Say whether nobody gets the invocation after this attempt, counted from 1."""
+        """Return whether this attempt, counted from 1, is the last one."""
         return attempt >= self.max_deliver
 
-    def pause(self, attempt: int) -> int:
-        """Return the pause after this attempt; the last one repeats."""
+    def delay(self, attempt: int) -> int:
+        """Return the delay in seconds after this attempt; the last one repeats."""
         return self.backoff_seconds[min(attempt, len(self.backoff_seconds)) - 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Fixed for the life of the process."""
+    """The settings of one worker."""
 
     queue_url: str
     credentials_directory: Path
@@ -60,11 +60,11 @@ class Settings:
     address: FunctionAddress
     health: Address
     drain_token: str
-    """Whoever sends it may drain the worker; empty: nobody may."""
+    """A request with it may drain the worker; empty: no request may."""
     retries: Retries = Retries()
     concurrency: int = 1
     drain_seconds: int = 35
-    """So long what is in work may go on after the sidecar was told to end."""
+    """Time in which invocations in progress may finish after a drain began."""
     progress_seconds: float = PROGRESS_SECONDS
 
     @classmethod
@@ -72,7 +72,7 @@ class Settings:
         """Read the variables.
 
         Raises:
-            BadSettings: one of them is missing or makes no sense.
+            BadSettings: one of them is missing or not valid.
         """
         read = _Reader(environment)
         backoff = read.text("BACKOFF_SECONDS", "2,10,30").split(",")
@@ -93,7 +93,7 @@ class Settings:
             retries=Retries(
                 max_deliver=read.number("MAX_DELIVER", 5),
                 backoff_seconds=tuple(
-                    read.checked("BACKOFF_SECONDS", pause.strip()) for pause in backoff
+                    read.parsed("BACKOFF_SECONDS", delay.strip()) for delay in backoff
                 ),
             ),
             concurrency=read.number("CONCURRENCY", 1),
@@ -116,15 +116,13 @@ class _Reader:
 
     def number(self, name: str, default: int | None = None) -> int:
         text = self.text(name, None if default is None else str(default))
-        return (
-            default if default is not None and text == str(default) else self.checked(name, text)
-        )
+        return default if default is not None and text == str(default) else self.parsed(name, text)
 
-    def checked(self, name: str, text: str) -> int:
+    def parsed(self, name: str, text: str) -> int:
         if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**63):
-            raise BadSettings(f"SERVERLESS_{name} is no positive number: {text!r}.")
+            raise BadSettings(f"SERVERLESS_{name} is not a positive number: {text!r}.")
         return int(text)
 
     def address(self, name: str) -> Address:
         host, _, port = self.text(name, f":{DEFAULT_HEALTH_PORT}").rpartition(":")
-        return Address(host, self.checked(name, port))
+        return Address(host, self.parsed(name, port))

@@ -1,4 +1,4 @@
-"""Takes invocations, has the function answer them, and says how they ended."""
+"""The worker: fetches invocations, calls the function and reports the outcomes."""
 
 import asyncio
 import logging
@@ -6,135 +6,127 @@ import random
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, TypedDict, TypeVar
+from typing import Any, Final, TypeVar
 
 from nats.aio.msg import Msg
 
 from serverless.queue.errors import QueueError
 from serverless.queue.messages import (
     MAX_ERROR_LENGTH,
-    Finished,
+    EndReport,
     InvocationMessage,
     MalformedMessage,
-    Started,
+    StartReport,
     State,
     decode_invocation,
 )
 from serverless.queue.pulling import Puller
-from serverless.sidecar.connection import Connection
-from serverless.sidecar.function import Answer, Function, FunctionBroken, FunctionTimeout
+from serverless.sidecar.function import Answer, Function, FunctionError, FunctionTimeout
+from serverless.sidecar.queue_client import QueueClient
 from serverless.sidecar.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 PULL_SECONDS: Final = 2.0
-"""How long one pull waits for a message, and so the longest that a drain waits for a pull."""
+"""Time that one fetch waits for a message; a drain waits for a fetch in progress."""
 
-ANNOUNCE_SECONDS: Final = 0.05
-"""What ends sooner is not said to have begun."""
+START_REPORT_SECONDS: Final = 0.05
+"""The start of an invocation that ends sooner is not reported."""
 
-QUEUE_PAUSE_SECONDS: Final = 1.0
-ABANDON_SECONDS: Final = 2.0
+QUEUE_RETRY_SECONDS: Final = 1.0
+CANCEL_SECONDS: Final = 2.0
+"""Time in which cancelled calls return their invocations to the queue."""
+
 _TOO_MANY_REQUESTS: Final = 429
 
 
 AnyT = TypeVar("AnyT")
 
 
-class _About(TypedDict):
-    """What both reports say of a delivery."""
-
-    key: int
-    publication: int
-    receipt: str
-    attempt: int
-    sequence: int
-    worker: str
-    started_at: datetime
-
-
-class Rejected(Exception):
-    """The queue does not let this worker in any more; only a new start may help."""
+class AccessDenied(Exception):
+    """The queue refuses the credentials; only a restart with new ones may help."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Delivery:
-    """One invocation in the hands of this worker."""
+    """One delivery of an invocation to this worker."""
 
     message: Msg
     invocation: InvocationMessage
-    attempt: int
-    sequence: int
-    started_at: datetime
+    start: StartReport
+
+    @property
+    def attempt(self) -> int:
+        return self.start.attempt
 
 
 @dataclass(frozen=True, slots=True)
-class _Ending:
-    """How it ended, for good or for this time."""
+class _Outcome:
+    """The outcome of one attempt."""
 
     state: State
     failure_class: str = ""
     error: str = ""
     answer: Answer | None = None
-    may_be_tried_again: bool = False
+    is_retryable: bool = False
 
 
 class Worker:
     """One worker of one function."""
 
-    def __init__(self, settings: Settings, connection: Connection, function: Function) -> None:
+    def __init__(self, settings: Settings, queue: QueueClient, function: Function) -> None:
         """Nothing happens before `run`."""
         self._settings = settings
-        self._connection = connection
+        self._queue = queue
         self._function = function
         self._calls: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
         self.drained = asyncio.Event()
-        """Nothing is in work, and nothing will be."""
+        """No invocation is in progress, and none will be."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether an invocation that came now would be answered."""
+        """Whether the worker can serve an invocation now."""
         return (
-            self._connection.is_connected
+            self._queue.is_connected
             and self._function.healthy.is_set()
             and not self._draining.is_set()
         )
 
     def drain(self) -> None:
-        """Take nothing more; `drained` is set once all that is in work has ended."""
+        """Fetch no more invocations; `drained` is set when those in progress have ended."""
         self._draining.set()
 
     async def run(self) -> None:
-        """Work until it is drained.
+        """Serve invocations until it is drained.
 
         Raises:
-            Rejected: the queue does not let this worker in any more.
+            AccessDenied: the queue refuses the credentials.
         """
         watching = asyncio.create_task(self._function.watch())
         try:
-            await self._take()
-            await self._end()
+            await self._serve()
+            await self._finish()
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    async def _take(self) -> None:
-        """Pull as many as may be in work, until the drain."""
-        puller = await self._first(self._connection.open())
+    async def _serve(self) -> None:
+        """Fetch and handle invocations, as many as `concurrency` allows, until the drain."""
+        puller = await self._or_drain(self._queue.open())
         while puller is not None and not self._draining.is_set():
-            await self._first(self._function.healthy.wait())
-            await self._first(self._wait_for_room())
+            await self._or_drain(self._function.healthy.wait())
+            await self._or_drain(self._wait_for_room())
             if self._draining.is_set():
                 return
-            for message in await self._pull(puller, self._room):
+            for message in await self._fetch(puller, self._room):
                 call = asyncio.create_task(self._handle(message))
                 self._calls.add(call)
-                call.add_done_callback(self._ended)
+                call.add_done_callback(self._remove)
 
-    async def _first(self, waited: Coroutine[Any, Any, AnyT]) -> AnyT | None:
-        """Return what is waited for; None when the drain comes first."""
-        task = asyncio.create_task(waited)
+    async def _or_drain(self, coroutine: Coroutine[Any, Any, AnyT]) -> AnyT | None:
+        """Return the result of the coroutine; None if the drain begins before."""
+        task = asyncio.create_task(coroutine)
         draining = asyncio.create_task(self._draining.wait())
         await asyncio.wait({task, draining}, return_when=asyncio.FIRST_COMPLETED)
         draining.cancel()
@@ -146,39 +138,39 @@ class Worker:
 
     @property
     def _room(self) -> int:
-        """How many more may be in work."""
+        """Number of invocations that can be started now."""
         return self._settings.concurrency - len(self._calls)
 
     async def _wait_for_room(self) -> None:
         while self._room < 1:
             await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _pull(self, puller: Puller, batch: int) -> list[Msg]:
+    async def _fetch(self, puller: Puller, batch: int) -> list[Msg]:
         try:
             return await puller.fetch(batch, PULL_SECONDS)
         except QueueError as error:
-            if self._connection.is_lost:
-                raise Rejected(str(error)) from error
-            logger.warning("nothing can be pulled: %s", error)
-            await self._first(asyncio.sleep(QUEUE_PAUSE_SECONDS))
+            if self._queue.is_closed:
+                raise AccessDenied(str(error)) from error
+            logger.warning("fetching failed: %s", error)
+            await self._or_drain(asyncio.sleep(QUEUE_RETRY_SECONDS))
             return []
 
-    def _ended(self, call: asyncio.Task[None]) -> None:
+    def _remove(self, call: asyncio.Task[None]) -> None:
         self._calls.discard(call)
         if not call.cancelled() and call.exception() is not None:
-            # A fault of the sidecar itself: the queue gives the invocation to a worker again.
-            logger.error("a call ended by a fault", exc_info=call.exception())
+            # A bug of the sidecar: the queue delivers the invocation again.
+            logger.error("handling an invocation failed", exc_info=call.exception())
 
-    async def _end(self) -> None:
-        """Wait for what is in work; give back what does not end in time."""
+    async def _finish(self) -> None:
+        """Wait for the invocations in progress; return those that are late to the queue."""
         calls = set(self._calls)
         if calls:
-            logger.info("%d invocations are still in work", len(calls))
+            logger.info("%d invocations are in progress", len(calls))
             _, late = await asyncio.wait(calls, timeout=self._settings.drain_seconds)
             for call in late:
                 call.cancel()
             if late:
-                await asyncio.wait(late, timeout=ABANDON_SECONDS)
+                await asyncio.wait(late, timeout=CANCEL_SECONDS)
         self.drained.set()
 
     # One invocation.
@@ -189,59 +181,62 @@ class Worker:
             invocation = decode_invocation(message.headers, message.data)
         except MalformedMessage as error:
             logger.warning("message %d is refused: %s", metadata.sequence.stream, error)
-            await self._connection.refuse(message, str(error))
+            await self._queue.refuse(message, str(error))
             return
-        delivery = _Delivery(
-            message=message,
-            invocation=invocation,
+        start = StartReport(
+            key=invocation.key,
+            publication=invocation.publication,
+            receipt=invocation.receipt,
             attempt=metadata.num_delivered,
             sequence=metadata.sequence.stream,
+            worker=self._settings.worker,
             started_at=datetime.now(UTC),
         )
-        extending = asyncio.create_task(self._extend(message))
+        delivery = _Delivery(message, invocation, start)
+        progress = asyncio.create_task(self._report_progress(message))
         try:
-            await self._work(delivery)
+            await self._process(delivery)
         except asyncio.CancelledError:
-            await self._connection.postpone(message, 0)
+            await self._queue.postpone(message, 0)
             raise
         finally:
-            extending.cancel()
+            progress.cancel()
 
-    async def _extend(self, message: Msg) -> None:
-        """Keep the message this worker's; nothing that the function does holds it up."""
+    async def _report_progress(self, message: Msg) -> None:
+        """Report progress until cancelled, so that no other worker gets the message."""
         while True:
             await asyncio.sleep(self._settings.progress_seconds)
-            await self._connection.progress(message)
+            await self._queue.report_progress(message)
 
-    async def _work(self, delivery: _Delivery) -> None:
-        announcing = asyncio.create_task(self._announce(delivery))
+    async def _process(self, delivery: _Delivery) -> None:
+        reporting = asyncio.create_task(self._report_start(delivery))
         try:
-            ending = await self._call(delivery)
+            outcome = await self._call(delivery)
         finally:
-            is_announced = announcing.done()
-            announcing.cancel()
+            is_reported = reporting.done()
+            reporting.cancel()
         retries, attempt = self._settings.retries, delivery.attempt
-        if ending.may_be_tried_again and not retries.is_last(attempt):
+        if outcome.is_retryable and not retries.is_last(attempt):
             spread = random.uniform(0.9, 1.1)  # noqa: S311 - only spreads load
-            logger.info("invocation %s again: %s", delivery.invocation.invocation_id, ending.error)
-            if not is_announced:
-                await self._connection.announce(Started(**self._about(delivery)))
-            await self._connection.postpone(delivery.message, retries.pause(attempt) * spread)
+            logger.info("retrying %s: %s", delivery.invocation.invocation_id, outcome.error)
+            if not is_reported:
+                await self._queue.report_start(delivery.start)
+            await self._queue.postpone(delivery.message, retries.delay(attempt) * spread)
             return
-        await self._connection.conclude(delivery.message, self._finished(delivery, ending))
+        await self._queue.report_end(delivery.message, _end_report(delivery, outcome))
 
-    async def _announce(self, delivery: _Delivery) -> None:
-        """Say that it began, unless it ends at once: the end says the same, and is needed anyway.
+    async def _report_start(self, delivery: _Delivery) -> None:
+        """Report the start, unless the invocation ends immediately: the end report includes it.
 
-        What was begun before, or cannot be begun again, is said at once: it may be what kills
-        workers, and then nobody comes to say its end.
+        The start of a later or the last attempt is reported without a delay: the invocation may
+        crash its workers, so that no end report follows.
         """
         attempt = delivery.attempt
         if attempt == 1 and not self._settings.retries.is_last(attempt):
-            await asyncio.sleep(ANNOUNCE_SECONDS)
-        await self._connection.announce(Started(**self._about(delivery)))
+            await asyncio.sleep(START_REPORT_SECONDS)
+        await self._queue.report_start(delivery.start)
 
-    async def _call(self, delivery: _Delivery) -> _Ending:
+    async def _call(self, delivery: _Delivery) -> _Outcome:
         invocation = delivery.invocation
         try:
             answer = await self._function.invoke(invocation, delivery.attempt)
@@ -249,42 +244,32 @@ class Worker:
             seconds = invocation.timeout_seconds
             within = f"{seconds} second{'' if seconds == 1 else 's'}"
             error = f"The function did not answer within {within}."
-            return _Ending("Expired", "framework_timeout", error)
-        except FunctionBroken as broken:
-            return _Ending("Failed", "framework_error", str(broken), may_be_tried_again=True)
+            return _Outcome("Expired", "framework_timeout", error)
+        except FunctionError as failure:
+            return _Outcome("Failed", "framework_error", str(failure), is_retryable=True)
         if answer.status < 400:
-            return _Ending("Succeeded", answer=answer)
-        return _Ending(
+            return _Outcome("Succeeded", answer=answer)
+        return _Outcome(
             "Failed",
             "framework_error",
             f"The function answered with status {answer.status}.",
             answer,
-            may_be_tried_again=answer.status >= 500 or answer.status == _TOO_MANY_REQUESTS,
+            is_retryable=answer.status >= 500 or answer.status == _TOO_MANY_REQUESTS,
         )
 
-    def _finished(self, delivery: _Delivery, ending: _Ending) -> Finished:
-        answer = ending.answer or Answer(0, "", b"", 0)
-        return Finished(
-            **self._about(delivery),
-            state=ending.state,
-            failure_class=ending.failure_class,
-            status_code=answer.status or None,
-            content_type=answer.content_type,
-            headers=dict(answer.headers),
-            body=answer.body,
-            size=answer.size,
-            truncated=answer.is_truncated,
-            error=ending.error[:MAX_ERROR_LENGTH],
-            completed_at=datetime.now(UTC),
-        )
 
-    def _about(self, delivery: _Delivery) -> _About:
-        return {
-            "key": delivery.invocation.key,
-            "publication": delivery.invocation.publication,
-            "receipt": delivery.invocation.receipt,
-            "attempt": delivery.attempt,
-            "sequence": delivery.sequence,
-            "worker": self._settings.worker,
-            "started_at": delivery.started_at,
-        }
+def _end_report(delivery: _Delivery, outcome: _Outcome) -> EndReport:
+    answer = outcome.answer or Answer(0, "", b"", 0)
+    return EndReport(
+        **delivery.start.model_dump(exclude={"type"}),
+        state=outcome.state,
+        failure_class=outcome.failure_class,
+        status_code=answer.status or None,
+        content_type=answer.content_type,
+        headers=dict(answer.headers),
+        body=answer.body,
+        size=answer.size,
+        truncated=answer.is_truncated,
+        error=outcome.error[:MAX_ERROR_LENGTH],
+        completed_at=datetime.now(UTC),
+    )

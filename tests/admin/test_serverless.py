@@ -1,4 +1,4 @@
-"""The pages of functions and invocations: what waits, how it goes, and why something failed."""
+"""The pages of functions and invocations: status, outcomes and failures."""
 
 import re
 from datetime import timedelta
@@ -13,9 +13,11 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.adminkit.display.masking import MASK
 from gpuplatform.clock import now
+from serverless.admin.invocations import InvocationAdmin
+from serverless.admin.lines import failure_title
 from serverless.models import Function, Invocation
 from serverless.phases import (
-    FAILURE_NEXT_STEPS,
+    FAILURE_CLASSES,
     FUNCTION_REASONS,
     FailureClass,
     FunctionReason,
@@ -54,7 +56,7 @@ def ended(function: Function, state: str = "Succeeded", **changes: Any) -> Invoc
     return row
 
 
-def test_the_list_tells_how_functions_are_doing(operator_client: Client) -> None:
+def test_list_shows_status_of_functions(operator_client: Client) -> None:
     function = function_row("echo")
     Function.objects.update(
         backlog=7, workers_ready=2, workers_starting=1, reason="NoCapacity", phase="Progressing"
@@ -67,35 +69,35 @@ def test_the_list_tells_how_functions_are_doing(operator_client: Client) -> None
 
     text = page(operator_client, FUNCTIONS)
 
-    assert '<td class="field-backlog">7</td>' in text
+    assert '<td class="field-backlog_column">7</td>' in text
     assert "2 ready, 1 starting" in text
     assert ">9 min</time>" in text
     assert '<td class="field-success_column">75%</td>' in text
     assert "NoCapacity" in text
 
 
-def test_of_a_function_that_is_well_the_list_tells_the_last_failure(
+def test_list_shows_last_failure_of_ready_function(
     operator_client: Client,
 ) -> None:
     function = function_row("echo")
     failed = ended(
-        function, InvocationState.FAILED, failure_class="framework_error", error="It said 500."
+        function, InvocationState.FAILED, failure_class="framework_error", error="Status 500."
     )
     place = reverse("admin:serverless_invocation_change", args=[failed.pk])
 
     Function.objects.update(phase="Failed", reason="WorkerFailed", message="No image.")
-    ill = page(operator_client, FUNCTIONS)
+    failed_list = page(operator_client, FUNCTIONS)
     Function.objects.update(phase="Ready")
-    well = page(operator_client, FUNCTIONS)
+    ready_list = page(operator_client, FUNCTIONS)
 
-    assert place not in ill
-    assert "No image." in ill
-    assert f'Last failure: <a href="{place}">The function failed</a>' in well
-    assert "framework_error: It said 500." in well
-    assert "No image." not in well
+    assert place not in failed_list
+    assert "No image." in failed_list
+    assert f'<a href="{place}">' in ready_list
+    assert "framework_error" in ready_list
+    assert "No image." not in ready_list
 
 
-def test_the_lists_take_few_queries_whatever_there_is(
+def test_number_of_queries_of_lists_is_bounded(
     operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for _ in range(5):
@@ -107,7 +109,7 @@ def test_the_lists_take_few_queries_whatever_there_is(
             page(operator_client, url)
 
 
-def test_the_page_of_a_function_says_what_to_do(operator_client: Client) -> None:
+def test_page_of_failed_function_shows_next_step(operator_client: Client) -> None:
     function = function_row("echo")
     Function.objects.update(
         phase="Failed", reason="WorkerFailed", message="The queue has another address."
@@ -126,10 +128,14 @@ def test_the_page_of_a_function_says_what_to_do(operator_client: Client) -> None
 
 
 @pytest.mark.parametrize(
-    ("succeeded", "failed", "said"), [(2, 0, "100% of the newest 2"), (0, 1, "0% of the newest 1")]
+    ("succeeded", "failed", "rate"),
+    [
+        pytest.param(2, 0, r"<bdi>100% \D*2</bdi>", id="all succeeded"),
+        pytest.param(0, 1, r"<bdi>0% \D*1</bdi>", id="none succeeded"),
+    ],
 )
-def test_how_many_succeeded_is_said_of_as_many_as_there_are(
-    operator_client: Client, succeeded: int, failed: int, said: str
+def test_success_rate_names_number_of_invocations(
+    operator_client: Client, succeeded: int, failed: int, rate: str
 ) -> None:
     function = function_row("echo")
     for _ in range(succeeded):
@@ -137,11 +143,11 @@ def test_how_many_succeeded_is_said_of_as_many_as_there_are(
     for _ in range(failed):
         ended(function, InvocationState.FAILED, failure_class="framework_error")
 
-    assert said in detail(operator_client, function)
+    assert re.search(rate, detail(operator_client, function))
 
 
 @pytest.mark.parametrize(("ready", "differs"), [(0, False), (1, False), (7, True)])
-def test_only_workers_beyond_the_limits_are_a_difference(
+def test_only_workers_outside_limits_are_marked(
     operator_client: Client, ready: int, *, differs: bool
 ) -> None:
     function = function_row("echo")
@@ -153,7 +159,7 @@ def test_only_workers_beyond_the_limits_are_a_difference(
     assert ("(differs)" in text) is differs
 
 
-def test_what_waits_long_is_on_the_overview(operator_client: Client) -> None:
+def test_long_waiting_function_is_on_overview(operator_client: Client) -> None:
     function = function_row("slow")
     Function.objects.update(
         phase="Progressing", reason="Activating", phase_since=now() - timedelta(minutes=20)
@@ -165,7 +171,7 @@ def test_what_waits_long_is_on_the_overview(operator_client: Client) -> None:
     assert reverse("admin:serverless_function_change", args=[function.pk]) in text
 
 
-def test_a_function_without_capacity_counts_alike_in_tile_group_and_list(
+def test_function_without_capacity_has_equal_count_in_tile_group_and_list(
     operator_client: Client,
 ) -> None:
     function_row("starved")
@@ -179,7 +185,7 @@ def test_a_function_without_capacity_counts_alike_in_tile_group_and_list(
     assert "starved" in listed
 
 
-def test_the_search_over_everything_finds_both(operator_client: Client) -> None:
+def test_global_search_finds_functions_and_invocations(operator_client: Client) -> None:
     function = function_row("needle")
     call = accept(function)
 
@@ -190,12 +196,12 @@ def test_the_search_over_everything_finds_both(operator_client: Client) -> None:
     assert reverse("admin:serverless_invocation_change", args=[call.pk]) in by_id
 
 
-def test_an_empty_list_says_how_the_first_one_comes(operator_client: Client) -> None:
+def test_empty_list_explains_creation(operator_client: Client) -> None:
     assert "POST /api/v1/serverless/functions" in page(operator_client, FUNCTIONS)
-    assert "There are no invocations yet." in page(operator_client, INVOCATIONS)
+    assert InvocationAdmin.empty_text in page(operator_client, INVOCATIONS)
 
 
-def test_the_page_of_an_invocation_has_its_steps_in_order(operator_client: Client) -> None:
+def test_page_of_invocation_shows_steps_in_order(operator_client: Client) -> None:
     began = now()
     times = [began + timedelta(seconds=second) for second in range(5)]
     row = ended(
@@ -217,37 +223,39 @@ def test_the_page_of_an_invocation_has_its_steps_in_order(operator_client: Clien
 
     text = detail(operator_client, row)
 
-    workers = ["Worker began", "Began again"]
-    steps = ["Accepted", "In the queue", *workers, "Answered", "Succeeded"]
+    steps = ["Accepted", "In the queue", "Started", "Retried", "Answered", "Succeeded"]
     found = [step for step in re.findall(r"</svg>([^<]+)</span>", text) if step in steps]
     assert found[-len(steps) :] == steps
-    assert "message 42 of the stream" in text
+    assert "sequence 42 " in text
     assert "+ 4 s" in text
     assert "hello back" in text
 
 
 @pytest.mark.parametrize("failure", list(FailureClass))
-def test_every_failure_is_explained(failure: FailureClass) -> None:
-    assert FAILURE_NEXT_STEPS[failure]
+def test_every_failure_class_has_title(failure: FailureClass) -> None:
+    assert failure_title(failure)
 
 
-def test_a_failure_stands_first_with_its_words_and_the_next_step(operator_client: Client) -> None:
+def test_page_of_failed_invocation_begins_with_next_step(
+    operator_client: Client,
+) -> None:
     row = ended(
         function_row("echo"),
         InvocationState.DEAD_LETTERED,
         failure_class="retry_exhausted",
-        error="It was given to a worker 5 times.",
+        error="It was delivered 5 times.",
     )
 
     text = detail(operator_client, row)
 
-    assert "It was given to a worker 5 times." in text
-    assert escape(FAILURE_NEXT_STEPS["retry_exhausted"]) in text
-    assert "No worker ended it" in text
-    assert "<time" in text.split("No worker ended it")[1].split(" ago. ")[0]
+    assert "It was delivered 5 times." in text
+    assert escape(FAILURE_CLASSES["retry_exhausted"].next_step) in text
+    title = failure_title("retry_exhausted")
+    assert title in text
+    assert "<time" in text.split(title)[1].split(" ago. ")[0]
 
 
-def test_hostile_words_stay_words(operator_client: Client, hostile_text: str) -> None:
+def test_hostile_text_is_escaped(operator_client: Client, hostile_text: str) -> None:
     body = hostile_text.encode()
     row = ended(
         function_row("echo"),
@@ -269,13 +277,13 @@ def test_hostile_words_stay_words(operator_client: Client, hostile_text: str) ->
         assert "\u202e" not in text
 
 
-def test_headers_that_prove_who_somebody_is_are_hidden(operator_client: Client) -> None:
-    headers = {"Authorization": "Bearer abc", "x-api-key": "abc", "X-Trace": "4711"}
+def test_credentials_in_headers_are_masked(operator_client: Client) -> None:
+    headers = {"Authorization": "Bearer s3cr3t", "x-api-key": "s3cr3t", "X-Trace": "4711"}
     row = accept(function_row("echo"), headers=headers)
 
     text = detail(operator_client, row)
 
-    assert "abc" not in text
+    assert "s3cr3t" not in text
     assert text.count(MASK) == 2
     assert "4711" in text
 
@@ -289,7 +297,7 @@ def test_filters_and_search_find_invocations(operator_client: Client) -> None:
     assert "first" in page(operator_client, INVOCATIONS, q="fir")
 
 
-def test_who_may_not_look_is_refused(viewer_client: Client) -> None:
+def test_user_without_permission_is_refused(viewer_client: Client) -> None:
     row = accept(function_row("echo"))
     address = reverse("admin:serverless_invocation_change", args=[row.pk])
 
@@ -297,7 +305,7 @@ def test_who_may_not_look_is_refused(viewer_client: Client) -> None:
         assert viewer_client.get(url).status_code == 403
 
 
-def test_nobody_changes_anything(operator_client: Client, operator: User) -> None:
+def test_rows_cannot_be_edited(operator_client: Client, operator: User) -> None:
     row = accept(function_row("echo"))
     address = reverse("admin:serverless_invocation_change", args=[row.pk])
 
@@ -305,7 +313,7 @@ def test_nobody_changes_anything(operator_client: Client, operator: User) -> Non
     assert Permission.objects.filter(codename="view_invocation").exists()
 
 
-def test_the_navigation_leads_to_both(operator_client: Client) -> None:
+def test_navigation_has_functions_and_invocations(operator_client: Client) -> None:
     text = page(operator_client, reverse("admin:index"))
 
     assert f'href="{FUNCTIONS}"' in text

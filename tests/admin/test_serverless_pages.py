@@ -1,15 +1,17 @@
-"""What the pages of functions and invocations explain: causes, limits, and what is waited for."""
+"""Causes, limits and blocked invocations on the pages of functions and invocations."""
 
 import re
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.clock import now
+from gpuplatform.workloads.causes import StartupCause
 from serverless.models import Function, Invocation
-from serverless.phases import InvocationState
+from serverless.phases import WORKER_CAUSES, InvocationState
 from tests.admin.test_serverless import FUNCTIONS, INVOCATIONS, detail, ended, page
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import PULL_FAILURE, stock_row, unit_row
@@ -22,47 +24,62 @@ __all__ = ["cluster"]
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
 
-def test_the_page_of_a_function_shows_why_its_workers_fail(
+CAUSE = StartupCause.IMAGE_PULL_FAILED
+TITLE = WORKER_CAUSES[CAUSE].title
+
+
+def fact(text: str, label: str) -> str:
+    """Return the value of a fact on a page; empty if the page does not show it."""
+    found = re.search(rf"<dt>{label}</dt><dd><bdi>([^<]*)", text)
+    return found[1] if found else ""
+
+
+def test_page_of_function_shows_cause_of_failed_workers(
     operator_client: Client,
 ) -> None:
     function = function_row("echo")
     worker = unit_row(UnitPhase.TERMINATING, name=f"fn-{function.pk}-1-0123abcd", deleted_at=now())
     UnitHistory.objects.create(unit=worker, phase="Failed", message=PULL_FAILURE)
     Function.objects.update(
-        phase="Failed", reason="WorkerFailed", message=PULL_FAILURE, start_failures=4
+        phase="Failed",
+        reason="WorkerFailed",
+        cause=CAUSE,
+        message=PULL_FAILURE,
+        start_failures=4,
     )
 
     text = detail(operator_client, function)
     stock_row()
     with_stock = detail(operator_client, function)
     overview = page(operator_client, reverse("admin:index"))
-    found = page(operator_client, FUNCTIONS, why="WorkerFailed")
-    other = page(operator_client, FUNCTIONS, why="NoCapacity")
+    found = page(operator_client, FUNCTIONS, why=f"WorkerFailed:{CAUSE}")
+    other = page(operator_client, FUNCTIONS, why=f"WorkerFailed:{StartupCause.OUT_OF_MEMORY}")
 
-    assert '<h2>Worker failed <code class="off">WorkerFailed</code></h2>' in text
-    assert "4 in a row" in text
-    assert "none is ready" in text
-    assert "none is ready" not in with_stock
+    assert f'<h2>{TITLE} <code class="off">WorkerFailed</code></h2>' in text
+    assert escape(WORKER_CAUSES[CAUSE].next_step) in text
+    assert fact(text, "Failed starts") == "4 in a row"
+    assert fact(text, "Stock for the next start")
+    assert not fact(with_stock, "Stock for the next start")
     assert reverse("admin:units_activeunit_change", args=[worker.pk]) in text
-    assert f"{FUNCTIONS}?phase=Failed&amp;why=WorkerFailed" in overview
+    assert f"{FUNCTIONS}?phase=Failed&amp;why=WorkerFailed%3A{CAUSE}" in overview
     assert reverse("admin:serverless_function_change", args=[function.pk]) in found
     assert reverse("admin:serverless_function_change", args=[function.pk]) not in other
 
 
-def test_the_page_of_a_function_has_the_limits_that_apply(operator_client: Client) -> None:
+def test_page_of_function_shows_effective_limits(operator_client: Client) -> None:
     plain, other = function_row("plain"), function_row("other", maxDeliver=1, timeoutSeconds=90)
 
     of_plain, of_other = (detail(operator_client, row) for row in (plain, other))
 
-    assert "0 to 1, each 1 invocation at a time" in of_plain
-    assert "up to 5, after pauses of 2 s, 10 s, 30 s" in of_plain
-    assert "30 s an invocation" in of_plain
-    assert "after 5 min without work" in of_plain
-    assert "1 min 30 s an invocation" in of_other
-    assert "<dt>Tries</dt><dd><bdi>one</bdi>" in of_other
+    assert re.findall(r"\d+", fact(of_plain, "Workers")) == ["0", "1", "1"]
+    assert re.findall(r"\d+", fact(of_plain, "Attempts")) == ["5", "2", "10", "30"]
+    assert fact(of_plain, "Timeout").startswith("30 s")
+    assert "5 min" in fact(of_plain, "Idle timeout")
+    assert fact(of_other, "Timeout").startswith("1 min 30 s")
+    assert fact(of_other, "Attempts") == "1"
 
 
-def test_an_answer_that_is_none_of_success_is_no_green_step(operator_client: Client) -> None:
+def test_answer_with_error_status_is_failed_step(operator_client: Client) -> None:
     row = ended(
         function_row("echo"),
         InvocationState.FAILED,
@@ -76,38 +93,40 @@ def test_an_answer_that_is_none_of_success_is_no_green_step(operator_client: Cli
     assert re.search(r'class="phase failed"[^A]*</svg>Answered<', text)
 
 
-def test_what_waits_says_for_what_its_function_waits(operator_client: Client) -> None:
+def test_queued_invocation_shows_why_function_is_blocked(operator_client: Client) -> None:
     function = function_row("echo")
     first, second = accept(function), accept(function)
     Invocation.objects.update(published_at=now())
-    Function.objects.update(phase="Failed", reason="WorkerFailed", message=PULL_FAILURE)
+    Function.objects.update(
+        phase="Failed", reason="WorkerFailed", cause=CAUSE, message=PULL_FAILURE
+    )
 
     listed = page(operator_client, INVOCATIONS)
     place = reverse("admin:serverless_function_change", args=[function.pk])
     oldest, newest = (detail(operator_client, row) for row in (first, second))
 
-    assert listed.count("<bdi>Waits: Worker failed</bdi>") == 2
+    assert listed.count(f"<bdi>Waiting: {TITLE}</bdi>") == 2
     for text in (oldest, newest):
-        assert "<h2>Waits: Worker failed</h2>" in text
+        assert f"<h2>Waiting: {TITLE}</h2>" in text
         assert f'<a href="{place}">echo</a>: ' in text
-    assert "1 other was accepted before it." in newest
-    assert "before it." not in oldest
+    assert "1 invocation is ahead of it." in newest
+    assert "ahead of it." not in oldest
 
 
-def test_what_waits_for_busy_workers_is_no_trouble(operator_client: Client) -> None:
+def test_queued_invocation_of_ready_function_is_not_blocked(operator_client: Client) -> None:
     row = accept(function_row("echo"))
     Invocation.objects.update(published_at=now())
     Function.objects.update(phase="Ready", reason="Serving", message="1 worker is ready.")
 
-    assert "Waits: " not in page(operator_client, INVOCATIONS)
-    assert "<h2>Waits for a worker</h2>" in detail(operator_client, row)
+    assert "Waiting: " not in page(operator_client, INVOCATIONS)
+    assert "<h2>Waiting for a worker</h2>" in detail(operator_client, row)
 
 
-@pytest.mark.parametrize("is_gone", [True, False])
-def test_a_failure_leads_to_the_log_of_its_worker_while_there_is_one(
-    operator_client: Client, is_gone: bool
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "existing"])
+def test_failure_links_to_log_of_existing_worker(
+    operator_client: Client, is_deleted: bool
 ) -> None:
-    unit = unit_row(name="fn-1-1-0123abcd", deleted_at=now() if is_gone else None)
+    unit = unit_row(name="fn-1-1-0123abcd", deleted_at=now() if is_deleted else None)
     row = ended(
         function_row("echo"),
         InvocationState.FAILED,
@@ -117,11 +136,13 @@ def test_a_failure_leads_to_the_log_of_its_worker_while_there_is_one(
 
     text = detail(operator_client, row)
 
-    assert ("see its log</a>" in text) is not is_gone
-    assert ("Its worker is gone, and its log with it." in text) is is_gone
+    log_link = (
+        f'<a href="{reverse("admin:units_activeunit_change", args=[unit.pk])}">see its log</a>'
+    )
+    assert (log_link in text) is not is_deleted
 
 
-def test_no_answer_has_no_card_and_an_empty_one_says_so(operator_client: Client) -> None:
+def test_answer_is_shown_only_if_there_is_one(operator_client: Client) -> None:
     function = function_row("echo")
     lost = {"failure_class": "framework_timeout", "result_body": b""}
     expired = ended(function, InvocationState.EXPIRED, **lost)
@@ -131,7 +152,7 @@ def test_no_answer_has_no_card_and_an_empty_one_says_so(operator_client: Client)
     assert "<dt>Answer</dt><dd><bdi>empty</bdi>" in detail(operator_client, empty)
 
 
-def test_a_state_has_the_same_words_in_tab_list_and_page(operator_client: Client) -> None:
+def test_state_has_same_label_in_tab_list_and_page(operator_client: Client) -> None:
     row = ended(function_row("echo"), InvocationState.DEAD_LETTERED)
 
     for text in (page(operator_client, INVOCATIONS), detail(operator_client, row)):
@@ -139,7 +160,7 @@ def test_a_state_has_the_same_words_in_tab_list_and_page(operator_client: Client
         assert "</svg>DeadLettered" not in text
 
 
-def test_the_pages_take_few_queries_whatever_there_is(
+def test_number_of_queries_of_pages_is_bounded(
     operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     function = function_row("echo")

@@ -42,13 +42,13 @@ class Bench:
         self.api = Api(platform.port)
 
     def post(self, path: str, body: dict[str, object]) -> None:
-        """Send a write that has to be accepted."""
+        """Send a write that must be accepted."""
         answer = self.api("POST", path, body)
         if answer.status not in {200, 202}:
             raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
 
     def seed(self, number: int) -> None:
-        """Have so many stock units ready."""
+        """Wait until this number of stock units is ready."""
         size = {"cpu": "100m", "memory": "64Mi", "gpu": 1}
         body = {"operationID": f"seed-{time.time_ns()}", "specName": SPEC, "replicas": number}
         self.post(STOCK, {**body, **size})
@@ -59,7 +59,7 @@ class Bench:
         self.platform.wait(lambda: self.platform.sql(free)[0][0] >= number, "stock", WAIT_SECONDS)
 
     def make(self, name: str, **spec: object) -> None:
-        """Make a function, asleep."""
+        """Create a function without workers."""
         body = {"operationID": f"make-{name}", "requestID": name, "specName": SPEC}
         self.post(FUNCTIONS, {**body, "image": ECHO_FUNCTION_IMAGE, **spec})
         self.platform.wait_for_job(f"make-{name}")
@@ -72,7 +72,7 @@ class Bench:
             raise SystemExit(f"an invocation was answered with {answer.status}: {answer.body}")
 
     def wait_for_ends(self, prefix: str, number: int) -> None:
-        """Wait until so many have succeeded."""
+        """Wait until this number of invocations has succeeded."""
         done = (
             "SELECT count(*) FROM serverless_invocation"
             " WHERE invocation_id LIKE %s AND state = 'Succeeded'"
@@ -82,7 +82,7 @@ class Bench:
         )
 
     def seconds(self, prefix: str, until: str) -> list[float]:
-        """Return the seconds from each acceptance to another of its times, oldest first."""
+        """Return the seconds from each acceptance to another time of its row, oldest first."""
         rows = self.platform.sql(
             f"SELECT extract(epoch FROM {until} - accepted_at) FROM serverless_invocation"
             " WHERE invocation_id LIKE %s ORDER BY id",
@@ -92,7 +92,7 @@ class Bench:
 
 
 def warm(bench: Bench) -> None:
-    """Accepted → the function called, at 50 a second, by one worker that is there."""
+    """Accepted → function called, at 50 a second, with one ready worker."""
     bench.seed(1)
     bench.make("warm", concurrency=16, minWorkers=1, idleTimeoutSeconds=600)
     bench.invoke(bench.api, "warm", 0)
@@ -119,7 +119,7 @@ def warm(bench: Bench) -> None:
 
 
 def cold(bench: Bench) -> None:
-    """Accepted → the function called, from no worker at all; the pod's own start taken out."""
+    """Accepted → function called, without a worker; the start of the pod is subtracted."""
     bench.seed(ROUNDS)
     pods = _Pods(bench.platform)
     whole: list[float] = []
@@ -133,7 +133,7 @@ def cold(bench: Bench) -> None:
         [took] = bench.seconds(name, "started_at")
         made, ready = pods.times_since(sent)
         whole.append(took)
-        # A worker begins as soon as its function answers; the probe may see that later.
+        # A worker starts as soon as its function is healthy; the probe may notice that later.
         own.append((made - sent) + max(0.0, sent + took - ready))
     pods.stop()
     say(f"accepted → function called, from zero ({ROUNDS}): {percentiles(whole)}")
@@ -166,7 +166,7 @@ class _Pods:
                         self._ready.setdefault(uid, time.time())
 
     def times_since(self, at: float) -> tuple[float, float]:
-        """Return when the one pod that was made since then appeared and became ready."""
+        """Return when the one pod that was created since then appeared and became ready."""
         [uid] = [uid for uid, made in self._made.items() if made >= at]
         self._platform.wait(lambda: uid in self._ready, "the pod to be ready")
         return self._made[uid], self._ready[uid]
@@ -190,7 +190,7 @@ PARTS: Final = {"warm": warm, "cold": cold, "worker": one_worker}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the parts and print their figures."""
+    """Run the benchmarks and print their figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="part")
     asked = parser.parse_args(arguments).parts or list(PARTS)

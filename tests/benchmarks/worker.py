@@ -1,4 +1,4 @@
-"""How fast one warm worker is: `python -m tests.benchmarks.worker`.
+"""Throughput and latency of one warm worker: `python -m tests.benchmarks.worker`.
 
 The queue, one sidecar and one function, each a process of this machine. Printed: invocations a
 second through concurrency 16, and from the publish to the function's handler at 50 a second.
@@ -21,9 +21,10 @@ from gpuplatform.dev.embedded.nats import Nats
 from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue.credentials import worker_credentials
-from serverless.queue.gateway import Outgoing, Queue
-from serverless.queue.messages import Finished, InvocationMessage, decode_report
+from serverless.queue.gateway import Queue
+from serverless.queue.messages import EndReport, InvocationMessage, decode_report
 from serverless.queue.names import CREDENTIALS_KEY, RESULT_CONSUMER, RESULTS
+from serverless.queue.values import OutgoingInvocation
 
 TENANT, FUNCTION, CONCURRENCY = "bench", 1, 16
 
@@ -38,7 +39,7 @@ class Bench:
         self.queue = Queue(nats.url, nats.account)
         stack.callback(self.queue.close)
         self.queue.ensure()
-        self.queue.ensure_consumer(TENANT, FUNCTION, max_deliver=5, most=1000)
+        self.queue.ensure_consumer(TENANT, FUNCTION, max_deliver=5, max_in_work=1000)
         text = worker_credentials(nats.account, TENANT, FUNCTION).file()
         (folder / CREDENTIALS_KEY).write_text(text)
         settings = {
@@ -68,7 +69,7 @@ class Bench:
         return time.perf_counter() - began
 
     def delays(self, number: int, rate: int) -> list[float]:
-        """Return the seconds from each publish to the handler, at so many a second."""
+        """Return the seconds from each publication to the handler, at a given rate."""
         sent: dict[int, float] = {}
         pause = threading.Event()
         due = time.perf_counter()
@@ -81,22 +82,22 @@ class Bench:
         found = self.collect(number)
         return [float(one.headers["x-seen-at"]) - sent[one.key] for one in found]
 
-    def collect(self, number: int) -> list[Finished]:
-        """Return the results once there are so many."""
-        found: list[Finished] = []
+    def collect(self, number: int) -> list[EndReport]:
+        """Return the results when this number has arrived."""
+        found: list[EndReport] = []
         while len(found) < number:
             received = self.queue.fetch(RESULTS, RESULT_CONSUMER, 500, 1)
             self.queue.acknowledge(received)
             reports = [decode_report(one.body) for one in received]
-            found += [one for one in reports if isinstance(one, Finished)]
+            found += [one for one in reports if isinstance(one, EndReport)]
         return found
 
-    def _outgoing(self) -> Outgoing:
+    def _outgoing(self) -> OutgoingInvocation:
         key = next(self._keys)
         payload = json.dumps({"text": "x" * 100}).encode()
         receipt = f"receipt-{key}"
         message = InvocationMessage(key, 1, f"inv-{key}", receipt, "application/json", 30, payload)
-        return Outgoing(TENANT, FUNCTION, message)
+        return OutgoingInvocation(TENANT, FUNCTION, message)
 
     @staticmethod
     def _run(

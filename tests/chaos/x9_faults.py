@@ -128,7 +128,7 @@ class Killer:
 
         with closing(self._platform.queue()) as queue:
             try:
-                queue._call(meddle)
+                queue.call(meddle)
             except QueueError:
                 return
         self.kills["consumer"] += 1

@@ -97,6 +97,6 @@ def left_in_queue(platform: RunningPlatform) -> list[str]:
 
 def _messages(queue: Queue) -> int:
     try:
-        return int(queue._call(lambda js: js.stream_info(INVOCATIONS)).state.messages)
+        return int(queue.call(lambda js: js.stream_info(INVOCATIONS)).state.messages)
     except QueueError:
         return -1

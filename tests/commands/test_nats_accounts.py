@@ -1,4 +1,4 @@
-"""What operators of a NATS server of their own are given."""
+"""`nats_accounts`: the configuration for an external NATS server."""
 
 from io import StringIO
 
@@ -10,19 +10,19 @@ from gpuplatform.nats.keys import KeyKind, KeyPair
 
 
 def said(*arguments: str) -> str:
-    """Return what the command prints."""
+    """Return the output of the command."""
     out = StringIO()
     call_command("nats_accounts", *arguments, stdout=out)
     return out.getvalue()
 
 
-def test_new_seed_is_one_of_an_account() -> None:
+def test_new_seed_is_account_seed() -> None:
     pair = KeyPair.from_seed(said("--new-seed").strip(), KeyKind.ACCOUNT)
 
     assert pair.public.startswith("A")
 
 
-def test_configuration_names_both_accounts_and_no_secret(settings: Settings) -> None:
+def test_configuration_has_both_accounts_and_no_secret(settings: Settings) -> None:
     account = KeyPair.generate(KeyKind.ACCOUNT)
     settings.NATS_SEED = account.seed
 
@@ -33,7 +33,7 @@ def test_configuration_names_both_accounts_and_no_secret(settings: Settings) -> 
         assert pair.seed not in text
 
 
-def test_without_a_seed_it_says_how_to_make_one(settings: Settings) -> None:
+def test_missing_seed_is_reported(settings: Settings) -> None:
     settings.NATS_SEED = ""
 
     with pytest.raises(CommandError, match="--new-seed"):

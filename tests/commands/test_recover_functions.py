@@ -1,4 +1,4 @@
-"""`recover` and functions: no number is given again that a worker or a message still has."""
+"""`recover` and functions: ids of workers and messages are not reused."""
 
 from collections.abc import Iterator
 from io import StringIO
@@ -9,6 +9,7 @@ from django.db import connection
 
 from gpuplatform.kube.kinds import GPU_UNIT
 from serverless.models import Function, Invocation
+from serverless.recovery import recover_functions
 from tests.factories.serverless import accept, function_row
 from tests.fakes.cluster import FakeCluster
 
@@ -26,7 +27,7 @@ def number_from(newest: int) -> None:
 
 @pytest.fixture(autouse=True)
 def numbers(db: None, cluster: FakeCluster) -> Iterator[None]:
-    """A rollback does not bring numbers back: let other tests go on with small ones."""
+    """Reset the sequences, which a rollback does not: other tests use small ids."""
     newest = max(accept(function_row()).pk, function_row().pk)
     yield
     number_from(newest)
@@ -39,7 +40,7 @@ def recover(*arguments: str) -> str:
 
 
 def worker_in_cluster(cluster: FakeCluster, function: int) -> str:
-    """Put a worker's unit into the cluster, as its create left it."""
+    """Create a worker's unit in the cluster."""
     name = f"fn-{function}-1-0123abcd"
     resource = {
         "apiVersion": GPU_UNIT.api_version,
@@ -51,27 +52,27 @@ def worker_in_cluster(cluster: FakeCluster, function: int) -> str:
     return name
 
 
-def restore_an_empty_database() -> None:
-    """Forget all functions and invocations, and which numbers they had."""
+def reset_database() -> None:
+    """Delete all functions and invocations, and reset their sequences."""
     Invocation.objects.all().delete()
     Function.objects.all().delete()
     number_from(1)
 
 
-def test_no_number_is_given_again(cluster: FakeCluster) -> None:
+def test_ids_are_not_reused(cluster: FakeCluster) -> None:
     lost = accept(function_row())
     worker = worker_in_cluster(cluster, lost.function_id)
-    restore_an_empty_database()
+    reset_database()
 
-    said = recover()
+    report = recover()
 
-    assert f"runtime-instance/{worker}: a worker of a function that is lost" in said
+    assert f"runtime-instance/{worker}" in report
     again = accept(function_row())
     assert again.function_id > 10**12
     assert again.pk > 10**12
 
 
-def test_a_second_recovery_counts_on(cluster: FakeCluster) -> None:
+def test_second_recovery_continues_ids(cluster: FakeCluster) -> None:
     recover()
     first = function_row()
 
@@ -80,7 +81,7 @@ def test_a_second_recovery_counts_on(cluster: FakeCluster) -> None:
     assert function_row().pk > first.pk
 
 
-def test_a_worker_of_a_function_that_is_there_is_no_news(cluster: FakeCluster) -> None:
-    worker = worker_in_cluster(cluster, function_row().pk)
+def test_worker_of_existing_function_is_not_reported(cluster: FakeCluster) -> None:
+    worker_in_cluster(cluster, function_row().pk)
 
-    assert f"{worker}: a worker of a function" not in recover("--dry-run")
+    assert list(recover_functions(cluster, dry_run=True)) == []

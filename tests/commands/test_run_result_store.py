@@ -1,4 +1,4 @@
-"""The process between the rows and the queue, killed again and again under work."""
+"""`run_result_store`, killed repeatedly under load."""
 
 import os
 import signal
@@ -59,7 +59,7 @@ class Processes:
         return process
 
     def end(self) -> None:
-        """Kill what runs."""
+        """Kill the running process."""
         for process in self._all:
             process.kill()
             process.communicate()
@@ -67,14 +67,14 @@ class Processes:
 
 @pytest.fixture
 def processes(queue_server: QueueServer) -> Iterator[Processes]:
-    """What starts the command."""
+    """Starts the command."""
     made = Processes(queue_server)
     yield made
     made.end()
 
 
 class Serving(threading.Thread):
-    """A worker that echoes until it is stopped; an outage of the queue is waited for."""
+    """A worker that echoes until it is stopped, and waits during an outage of the queue."""
 
     def __init__(self, worker: Worker) -> None:
         super().__init__()
@@ -87,8 +87,8 @@ class Serving(threading.Thread):
         while not self.stop.is_set():
             try:
                 for received in self._worker.take(1, seconds=0.2):
-                    self._worker.say(self._worker.started(received))
-                    self._worker.say(self._worker.finished(received))
+                    self._worker.report(self._worker.started(received))
+                    self._worker.report(self._worker.finished(received))
                     self._worker.acknowledge(received)
                     self.served.append(self._worker.read(received).key)
             except QueueError:
@@ -96,7 +96,7 @@ class Serving(threading.Thread):
 
 
 def succeeded() -> int:
-    """Return how many invocations are answered."""
+    """Return the number of answered invocations."""
     return Invocation.objects.filter(state="Succeeded").count()
 
 
@@ -105,7 +105,7 @@ def more_than(before: int) -> None:
     assert wait_until(lambda: succeeded() > before, 40), states()
 
 
-def test_killed_again_and_again_nothing_is_lost(
+def test_repeated_kills_lose_nothing(
     processes: Processes, queue: Queue, queue_server: QueueServer
 ) -> None:
     function = function_row()
@@ -137,16 +137,16 @@ def test_killed_again_and_again_nothing_is_lost(
 
 
 def states() -> list[str]:
-    """Return the states of all invocations, for the message of a failure."""
+    """Return the states of all invocations, for a failure message."""
     return list(Invocation.objects.order_by("id").values_list("state", flat=True))
 
 
 def left(queue: Queue, stream: str) -> int:
-    """Return how many messages lie in the stream."""
-    return int(queue._call(lambda js: js.stream_info(stream)).state.messages)
+    """Return the number of messages in the stream."""
+    return int(queue.call(lambda js: js.stream_info(stream)).state.messages)
 
 
-def test_asked_to_stop_it_ends_at_once(processes: Processes, queue: Queue) -> None:
+def test_stops_immediately_on_signal(processes: Processes, queue: Queue) -> None:
     function = function_row()
     process = processes.start()
     accept(function)
@@ -158,7 +158,7 @@ def test_asked_to_stop_it_ends_at_once(processes: Processes, queue: Queue) -> No
     assert process.wait(15) == 0
 
 
-def test_without_a_queue_it_says_so(processes: Processes) -> None:
+def test_missing_queue_is_reported(processes: Processes) -> None:
     process = processes.start(NATS_URL="", GPUPLATFORM_DATA="/nonexistent")
 
     _, said = process.communicate(timeout=30)

@@ -49,7 +49,6 @@ ALLOWED: Final = {
     ),  # Kubernetes gives these two answers no machine value of their own.
     "gpuplatform/workloads/startup.py": ("_state_failure",),  # Which part of it is shown.
     "gpuplatform/adminkit/display/text.py": ("condense",),  # Which part of it is shown.
-    "serverless/sidecar/function.py": ("_words",),  # Which part of it is shown.
 }
 """Functions by file that may look into a message, with the reason."""
 

@@ -1,4 +1,4 @@
-"""Functions and invocations as the write path leaves them, and a worker of a function."""
+"""Rows of functions and invocations, and a worker of a function."""
 
 import itertools
 from typing import Any
@@ -8,22 +8,23 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
+from serverless.loops.result_store import ResultStore
 from serverless.models import Function, Invocation
+from serverless.operations import ensure_consumer
 from serverless.phases import FunctionPhase
-from serverless.queue.gateway import Queue, Received
+from serverless.queue.gateway import Queue
 from serverless.queue.messages import (
     MSG_ID,
-    Finished,
+    EndReport,
     InvocationMessage,
     Report,
-    Started,
+    StartReport,
     decode_invocation,
 )
 from serverless.queue.names import INVOCATIONS, RESULTS, consumer_name, result_subject
+from serverless.queue.values import Delivery
 from serverless.requests import InvocationCreate
-from serverless.results import ResultStore
-from serverless.services import invocation_accept
-from serverless.sweep import ensure_consumer
+from serverless.services.invocations import invocation_accept
 
 _numbers = itertools.count(1)
 
@@ -31,12 +32,12 @@ SPEC = {"specName": "g1.1", "image": "echo:1"}
 
 
 def tenant_row(name: str) -> Tenant:
-    """Make another tenant."""
+    """Insert another tenant."""
     return Tenant.objects.create(name=name, namespace=f"tenant-{name}")
 
 
 def function_row(name: str = "", *, tenant: Tenant | None = None, **spec: Any) -> Function:
-    """Insert the row of a function whose creation has ended."""
+    """Insert the row of a created function."""
     number = next(_numbers)
     owner = tenant or tenant_by_name()
     name = name or f"fn-{number}"
@@ -62,15 +63,15 @@ def function_row(name: str = "", *, tenant: Tenant | None = None, **spec: Any) -
     )
 
 
-def accept(function: Function, payload: str = "hello", **asked: Any) -> Invocation:
+def accept(function: Function, payload: str = "hello", **fields: Any) -> Invocation:
     """Accept an invocation as the API would."""
-    body = {"requestID": function.request_id, "payload": payload, **asked}
+    body = {"requestID": function.request_id, "payload": payload, **fields}
     request = InvocationCreate.parse(body)
-    return invocation_accept(tenant=function.tenant, asked=request).invocation
+    return invocation_accept(tenant=function.tenant, body=request).invocation
 
 
 class Worker:
-    """Does by hand what a sidecar does."""
+    """Fetches and reports like a sidecar, step by step."""
 
     def __init__(self, queue: Queue, function: Function, name: str = "worker-1") -> None:
         self._queue = queue
@@ -78,27 +79,27 @@ class Worker:
         self.name = name
         ensure_consumer(queue, function)
 
-    def take(self, most: int = 1, *, seconds: float = 2.0) -> list[Received]:
-        """Fetch what there is, or what comes in time."""
+    def take(self, most: int = 1, *, seconds: float = 2.0) -> list[Delivery]:
+        """Fetch the available messages, or the first one in time."""
         consumer = consumer_name(self.function.pk)
         return self._queue.fetch(INVOCATIONS, consumer, most, seconds)
 
-    def take_one(self) -> Received:
-        """Fetch one invocation; there has to be one."""
+    def take_one(self) -> Delivery:
+        """Fetch one invocation; fail if there is none."""
         (received,) = self.take(1)
         return received
 
     @staticmethod
-    def read(received: Received) -> InvocationMessage:
+    def read(received: Delivery) -> InvocationMessage:
         """Return the invocation of a message."""
         return decode_invocation(received.raw.headers, received.body)
 
-    def started(self, received: Received, **changes: Any) -> Started:
-        """Return the report that it begins."""
-        return Started(**{**self._head(received), **changes})
+    def started(self, received: Delivery, **changes: Any) -> StartReport:
+        """Return the report of the start."""
+        return StartReport(**{**self._head(received), **changes})
 
-    def finished(self, received: Received, **changes: Any) -> Finished:
-        """Return the report that it ended, with the payload as the answer."""
+    def finished(self, received: Delivery, **changes: Any) -> EndReport:
+        """Return the report of the end, with the payload as the answer."""
         body = self.read(received).payload
         result = {
             "state": "Succeeded",
@@ -108,9 +109,9 @@ class Worker:
             "size": len(body),
             "completed_at": now(),
         }
-        return Finished(**{**self._head(received), **result, **changes})
+        return EndReport(**{**self._head(received), **result, **changes})
 
-    def _head(self, received: Received) -> dict[str, Any]:
+    def _head(self, received: Delivery) -> dict[str, Any]:
         message = self.read(received)
         return {
             "key": message.key,
@@ -122,35 +123,35 @@ class Worker:
             "started_at": now(),
         }
 
-    def say(self, *reports: Report) -> None:
-        """Publish reports, as the sidecar does before it acknowledges."""
+    def report(self, *reports: Report) -> None:
+        """Publish reports."""
         for report in reports:
-            self.say_raw(report.encode(), report.message_id)
+            self.publish(report.encode(), report.message_id)
 
-    def say_raw(self, body: bytes, message_id: str = "") -> None:
-        """Publish anything on the function's result subject."""
+    def publish(self, body: bytes, message_id: str = "") -> None:
+        """Publish a body on the function's result subject."""
         subject = result_subject(self.function.tenant.name, self.function.pk)
         headers = {MSG_ID: message_id} if message_id else None
-        self._queue._call(lambda js: js.publish(subject, body, headers=headers))
+        self._queue.call(lambda js: js.publish(subject, body, headers=headers))
 
-    def acknowledge(self, received: Received) -> None:
-        """The invocation is out of the queue."""
+    def acknowledge(self, received: Delivery) -> None:
+        """Acknowledge the invocation."""
         self._queue.acknowledge([received])
 
-    def serve_one(self) -> Received:
-        """Take one invocation, echo it, and acknowledge it."""
+    def serve_one(self) -> Delivery:
+        """Fetch one invocation, echo it, and acknowledge it."""
         received = self.take_one()
-        self.say(self.started(received), self.finished(received))
+        self.report(self.started(received), self.finished(received))
         self.acknowledge(received)
         return received
 
 
 def queued(queue: Queue, stream: str = INVOCATIONS) -> int:
-    """Return how many messages lie in the stream."""
-    return int(queue._call(lambda js: js.stream_info(stream)).state.messages)
+    """Return the number of messages in the stream."""
+    return int(queue.call(lambda js: js.stream_info(stream)).state.messages)
 
 
 def store_all(store: ResultStore, queue: Queue) -> None:
-    """Store what lies in the stream; one step may be given a part of it."""
+    """Store all reports in the stream; one step may fetch only a part of them."""
     while queued(queue, RESULTS):
         store.step()

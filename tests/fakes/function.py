@@ -1,4 +1,4 @@
-"""A function that does what its payload says: `python -m tests.fakes.function`.
+"""A function that follows the instructions in its payload: `python -m tests.fakes.function`.
 
 The payload is a JSON object, all keys optional: `hold` waits until somebody opens the named FIFO
 for writing, `die` ends the process, `status` and `size` shape the answer, `words` are raised.
@@ -12,7 +12,7 @@ from serverless.framework import Request, Response, serve
 
 
 def obey(request: Request) -> Response:
-    """Do as it is told, and answer with what it was sent."""
+    """Follow the instructions, and answer with the payload."""
     began = time.time()
     asked = request.json()
     if "hold" in asked:

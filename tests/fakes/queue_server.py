@@ -1,4 +1,4 @@
-"""A real NATS server of a test's own, that can be killed and started again on its data."""
+"""A separate NATS server that can be killed and restarted with its data."""
 
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from serverless.queue.gateway import Queue
 
 
 class QueueServer:
-    """One server on loopback; its port stays over a restart."""
+    """One server on loopback; a restart keeps its port."""
 
     def __init__(self, directory: Path) -> None:
         self._server = Nats.prepare(directory, free_port())
@@ -29,7 +29,7 @@ class QueueServer:
         assert wait_until(self._server.is_ready, 10), "the NATS server does not start"
 
     def kill(self) -> None:
-        """Kill it as a machine that loses its power would, and wait until nobody answers."""
+        """Kill it like a power failure, and wait for its end."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(10)
@@ -43,7 +43,7 @@ class QueueServer:
 
 @pytest.fixture
 def queue_server(tmp_path: Path, settings: Settings) -> Iterator[QueueServer]:
-    """A server that runs, and the settings that name it."""
+    """A running server, and the settings that name it."""
     server = QueueServer(tmp_path / "nats")
     server.start()
     settings.NATS_URL = server.url

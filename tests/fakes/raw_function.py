@@ -29,10 +29,10 @@ class Answer(socketserver.StreamRequestHandler):
         try:
             self.answer(HEALTHY if line.startswith(b"GET") else payload)
         except OSError:
-            return  # It was not listened to until the end.
+            return  # The sidecar closed the connection.
 
     def answer(self, said: bytes) -> None:
-        """Say it, once or for ever."""
+        """Send the bytes, once or for ever."""
         self.wfile.write(said.removeprefix(ENDLESS))
         while said.startswith(ENDLESS):
             self.wfile.write(said.removeprefix(ENDLESS))

@@ -1,4 +1,4 @@
-"""A worker on a queue of the test's own."""
+"""A worker on a separate queue."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ __all__ = ["queue", "queue_server"]
 
 @pytest.fixture
 def rig(tmp_path: Path, queue_server: QueueServer, queue: Queue) -> Iterator[Rig]:
-    """A queue with a function's consumer; no process of a worker runs yet."""
+    """A queue with a function's consumer, without a running worker."""
     made = Rig(tmp_path, queue_server, queue)
     yield made
     made.stop()

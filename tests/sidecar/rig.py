@@ -1,4 +1,4 @@
-"""One worker as it is in a pod: the sidecar and a function, as processes, on a real queue."""
+"""One worker: sidecar and function as processes, on a real queue."""
 
 import itertools
 import json
@@ -18,21 +18,17 @@ from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.dev.embedded.processes import wait_until
 from serverless.queue.credentials import worker_credentials
 from serverless.queue.errors import QueueUnavailable
-from serverless.queue.gateway import Backlog, Outgoing, Published, Queue, StoredMessage
+from serverless.queue.gateway import Queue
 from serverless.queue.messages import (
-    Finished,
+    EndReport,
     InvocationMessage,
     Report,
-    Started,
+    StartReport,
     decode_report,
 )
-from serverless.queue.names import (
-    CREDENTIALS_KEY,
-    INVOCATIONS,
-    RESULT_CONSUMER,
-    RESULTS,
-)
+from serverless.queue.names import CREDENTIALS_KEY, INVOCATIONS, RESULT_CONSUMER, RESULTS
 from serverless.queue.streams import function_consumer
+from serverless.queue.values import Backlog, OutgoingInvocation, PublishStatus, StoredMessage
 from serverless.sidecar.health import DRAIN_TOKEN_HEADER
 from tests.fakes.queue_server import QueueServer
 
@@ -41,13 +37,13 @@ TENANT, FUNCTION = "acme", 7
 TOKEN = "token-of-the-worker"
 SECONDS = 20.0
 ACK_WAIT = 3.0
-"""Shorter than in production, so that a lost message comes again within a test."""
+"""Shorter than in production, so that a lost message is delivered again within a test."""
 
 FoundT = TypeVar("FoundT")
 
 
 class Rig:
-    """Everything that a test needs; processes are ended with the test."""
+    """A queue, and processes that are killed at the end of the test."""
 
     def __init__(self, folder: Path, server: QueueServer, queue: Queue) -> None:
         self.folder, self.server, self.queue = folder, server, queue
@@ -63,19 +59,19 @@ class Rig:
     # The queue.
 
     def consume(self, *, max_deliver: int, ack_wait: float = ACK_WAIT) -> None:
-        """Make the consumer of the function."""
-        config = function_consumer(TENANT, FUNCTION, max_deliver=max_deliver, most=100)
+        """Create the consumer of the function."""
+        config = function_consumer(TENANT, FUNCTION, max_deliver=max_deliver, max_in_work=100)
         config = replace(config, ack_wait=ack_wait)
-        self.queue._call(lambda js: js.add_consumer(INVOCATIONS, config))
+        self.queue.call(lambda js: js.add_consumer(INVOCATIONS, config))
 
-    def invoke(self, *, timeout: int = 10, **asked: Any) -> int:
-        """Put an invocation into the queue and return its key."""
+    def invoke(self, *, timeout: int = 10, **fields: Any) -> int:
+        """Queue an invocation and return its key."""
         key = next(self._keys)
-        self.put(key, json.dumps(asked).encode(), timeout=timeout)
+        self.put(key, json.dumps(fields).encode(), timeout=timeout)
         return key
 
     def put(self, key: int, payload: bytes, *, timeout: int = 10, **headers: str) -> None:
-        """Put an invocation with this payload into the queue."""
+        """Queue an invocation with this payload."""
         message = InvocationMessage(
             key=key,
             publication=1,
@@ -86,42 +82,42 @@ class Rig:
             payload=payload,
             headers={name.replace("_", "-"): text for name, text in headers.items()},
         )
-        [outcome] = self.queue.publish([Outgoing(TENANT, FUNCTION, message)])
-        assert isinstance(outcome, Published), outcome
+        [outcome] = self.queue.publish([OutgoingInvocation(TENANT, FUNCTION, message)])
+        assert outcome.status is PublishStatus.STORED, outcome
 
     def backlog(self) -> Backlog:
-        """Return what of the function is in the queue."""
+        """Return the backlog of the function."""
         found = self.queue.backlog(TENANT, FUNCTION)
         assert found is not None
         return found
 
     def messages(self) -> list[StoredMessage]:
-        """Return what lies in the stream of invocations."""
+        """Return the messages in the stream of invocations."""
         return self.queue.messages(TENANT, FUNCTION, 2**62, 1000)
 
-    def finished(self, key: int, seconds: float = SECONDS) -> Finished:
-        """Return the report of an invocation's end, once it is there."""
-        return self._until(lambda: self._found(Finished, key), f"{key} to end", seconds)
+    def finished(self, key: int, seconds: float = SECONDS) -> EndReport:
+        """Wait for the report of an invocation's end and return it."""
+        return self._until(lambda: self._found(EndReport, key), f"{key} to end", seconds)
 
-    def started(self, key: int, attempt: int = 1) -> Started:
-        """Return the report that an attempt began, once it is there."""
+    def started(self, key: int, attempt: int = 1) -> StartReport:
+        """Wait for the report of an attempt's start and return it."""
 
-        def find() -> Started | None:
-            found = self._all(Started, key)
+        def find() -> StartReport | None:
+            found = self._all(StartReport, key)
             return next((one for one in found if one.attempt == attempt), None)
 
         return self._until(find, f"attempt {attempt} of {key}", SECONDS)
 
-    def all_finished(self, key: int) -> list[Finished]:
-        """Return every report of an end that has come so far."""
-        return self._all(Finished, key)
+    def all_finished(self, key: int) -> list[EndReport]:
+        """Return every report of its end so far."""
+        return self._all(EndReport, key)
 
     def read_reports(self) -> None:
-        """Take what has come."""
+        """Fetch the available reports."""
         try:
             received = self.queue.fetch(RESULTS, RESULT_CONSUMER, 100, 0.1)
         except QueueUnavailable:
-            return  # A test took the server away; it comes back.
+            return  # A test has killed the server, and restarts it.
         self.reports += [decode_report(one.body) for one in received]
         self.queue.acknowledge(received)
 
@@ -132,11 +128,11 @@ class Rig:
         return self._start("tests.fakes.function")
 
     def raw_function(self) -> subprocess.Popen[bytes]:
-        """Start a function that answers with the bytes that it is sent."""
+        """Start a function that answers with the bytes of its payload."""
         return self._start("tests.fakes.raw_function")
 
     def sidecar(self, **environment: str) -> "Sidecar":
-        """Start a sidecar; it need not be ready."""
+        """Start a sidecar without waiting until it is ready."""
         port = free_port()
         settings = {
             "QUEUE_URL": self.server.url,
@@ -161,17 +157,17 @@ class Rig:
         return sidecar, function
 
     def fifo(self) -> Path:
-        """Return a FIFO that holds a call until `release`."""
+        """Return a FIFO that blocks a call until `release`."""
         path = self.folder / f"fifo-{next(self._keys)}"
         os.mkfifo(path)
         return path
 
     def release(self, fifo: Path) -> None:
-        """Let the call go on; waits until it is there."""
+        """Unblock the call; wait until it has started."""
         fifo.write_bytes(b"go")
 
     def stop(self) -> None:
-        """End every process."""
+        """Kill every process."""
         for process in self._processes:
             process.kill()
             process.wait(10)
@@ -206,7 +202,7 @@ class Sidecar:
         self._port = port
 
     def get(self, path: str, token: str = "") -> int:
-        """Return the status of an answer of its health server; 0 where nobody listens."""
+        """Return the status of its health server's answer; 0 without an answer."""
         request = urllib.request.Request(f"http://127.0.0.1:{self._port}{path}")
         request.add_header(DRAIN_TOKEN_HEADER, token)
         try:
@@ -219,9 +215,9 @@ class Sidecar:
             return 0
 
     def until_ready(self) -> None:
-        """Wait until it takes invocations."""
+        """Wait until it is ready."""
         assert wait_until(lambda: self.get("/readyz") == 200, SECONDS), "the sidecar is not ready"
 
     def terminate(self) -> None:
-        """Tell it to end."""
+        """Send SIGTERM."""
         self.process.send_signal(signal.SIGTERM)

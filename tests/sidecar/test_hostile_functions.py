@@ -1,4 +1,4 @@
-"""Functions that do not keep to HTTP: each invocation ends, and the next one is answered."""
+"""Functions that violate HTTP: each invocation ends, and the next one is served."""
 
 from tests.sidecar.rig import Rig
 
@@ -32,7 +32,7 @@ ANSWERS = {
 ADDRESS = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"
 
 
-def test_whatever_a_function_says_its_invocation_ends(rig: Rig) -> None:
+def test_every_answer_ends_its_invocation(rig: Rig) -> None:
     rig.raw_function()
     rig.sidecar(CONCURRENCY="8", MAX_DELIVER="1").until_ready()
     numbers = dict(enumerate(ANSWERS, start=1))
@@ -49,7 +49,7 @@ def test_whatever_a_function_says_its_invocation_ends(rig: Rig) -> None:
     assert rig.finished(1000).body == b"ok"
 
 
-def test_a_function_sends_the_sidecar_nowhere(rig: Rig) -> None:
+def test_redirect_is_not_followed(rig: Rig) -> None:
     rig.raw_function()
     rig.sidecar().until_ready()
 

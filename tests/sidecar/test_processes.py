@@ -1,4 +1,4 @@
-"""What becomes of an invocation when a process ends, hangs, or is told to end."""
+"""Invocations when a process crashes, hangs or is stopped."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ from tests.sidecar.rig import ACK_WAIT, FUNCTION, TENANT, TOKEN, Rig
 pytestmark = pytest.mark.processes
 
 
-def test_a_sidecar_waits_for_its_function(rig: Rig) -> None:
+def test_sidecar_waits_for_function(rig: Rig) -> None:
     sidecar = rig.sidecar()
     assert wait_until(lambda: sidecar.get("/livez") == 200, 10)
     key = rig.invoke()
@@ -36,7 +36,7 @@ def test_a_sidecar_waits_for_its_function(rig: Rig) -> None:
     assert sidecar.get("/readyz") == 200
 
 
-def test_what_a_killed_worker_had_is_given_to_another(rig: Rig) -> None:
+def test_invocation_of_killed_worker_is_delivered_to_another(rig: Rig) -> None:
     first, function = rig.worker()
     key = rig.invoke(hold=str(held := rig.fifo()))
     rig.started(key)
@@ -55,20 +55,20 @@ def test_what_a_killed_worker_had_is_given_to_another(rig: Rig) -> None:
     assert len(rig.all_finished(key)) == 1
 
 
-def test_a_long_call_is_kept_longer_than_the_ack_wait(rig: Rig) -> None:
+def test_long_call_is_kept_beyond_ack_wait(rig: Rig) -> None:
     rig.worker()
-    rig.worker()  # Somebody who would get it.
+    rig.worker()  # Another worker that could get it.
     key = rig.invoke(hold=str(held := rig.fifo()), timeout=30)
     rig.started(key)
 
-    # Nothing has to happen for so long: only time can show that.
+    # Only the passing of time can show that nothing happens.
     assert not wait_until(lambda: rig.backlog().in_work != 1, 2 * ACK_WAIT)
     rig.release(held)
 
     assert rig.finished(key).attempt == 1
 
 
-def test_a_drained_sidecar_ends_what_it_has_and_takes_nothing_more(rig: Rig) -> None:
+def test_drained_sidecar_finishes_and_fetches_nothing(rig: Rig) -> None:
     sidecar, _ = rig.worker()
     key = rig.invoke(hold=str(held := rig.fifo()))
     rig.started(key)
@@ -85,7 +85,7 @@ def test_a_drained_sidecar_ends_what_it_has_and_takes_nothing_more(rig: Rig) -> 
     assert rig.backlog().pending == 1
 
 
-def test_a_hook_waits_for_the_drain_and_needs_the_token(rig: Rig) -> None:
+def test_drain_request_waits_and_requires_token(rig: Rig) -> None:
     sidecar, _ = rig.worker()
     key = rig.invoke(hold=str(held := rig.fifo()))
     rig.started(key)
@@ -107,7 +107,7 @@ def test_a_hook_waits_for_the_drain_and_needs_the_token(rig: Rig) -> None:
     assert sidecar.process.wait(10) == 0
 
 
-def test_what_does_not_end_in_time_is_given_back_at_once(rig: Rig) -> None:
+def test_late_invocation_is_returned_immediately(rig: Rig) -> None:
     rig.consume(max_deliver=3, ack_wait=60)
     sidecar, _ = rig.worker(DRAIN_SECONDS="1")
     key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
@@ -123,7 +123,7 @@ def test_what_does_not_end_in_time_is_given_back_at_once(rig: Rig) -> None:
     assert rig.finished(key).attempt == 2
 
 
-def test_as_many_are_in_work_as_the_concurrency_says(rig: Rig) -> None:
+def test_concurrency_limits_invocations_in_progress(rig: Rig) -> None:
     rig.worker(CONCURRENCY="3")
     held = [rig.fifo() for _ in range(4)]
     keys = [rig.invoke(hold=str(fifo)) for fifo in held]
@@ -137,7 +137,7 @@ def test_as_many_are_in_work_as_the_concurrency_says(rig: Rig) -> None:
     assert {rig.finished(key).state for key in keys} == {"Succeeded"}
 
 
-def test_a_result_waits_for_a_queue_that_is_away(rig: Rig) -> None:
+def test_result_waits_for_unavailable_queue(rig: Rig) -> None:
     rig.worker()
     key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
     rig.started(key)
@@ -151,15 +151,15 @@ def test_a_result_waits_for_a_queue_that_is_away(rig: Rig) -> None:
     assert wait_until(lambda: rig.messages() == [], 10)
 
 
-def test_a_result_waits_for_a_stream_that_does_not_take_it(rig: Rig) -> None:
+def test_result_waits_for_full_stream(rig: Rig) -> None:
     rig.worker()
     key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
     rig.started(key)
     later = rig.invoke()
 
-    rig.queue._call(lambda js: js.delete_stream(RESULTS))
+    rig.queue.call(lambda js: js.delete_stream(RESULTS))
     rig.release(held)
-    # Only time can show that nothing is acknowledged and nothing else begun.
+    # Only the passing of time can show that nothing is acknowledged or started.
     assert not wait_until(lambda: rig.backlog().pending == 0, 1)
     assert rig.backlog().in_work == 1
     rig.queue.ensure()
@@ -170,7 +170,7 @@ def test_a_result_waits_for_a_stream_that_does_not_take_it(rig: Rig) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("lost", ["the consumer", "the message", "both streams"])
-def test_an_acknowledgement_that_nobody_answers_holds_nothing_up(rig: Rig, lost: str) -> None:
+def test_unanswered_acknowledgement_does_not_block(rig: Rig, lost: str) -> None:
     rig.worker()
     key = rig.invoke(hold=str(held := rig.fifo()), timeout=60)
     rig.started(key)
@@ -180,13 +180,13 @@ def test_an_acknowledgement_that_nobody_answers_holds_nothing_up(rig: Rig, lost:
 
     assert rig.finished(key).state == "Succeeded"
     if lost == "the consumer":
-        rig.release(held)  # The next one gives out everything again.
+        rig.release(held)  # The new consumer delivers everything again.
     assert rig.finished(rig.invoke(), seconds=40).state == "Succeeded"
     assert wait_until(lambda: rig.messages() == [], 10)
 
 
 def lose(rig: Rig, what: str) -> None:
-    """Take out of the queue what a worker has in its hands."""
+    """Delete the message that a worker is processing."""
 
     async def remove(js: JetStreamContext) -> None:
         if what == "the message":
@@ -197,7 +197,7 @@ def lose(rig: Rig, what: str) -> None:
             for stream in (INVOCATIONS, RESULTS):
                 await js.delete_stream(stream)
 
-    rig.queue._call(remove)
+    rig.queue.call(remove)
     rig.queue.ensure()
     rig.consume(max_deliver=3)
 
@@ -219,7 +219,7 @@ def lose(rig: Rig, what: str) -> None:
         result_subject("other", FUNCTION),
     ],
 )
-def test_a_worker_may_not_speak_on_what_is_not_its_own(rig: Rig, subject: str) -> None:
+def test_worker_cannot_publish_on_subjects_of_others(rig: Rig, subject: str) -> None:
     async def publish(client: Client) -> None:
         await client.publish(subject, b"{}")
 
@@ -240,7 +240,7 @@ def test_a_worker_may_not_speak_on_what_is_not_its_own(rig: Rig, subject: str) -
         ">",
     ],
 )
-def test_a_worker_may_not_listen_to_what_is_not_its_own(rig: Rig, subject: str) -> None:
+def test_worker_cannot_subscribe_to_subjects_of_others(rig: Rig, subject: str) -> None:
     async def subscribe(client: Client) -> None:
         await client.subscribe(subject)
 
@@ -248,21 +248,21 @@ def test_a_worker_may_not_listen_to_what_is_not_its_own(rig: Rig, subject: str) 
 
 
 def refusal(rig: Rig, act: Callable[[Client], Awaitable[None]]) -> str:
-    """Return what the server says to a worker of the function that does this."""
+    """Return the server's permission error for an action of a worker."""
     credentials = worker_credentials(rig.server.account, TENANT, FUNCTION)
 
     async def run() -> str:
-        said: asyncio.Queue[str] = asyncio.Queue()
+        errors: asyncio.Queue[str] = asyncio.Queue()
 
         async def note(error: Exception) -> None:
-            said.put_nowait(str(error))
+            errors.put_nowait(str(error))
 
         client = Client()
         options: dict[str, Any] = {**credentials.callbacks(), "error_cb": note}
         await client.connect(rig.server.url, **options)
         try:
             await act(client)
-            return await asyncio.wait_for(said.get(), 5)
+            return await asyncio.wait_for(errors.get(), 5)
         finally:
             await client.close()
 

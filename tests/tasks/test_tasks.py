@@ -27,7 +27,7 @@ from inventory.tasks import (
     remove_leftovers,
     sweep_pools,
 )
-from serverless.services import ServerlessTask
+from serverless.services.names import ServerlessTask
 from tests.factories.inventory import accept_create, accept_delete, pool_resource, pool_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import Broker

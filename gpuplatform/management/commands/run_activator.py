@@ -9,7 +9,7 @@ from gpuplatform.management.required import required_cluster, required_queue
 from gpuplatform.metrics.exported import serve_alone
 from gpuplatform.observability.collectors import activator_render
 from gpuplatform.processes.process import own_identity, stop_on_signals
-from serverless.activator import Activator
+from serverless.loops.activator import Activator
 
 
 class Command(BaseCommand):

@@ -11,10 +11,11 @@ from gpuplatform.management.required import required_queue
 from gpuplatform.metrics.exported import serve_alone
 from gpuplatform.processes.process import stop_on_signals
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, report_heartbeat
-from serverless.loops import keep_doing
-from serverless.relay import Relay
-from serverless.results import DeadLetters, ResultStore
-from serverless.sweep import SWEEP_SECONDS, Sweep
+from serverless.loops.dead_letters import DeadLetters
+from serverless.loops.relay import Relay
+from serverless.loops.repeat import run_repeatedly
+from serverless.loops.result_store import ResultStore
+from serverless.loops.sweep import SWEEP_SECONDS, Sweep
 
 HEARTBEAT_SECONDS: Final = FRESH_SECONDS / 8
 
@@ -68,7 +69,7 @@ class _Loop(threading.Thread):
     @override
     def run(self) -> None:
         try:
-            keep_doing(self._step, self._stop_event, self.name)
+            run_repeatedly(self._step, self._stop_event, self.name)
             self.has_ended = True
         finally:
             self._stop_event.set()

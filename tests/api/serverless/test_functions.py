@@ -1,4 +1,4 @@
-"""The routes of functions: what each answers, and what is left behind."""
+"""The routes of functions: replies and effects."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,12 +25,12 @@ BODY: dict[str, Any] = {
 SHAPE = {
     "requestID", "specName", "image", "template", "framework", "minWorkers", "maxWorkers",
     "concurrency", "idleTimeoutSeconds", "timeoutSeconds", "maxDeliver", "backoffSeconds",
-    "generation", "phase", "reason", "message", "backlog", "oldestPendingSeconds", "workers",
-    "createdAt", "updatedAt", "observedAt", "operationID",
+    "generation", "phase", "reason", "message", "cause", "backlog", "oldestPendingSeconds",
+    "workers", "createdAt", "updatedAt", "observedAt", "operationID",
 }  # fmt: skip
 
 
-def test_a_create_is_accepted_and_can_be_read_at_once(api: Api) -> None:
+def test_created_function_can_be_read_immediately(api: Api) -> None:
     answer = api.post(FUNCTIONS, BODY)
 
     assert (answer.status, answer.data["kind"]) == (202, "function.create")
@@ -44,7 +44,7 @@ def test_a_create_is_accepted_and_can_be_read_at_once(api: Api) -> None:
     assert (shown["backlog"], shown["oldestPendingSeconds"]) == (0, None)
 
 
-def test_a_template_may_refer_to_a_secret_but_not_to_credentials_of_workers(api: Api) -> None:
+def test_template_may_reference_secrets_except_worker_credentials(api: Api) -> None:
     def body(name: str) -> dict[str, Any]:
         source = {"secretKeyRef": {"name": name, "key": "queue.creds"}}
         return {**BODY, "template": {"envs": [{"name": "TOKEN", "valueFrom": source}]}}
@@ -82,14 +82,14 @@ def test_writes_are_replayed_and_conflict(api: Api) -> None:
         ({"serverless": {}}, "serverless"),
     ],
 )
-def test_what_is_wrong_is_refused_by_field(api: Api, change: dict[str, Any], field: str) -> None:
+def test_invalid_body_is_refused_by_field(api: Api, change: dict[str, Any], field: str) -> None:
     answer = api.post(FUNCTIONS, {**BODY, **change})
 
     assert (answer.status, answer.fields) == (400, [field])
     assert not Function.objects.exists()
 
 
-def test_a_put_replaces_the_spec(api: Api) -> None:
+def test_put_replaces_spec(api: Api) -> None:
     api.post(FUNCTIONS, BODY)
     change = {"operationID": "change", "specName": "g1.1", "image": "registry.example/echo:2"}
 
@@ -101,7 +101,7 @@ def test_a_put_replaces_the_spec(api: Api) -> None:
     assert shown["generation"] == 2
 
 
-def test_a_delete_is_shown_until_it_is_gone(api: Api) -> None:
+def test_deleted_function_is_shown_until_it_is_deleted(api: Api) -> None:
     function_row("echo")
 
     assert api.send("DELETE", f"{FUNCTIONS}/echo?operationID=drop", b"").status == 202
@@ -112,7 +112,7 @@ def test_a_delete_is_shown_until_it_is_gone(api: Api) -> None:
     assert api.get(FUNCTIONS).data == []
 
 
-def test_nothing_is_shown_of_another_tenant(api: Api) -> None:
+def test_objects_of_another_tenant_are_not_found(api: Api) -> None:
     function_row("theirs", tenant=tenant_row("other"))
 
     assert api.get(FUNCTIONS).data == []
@@ -122,17 +122,24 @@ def test_nothing_is_shown_of_another_tenant(api: Api) -> None:
     assert not Operation.objects.filter(kind="function.delete").exists()
 
 
-def test_what_waits_is_counted_from_the_oldest(api: Api) -> None:
+def test_backlog_and_age_of_oldest_agree(api: Api) -> None:
     function = function_row("echo")
     accept(function)
     oldest = Invocation.objects.get()
     Invocation.objects.update(accepted_at=oldest.accepted_at - timedelta(minutes=5))
     accept(function)
 
-    assert 300 <= api.get(f"{FUNCTIONS}/echo").data["oldestPendingSeconds"] < 400
+    shown = api.get(f"{FUNCTIONS}/echo").data
+    assert shown["backlog"] == 1  # Not observed yet, but at least the oldest one is open.
+    assert 300 <= shown["oldestPendingSeconds"] < 400
+
+    Function.objects.update(backlog=2)
+    Invocation.objects.update(state="Cancelled", completed_at=oldest.accepted_at)
+    shown = api.get(f"{FUNCTIONS}/echo").data
+    assert (shown["backlog"], shown["oldestPendingSeconds"]) == (0, None)
 
 
-def test_the_list_has_pages_filters_and_few_queries(
+def test_list_has_pages_filters_and_few_queries(
     api: Api, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for name in ("a1", "a2", "b1"):

@@ -1,4 +1,4 @@
-"""The routes of invocations: what each answers, waiting, limits, and links without a token."""
+"""The routes of invocations: replies, waiting, limits, and signed links."""
 
 import base64
 import threading
@@ -15,10 +15,12 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from gpuplatform import clock
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.services import token_create
+from gpuplatform.workloads.causes import StartupCause
 from serverless.api import waiting
-from serverless.models import Invocation
+from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
-from serverless.services import MOST_OPEN, invocations
+from serverless.services import invocations
+from serverless.services.invocations import MAX_OPEN
 from tests.factories.serverless import accept, function_row, tenant_row
 from tests.fakes.api import Api
 
@@ -28,7 +30,7 @@ INVOCATIONS = "/api/v1/serverless/invocations"
 BODY: dict[str, Any] = {"invocationID": "one", "requestID": "echo", "payload": '{"a": 1}'}
 SHAPE = {
     "invocationID", "requestID", "mode", "state", "failureClass", "attempts", "worker",
-    "acceptedAt", "startedAt", "completedAt", "result", "error",
+    "acceptedAt", "startedAt", "completedAt", "result", "error", "blocked",
 }  # fmt: skip
 RESULT = {
     "statusCode", "contentType", "headers", "body", "bodyEncoding", "bodyBytes", "truncated",
@@ -56,7 +58,7 @@ def end(body: bytes = b"hello", **changes: Any) -> Invocation:
     return row
 
 
-def test_an_invocation_is_accepted_and_read(api: Api) -> None:
+def test_accepted_invocation_can_be_read(api: Api) -> None:
     function_row("echo")
 
     answer = api.post(INVOCATIONS, BODY)
@@ -74,7 +76,26 @@ def test_an_invocation_is_accepted_and_read(api: Api) -> None:
     assert (ended["result"]["body"], ended["result"]["bodyEncoding"]) == ("hello", "text")
 
 
-def test_an_id_is_generated_when_it_is_left_out(api: Api) -> None:
+def test_queued_invocation_shows_why_function_is_blocked(api: Api) -> None:
+    function_row("echo")
+    api.post(INVOCATIONS, BODY)
+    cause = StartupCause.IMAGE_PULL_FAILED
+    Function.objects.update(phase="Failed", reason="WorkerFailed", cause=cause, message="No.")
+
+    blocked = api.get(f"{INVOCATIONS}/one").data["blocked"]
+    function = api.get("/api/v1/serverless/functions/echo").data
+
+    assert (blocked["reason"], blocked["cause"]) == ("WorkerFailed", cause)
+    assert (blocked["message"], blocked["since"] is not None) == ("No.", True)
+    assert function["cause"] == cause
+    Function.objects.update(phase="Ready", reason="Serving", cause="")
+    assert api.get(f"{INVOCATIONS}/one").data["blocked"] is None
+    Function.objects.update(phase="Failed", reason="WorkerFailed")
+    end()
+    assert api.get(f"{INVOCATIONS}/one").data["blocked"] is None
+
+
+def test_omitted_id_is_generated(api: Api) -> None:
     function_row("echo")
 
     answer = api.post(INVOCATIONS, {"requestID": "echo", "payload": ""})
@@ -82,7 +103,7 @@ def test_an_id_is_generated_when_it_is_left_out(api: Api) -> None:
     assert len(answer.data["invocationID"]) == len("inv-") + 32
 
 
-def test_the_same_again_is_answered_and_another_payload_is_a_conflict(api: Api) -> None:
+def test_repeated_request_is_replayed_and_another_payload_conflicts(api: Api) -> None:
     function_row("echo")
     api.post(INVOCATIONS, BODY)
 
@@ -95,7 +116,7 @@ def test_the_same_again_is_answered_and_another_payload_is_a_conflict(api: Api) 
 
 
 @pytest.mark.parametrize("encoding", ["text", "base64"])
-def test_a_payload_that_is_too_large_is_refused_at_the_door(api: Api, encoding: str) -> None:
+def test_too_large_payload_is_refused(api: Api, encoding: str) -> None:
     function_row("echo")
     payload = "a" * (512 * 1024 + 1)
     if encoding == "base64":
@@ -107,26 +128,26 @@ def test_a_payload_that_is_too_large_is_refused_at_the_door(api: Api, encoding: 
     assert not Invocation.objects.exists()
 
 
-def test_too_many_that_wait_are_told_to_come_again(
+def test_too_many_open_invocations_get_retry_after(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(invocations, "MOST_OPEN", 1)
+    monkeypatch.setattr(invocations, "MAX_OPEN", 1)
     accept(function_row("echo"))
 
     answer = api.post(INVOCATIONS, BODY)
 
     assert (answer.status, answer.code) == (429, "throttled")
     assert answer.headers["Retry-After"] == "5"
-    assert MOST_OPEN > 1
+    assert MAX_OPEN > 1
 
 
-def test_a_function_that_is_not_there(api: Api) -> None:
+def test_invocation_of_missing_function_is_not_found(api: Api) -> None:
     function_row("echo", tenant=tenant_row("other"))
 
     assert api.post(INVOCATIONS, BODY).status == 404
 
 
-def test_nothing_is_shown_of_another_tenant(api: Api) -> None:
+def test_objects_of_another_tenant_are_not_found(api: Api) -> None:
     accept(function_row("echo", tenant=tenant_row("other")), invocationID="theirs")
 
     assert api.get(INVOCATIONS).data == []
@@ -135,7 +156,7 @@ def test_nothing_is_shown_of_another_tenant(api: Api) -> None:
         assert api.post(f"{INVOCATIONS}/theirs/{action}", {"operationID": "x"}).status == 404
 
 
-def test_the_list_has_no_bodies_and_few_queries(
+def test_list_has_no_bodies_and_few_queries(
     api: Api, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     function = function_row("echo")
@@ -152,7 +173,7 @@ def test_the_list_has_no_bodies_and_few_queries(
     assert [row["invocationID"] for row in api.get(INVOCATIONS, state="Succeeded").data] == ["one"]
 
 
-def test_cancel_and_replay_answer_with_operations(api: Api) -> None:
+def test_cancel_and_replay_return_operations(api: Api) -> None:
     accept(function_row("echo"), invocationID="one")
 
     early = api.post(f"{INVOCATIONS}/one/replay", {"operationID": "r-1"})
@@ -168,7 +189,7 @@ def test_cancel_and_replay_answer_with_operations(api: Api) -> None:
     assert api.get(f"{INVOCATIONS}/one").data["state"] == "Queued"
 
 
-def test_replay_takes_an_operators_token(api: Api) -> None:
+def test_replay_requires_operator_token(api: Api) -> None:
     row = accept(function_row("echo"), invocationID="replay")
     _, secret = token_create(tenant=row.tenant, name="app", scopes=[Scope.USER])
     known = {"HTTP_AUTHORIZATION": f"Bearer {secret}"}
@@ -186,7 +207,7 @@ class TestWaiting:
 
     BODY: ClassVar[dict[str, Any]] = {**BODY, "mode": "sync", "timeoutSeconds": 1}
 
-    def test_the_answer_is_202_when_the_time_is_up(
+    def test_status_is_202_after_time_limit(
         self, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(waiting, "MARGIN_SECONDS", -0.9)
@@ -196,16 +217,16 @@ class TestWaiting:
 
         assert (answer.status, answer.data["state"]) == (202, "Queued")
 
-    def test_what_has_ended_is_answered_at_once(self, api: Api) -> None:
-        asked = {key: text for key, text in self.BODY.items() if key != "requestID"}
-        accept(function_row("echo"), **asked)
+    def test_ended_invocation_is_returned_immediately(self, api: Api) -> None:
+        fields = {key: text for key, text in self.BODY.items() if key != "requestID"}
+        accept(function_row("echo"), **fields)
         end()
 
         answer = api.post(INVOCATIONS, self.BODY)
 
         assert (answer.status, answer.data["result"]["body"]) == (200, "hello")
 
-    def test_who_finds_no_seat_is_answered_at_once(
+    def test_wait_without_free_seat_returns_immediately(
         self, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(waiting.SEATS, "_free", threading.BoundedSemaphore(1))
@@ -216,7 +237,7 @@ class TestWaiting:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_a_result_that_comes_meanwhile_is_the_answer(
+def test_result_that_arrives_during_wait_is_returned(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function_row("echo")
@@ -245,7 +266,7 @@ def test_a_result_that_comes_meanwhile_is_the_answer(
 
 
 class TestLinks:
-    """Links to results that need no token."""
+    """Signed links to results."""
 
     @pytest.fixture
     def link(self, api: Api, settings: Settings) -> str:
@@ -256,7 +277,7 @@ class TestLinks:
         assert isinstance(href, str)
         return href
 
-    def test_it_is_a_file_and_never_a_page(self, link: str) -> None:
+    def test_result_is_download_not_page(self, link: str) -> None:
         answer = Client().get(link)
 
         assert (answer.status_code, answer.content) == (200, b"<script>\xff</script>")
@@ -264,20 +285,20 @@ class TestLinks:
         assert "sandbox" in answer.headers["Content-Security-Policy"]
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
-    def test_the_rest_takes_a_token(self, link: str) -> None:
+    def test_other_routes_require_token(self, link: str) -> None:
         assert Client().get(f"{INVOCATIONS}/one").status_code == 401
 
-    def test_it_ends_after_ten_minutes(self, link: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_link_expires(self, link: str, monkeypatch: pytest.MonkeyPatch) -> None:
         late = clock.now() + timedelta(seconds=601)
         monkeypatch.setattr(clock, "now", lambda: late)
 
         assert Client().get(link).status_code == 403
 
     @pytest.mark.parametrize("what", ["sig", "key", "expires", "id", "rubbish"])
-    def test_a_changed_link_is_none(self, link: str, what: str) -> None:
+    def test_changed_link_is_refused(self, link: str, what: str) -> None:
         other = accept(function_row("second"), invocationID="two")
-        asked = parse_qs(urlsplit(link).query)
-        expires, sig = asked["expires"][0], asked["sig"][0]
+        query = parse_qs(urlsplit(link).query)
+        expires, sig = query["expires"][0], query["sig"][0]
         key, digest = sig.split("-")
         changed = {
             "sig": link[:-1] + ("0" if link[-1] != "0" else "1"),
@@ -289,13 +310,13 @@ class TestLinks:
 
         assert Client().get(changed[what]).status_code == 403
 
-    def test_without_a_result_there_is_nothing(self, link: str) -> None:
+    def test_link_without_result_is_not_found(self, link: str) -> None:
         Invocation.objects.update(status_code=None)
 
         assert Client().get(link).status_code == 404
 
 
-def test_a_body_that_is_no_text_is_base64(api: Api) -> None:
+def test_binary_body_is_base64(api: Api) -> None:
     accept(function_row("echo"), invocationID="one")
     end(b"\xff\x00", is_truncated=True, result_bytes=5_000_000)
 

@@ -1,4 +1,4 @@
-"""A worker's pod on the played nodes, and a queue of the test's own."""
+"""A worker's pod on simulated nodes, and a separate queue."""
 
 import base64
 from collections.abc import Iterator

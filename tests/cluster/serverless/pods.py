@@ -1,4 +1,4 @@
-"""Pods of workers, as the product makes them, and the processes that they become."""
+"""Pods of workers, as the platform creates them, and their processes."""
 
 import secrets
 
@@ -14,7 +14,7 @@ SECRET_NAME = "fn-7-queue"
 
 
 def worker(queue_url: str, *, node: str = "") -> Manifest:
-    """Return the pod of a worker, with a name of its own."""
+    """Return the pod of a worker with a unique name."""
     name = f"worker-{secrets.token_hex(4)}"
     block = Serverless.parse(
         {
@@ -32,7 +32,7 @@ def worker(queue_url: str, *, node: str = "") -> Manifest:
 
 
 def processes_of(made: Manifest) -> list[int]:
-    """Return the processes that the pod's containers are."""
+    """Return the processes of the pod's containers."""
     mark = f"SERVERLESS_WORKER_NAME={made['metadata']['name']}"
     return [one.pid for one in all_processes() if has_environment(one.pid, mark)]
 
@@ -44,5 +44,5 @@ def container_ready(found: Manifest) -> dict[str, bool]:
 
 
 def pod_ready(found: Manifest | None) -> bool:
-    """Say whether the pod is ready."""
+    """Return whether the pod is ready."""
     return found is not None and condition(found, "Ready").get("status") == "True"

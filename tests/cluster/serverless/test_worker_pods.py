@@ -1,4 +1,4 @@
-"""A worker's pod: what its processes do, and that nothing of them is left behind."""
+"""A worker's pod: its processes, their order, and their end."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def folders_of(pids: list[int]) -> set[Path]:
     return {Path(f"/proc/{pid}/cwd").resolve() for pid in pids}
 
 
-def test_a_workers_pod_answers_invocations(world: World, rig: Rig, secret: None) -> None:
+def test_pod_of_worker_answers_invocations(world: World, rig: Rig, secret: None) -> None:
     made = world.create(POD, worker(rig.server.url))
     name = made["metadata"]["name"]
 
@@ -40,7 +40,7 @@ def test_a_workers_pod_answers_invocations(world: World, rig: Rig, secret: None)
     assert len(processes_of(made)) == 2
 
 
-def test_credentials_are_in_the_sidecar_only(world: World, rig: Rig, secret: None) -> None:
+def test_only_sidecar_has_credentials(world: World, rig: Rig, secret: None) -> None:
     made = world.create(POD, worker(rig.server.url))
     world.until(lambda: pod_ready(world.find(POD, made["metadata"]["name"])))
 
@@ -56,7 +56,7 @@ def test_credentials_are_in_the_sidecar_only(world: World, rig: Rig, secret: Non
     assert not names & {b"DATABASE_URL", b"KUBECONFIG", b"GPUPLATFORM_DEV"}
 
 
-def test_a_pod_waits_for_its_secret(world: World, rig: Rig) -> None:
+def test_pod_waits_for_its_secret(world: World, rig: Rig) -> None:
     made = world.create(POD, worker(rig.server.url))
     name = made["metadata"]["name"]
     world.until(lambda: (world.get(POD, name).get("status") or {}).get("phase") == "Running")
@@ -68,9 +68,7 @@ def test_a_pod_waits_for_its_secret(world: World, rig: Rig) -> None:
     world.until(lambda: len(processes_of(made)) == 2)
 
 
-def test_a_variable_from_a_secret_is_in_the_environment_of_the_process(
-    world: World, rig: Rig, secret: None
-) -> None:
+def test_variable_from_secret_is_in_environment(world: World, rig: Rig, secret: None) -> None:
     manifest = worker(rig.server.url)
     source = {"secretKeyRef": {"name": "hf", "key": "token"}}
     manifest["spec"]["containers"][0]["env"].append({"name": "HF_TOKEN", "valueFrom": source})
@@ -86,9 +84,7 @@ def test_a_variable_from_a_secret_is_in_the_environment_of_the_process(
     assert b"serverless.examples" in command
 
 
-def test_a_process_that_dies_is_a_container_that_starts_again(
-    world: World, rig: Rig, secret: None
-) -> None:
+def test_container_of_crashed_process_restarts(world: World, rig: Rig, secret: None) -> None:
     made = world.create(POD, worker(rig.server.url))
     name = made["metadata"]["name"]
     world.until(lambda: pod_ready(world.find(POD, name)))
@@ -108,7 +104,7 @@ def test_a_process_that_dies_is_a_container_that_starts_again(
     assert rig.finished(rig.invoke()).state == "Succeeded"
 
 
-def test_a_deleted_pod_ends_its_processes_in_order(world: World, rig: Rig, secret: None) -> None:
+def test_deleted_pod_stops_processes_in_order(world: World, rig: Rig, secret: None) -> None:
     made = world.create(POD, worker(rig.server.url))
     name = made["metadata"]["name"]
     world.until(lambda: pod_ready(world.find(POD, name)))
@@ -122,9 +118,7 @@ def test_a_deleted_pod_ends_its_processes_in_order(world: World, rig: Rig, secre
     assert len(folders) == 1
 
 
-def test_a_deleted_pod_ends_what_it_has_in_work_first(
-    world: World, rig: Rig, secret: None
-) -> None:
+def test_deleted_pod_finishes_invocations_first(world: World, rig: Rig, secret: None) -> None:
     made = world.create(POD, worker(rig.server.url))
     name = made["metadata"]["name"]
     world.until(lambda: pod_ready(world.find(POD, name)))
@@ -139,7 +133,7 @@ def test_a_deleted_pod_ends_what_it_has_in_work_first(
     assert rig.messages() == []
 
 
-def test_readiness_follows_the_sidecar(world: World, rig: Rig, secret: None) -> None:
+def test_readiness_follows_sidecar(world: World, rig: Rig, secret: None) -> None:
     made = world.create(POD, worker(rig.server.url))
     name = made["metadata"]["name"]
     world.until(lambda: pod_ready(world.find(POD, name)))
@@ -152,7 +146,7 @@ def test_readiness_follows_the_sidecar(world: World, rig: Rig, secret: None) -> 
     world.until(lambda: pod_ready(world.find(POD, name)))
 
 
-def test_nothing_is_left_of_a_kubelet_that_is_killed(
+def test_killed_kubelet_leaves_no_processes(
     world: World, rig: Rig, secret: None, tmp_path: Path
 ) -> None:
     prefix = f"{world.namespace}-"

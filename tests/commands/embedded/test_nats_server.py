@@ -1,4 +1,4 @@
-"""NATS from its wheel: the next start, a kill, and who may log in."""
+"""NATS from its wheel: restart, kill and login."""
 
 import asyncio
 import subprocess
@@ -15,8 +15,9 @@ from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.nats.keys import KeyKind, KeyPair
 from serverless.queue.credentials import platform_credentials
-from serverless.queue.gateway import Outgoing, Published, Queue
+from serverless.queue.gateway import Queue
 from serverless.queue.messages import InvocationMessage
+from serverless.queue.values import OutgoingInvocation, PublishResult, PublishStatus
 
 
 @contextmanager
@@ -31,35 +32,46 @@ def running(server: Nats) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def message(key: int) -> Outgoing:
+def message(key: int) -> OutgoingInvocation:
     """Return an invocation."""
-    return Outgoing("a", 1, InvocationMessage(key, 1, "i", "r", "text/plain", 5, b"x"))
+    return OutgoingInvocation("a", 1, InvocationMessage(key, 1, "i", "r", "text/plain", 5, b"x"))
 
 
-def test_messages_and_their_ids_survive_a_kill_and_the_next_start(tmp_path: Path) -> None:
+def stored(sequence: int) -> PublishResult:
+    """Return the result of a successful publication."""
+    return PublishResult(PublishStatus.STORED, sequence)
+
+
+def test_messages_and_ids_survive_kill_and_restart(tmp_path: Path) -> None:
     first = Nats.prepare(tmp_path / "a person's nats", free_port())
     with running(first):
         queue = Queue(first.url, first.account)
         queue.ensure()
-        assert queue.publish([message(1), message(2)]) == [Published(1), Published(2)]
+        assert queue.publish([message(1), message(2)]) == [
+            stored(1),
+            stored(2),
+        ]
         queue.close()
 
     again = Nats.prepare(tmp_path / "a person's nats", free_port())
     with running(again):
         queue = Queue(again.url, again.account)
         queue.ensure()
-        assert queue.publish([message(2), message(3)]) == [Published(2), Published(3)]
+        assert queue.publish([message(2), message(3)]) == [
+            stored(2),
+            stored(3),
+        ]
         queue.close()
 
 
-def test_largest_payload_with_the_largest_headers_is_taken(tmp_path: Path) -> None:
+def test_largest_payload_with_largest_headers_is_stored(tmp_path: Path) -> None:
     server = Nats.prepare(tmp_path, free_port())
     with running(server):
         queue = Queue(server.url, server.account)
         queue.ensure()
         headers = {f"X-{number}": "v" * 500 for number in range(64)}
         large = InvocationMessage(1, 1, "i", "r", "a/b", 5, b"x" * 512 * 1024, headers)
-        assert queue.publish([Outgoing("a", 1, large)]) == [Published(1)]
+        assert queue.publish([OutgoingInvocation("a", 1, large)]) == [stored(1)]
         found = queue.message(1)
         queue.close()
 
@@ -67,7 +79,7 @@ def test_largest_payload_with_the_largest_headers_is_taken(tmp_path: Path) -> No
     assert found.body == large.payload
 
 
-def test_nobody_logs_in_without_the_account(tmp_path: Path) -> None:
+def test_login_requires_account(tmp_path: Path) -> None:
     server = Nats.prepare(tmp_path, free_port())
     other = platform_credentials(KeyPair.generate(KeyKind.ACCOUNT)).callbacks()
 
@@ -92,7 +104,7 @@ def test_nobody_logs_in_without_the_account(tmp_path: Path) -> None:
                 asyncio.run(log_in(**credentials))
 
 
-def test_its_secrets_are_the_owners(tmp_path: Path) -> None:
+def test_files_with_secrets_are_private(tmp_path: Path) -> None:
     Nats.prepare(tmp_path, free_port())
 
     for name in ("account-seed", "nats.conf"):

@@ -1,10 +1,11 @@
-"""A queue of the test's own, and the relay and the store that work on it."""
+"""A separate queue, with relay, result store and dead letters."""
 
 import pytest
 
+from serverless.loops.dead_letters import DeadLetters
+from serverless.loops.relay import Relay
+from serverless.loops.result_store import ResultStore
 from serverless.queue.gateway import Queue
-from serverless.relay import Relay
-from serverless.results import DeadLetters, ResultStore
 from tests.fakes.installed import broker, cluster
 from tests.fakes.queue_server import queue, queue_server
 
@@ -15,17 +16,17 @@ WAIT_SECONDS = 0.3
 
 @pytest.fixture
 def relay(queue: Queue, cluster: object) -> Relay:
-    """A relay; `publish` does one batch."""
+    """A relay; `publish` publishes one batch."""
     return Relay(queue)
 
 
 @pytest.fixture
 def store(queue: Queue) -> ResultStore:
-    """A result store; `step` stores what there is."""
+    """A result store; `step` stores the available reports."""
     return ResultStore(queue, wait_seconds=WAIT_SECONDS)
 
 
 @pytest.fixture
 def dead_letters(queue: Queue) -> DeadLetters:
-    """What decides about messages that nobody gets any more."""
+    """The handler of advisories."""
     return DeadLetters(queue, wait_seconds=WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""Accepting invocations and what is asked of them: idempotent, and refused at the door."""
+"""Accepting, cancelling and replaying invocations: idempotency and refusals."""
 
 import base64
 import threading
@@ -22,27 +22,26 @@ from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.tenancy.selectors import tenant_by_name
 from serverless.models import Function, Invocation
 from serverless.requests import FunctionUpdate, InvocationCreate
-from serverless.services import (
+from serverless.services import invocations
+from serverless.services.functions import function_request_deletion, function_update
+from serverless.services.invocations import (
     AcceptedInvocation,
-    function_request_deletion,
-    function_update,
     invocation_accept,
     invocation_cancel,
     invocation_replay,
-    invocations,
 )
 from tests.factories.serverless import SPEC, accept, function_row, tenant_row
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
 
-def ask(function: Function, **asked: Any) -> AcceptedInvocation:
-    """Accept an invocation with an id of its own."""
-    body = {"requestID": function.request_id, "invocationID": "i-1", "payload": "a", **asked}
-    return invocation_accept(tenant=function.tenant, asked=InvocationCreate.parse(body))
+def ask(function: Function, **fields: Any) -> AcceptedInvocation:
+    """Accept an invocation with a given id."""
+    body = {"requestID": function.request_id, "invocationID": "i-1", "payload": "a", **fields}
+    return invocation_accept(tenant=function.tenant, body=InvocationCreate.parse(body))
 
 
-def test_same_id_and_payload_answers_the_first_invocation() -> None:
+def test_same_id_and_payload_returns_first_invocation() -> None:
     function = function_row()
 
     first, again = ask(function), ask(function)
@@ -52,7 +51,7 @@ def test_same_id_and_payload_answers_the_first_invocation() -> None:
     assert Invocation.objects.count() == 1
 
 
-def test_two_spellings_of_the_same_bytes_are_the_same_invocation() -> None:
+def test_both_encodings_of_same_bytes_are_same_invocation() -> None:
     function = function_row()
     encoded = base64.b64encode(b"a").decode()
 
@@ -72,7 +71,7 @@ def test_two_spellings_of_the_same_bytes_are_the_same_invocation() -> None:
     ],
     ids=["payload", "mode", "content type", "headers", "timeout"],
 )
-def test_same_id_with_another_request_is_a_conflict(other: dict[str, Any]) -> None:
+def test_same_id_with_another_request_conflicts(other: dict[str, Any]) -> None:
     function = function_row()
     ask(function)
 
@@ -80,14 +79,14 @@ def test_same_id_with_another_request_is_a_conflict(other: dict[str, Any]) -> No
         ask(function, **other)
 
 
-def test_same_id_for_another_function_is_a_conflict() -> None:
+def test_same_id_for_another_function_conflicts() -> None:
     ask(function_row())
 
     with pytest.raises(OperationConflict):
         ask(function_row())
 
 
-def test_tenants_share_no_ids() -> None:
+def test_ids_are_unique_per_tenant() -> None:
     theirs = function_row(tenant=tenant_row("other"))
 
     ask(function_row())
@@ -97,13 +96,13 @@ def test_tenants_share_no_ids() -> None:
 
 def test_function_of_another_tenant_is_not_found() -> None:
     theirs = function_row(tenant=tenant_row("other"))
-    asked = InvocationCreate.parse({"requestID": theirs.request_id, "payload": "a"})
+    body = InvocationCreate.parse({"requestID": theirs.request_id, "payload": "a"})
 
     with pytest.raises(NotFound):
-        invocation_accept(tenant=tenant_by_name(), asked=asked)
+        invocation_accept(tenant=tenant_by_name(), body=body)
 
 
-def test_replay_is_answered_after_the_function_is_gone() -> None:
+def test_replay_is_returned_after_function_is_deleted() -> None:
     function = function_row()
     ask(function)
     function_request_deletion(
@@ -116,7 +115,7 @@ def test_replay_is_answered_after_the_function_is_gone() -> None:
 
 
 @pytest.mark.parametrize("size", [512 * 1024, 512 * 1024 + 1], ids=["at the limit", "above it"])
-def test_payload_limit_is_refused_at_the_door(size: int) -> None:
+def test_payload_over_limit_is_refused(size: int) -> None:
     function = function_row()
 
     if size <= 512 * 1024:
@@ -128,7 +127,7 @@ def test_payload_limit_is_refused_at_the_door(size: int) -> None:
 
 
 def test_too_many_open_invocations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(invocations, "MOST_OPEN", 2)
+    monkeypatch.setattr(invocations, "MAX_OPEN", 2)
     function = function_row()
     rows = [accept(function) for _ in range(2)]
 
@@ -141,12 +140,12 @@ def test_too_many_open_invocations_are_refused(monkeypatch: pytest.MonkeyPatch) 
     accept(function)
 
 
-def test_default_timeout_is_the_functions() -> None:
+def test_default_timeout_is_that_of_function() -> None:
     assert accept(function_row(timeoutSeconds=77)).timeout_seconds == 77
     assert accept(function_row(), timeoutSeconds=5).timeout_seconds == 5
 
 
-def test_nothing_is_accepted_while_recovery_is_needed() -> None:
+def test_invocation_is_refused_while_recovery_is_needed() -> None:
     function = function_row()
     ClusterState.objects.update_or_create(defaults={"recovery_reason": "another database"})
 
@@ -154,7 +153,7 @@ def test_nothing_is_accepted_while_recovery_is_needed() -> None:
         accept(function)
 
 
-def test_nothing_is_accepted_without_a_cluster(
+def test_invocation_is_refused_without_cluster(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = function_row()
@@ -166,7 +165,7 @@ def test_nothing_is_accepted_without_a_cluster(
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_many_at_once_with_one_id_are_one_invocation() -> None:
+def test_concurrent_requests_with_one_id_create_one_invocation() -> None:
     function = function_row()
     begin = threading.Barrier(6)
     answers: list[AcceptedInvocation] = []
@@ -193,7 +192,7 @@ def cancel(row: Invocation, operation_id: str = "c-1") -> None:
     )
 
 
-def test_waiting_invocation_is_cancelled_and_a_repeat_is_the_same_operation() -> None:
+def test_queued_invocation_is_cancelled_idempotently() -> None:
     row = accept(function_row())
 
     cancel(row)
@@ -207,7 +206,7 @@ def test_waiting_invocation_is_cancelled_and_a_repeat_is_the_same_operation() ->
 
 
 @pytest.mark.parametrize("state", ["Running", "Succeeded", "DeadLettered", "Cancelled"])
-def test_only_a_waiting_invocation_is_cancelled(state: str) -> None:
+def test_only_queued_invocation_is_cancelled(state: str) -> None:
     row = accept(function_row())
     Invocation.objects.update(state=state, completed_at="2026-01-01T00:00:00Z")
 
@@ -220,7 +219,7 @@ def test_only_a_waiting_invocation_is_cancelled(state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["Queued", "Running", "Succeeded", "Failed", "Cancelled"])
-def test_only_a_dead_letter_is_replayed(state: str) -> None:
+def test_only_dead_letter_is_replayed(state: str) -> None:
     row = accept(function_row())
     Invocation.objects.update(state=state, completed_at="2026-01-01T00:00:00Z")
 
@@ -228,7 +227,7 @@ def test_only_a_dead_letter_is_replayed(state: str) -> None:
         invocation_replay(tenant=row.tenant, invocation_id=row.invocation_id, operation_id="r-1")
 
 
-def test_dead_letter_of_a_function_that_is_gone_is_not_replayed() -> None:
+def test_dead_letter_of_deleted_function_is_not_replayed() -> None:
     row = accept(function_row())
     Invocation.objects.update(state="DeadLettered", completed_at="2026-01-01T00:00:00Z")
     Function.objects.update(deleted_at="2026-01-01T00:00:00Z")
@@ -246,7 +245,7 @@ def test_invocation_of_another_tenant_is_not_found() -> None:
         )
 
 
-def test_deletion_cancels_what_waits_and_lets_run_what_runs() -> None:
+def test_deletion_cancels_queued_and_keeps_running_invocations() -> None:
     function = function_row()
     waits, runs = accept(function), accept(function)
     Invocation.objects.filter(pk=runs.pk).update(state="Running")
@@ -261,11 +260,11 @@ def test_deletion_cancels_what_waits_and_lets_run_what_runs() -> None:
     assert (waits.state, runs.state, function.phase) == ("Cancelled", "Running", "Terminating")
 
 
-def test_update_replaces_the_whole_spec() -> None:
+def test_update_replaces_whole_spec() -> None:
     function = function_row(timeoutSeconds=9)
-    asked = FunctionUpdate.parse({"operationID": "u-1", **SPEC, "maxWorkers": 3})
+    body = FunctionUpdate.parse({"operationID": "u-1", **SPEC, "maxWorkers": 3})
 
-    function_update(tenant=function.tenant, request_id=function.request_id, asked=asked)
+    function_update(tenant=function.tenant, request_id=function.request_id, body=body)
 
     function.refresh_from_db()
     assert function.spec == {**SPEC, "maxWorkers": 3}

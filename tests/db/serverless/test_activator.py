@@ -1,4 +1,4 @@
-"""The activator's look at rows and queue, and what it does about them."""
+"""The activator: starts and stops of workers, and the status of functions."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,18 +11,19 @@ from gpuplatform import clock
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.reconciliation.models import ClusterState
-from serverless.activator import Activator
+from gpuplatform.workloads.causes import StartupCause
 from serverless.core.workers import generation_of, worker_name
+from serverless.loops.activator import Activator
+from serverless.loops.relay import Relay
 from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
 from serverless.queue.gateway import Queue
-from serverless.relay import Relay
 from serverless.requests import FunctionUpdate
 from serverless.selectors import workers_of
-from serverless.services import function_request_deletion, function_update
-from serverless.services.activation import worker_start
+from serverless.services.functions import function_request_deletion, function_update
+from serverless.services.workers import worker_start
 from tests.factories.serverless import Worker, accept, function_row, tenant_row
-from tests.factories.unit_rows import spec_row, stock_row, unit_row
+from tests.factories.unit_rows import PULL_FAILURE, spec_row, stock_row, unit_row
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.queue_server import QueueServer
 from units.models import GpuUnit
@@ -32,19 +33,19 @@ from units.services.units import unit_request_deletion
 pytestmark = pytest.mark.django_db
 
 SLEPT = timedelta(hours=1)
-Look = Callable[[], None]
+Reconcile = Callable[[], None]
 
 
 @pytest.fixture
-def look(queue: Queue, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Look:
-    """Let one that leads look once."""
+def reconcile(queue: Queue, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> Reconcile:
+    """Reconcile once, as the leader."""
     one = Activator(queue, cluster, "activator-1")
     monkeypatch.setattr(one._elector, "may_act", lambda: True)
-    return one.look
+    return one.reconcile
 
 
 def worker_row(function: Function, phase: str = UnitPhase.READY, **changes: Any) -> GpuUnit:
-    """Insert the row of a worker, as its create left it."""
+    """Insert the row of a worker."""
     name = worker_name(function.pk, function.generation, f"{GpuUnit.objects.count():08x}")
     spec = {"specName": "g1.1", "serverless": {"functionID": function.pk}}
     return unit_row(phase, **{"name": name, "spec": spec, **changes})
@@ -56,19 +57,19 @@ def phase_of(function: Function) -> tuple[str, str]:
 
 
 def put_to_sleep(function: Function) -> None:
-    """Have its last work long behind it."""
+    """Set its last activity to long ago."""
     long_ago = clock.now() - SLEPT
     Function.objects.filter(pk=function.pk).update(created_at=long_ago, last_active_at=long_ago)
 
 
-def test_an_invocation_wakes_a_worker_from_stock(look: Look, queue: Queue) -> None:
+def test_invocation_starts_worker_from_stock(reconcile: Reconcile, queue: Queue) -> None:
     spec_row()
     stock = stock_row()
     function = function_row(framework={"invokePath": "/run"}, timeoutSeconds=7)
     Worker(queue, function)
     accept(function)
 
-    look()
+    reconcile()
 
     worker = workers_of(function).get()
     stock.refresh_from_db()
@@ -83,23 +84,23 @@ def test_an_invocation_wakes_a_worker_from_stock(look: Look, queue: Queue) -> No
     assert phase_of(function) == ("Progressing", "Activating")
 
 
-def test_a_worker_that_starts_is_enough_for_the_next_look(look: Look, relay: Relay) -> None:
+def test_starting_worker_counts_as_capacity(reconcile: Reconcile, relay: Relay) -> None:
     stock_row()
     stock_row()
     function = function_row(maxWorkers=2)
     Worker(relay._queue, function)
     accept(function)
-    look()
+    reconcile()
     relay.publish()
 
-    look()
+    reconcile()
 
     assert workers_of(function).count() == 1
     function.refresh_from_db()
     assert (function.workers_starting, function.backlog) == (1, 1)
 
 
-def test_workers_that_start_at_once_have_names_of_their_own(look: Look, queue: Queue) -> None:
+def test_concurrent_workers_have_unique_names(reconcile: Reconcile, queue: Queue) -> None:
     for _ in range(3):
         stock_row()
     function = function_row(maxWorkers=3)
@@ -107,17 +108,17 @@ def test_workers_that_start_at_once_have_names_of_their_own(look: Look, queue: Q
     for _ in range(3):
         accept(function)
 
-    look()
+    reconcile()
 
     assert len(set(workers_of(function).values_list("name", flat=True))) == 3
 
 
-def test_without_stock_it_says_so_and_asks_again_later(look: Look, queue: Queue) -> None:
+def test_lack_of_stock_is_reported_and_retried(reconcile: Reconcile, queue: Queue) -> None:
     function = function_row()
     Worker(queue, function)
     accept(function)
 
-    look()
+    reconcile()
 
     assert phase_of(function) == ("Progressing", "NoCapacity")
     assert "g1.1" in function.message
@@ -125,24 +126,24 @@ def test_without_stock_it_says_so_and_asks_again_later(look: Look, queue: Queue)
     assert not Operation.objects.filter(kind="unit.create").exists()
 
     stock_row()
-    look()
+    reconcile()
     assert not workers_of(function).exists()
 
     Function.objects.update(starts_after=Now() - timedelta(seconds=1))
-    look()
+    reconcile()
     assert workers_of(function).count() == 1
 
 
-def test_ten_minutes_without_capacity_cost_few_tries_and_end_with_the_first_stock(
-    look: Look, queue: Queue, monkeypatch: pytest.MonkeyPatch
+def test_lack_of_stock_costs_few_attempts_and_ends_with_stock(
+    reconcile: Reconcile, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries: list[float] = []
+    starts: list[float] = []
 
-    def counted(*args: Any, **kwargs: Any) -> bool:
-        tries.append(passed)
+    def count_start(*args: Any, **kwargs: Any) -> bool:
+        starts.append(passed)
         return worker_start(*args, **kwargs)
 
-    monkeypatch.setattr("serverless.activator.worker_start", counted)
+    monkeypatch.setattr("serverless.loops.activator.worker_start", count_start)
     function = function_row()
     Worker(queue, function)
     invocation = accept(function)
@@ -150,43 +151,43 @@ def test_ten_minutes_without_capacity_cost_few_tries_and_end_with_the_first_stoc
 
     for passed in range(0, 600, 10):
         monkeypatch.setattr(clock, "now", lambda at=passed: began + timedelta(seconds=at))
-        look()
+        reconcile()
 
     assert phase_of(function) == ("Failed", "NoCapacity")
-    assert 10 <= len(tries) <= 60, tries
+    assert 10 <= len(starts) <= 60, starts
     invocation.refresh_from_db()
     assert invocation.state == InvocationState.QUEUED
 
     stock_row()
     for passed in range(600, 640, 5):
         monkeypatch.setattr(clock, "now", lambda at=passed: began + timedelta(seconds=at))
-        look()
+        reconcile()
 
     assert workers_of(function).count() == 1
 
 
-def test_a_failed_worker_is_removed_and_the_next_start_waits(look: Look, queue: Queue) -> None:
+def test_failed_worker_is_stopped_and_start_backs_off(reconcile: Reconcile, queue: Queue) -> None:
     stock_row()
     function = function_row()
     Worker(queue, function)
     accept(function)
     failed = worker_row(function, UnitPhase.FAILED)
 
-    look()
+    reconcile()
 
     failed.refresh_from_db()
     assert failed.deletion_requested_at is not None
     assert phase_of(function) == ("Failed", "WorkerFailed")
-    assert "ErrImagePull" in function.message
+    assert (function.cause, function.message) == (StartupCause.IMAGE_PULL_FAILED, PULL_FAILURE)
     assert (function.start_failures, function.starts_after is not None) == (1, True)
-    look()
+    reconcile()
     function.refresh_from_db()
     assert function.start_failures == 1
     assert workers_of(function).count() == 1
 
 
-def test_a_changed_function_is_tried_at_once_and_is_not_failed_any_more(
-    look: Look, queue: Queue
+def test_changed_function_starts_worker_without_backoff(
+    reconcile: Reconcile, queue: Queue
 ) -> None:
     stock_row()
     function = function_row()
@@ -195,6 +196,7 @@ def test_a_changed_function_is_tried_at_once_and_is_not_failed_any_more(
     Function.objects.update(
         phase="Failed",
         reason="WorkerFailed",
+        cause=StartupCause.IMAGE_PULL_FAILED,
         message="ErrImagePull",
         start_failures=9,
         starts_after=Now() + SLEPT,
@@ -204,15 +206,16 @@ def test_a_changed_function_is_tried_at_once_and_is_not_failed_any_more(
     function_update(
         tenant=function.tenant,
         request_id=function.request_id,
-        asked=FunctionUpdate.parse({"operationID": "correct", **corrected}),
+        body=FunctionUpdate.parse({"operationID": "correct", **corrected}),
     )
-    look()
+    reconcile()
 
     assert workers_of(function).count() == 1
     assert phase_of(function) == ("Progressing", "Activating")
+    assert function.cause == ""
 
 
-def test_a_refused_start_counts_once(look: Look, queue: Queue) -> None:
+def test_failed_start_is_counted_once(reconcile: Reconcile, queue: Queue) -> None:
     function = function_row()
     Worker(queue, function)
     accept(function)
@@ -230,33 +233,33 @@ def test_a_refused_start_counts_once(look: Look, queue: Queue) -> None:
         ended_at=clock.now() + timedelta(milliseconds=1),
     )
 
-    look()
+    reconcile()
     assert phase_of(function) == ("Failed", "WorkerFailed")
     assert (function.start_failures, function.message) == (1, "exceeded quota")
 
     Function.objects.update(observed_at=clock.now() + timedelta(seconds=1))
-    look()
+    reconcile()
     function.refresh_from_db()
     assert function.start_failures == 1
 
 
-def test_the_last_worker_is_drained_after_the_idle_time(look: Look, queue: Queue) -> None:
+def test_last_worker_is_drained_after_idle_timeout(reconcile: Reconcile, queue: Queue) -> None:
     function = function_row(idleTimeoutSeconds=60)
     Worker(queue, function)
     worker = worker_row(function)
 
-    look()
+    reconcile()
     worker.refresh_from_db()
     assert worker.deletion_requested_at is None
     assert phase_of(function) == ("Ready", "Idle")
 
     put_to_sleep(function)
-    look()
+    reconcile()
     worker.refresh_from_db()
     assert worker.phase == UnitPhase.TERMINATING
 
 
-def test_a_busy_worker_is_left_alone(look: Look, queue: Queue, relay: Relay) -> None:
+def test_busy_worker_is_not_stopped(reconcile: Reconcile, queue: Queue, relay: Relay) -> None:
     function = function_row(idleTimeoutSeconds=1)
     row = accept(function)
     relay.publish()
@@ -267,15 +270,15 @@ def test_a_busy_worker_is_left_alone(look: Look, queue: Queue, relay: Relay) -> 
     )
     put_to_sleep(function)
 
-    look()
+    reconcile()
 
     unit.refresh_from_db()
     assert unit.deletion_requested_at is None
     assert phase_of(function) == ("Ready", "Serving")
 
 
-def test_nothing_is_done_while_the_queue_is_away(
-    look: Look, queue: Queue, queue_server: QueueServer
+def test_workers_are_unchanged_while_queue_is_unavailable(
+    reconcile: Reconcile, queue: Queue, queue_server: QueueServer
 ) -> None:
     stock_row()
     function = function_row(minWorkers=1)
@@ -283,7 +286,7 @@ def test_nothing_is_done_while_the_queue_is_away(
     worker = worker_row(function, UnitPhase.FAILED)
     queue_server.kill()
 
-    look()
+    reconcile()
 
     worker.refresh_from_db()
     assert worker.deletion_requested_at is None
@@ -292,8 +295,8 @@ def test_nothing_is_done_while_the_queue_is_away(
 
 
 @pytest.mark.parametrize("fault", [{"failures": 1}, {"recovery_reason": "Another database."}])
-def test_nothing_is_done_while_the_gate_is_closed(
-    look: Look, queue: Queue, fault: dict[str, Any]
+def test_workers_are_unchanged_while_gate_is_closed(
+    reconcile: Reconcile, queue: Queue, fault: dict[str, Any]
 ) -> None:
     stock_row()
     function = function_row()
@@ -301,18 +304,18 @@ def test_nothing_is_done_while_the_gate_is_closed(
     accept(function)
     ClusterState.objects.update_or_create(id=ClusterState.SINGLETON, defaults=fault)
 
-    look()
+    reconcile()
 
     assert not workers_of(function).exists()
 
 
-def test_the_workers_of_a_function_that_ends_are_drained(look: Look, queue: Queue) -> None:
+def test_workers_of_deleted_function_are_drained(reconcile: Reconcile, queue: Queue) -> None:
     function = function_row("echo", minWorkers=1)
     worker = worker_row(function)
     function_request_deletion(tenant=function.tenant, request_id="echo", operation_id="drop")
 
-    look()
-    look()
+    reconcile()
+    reconcile()
 
     worker.refresh_from_db()
     assert worker.deletion_requested_at is not None
@@ -320,7 +323,7 @@ def test_the_workers_of_a_function_that_ends_are_drained(look: Look, queue: Queu
     assert workers_of(function).count() == 1
 
 
-def test_a_unit_with_a_workers_name_is_none(look: Look, queue: Queue) -> None:
+def test_unit_with_name_of_worker_is_not_worker(reconcile: Reconcile, queue: Queue) -> None:
     function = function_row()
     Worker(queue, function)
     name = worker_name(function.pk, 1, "0123abcd")
@@ -328,32 +331,32 @@ def test_a_unit_with_a_workers_name_is_none(look: Look, queue: Queue) -> None:
     theirs = worker_row(function, name=f"{name[:-1]}e", tenant=tenant_row("other"))
     put_to_sleep(function)
 
-    look()
+    reconcile()
 
     for unit in (own, theirs):
         unit.refresh_from_db()
         assert unit.deletion_requested_at is None
 
 
-def test_of_two_activators_one_starts_the_worker(queue: Queue, cluster: FakeCluster) -> None:
+def test_only_one_of_two_activators_starts_worker(queue: Queue, cluster: FakeCluster) -> None:
     stock_row()
     stock_row()
     function = function_row(maxWorkers=2)
 
-    assert worker_start(function, seen=0)
-    assert not worker_start(function, seen=0)
+    assert worker_start(function, observed=0)
+    assert not worker_start(function, observed=0)
     assert workers_of(function).count() == 1
 
 
-def test_no_worker_starts_by_limits_that_have_changed(queue: Queue, cluster: FakeCluster) -> None:
+def test_start_fails_if_limits_have_changed(queue: Queue, cluster: FakeCluster) -> None:
     function = function_row("echo", maxWorkers=2)
     stock_row()
     Function.objects.update(spec={**function.spec, "maxWorkers": 1})
 
-    assert not worker_start(function, seen=0)
+    assert not worker_start(function, observed=0)
 
 
-def test_a_function_that_is_not_made_yet_is_left_alone(look: Look, queue: Queue) -> None:
+def test_function_without_finished_creation_is_ignored(reconcile: Reconcile, queue: Queue) -> None:
     stock_row()
     function = function_row()
     Operation.objects.filter(pk=function.operation_id).update(
@@ -362,12 +365,12 @@ def test_a_function_that_is_not_made_yet_is_left_alone(look: Look, queue: Queue)
     Worker(queue, function)
     accept(function)
 
-    look()
+    reconcile()
 
     assert not workers_of(function).exists()
 
 
-def test_a_worker_whose_function_was_lost_is_drained(look: Look, queue: Queue) -> None:
+def test_worker_of_lost_function_is_drained(reconcile: Reconcile, queue: Queue) -> None:
     lost, pending = function_row(), function_row()
     orphan, early = worker_row(lost), worker_row(pending)
     Operation.objects.filter(pk=pending.operation_id).update(
@@ -375,7 +378,7 @@ def test_a_worker_whose_function_was_lost_is_drained(look: Look, queue: Queue) -
     )
     lost.delete()
 
-    look()
+    reconcile()
 
     orphan.refresh_from_db()
     early.refresh_from_db()
@@ -383,18 +386,18 @@ def test_a_worker_whose_function_was_lost_is_drained(look: Look, queue: Queue) -
     assert early.deletion_requested_at is None
 
 
-def test_who_does_not_lead_does_nothing(queue: Queue, cluster: FakeCluster) -> None:
+def test_only_leader_acts(queue: Queue, cluster: FakeCluster) -> None:
     stock_row()
     function = function_row()
     Worker(queue, function)
     accept(function)
 
-    Activator(queue, cluster, "second").look()
+    Activator(queue, cluster, "second").reconcile()
 
     assert not workers_of(function).exists()
 
 
-def test_an_operation_id_that_a_tenant_took_holds_nobody_up(look: Look, queue: Queue) -> None:
+def test_used_operation_id_does_not_block_stop(reconcile: Reconcile, queue: Queue) -> None:
     function = function_row()
     Worker(queue, function)
     worker = worker_row(function)
@@ -403,25 +406,25 @@ def test_an_operation_id_that_a_tenant_took_holds_nobody_up(look: Look, queue: Q
     )
     put_to_sleep(function)
 
-    look()
+    reconcile()
 
     worker.refresh_from_db()
     assert worker.deletion_requested_at is not None
 
 
-def test_a_function_with_a_broken_spec_holds_no_other_up(look: Look, queue: Queue) -> None:
+def test_invalid_spec_does_not_block_other_functions(reconcile: Reconcile, queue: Queue) -> None:
     stock_row()
     good, broken = function_row(), function_row()
     Function.objects.filter(pk=broken.pk).update(spec={"maxWorkers": -1})
     Worker(queue, good)
     accept(good)
 
-    look()
+    reconcile()
 
     assert workers_of(good).count() == 1
 
 
-def test_after_a_change_idle_workers_go_first(look: Look, queue: Queue, relay: Relay) -> None:
+def test_update_stops_idle_workers_first(reconcile: Reconcile, queue: Queue, relay: Relay) -> None:
     function = function_row(maxWorkers=2)
     row = accept(function)
     relay.publish()
@@ -430,7 +433,7 @@ def test_after_a_change_idle_workers_go_first(look: Look, queue: Queue, relay: R
     Invocation.objects.filter(pk=row.pk).update(state=InvocationState.RUNNING, worker=busy.name)
     Function.objects.filter(pk=function.pk).update(generation=2)
 
-    look()
+    reconcile()
 
     idle.refresh_from_db()
     busy.refresh_from_db()
@@ -438,9 +441,7 @@ def test_after_a_change_idle_workers_go_first(look: Look, queue: Queue, relay: R
     assert busy.deletion_requested_at is None
 
 
-def test_a_worker_that_looks_for_the_queue_where_it_was_is_replaced(
-    look: Look, relay: Relay
-) -> None:
+def test_worker_with_old_queue_address_is_replaced(reconcile: Reconcile, relay: Relay) -> None:
     stock_row()
     function = function_row(maxWorkers=2)
     Worker(relay._queue, function)
@@ -451,11 +452,11 @@ def test_a_worker_that_looks_for_the_queue_where_it_was_is_replaced(
     accept(function)
     relay.publish()
 
-    look()
+    reconcile()
 
     lost.refresh_from_db()
     assert lost.deletion_requested_at is not None
     (made,) = workers_of(function).exclude(pk=lost.pk)
-    look()
+    reconcile()
     made.refresh_from_db()
     assert made.deletion_requested_at is None

@@ -1,43 +1,45 @@
-"""Messages that nobody will get any more: each ends as a dead letter, unless it was answered."""
+"""Messages that are not delivered any more end as dead letters, unless they were answered."""
 
 from typing import Any
 
 import pytest
 
-from serverless import results
+from serverless.loops import result_store as results
+from serverless.loops.dead_letters import DeadLetters
+from serverless.loops.relay import Relay
+from serverless.loops.result_store import ResultStore
 from serverless.models import Invocation
-from serverless.queue.gateway import Queue, Received
+from serverless.queue.gateway import Queue
 from serverless.queue.names import ADVISORIES, INVOCATIONS
-from serverless.relay import Relay
-from serverless.results import DeadLetters, ResultStore
-from serverless.services import invocation_replay
+from serverless.queue.values import Delivery
+from serverless.services.invocations import invocation_replay
 from tests.factories.serverless import Worker, accept, function_row, queued, store_all
 from tests.fakes.cluster import Killed
 
 pytestmark = pytest.mark.django_db
 
 
-def exhaust(worker: Worker, queue: Queue) -> Received:
-    """Take an invocation as often as allowed and end it never; the server says so."""
+def exhaust(worker: Worker, queue: Queue) -> Delivery:
+    """Fetch an invocation as often as allowed without completing it."""
     received = worker.take_one()
     for _ in range(worker.function.spec.get("maxDeliver", 5) - 1):
         queue.postpone([received], 0.001)
         received = worker.take_one()
     queue.postpone([received], 0.001)
-    # The server notices at the next request.
+    # The server sends its advisory at the next request.
     assert worker.take(1, seconds=0.3) == []
     return received
 
 
 def decide(dead_letters: DeadLetters, queue: Queue) -> None:
-    """Decide until nothing is left to be decided."""
+    """Handle advisories until the stream is empty."""
     for _ in range(20):
         dead_letters.step()
         if not queued(queue, ADVISORIES):
             return
 
 
-def test_exhausted_invocation_is_dead_lettered_and_leaves_the_queue(
+def test_exhausted_invocation_is_dead_lettered(
     relay: Relay, dead_letters: DeadLetters, queue: Queue
 ) -> None:
     function = function_row(maxDeliver=3)
@@ -56,9 +58,7 @@ def test_exhausted_invocation_is_dead_lettered_and_leaves_the_queue(
     assert queued(queue) == 0
 
 
-def test_invocation_that_waits_for_its_next_delivery_is_in_work(
-    relay: Relay, queue: Queue
-) -> None:
+def test_postponed_invocation_counts_as_in_work(relay: Relay, queue: Queue) -> None:
     function = function_row()
     accept(function)
     relay.publish()
@@ -71,7 +71,7 @@ def test_invocation_that_waits_for_its_next_delivery_is_in_work(
     assert (backlog.in_work, backlog.exhausted) == (1, 0)
 
 
-def test_result_that_was_sent_before_the_last_delivery_ended_counts(
+def test_result_before_last_delivery_ended_counts(
     relay: Relay,
     store: ResultStore,
     dead_letters: DeadLetters,
@@ -83,8 +83,8 @@ def test_result_that_was_sent_before_the_last_delivery_ended_counts(
     relay.publish()
     worker = Worker(queue, function)
     received = exhaust(worker, queue)
-    worker.say(worker.finished(received))
-    monkeypatch.setattr(results, "AGAIN_SECONDS", 0.01)
+    worker.report(worker.finished(received))
+    monkeypatch.setattr(results, "RETRY_SECONDS", 0.01)
 
     dead_letters.step()
     row.refresh_from_db()
@@ -97,7 +97,7 @@ def test_result_that_was_sent_before_the_last_delivery_ended_counts(
     assert queued(queue) == 0
 
 
-def test_message_that_a_worker_cannot_read_is_dead_lettered_at_once(
+def test_malformed_message_is_dead_lettered_immediately(
     relay: Relay, dead_letters: DeadLetters, queue: Queue
 ) -> None:
     function = function_row()
@@ -114,7 +114,7 @@ def test_message_that_a_worker_cannot_read_is_dead_lettered_at_once(
 
 
 @pytest.mark.parametrize("dies", ["before it deletes the message", "before it acknowledges"])
-def test_killed_process_decides_once(
+def test_killed_process_dead_letters_once(
     dies: str,
     relay: Relay,
     dead_letters: DeadLetters,
@@ -142,28 +142,28 @@ def test_killed_process_decides_once(
 
 
 def give_back(queue: Queue) -> None:
-    """Let the time be over in which the dead process had its messages."""
+    """Shorten the ack wait, so that messages of the killed process are delivered again."""
 
     async def change(js: Any) -> None:
         info = await js.consumer_info(ADVISORIES, "advisories")
         await js.add_consumer(ADVISORIES, info.config.evolve(ack_wait=0.1))
 
-    queue._call(change)
+    queue.call(change)
 
 
 @pytest.mark.parametrize("advisory", [b"", b"{}", b"[1]", b'{"stream": "other"}'])
-def test_advisory_that_is_none_is_let_go(
+def test_malformed_advisory_is_dropped(
     advisory: bytes, dead_letters: DeadLetters, queue: Queue
 ) -> None:
     subject = f"$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{INVOCATIONS}.fn-1"
-    queue._call(lambda js: js.publish(subject, advisory))
+    queue.call(lambda js: js.publish(subject, advisory))
 
     decide(dead_letters, queue)
 
     assert queued(queue, ADVISORIES) == 0
 
 
-def test_replayed_dead_letter_is_delivered_again_and_answered(
+def test_replayed_dead_letter_is_delivered_again(
     relay: Relay, store: ResultStore, dead_letters: DeadLetters, queue: Queue
 ) -> None:
     function = function_row(maxDeliver=1)
@@ -175,7 +175,7 @@ def test_replayed_dead_letter_is_delivered_again_and_answered(
 
     invocation_replay(tenant=row.tenant, invocation_id=row.invocation_id, operation_id="r-1")
     relay.publish()
-    worker.say(worker.finished(old, body=b"of the first time"))
+    worker.report(worker.finished(old, body=b"of the first time"))
     store_all(store, queue)
     assert Invocation.objects.get().state == "Queued"
     worker.serve_one()

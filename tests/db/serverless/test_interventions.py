@@ -1,4 +1,4 @@
-"""Cancelling and retrying what is about functions."""
+"""Cancelling and retrying operations on functions."""
 
 import pytest
 from django.db.models.functions import Now
@@ -10,11 +10,11 @@ from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_by_name
 from serverless.models import Function
 from serverless.requests import FunctionCreate, FunctionScale, FunctionUpdate
-from serverless.services import (
+from serverless.services.functions import (
     function_create,
+    function_deleted,
     function_request_deletion,
     function_scale,
-    function_unmade,
     function_update,
 )
 from tests.factories.serverless import SPEC, function_row
@@ -24,14 +24,13 @@ pytestmark = pytest.mark.django_db
 
 
 def create() -> Operation:
-    body = {"operationID": "make", "requestID": "echo", **SPEC}
-    asked = FunctionCreate.parse(body)
-    return function_create(tenant=tenant_by_name(), asked=asked).operation
+    body = FunctionCreate.parse({"operationID": "create", "requestID": "echo", **SPEC})
+    return function_create(tenant=tenant_by_name(), body=body).operation
 
 
 def update() -> Operation:
-    asked = FunctionUpdate.parse({"operationID": "change", **SPEC, "image": "echo:2"})
-    return function_update(tenant=tenant_by_name(), request_id="echo", asked=asked).operation
+    body = FunctionUpdate.parse({"operationID": "change", **SPEC, "image": "echo:2"})
+    return function_update(tenant=tenant_by_name(), request_id="echo", body=body).operation
 
 
 def delete() -> Operation:
@@ -55,7 +54,7 @@ def retry(operation: Operation) -> Accepted:
     return operation_retry(operation=operation, operation_id="again")
 
 
-def test_a_create_that_no_worker_has_taken_is_cancelled(cluster: FakeCluster) -> None:
+def test_unstarted_create_is_cancelled(cluster: FakeCluster) -> None:
     operation = create()
 
     operation_cancel(operation=operation, operation_id="cancel")
@@ -64,17 +63,17 @@ def test_a_create_that_no_worker_has_taken_is_cancelled(cluster: FakeCluster) ->
     assert Function.objects.get().deleted_at is not None
 
 
-def test_a_change_and_a_deletion_are_not_taken_back(cluster: FakeCluster) -> None:
+def test_update_and_delete_are_not_cancellable(cluster: FakeCluster) -> None:
     function_row("echo")
 
     for operation in (update(), delete()):
-        with pytest.raises(PhaseConflict, match="cannot be taken back"):
+        with pytest.raises(PhaseConflict):
             operation_cancel(operation=operation, operation_id="cancel")
 
 
-def test_a_create_that_failed_is_retried(cluster: FakeCluster) -> None:
+def test_failed_create_is_retried(cluster: FakeCluster) -> None:
     first = fail(create())
-    function_unmade(first)
+    function_deleted(first)
 
     again = retry(first).operation
 
@@ -83,7 +82,7 @@ def test_a_create_that_failed_is_retried(cluster: FakeCluster) -> None:
     assert (made.operation, made.spec) == (again, SPEC)
 
 
-def test_a_change_that_failed_is_retried_on_the_same_function(cluster: FakeCluster) -> None:
+def test_failed_update_is_retried_on_same_function(cluster: FakeCluster) -> None:
     row = function_row("echo")
 
     again = retry(fail(update())).operation
@@ -92,10 +91,10 @@ def test_a_change_that_failed_is_retried_on_the_same_function(cluster: FakeClust
     assert again.payload["image"].endswith("echo:2")
 
 
-def test_other_limits_that_failed_are_asked_for_again(cluster: FakeCluster) -> None:
+def test_failed_scale_is_retried(cluster: FakeCluster) -> None:
     row = function_row("echo")
-    asked = FunctionScale.parse({"operationID": "scale", "minWorkers": 0, "maxWorkers": 4})
-    first = function_scale(tenant=tenant_by_name(), request_id="echo", asked=asked).operation
+    body = FunctionScale.parse({"operationID": "scale", "minWorkers": 0, "maxWorkers": 4})
+    first = function_scale(tenant=tenant_by_name(), request_id="echo", body=body).operation
 
     again = retry(fail(first)).operation
 
@@ -104,13 +103,13 @@ def test_other_limits_that_failed_are_asked_for_again(cluster: FakeCluster) -> N
     assert row.spec["maxWorkers"] == 4
 
 
-def test_a_deletion_is_not_retried_on_another_function_of_that_name(cluster: FakeCluster) -> None:
+def test_delete_is_not_retried_on_another_function_of_same_name(cluster: FakeCluster) -> None:
     function_row("echo")
     first = fail(delete())
-    function_unmade(first)
+    function_deleted(first)
     function_row("echo")
 
-    with pytest.raises(PhaseConflict, match="another has its name"):
+    with pytest.raises(PhaseConflict):
         retry(first)
 
     assert Function.objects.filter(deletion_requested_at__isnull=True).count() == 1

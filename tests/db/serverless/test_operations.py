@@ -1,4 +1,4 @@
-"""Functions in queue and cluster: made, changed and removed, whatever is away meanwhile."""
+"""Operations on functions in queue and cluster, also during outages."""
 
 import base64
 from datetime import timedelta
@@ -14,19 +14,18 @@ from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, operations_prune
 from gpuplatform.tenancy.selectors import tenant_by_name
+from serverless.loops.relay import Relay
 from serverless.models import Function, Invocation
 from serverless.queue.gateway import Queue
 from serverless.queue.names import INVOCATIONS, consumer_name
-from serverless.relay import Relay
 from serverless.requests import FunctionCreate, FunctionScale, FunctionUpdate
-from serverless.services import (
+from serverless.services.functions import (
     function_create,
     function_request_deletion,
     function_scale,
     function_update,
-    invocation_cancel,
-    invocations_prune,
 )
+from serverless.services.invocations import invocation_cancel, invocations_prune
 from tests.factories.serverless import SPEC, Worker, accept, function_row
 from tests.factories.unit_rows import unit_row
 from tests.fakes.cluster import FakeCluster
@@ -37,10 +36,10 @@ pytestmark = pytest.mark.django_db
 NAMESPACE = "runtime-instance"
 
 
-def create(operation_id: str = "f-1", **asked: Any) -> Accepted:
+def create(operation_id: str = "f-1", **fields: Any) -> Accepted:
     """Accept a function as the API would."""
-    body = {"operationID": operation_id, "requestID": "echo", **SPEC, **asked}
-    return function_create(tenant=tenant_by_name(), asked=FunctionCreate.parse(body))
+    body = {"operationID": operation_id, "requestID": "echo", **SPEC, **fields}
+    return function_create(tenant=tenant_by_name(), body=FunctionCreate.parse(body))
 
 
 def delete(operation_id: str = "d-1") -> Accepted:
@@ -51,7 +50,7 @@ def delete(operation_id: str = "d-1") -> Accepted:
 
 
 def run(accepted: Accepted) -> Operation:
-    """Let a worker do it, and return what became of it."""
+    """Run the operation and return its row."""
     Operation.objects.filter(ended_at=None).update(due_at=Now())
     driver.run(accepted.operation.pk)
     return Operation.objects.get(pk=accepted.operation.pk)
@@ -62,14 +61,12 @@ def secrets(cluster: FakeCluster) -> list[dict[str, Any]]:
     return list(cluster.list(SECRET, namespace=NAMESPACE).items)
 
 
-def test_function_gets_its_consumer_and_its_credentials(
-    queue: Queue, cluster: FakeCluster
-) -> None:
+def test_create_makes_consumer_and_credentials(queue: Queue, cluster: FakeCluster) -> None:
     ended = run(create(maxDeliver=3, maxWorkers=2, concurrency=4))
 
     function = Function.objects.get()
     assert (ended.phase, ended.object_row) == ("Succeeded", function.pk)
-    info = queue._call(lambda js: js.consumer_info(INVOCATIONS, consumer_name(function.pk)))
+    info = queue.call(lambda js: js.consumer_info(INVOCATIONS, consumer_name(function.pk)))
     assert (info.config.max_deliver, info.config.max_ack_pending) == (3, 8)
     assert not info.config.backoff
     (secret,) = secrets(cluster)
@@ -78,23 +75,21 @@ def test_function_gets_its_consumer_and_its_credentials(
     assert Credentials.from_file(text).token
 
 
-def test_other_limits_reach_the_consumer_and_replace_no_worker(
-    queue: Queue, cluster: FakeCluster
-) -> None:
+def test_scale_updates_consumer_and_keeps_generation(queue: Queue, cluster: FakeCluster) -> None:
     run(create(concurrency=4))
-    asked = FunctionScale.parse({"operationID": "s-1", "minWorkers": 1, "maxWorkers": 3})
+    body = FunctionScale.parse({"operationID": "s-1", "minWorkers": 1, "maxWorkers": 3})
 
-    scaled = function_scale(tenant=tenant_by_name(), request_id="echo", asked=asked)
+    scaled = function_scale(tenant=tenant_by_name(), request_id="echo", body=body)
 
     assert run(scaled).phase == "Succeeded"
     function = Function.objects.get()
     assert (function.spec["minWorkers"], function.spec["maxWorkers"]) == (1, 3)
     assert (function.spec["concurrency"], function.generation) == (4, 1)
-    info = queue._call(lambda js: js.consumer_info(INVOCATIONS, consumer_name(function.pk)))
+    info = queue.call(lambda js: js.consumer_info(INVOCATIONS, consumer_name(function.pk)))
     assert info.config.max_ack_pending == 12
 
 
-def test_creation_waits_for_a_queue_that_is_away(
+def test_create_waits_for_unavailable_queue(
     queue: Queue, cluster: FakeCluster, queue_server: QueueServer
 ) -> None:
     queue_server.kill()
@@ -112,7 +107,7 @@ def test_creation_waits_for_a_queue_that_is_away(
 
 
 @pytest.mark.parametrize("acts_first", [True, False], ids=["reply is lost", "never arrived"])
-def test_creation_that_lost_the_cluster_makes_one_secret(
+def test_create_repeated_after_outage_has_one_secret(
     acts_first: bool, queue: Queue, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpuplatform.reconciliation.gate.is_closed", lambda: False)
@@ -125,7 +120,7 @@ def test_creation_that_lost_the_cluster_makes_one_secret(
     assert len(secrets(cluster)) == 1
 
 
-def test_secret_of_a_lost_database_is_replaced(queue: Queue, cluster: FakeCluster) -> None:
+def test_secret_of_lost_database_is_replaced(queue: Queue, cluster: FakeCluster) -> None:
     accepted = create()
     name = f"fn-{Function.objects.get().pk}-queue"
     metadata = {"name": name, "namespace": NAMESPACE}
@@ -138,9 +133,7 @@ def test_secret_of_a_lost_database_is_replaced(queue: Queue, cluster: FakeCluste
     assert Credentials.from_file(base64.b64decode(secret["data"]["queue.creds"]).decode()).token
 
 
-def test_name_in_use_is_refused_and_free_again_after_the_deletion(
-    queue: Queue, cluster: FakeCluster
-) -> None:
+def test_name_is_free_after_deletion(queue: Queue, cluster: FakeCluster) -> None:
     run(create())
     with pytest.raises(NameConflict):
         create("f-2")
@@ -153,19 +146,19 @@ def test_name_in_use_is_refused_and_free_again_after_the_deletion(
     assert not create("f-3").is_replay
 
 
-def test_change_reaches_the_consumer(queue: Queue, cluster: FakeCluster) -> None:
+def test_update_changes_consumer(queue: Queue, cluster: FakeCluster) -> None:
     run(create())
-    asked = FunctionUpdate.parse({"operationID": "u-1", **SPEC, "maxDeliver": 2, "maxWorkers": 7})
+    body = FunctionUpdate.parse({"operationID": "u-1", **SPEC, "maxDeliver": 2, "maxWorkers": 7})
 
-    ended = run(function_update(tenant=tenant_by_name(), request_id="echo", asked=asked))
+    ended = run(function_update(tenant=tenant_by_name(), request_id="echo", body=body))
 
     name = consumer_name(Function.objects.get().pk)
-    config = queue._call(lambda js: js.consumer_info(INVOCATIONS, name)).config
+    config = queue.call(lambda js: js.consumer_info(INVOCATIONS, name)).config
     assert ended.phase == "Succeeded"
     assert (config.max_deliver, config.max_ack_pending) == (2, 7)
 
 
-def test_deletion_removes_everything_and_ends_what_runs(
+def test_delete_removes_queue_objects_and_ends_invocations(
     queue: Queue, cluster: FakeCluster
 ) -> None:
     run(create())
@@ -182,11 +175,11 @@ def test_deletion_removes_everything_and_ends_what_runs(
     assert function.deleted_at is not None
     assert (row.state, row.failure_class) == ("Failed", "dispatch_error")
     assert queue.backlog("default", function.pk) is None
-    assert queue._call(lambda js: js.stream_info(INVOCATIONS)).state.messages == 0
+    assert queue.call(lambda js: js.stream_info(INVOCATIONS)).state.messages == 0
     assert secrets(cluster) == []
 
 
-def test_deletion_waits_for_the_workers(queue: Queue, cluster: FakeCluster) -> None:
+def test_delete_waits_for_workers(queue: Queue, cluster: FakeCluster) -> None:
     run(create())
     name = f"fn-{Function.objects.get().pk}-1"
     worker = unit_row(name=name, spec={"specName": "g1.1", "serverless": {}})
@@ -199,7 +192,7 @@ def test_deletion_waits_for_the_workers(queue: Queue, cluster: FakeCluster) -> N
     assert run(delete()).phase == "Succeeded"
 
 
-def test_workers_that_are_stopped_are_given_nothing_that_was_cancelled(
+def test_cancelled_invocations_are_not_delivered_to_stopping_workers(
     queue: Queue, cluster: FakeCluster
 ) -> None:
     run(create())
@@ -212,7 +205,7 @@ def test_workers_that_are_stopped_are_given_nothing_that_was_cancelled(
     assert worker.read(worker.take_one()).key == begun.pk
     Invocation.objects.filter(pk=begun.pk).update(state="Running")
     theirs.refresh_from_db()
-    # As if streams had been made anew: a number that is another function's by now.
+    # As if streams had been created again: the sequence belongs to another function now.
     Invocation.objects.filter(pk=second.pk).update(stream_sequence=theirs.stream_sequence)
 
     assert run(delete()).reason == "WorkersStopping"
@@ -226,7 +219,7 @@ def test_workers_that_are_stopped_are_given_nothing_that_was_cancelled(
     assert backlog.in_work == 1
 
 
-def test_cancelled_invocation_leaves_the_queue(queue: Queue, cluster: FakeCluster) -> None:
+def test_cancelled_invocation_is_deleted_from_queue(queue: Queue, cluster: FakeCluster) -> None:
     function = function_row()
     row = accept(function)
     other = accept(function)
@@ -242,9 +235,7 @@ def test_cancelled_invocation_leaves_the_queue(queue: Queue, cluster: FakeCluste
     assert worker.take(1, seconds=0.2) == []
 
 
-def test_old_invocations_functions_and_operations_are_forgotten(
-    queue: Queue, cluster: FakeCluster
-) -> None:
+def test_old_rows_are_pruned(queue: Queue, cluster: FakeCluster) -> None:
     run(create())
     function = Function.objects.get()
     old, fresh, running = accept(function), accept(function), accept(function)

@@ -1,4 +1,4 @@
-"""What the code of one tenant can do with the credentials in its worker: nothing to others."""
+"""The credentials of a worker give no access to other functions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,6 +9,9 @@ import pytest
 from nats.aio.client import Client
 
 from gpuplatform.nats.tokens import Credentials
+from serverless.loops.dead_letters import DeadLetters
+from serverless.loops.relay import Relay
+from serverless.loops.result_store import ResultStore
 from serverless.models import Function, Invocation
 from serverless.queue.credentials import worker_credentials
 from serverless.queue.gateway import Queue
@@ -23,8 +26,6 @@ from serverless.queue.names import (
     result_subject,
 )
 from serverless.queue.pulling import Puller
-from serverless.relay import Relay
-from serverless.results import DeadLetters, ResultStore
 from tests.factories.serverless import Worker, accept, function_row, store_all, tenant_row
 from tests.fakes.queue_server import QueueServer
 
@@ -43,7 +44,7 @@ class Thief:
         self._inbox = inbox_prefix(function.pk)
 
     def do(self, act: Callable[[Client], Awaitable[None]]) -> list[str]:
-        """Act over a connection, and return what the server said no to."""
+        """Act over a connection, and return the server's permission errors."""
 
         async def run() -> list[str]:
             refused: list[str] = []
@@ -68,7 +69,7 @@ class Thief:
 
 @pytest.fixture
 def victim(queue: Queue, cluster: object) -> Function:
-    """A function of another tenant, with an invocation that waits."""
+    """A function of another tenant, with a queued invocation."""
     function = function_row("victim", tenant=tenant_row("victim"))
     Worker(queue, function)
     accept(function)
@@ -78,7 +79,7 @@ def victim(queue: Queue, cluster: object) -> Function:
 
 @pytest.fixture
 def own(queue: Queue, cluster: object) -> Function:
-    """The thief's own function, with invocations that wait."""
+    """The thief's own function, with queued invocations."""
     function = function_row("own")
     Worker(queue, function)
     for _ in range(10):
@@ -87,7 +88,7 @@ def own(queue: Queue, cluster: object) -> Function:
     return function
 
 
-def test_worker_takes_answers_and_acknowledges_its_own(
+def test_worker_serves_its_own_function(
     queue: Queue, queue_server: QueueServer, own: Function
 ) -> None:
     async def work(client: Client) -> None:
@@ -126,7 +127,7 @@ def _subjects_of_others(own: Function, victim: Function) -> list[str]:
     ]
 
 
-def test_nothing_of_others_can_be_sent_or_heard(
+def test_subjects_of_others_are_denied(
     queue: Queue, queue_server: QueueServer, own: Function, victim: Function
 ) -> None:
     sent = _subjects_of_others(own, victim)
@@ -146,7 +147,7 @@ def test_nothing_of_others_can_be_sent_or_heard(
             await client.flush()
 
     thief = Thief(queue_server, own)
-    for _ in range(5):  # The client loses an error now and then; what is allowed is never refused.
+    for _ in range(5):  # The client sometimes loses an error; allowed subjects never cause one.
         refused += thief.do(try_everything)
 
     assert not_refused([*sent, *heard]) == []
@@ -155,7 +156,7 @@ def test_nothing_of_others_can_be_sent_or_heard(
     assert (backlog.pending, backlog.in_work) == (1, 0)
 
 
-def test_replies_that_the_server_is_made_to_send_reach_nothing_of_others(
+def test_misdirected_replies_do_not_reach_others(
     queue: Queue,
     queue_server: QueueServer,
     own: Function,
@@ -195,11 +196,11 @@ def test_replies_that_the_server_is_made_to_send_reach_nothing_of_others(
     assert queue.message(row.stream_sequence or 0) is not None
 
 
-def test_no_report_of_others_is_dropped_as_a_repetition(
+def test_reports_of_others_cannot_be_suppressed(
     queue: Queue, queue_server: QueueServer, own: Function, victim: Function, store: ResultStore
 ) -> None:
     row = Invocation.objects.get(function=victim)
-    receipt = "0" * 64  # The invocation's own one is known to its workers only.
+    receipt = "0" * 64  # Only the workers know the real receipt.
     what = [f"{start}-1-{kind}" for start in (f"{row.pk}-1", receipt) for kind in KINDS]
 
     async def use_up(client: Client) -> None:
@@ -216,6 +217,6 @@ def test_no_report_of_others_is_dropped_as_a_repetition(
 
 
 def messages(queue: Queue, stream: str) -> int:
-    """Return how many messages lie in the stream."""
-    state: Any = queue._call(lambda js: js.stream_info(stream)).state
+    """Return the number of messages in the stream."""
+    state: Any = queue.call(lambda js: js.stream_info(stream)).state
     return int(state.messages)

@@ -1,4 +1,4 @@
-"""From the row into the queue: nothing accepted is lost, nothing is there twice."""
+"""The relay: every accepted invocation is queued, and only once."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -8,17 +8,14 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
+from serverless.loops.relay import Relay
 from serverless.models import Invocation
 from serverless.queue.errors import QueueError, QueueUnavailable
-from serverless.queue.gateway import Outgoing, PublishOutcome, Queue, Unanswered
+from serverless.queue.gateway import Queue
 from serverless.queue.names import INVOCATIONS
-from serverless.relay import Relay
-from serverless.services import (
-    invocation_cancel,
-    outbox_claim,
-    outbox_published,
-    outbox_refused,
-)
+from serverless.queue.values import OutgoingInvocation, PublishResult, PublishStatus
+from serverless.services.invocations import invocation_cancel
+from serverless.services.outbox import outbox_claim, outbox_published, outbox_rejected
 from tests.factories.serverless import Worker, accept, function_row, queued
 from tests.fakes.cluster import Killed
 from tests.fakes.queue_server import QueueServer
@@ -27,11 +24,11 @@ pytestmark = pytest.mark.django_db
 
 
 def lapse() -> None:
-    """Let the claims of relays that died lapse."""
+    """Let the claims of killed relays expire."""
     Invocation.objects.update(relay_after=Now())
 
 
-def test_accepted_invocation_reaches_a_worker_as_it_was_sent(relay: Relay, queue: Queue) -> None:
+def test_accepted_invocation_is_delivered_unchanged(relay: Relay, queue: Queue) -> None:
     function = function_row()
     worker = Worker(queue, function)
     row = accept(
@@ -58,7 +55,7 @@ def test_accepted_invocation_reaches_a_worker_as_it_was_sent(relay: Relay, queue
     assert row.stream_sequence == 1
 
 
-def test_accepted_while_the_queue_is_away_is_queued_once_it_is_back(
+def test_invocation_accepted_during_outage_is_queued_afterwards(
     relay: Relay, queue: Queue, queue_server: QueueServer
 ) -> None:
     function = function_row()
@@ -76,7 +73,7 @@ def test_accepted_while_the_queue_is_away_is_queued_once_it_is_back(
 
 
 def publish_when_back(relay: Relay, queue: Queue) -> None:
-    """Publish as soon as the connection is up again."""
+    """Publish as soon as the connection is restored."""
     back = threading.Event()
     deadline = threading.Timer(10, back.set)
     deadline.start()
@@ -91,7 +88,7 @@ def publish_when_back(relay: Relay, queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("dies", ["before it publishes", "after it published"])
-def test_killed_relay_leaves_each_invocation_once_in_the_queue(
+def test_killed_relay_publishes_each_invocation_once(
     dies: str, relay: Relay, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = function_row()
@@ -99,7 +96,7 @@ def test_killed_relay_leaves_each_invocation_once_in_the_queue(
         accept(function)
     real = queue.publish
 
-    def die(outgoing: Sequence[Outgoing]) -> list[PublishOutcome]:
+    def die(outgoing: Sequence[OutgoingInvocation]) -> list[PublishResult]:
         if dies == "after it published":
             real(outgoing)
         raise Killed
@@ -115,15 +112,15 @@ def test_killed_relay_leaves_each_invocation_once_in_the_queue(
     assert not Invocation.objects.filter(published_at=None).exists()
 
 
-def test_lost_reply_of_a_publish_leaves_the_invocation_once_in_the_queue(
+def test_unanswered_publish_is_repeated_once(
     relay: Relay, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accept(function_row())
     real = queue.publish
 
-    def forget(outgoing: Sequence[Outgoing]) -> list[PublishOutcome]:
+    def forget(outgoing: Sequence[OutgoingInvocation]) -> list[PublishResult]:
         real(outgoing)
-        return [Unanswered("no answer in time") for _ in outgoing]
+        return [PublishResult(PublishStatus.UNKNOWN) for _ in outgoing]
 
     with monkeypatch.context() as patch:
         patch.setattr(queue, "publish", forget)
@@ -135,10 +132,10 @@ def test_lost_reply_of_a_publish_leaves_the_invocation_once_in_the_queue(
     assert Invocation.objects.get().stream_sequence == 1
 
 
-def test_streams_that_vanished_are_made_again(relay: Relay, queue: Queue) -> None:
+def test_deleted_streams_are_created_again(relay: Relay, queue: Queue) -> None:
     relay.step()
     accept(function_row())
-    queue._call(lambda js: js.delete_stream(INVOCATIONS))
+    queue.call(lambda js: js.delete_stream(INVOCATIONS))
     with pytest.raises(QueueUnavailable):
         relay.publish()
 
@@ -147,7 +144,7 @@ def test_streams_that_vanished_are_made_again(relay: Relay, queue: Queue) -> Non
     assert queued(queue) == 1
 
 
-def test_refused_by_a_full_queue_waits_and_holds_nobody_else_up(
+def test_full_queue_of_one_function_does_not_delay_others(
     relay: Relay, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full, other = function_row(), function_row()
@@ -168,10 +165,10 @@ def test_refused_by_a_full_queue_waits_and_holds_nobody_else_up(
     assert queued(queue) == 3
 
 
-def test_what_was_never_offered_comes_before_what_was_refused(cluster: object) -> None:
+def test_new_invocations_are_published_before_rejected_ones(cluster: object) -> None:
     full, other = function_row(), function_row()
     refused = [accept(full) for _ in range(3)]
-    outbox_refused(refused)
+    outbox_rejected(refused)
     lapse()
     fresh = accept(other)
 
@@ -179,23 +176,23 @@ def test_what_was_never_offered_comes_before_what_was_refused(cluster: object) -
 
 
 def limit_messages(queue: Queue, most: int) -> None:
-    """Let the stream take only so many messages of one function."""
+    """Limit the number of messages of one function in the stream."""
 
     async def change(js: Any) -> None:
         info = await js.stream_info(INVOCATIONS)
         await js.update_stream(info.config.evolve(max_msgs_per_subject=most))
 
-    queue._call(change)
+    queue.call(change)
 
 
-def test_cancelled_while_being_published_is_taken_out_again(
+def test_invocation_cancelled_during_publish_is_deleted(
     relay: Relay, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = function_row()
     row = accept(function)
     real = queue.publish
 
-    def cancel_then_publish(outgoing: Sequence[Outgoing]) -> list[PublishOutcome]:
+    def cancel_then_publish(outgoing: Sequence[OutgoingInvocation]) -> list[PublishResult]:
         invocation_cancel(
             tenant=function.tenant, invocation_id=row.invocation_id, operation_id="c-1"
         )
@@ -209,7 +206,7 @@ def test_cancelled_while_being_published_is_taken_out_again(
     assert row.state == "Cancelled"
 
 
-def test_copy_beyond_the_duplicate_window_is_taken_out(relay: Relay, queue: Queue) -> None:
+def test_duplicate_after_window_is_deleted(relay: Relay, queue: Queue) -> None:
     row = accept(function_row())
     relay.publish()
 
@@ -218,7 +215,7 @@ def test_copy_beyond_the_duplicate_window_is_taken_out(relay: Relay, queue: Queu
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_two_relays_take_no_invocation_twice(cluster: object, queue: Queue) -> None:
+def test_two_relays_publish_each_invocation_once(cluster: object, queue: Queue) -> None:
     function = function_row()
     for _ in range(40):
         accept(function)
@@ -237,7 +234,7 @@ def test_two_relays_take_no_invocation_twice(cluster: object, queue: Queue) -> N
 
 
 def together(*calls: Callable[[], None]) -> None:
-    """Make the calls at the same time and wait for them."""
+    """Run the calls concurrently and wait for them."""
     threads = [threading.Thread(target=call) for call in calls]
     for thread in threads:
         thread.start()
@@ -246,10 +243,10 @@ def together(*calls: Callable[[], None]) -> None:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_relay_is_woken_by_an_acceptance(
+def test_acceptance_wakes_relay(
     relay: Relay, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serverless.relay.BACKSTOP_SECONDS", 15.0)
+    monkeypatch.setattr("serverless.loops.relay.BACKSTOP_SECONDS", 15.0)
     function = function_row()
     listens, is_published = threading.Event(), threading.Event()
 

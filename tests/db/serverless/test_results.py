@@ -1,4 +1,4 @@
-"""What workers say: stored once, in order, and only from whoever was given the invocation."""
+"""The result store: reports are stored once, in order, and only from the invocation's worker."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -9,28 +9,25 @@ import pytest
 from django.db import DataError, OperationalError, connection
 
 from gpuplatform.clock import now
-from serverless import results
+from serverless.loops import result_store as results
+from serverless.loops.relay import Relay
+from serverless.loops.result_store import ResultStore
 from serverless.models import Invocation
 from serverless.phases import FailureClass
-from serverless.queue.gateway import Queue, Received
+from serverless.queue.gateway import Queue
 from serverless.queue.names import RESULTS
-from serverless.relay import Relay
-from serverless.results import ResultStore
-from serverless.services import (
-    Stored,
-    invocation_cancel,
-    invocation_dead_letter,
-    invocation_replay,
-    reports_store,
-)
+from serverless.queue.values import Delivery
+from serverless.services.endings import invocation_dead_letter
+from serverless.services.invocations import invocation_cancel, invocation_replay
+from serverless.services.reports import StoreResult, reports_store
 from tests.factories.serverless import Worker, accept, function_row, queued, store_all, tenant_row
 from tests.fakes.cluster import Killed
 
 pytestmark = pytest.mark.django_db
 
 
-def given_to_a_worker(relay: Relay, queue: Queue) -> tuple[Invocation, Worker, Received]:
-    """Return an invocation, and the worker that has just been given its message."""
+def given_to_a_worker(relay: Relay, queue: Queue) -> tuple[Invocation, Worker, Delivery]:
+    """Return an invocation, its worker, and the delivery of its message."""
     function = function_row()
     row = accept(function)
     relay.publish()
@@ -39,11 +36,11 @@ def given_to_a_worker(relay: Relay, queue: Queue) -> tuple[Invocation, Worker, R
 
 
 def settled(row: Invocation) -> Invocation:
-    """Return the row as it is by now."""
+    """Return the current row."""
     return Invocation.objects.get(pk=row.pk)
 
 
-def test_invocation_is_answered(relay: Relay, store: ResultStore, queue: Queue) -> None:
+def test_result_of_invocation_is_stored(relay: Relay, store: ResultStore, queue: Queue) -> None:
     function = function_row()
     row = accept(function, "hello")
     relay.publish()
@@ -66,24 +63,22 @@ def test_invocation_is_answered(relay: Relay, store: ResultStore, queue: Queue) 
     assert (queued(queue, RESULTS), queued(queue)) == (0, 0)
 
 
-def test_begun_invocation_runs(relay: Relay, store: ResultStore, queue: Queue) -> None:
+def test_started_invocation_is_running(relay: Relay, store: ResultStore, queue: Queue) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
 
-    worker.say(worker.started(received))
+    worker.report(worker.started(received))
     store_all(store, queue)
 
     assert (settled(row).state, settled(row).attempts) == ("Running", 1)
 
 
-def test_start_after_the_end_changes_nothing(
-    relay: Relay, store: ResultStore, queue: Queue
-) -> None:
+def test_start_after_end_changes_nothing(relay: Relay, store: ResultStore, queue: Queue) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
 
-    worker.say(worker.finished(received))
+    worker.report(worker.finished(received))
     store_all(store, queue)
     before = settled(row)
-    worker.say(worker.started(received, attempt=2))
+    worker.report(worker.started(received, attempt=2))
     store_all(store, queue)
 
     assert Invocation.objects.filter(pk=row.pk).values().get() == _values(before)
@@ -113,7 +108,7 @@ FAILED: dict[str, Any] = {
     ],
     ids=["two answers", "answer and failure", "failure and answer", "two failures"],
 )
-def test_of_two_ends_the_same_one_stays_in_either_order(
+def test_same_result_wins_in_either_order(
     ends: list[dict[str, Any]],
     stays: int,
     order: int,
@@ -122,30 +117,28 @@ def test_of_two_ends_the_same_one_stays_in_either_order(
     queue: Queue,
 ) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
-    said = [
+    reports = [
         worker.finished(received, attempt=number, worker=f"worker-{number}", **end)
         for number, end in enumerate(ends, 1)
     ]
 
-    for end in said[::order]:
-        worker.say(end)
+    for end in reports[::order]:
+        worker.report(end)
         store_all(store, queue)
 
     found = settled(row)
-    end = said[stays - 1]
+    end = reports[stays - 1]
     assert (found.result_attempt, found.worker) == (stays, f"worker-{stays}")
     assert (found.state, found.error) == (end.state, end.error)
     assert bytes(found.result_body or b"") == end.body
     assert queued(queue, RESULTS) == 0
 
 
-def test_end_that_a_worker_says_stands_above_a_dead_letter(
-    relay: Relay, store: ResultStore, queue: Queue
-) -> None:
+def test_result_replaces_dead_letter(relay: Relay, store: ResultStore, queue: Queue) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
     invocation_dead_letter(row.pk, row.publications, FailureClass.RETRY_EXHAUSTED, "Given up.")
 
-    worker.say(worker.finished(received, body=b"late"))
+    worker.report(worker.finished(received, body=b"late"))
     store_all(store, queue)
 
     found = settled(row)
@@ -153,37 +146,35 @@ def test_end_that_a_worker_says_stands_above_a_dead_letter(
     assert bytes(found.result_body or b"") == b"late"
 
 
-def test_end_of_an_earlier_publication_changes_no_replay(
+def test_result_of_earlier_publication_is_dropped(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
     invocation_dead_letter(row.pk, row.publications, FailureClass.RETRY_EXHAUSTED, "Given up.")
     invocation_replay(tenant=row.tenant, invocation_id=row.invocation_id, operation_id="replay-1")
 
-    worker.say(worker.finished(received, body=b"late"))
+    worker.report(worker.finished(received, body=b"late"))
     store_all(store, queue)
 
     assert (settled(row).state, settled(row).result_body) == ("Queued", None)
 
 
-def test_start_of_an_older_attempt_takes_no_worker_s_place(
+def test_start_of_older_attempt_keeps_worker(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
 
     for attempt in (2, 1):
-        worker.say(worker.started(received, attempt=attempt, worker=f"worker-{attempt}"))
+        worker.report(worker.started(received, attempt=attempt, worker=f"worker-{attempt}"))
         store_all(store, queue)
 
     assert (settled(row).attempts, settled(row).worker) == (2, "worker-2")
 
 
-def test_two_results_in_one_batch_the_newer_attempt_counts(
-    relay: Relay, store: ResultStore, queue: Queue
-) -> None:
+def test_newer_attempt_in_batch_wins(relay: Relay, store: ResultStore, queue: Queue) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
 
-    worker.say(
+    worker.report(
         worker.started(received),
         worker.finished(received, attempt=2, body=b"two"),
         worker.finished(received, body=b"one"),
@@ -193,13 +184,13 @@ def test_two_results_in_one_batch_the_newer_attempt_counts(
     assert bytes(settled(row).result_body or b"") == b"two"
 
 
-def test_result_of_a_cancelled_invocation_is_dropped(
+def test_result_of_cancelled_invocation_is_dropped(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
     invocation_cancel(tenant=row.tenant, invocation_id=row.invocation_id, operation_id="cancel-1")
 
-    worker.say(worker.started(received), worker.finished(received))
+    worker.report(worker.started(received), worker.finished(received))
     store_all(store, queue)
 
     assert (settled(row).state, settled(row).result_body) == ("Cancelled", None)
@@ -217,12 +208,12 @@ def test_result_of_a_cancelled_invocation_is_dropped(
     ],
     ids=["the function failed", "its time was over"],
 )
-def test_failure_keeps_its_class(
+def test_failure_class_is_stored(
     changes: dict[str, Any], state: str, relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
 
-    worker.say(worker.finished(received, error="It broke.", **changes))
+    worker.report(worker.finished(received, error="It broke.", **changes))
     store_all(store, queue)
 
     found = settled(row)
@@ -230,13 +221,13 @@ def test_failure_keeps_its_class(
     assert found.error == "It broke."
 
 
-def test_large_answer_is_truncated_and_its_size_kept(
+def test_large_answer_is_truncated_with_size(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
     kept = b"\xff" * (1024 * 1024)
 
-    worker.say(worker.finished(received, body=kept, size=10**8, truncated=True))
+    worker.report(worker.finished(received, body=kept, size=10**8, truncated=True))
     store_all(store, queue)
 
     found = settled(row)
@@ -244,16 +235,14 @@ def test_large_answer_is_truncated_and_its_size_kept(
     assert bytes(found.result_body or b"") == kept
 
 
-def test_times_of_a_worker_with_a_wrong_clock_stay_in_order(
-    relay: Relay, store: ResultStore, queue: Queue
-) -> None:
+def test_times_of_wrong_clock_are_ordered(relay: Relay, store: ResultStore, queue: Queue) -> None:
     row, worker, received = given_to_a_worker(relay, queue)
     wrong = {
         "started_at": now() + timedelta(days=2),
         "completed_at": now() - timedelta(days=2),
     }
 
-    worker.say(worker.finished(received, **wrong))
+    worker.report(worker.finished(received, **wrong))
     store_all(store, queue)
 
     found = settled(row)
@@ -262,7 +251,7 @@ def test_times_of_a_worker_with_a_wrong_clock_stay_in_order(
     assert found.accepted_at <= found.started_at <= found.completed_at <= now()
 
 
-Broken = Callable[[Worker, Received], bytes]
+Broken = Callable[[Worker, Delivery], bytes]
 
 
 def _changed(**changes: Any) -> Broken:
@@ -300,7 +289,7 @@ def _changed(**changes: Any) -> Broken:
         "a receipt that is no ASCII",
     ],
 )
-def test_malformed_report_costs_the_good_ones_nothing(
+def test_malformed_report_does_not_affect_others(
     broken: Broken, relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row()
@@ -310,7 +299,7 @@ def test_malformed_report_costs_the_good_ones_nothing(
     Worker(queue, function).function.spec["maxWorkers"] = 3
     received = [worker.take_one()]
 
-    worker.say_raw(broken(worker, received[0]))
+    worker.publish(broken(worker, received[0]))
     worker.acknowledge(received[0])
     for _ in rows[1:]:
         worker.serve_one()
@@ -320,7 +309,7 @@ def test_malformed_report_costs_the_good_ones_nothing(
     assert queued(queue, RESULTS) == 0
 
 
-def test_worker_cannot_speak_for_another_function(
+def test_worker_cannot_report_for_another_function(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     victim, thief = function_row(), function_row(tenant=tenant_row("other"))
@@ -329,7 +318,7 @@ def test_worker_cannot_speak_for_another_function(
     own = Worker(queue, victim)
     forged = own.finished(own.take_one(), body=b"forged")
 
-    Worker(queue, thief).say(forged)
+    Worker(queue, thief).report(forged)
     store_all(store, queue)
 
     assert settled(row).state == "Queued"
@@ -337,7 +326,7 @@ def test_worker_cannot_speak_for_another_function(
 
 
 @pytest.mark.parametrize("dies", ["before the transaction", "after the transaction"])
-def test_killed_store_stores_each_result_once(
+def test_killed_store_stores_result_once(
     dies: str, relay: Relay, store: ResultStore, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = function_row()
@@ -365,7 +354,7 @@ def test_killed_store_stores_each_result_once(
         assert _values(settled(row)) == _values(stored)
 
 
-def test_two_stores_share_the_results(relay: Relay, queue: Queue) -> None:
+def test_two_stores_share_results(relay: Relay, queue: Queue) -> None:
     function = function_row()
     rows = [accept(function) for _ in range(4)]
     relay.publish()
@@ -382,23 +371,23 @@ def test_two_stores_share_the_results(relay: Relay, queue: Queue) -> None:
 
 
 def give_back(queue: Queue) -> None:
-    """Let the time be over in which the dead process had its messages."""
+    """Shorten the ack wait, so that messages of the killed process are delivered again."""
 
     async def change(js: Any) -> None:
         info = await js.consumer_info(RESULTS, "results")
         await js.add_consumer(RESULTS, info.config.evolve(ack_wait=0.1))
 
-    queue._call(change)
+    queue.call(change)
 
 
-def test_database_that_is_away_gets_the_results_later(
+def test_results_are_stored_after_database_outage(
     relay: Relay, store: ResultStore, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = function_row()
     row = accept(function)
     relay.publish()
     Worker(queue, function).serve_one()
-    monkeypatch.setattr(results, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(results, "RETRY_SECONDS", 0.01)
 
     def refuse(_: object) -> None:
         raise OperationalError("the server is gone")
@@ -412,7 +401,7 @@ def test_database_that_is_away_gets_the_results_later(
     assert settled(row).state == "Succeeded"
 
 
-def test_result_that_the_database_does_not_take_costs_the_others_nothing(
+def test_unstorable_result_does_not_affect_others(
     relay: Relay, store: ResultStore, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     function = function_row()
@@ -423,7 +412,7 @@ def test_result_that_the_database_does_not_take_costs_the_others_nothing(
     worker.serve_one()
     real = reports_store
 
-    def refuse(reports: list[Any]) -> Stored:
+    def refuse(reports: list[Any]) -> StoreResult:
         if any(report.key == bad.pk for report in reports):
             raise DataError("value out of range")
         return real(reports)
@@ -436,9 +425,7 @@ def test_result_that_the_database_does_not_take_costs_the_others_nothing(
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_row_that_somebody_has_locked_keeps_nobody_else_waiting(
-    relay: Relay, store: ResultStore, queue: Queue
-) -> None:
+def test_locked_row_does_not_delay_others(relay: Relay, store: ResultStore, queue: Queue) -> None:
     function = function_row()
     held, free = accept(function, "held"), accept(function, "free")
     relay.publish()
@@ -459,7 +446,7 @@ def test_row_that_somebody_has_locked_keeps_nobody_else_waiting(
     assert settled(held).state == "Succeeded"
 
 
-def test_report_of_a_relay_that_died_records_that_it_was_queued(
+def test_report_records_publication_of_killed_relay(
     relay: Relay, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row()
@@ -468,7 +455,7 @@ def test_report_of_a_relay_that_died_records_that_it_was_queued(
     Invocation.objects.update(published_at=None, stream_sequence=None)
     worker = Worker(queue, function)
 
-    worker.say(worker.started(worker.take_one()))
+    worker.report(worker.started(worker.take_one()))
     store_all(store, queue)
 
     assert (settled(row).stream_sequence, relay.publish()) == (1, 0)

@@ -1,4 +1,4 @@
-"""What lost messages and advisories would have led to; and what is never done on a guess."""
+"""The sweep: lost messages and advisories, and what it does not decide."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from django.db.models.functions import Now
 
+from serverless.loops.relay import Relay
+from serverless.loops.result_store import ResultStore
+from serverless.loops.sweep import Sweep
 from serverless.models import Function, Invocation
 from serverless.queue.errors import QueueError
 from serverless.queue.gateway import Queue
 from serverless.queue.names import ADVISORIES, INVOCATIONS, consumer_name, invocation_subject
-from serverless.relay import Relay
-from serverless.results import ResultStore
-from serverless.services.outcomes import MOST_PUBLICATIONS
-from serverless.sweep import Sweep
+from serverless.services.endings import MAX_PUBLICATIONS
 from tests.db.serverless.test_dead_letters import exhaust
 from tests.factories.serverless import (
     Worker,
@@ -30,18 +30,18 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def sweep(queue: Queue) -> Sweep:
-    """A sweeper without suspicions."""
+    """A sweep without suspects."""
     return Sweep(queue)
 
 
 def age(seconds: float = 60) -> None:
-    """Let everything have been put in the queue so long ago."""
+    """Set the publication of every invocation to a time in the past."""
     Invocation.objects.update(published_at=Now() - timedelta(seconds=seconds))
 
 
 def lose_advisories(queue: Queue) -> None:
-    """Throw away what the server said."""
-    queue._call(lambda js: js.purge_stream(ADVISORIES))
+    """Delete all advisories."""
+    queue.call(lambda js: js.purge_stream(ADVISORIES))
 
 
 def sweep_twice(sweep: Sweep) -> None:
@@ -50,7 +50,7 @@ def sweep_twice(sweep: Sweep) -> None:
     sweep.step()
 
 
-def test_missed_advisory_is_made_up_for(relay: Relay, sweep: Sweep, queue: Queue) -> None:
+def test_sweep_replaces_lost_advisory(relay: Relay, sweep: Sweep, queue: Queue) -> None:
     function = function_row(maxDeliver=2)
     row = accept(function)
     relay.publish()
@@ -64,7 +64,7 @@ def test_missed_advisory_is_made_up_for(relay: Relay, sweep: Sweep, queue: Queue
     assert queued(queue) == 0
 
 
-def test_result_on_its_way_is_no_dead_letter(
+def test_undelivered_result_prevents_dead_letter(
     relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row(maxDeliver=1)
@@ -73,7 +73,7 @@ def test_result_on_its_way_is_no_dead_letter(
     worker = Worker(queue, function)
     received = exhaust(worker, queue)
     lose_advisories(queue)
-    worker.say(worker.finished(received))
+    worker.report(worker.finished(received))
 
     sweep_twice(sweep)
     store_all(store, queue)
@@ -85,7 +85,7 @@ def test_result_on_its_way_is_no_dead_letter(
 
 
 @pytest.mark.parametrize("in_hands", ["waits", "is in work", "waits for its next delivery"])
-def test_invocation_in_good_hands_is_left_alone(
+def test_invocation_in_progress_is_unchanged(
     in_hands: str, relay: Relay, sweep: Sweep, queue: Queue
 ) -> None:
     function = function_row()
@@ -104,7 +104,7 @@ def test_invocation_in_good_hands_is_left_alone(
     assert (row.state, row.publications, queued(queue)) == ("Queued", 1, 1)
 
 
-def test_vanished_message_is_published_again(
+def test_lost_message_is_published_again(
     relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row()
@@ -125,7 +125,7 @@ def test_vanished_message_is_published_again(
     assert not Invocation.objects.exclude(state="Succeeded").exists()
 
 
-def test_begun_invocation_whose_message_vanished_does_not_go_back(
+def test_started_invocation_with_lost_message_stays_running(
     relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row()
@@ -133,7 +133,7 @@ def test_begun_invocation_whose_message_vanished_does_not_go_back(
     relay.publish()
     worker = Worker(queue, function)
     received = worker.take_one()
-    worker.say(worker.started(received))
+    worker.report(worker.started(received))
     store_all(store, queue)
     age()
     queue.delete(received.sequence)
@@ -145,7 +145,7 @@ def test_begun_invocation_whose_message_vanished_does_not_go_back(
     assert (row.state, row.publications, queued(queue)) == ("Running", 2, 1)
 
 
-def test_acknowledged_invocation_whose_result_is_on_its_way_is_not_published_again(
+def test_acknowledged_invocation_with_undelivered_result_is_not_republished(
     relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row()
@@ -162,15 +162,13 @@ def test_acknowledged_invocation_whose_result_is_on_its_way_is_not_published_aga
     assert (row.state, row.publications) == ("Succeeded", 1)
 
 
-def test_streams_that_were_lost_with_all_their_messages_are_filled_again(
-    relay: Relay, sweep: Sweep, queue: Queue
-) -> None:
+def test_lost_streams_are_filled_again(relay: Relay, sweep: Sweep, queue: Queue) -> None:
     function = function_row()
     for _ in range(3):
         accept(function)
     relay.publish()
     age()
-    queue._call(lambda js: js.delete_stream(INVOCATIONS))
+    queue.call(lambda js: js.delete_stream(INVOCATIONS))
 
     sweep_twice(sweep)
     relay.publish()
@@ -179,12 +177,12 @@ def test_streams_that_were_lost_with_all_their_messages_are_filled_again(
     assert queue.backlog("default", function.pk) is not None
 
 
-def test_one_that_vanishes_again_and_again_is_dead_lettered(
+def test_repeatedly_lost_invocation_is_dead_lettered(
     relay: Relay, sweep: Sweep, queue: Queue
 ) -> None:
     row = accept(function_row())
     relay.publish()
-    Invocation.objects.update(publications=MOST_PUBLICATIONS)
+    Invocation.objects.update(publications=MAX_PUBLICATIONS)
     age()
     queue.delete(1)
 
@@ -194,7 +192,7 @@ def test_one_that_vanishes_again_and_again_is_dead_lettered(
     assert (row.state, row.failure_class) == ("DeadLettered", "dispatch_error")
 
 
-def test_nothing_is_decided_while_the_queue_is_away(
+def test_sweep_changes_nothing_while_queue_is_unavailable(
     relay: Relay, sweep: Sweep, queue: Queue, queue_server: QueueServer
 ) -> None:
     row = accept(function_row())
@@ -210,25 +208,25 @@ def test_nothing_is_decided_while_the_queue_is_away(
     assert (row.state, row.publications) == ("Queued", 1)
 
 
-def test_consumer_that_vanished_is_made_again(relay: Relay, sweep: Sweep, queue: Queue) -> None:
+def test_lost_consumer_is_created_again(relay: Relay, sweep: Sweep, queue: Queue) -> None:
     function = function_row()
     worker = Worker(queue, function)
     accept(function)
     relay.publish()
     name = consumer_name(function.pk)
-    queue._call(lambda js: js.delete_consumer(INVOCATIONS, name))
+    queue.call(lambda js: js.delete_consumer(INVOCATIONS, name))
 
     sweep.step()
 
     assert worker.read(worker.take_one()).payload == b"hello"
 
 
-def test_message_that_nobody_wants_leaves_the_queue(
+def test_message_without_open_invocation_is_deleted(
     relay: Relay, sweep: Sweep, queue: Queue
 ) -> None:
     function = function_row(maxDeliver=1)
     subject = invocation_subject("default", function.pk)
-    queue._call(lambda js: js.publish(subject, b"put there by hand"))
+    queue.call(lambda js: js.publish(subject, b"put there by hand"))
     worker = Worker(queue, function)
     accept(function)
     relay.publish()
@@ -243,7 +241,7 @@ def test_message_that_nobody_wants_leaves_the_queue(
     assert queued(queue) == 0
 
 
-def test_exhausted_beside_one_in_work_is_known_by_its_last_start(
+def test_exhausted_message_next_to_running_one_is_found_by_last_start(
     relay: Relay, sweep: Sweep, store: ResultStore, queue: Queue
 ) -> None:
     function = function_row(maxDeliver=1, maxWorkers=2)
@@ -251,7 +249,7 @@ def test_exhausted_beside_one_in_work_is_known_by_its_last_start(
     relay.publish()
     worker = Worker(queue, function)
     first = worker.take_one()
-    worker.say(worker.started(first))
+    worker.report(worker.started(first))
     store_all(store, queue)
     queue.postpone([first], 0.001)
     assert worker.read(worker.take_one()).key == alive.pk
@@ -269,7 +267,7 @@ def test_exhausted_beside_one_in_work_is_known_by_its_last_start(
     assert (dead.state, alive.state) == ("DeadLettered", "Queued")
 
 
-def test_late_acceptance_of_a_function_that_is_gone_ends(sweep: Sweep, cluster: Any) -> None:
+def test_invocation_of_deleted_function_ends(sweep: Sweep, cluster: Any) -> None:
     function = function_row()
     row = accept(function)
     Function.objects.update(deleted_at=Now())
@@ -280,7 +278,7 @@ def test_late_acceptance_of_a_function_that_is_gone_ends(sweep: Sweep, cluster: 
     assert row.state == "Cancelled"
 
 
-def test_what_is_left_of_a_function_that_is_gone_leaves_the_queue(
+def test_queue_objects_of_deleted_function_are_removed(
     relay: Relay, sweep: Sweep, queue: Queue
 ) -> None:
     gone = [function_row("has-a-message"), function_row("has-a-consumer")]

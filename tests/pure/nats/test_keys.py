@@ -8,7 +8,7 @@ from gpuplatform.nats.keys import BadKey, KeyKind, KeyPair
 
 
 @pytest.mark.parametrize("kind", list(KeyKind))
-def test_seed_leads_to_the_same_key(kind: KeyKind) -> None:
+def test_seed_round_trip(kind: KeyKind) -> None:
     pair = KeyPair.generate(kind)
 
     again = KeyPair.from_seed(pair.seed, kind)
@@ -20,7 +20,7 @@ def test_seed_leads_to_the_same_key(kind: KeyKind) -> None:
 @pytest.mark.parametrize(
     ("kind", "letter"), [(KeyKind.ACCOUNT, "A"), (KeyKind.USER, "U"), (KeyKind.OPERATOR, "O")]
 )
-def test_first_letters_say_whose_key_it_is(kind: KeyKind, letter: str) -> None:
+def test_first_letter_is_that_of_kind(kind: KeyKind, letter: str) -> None:
     pair = KeyPair.generate(kind)
 
     assert pair.public.startswith(letter)
@@ -28,7 +28,7 @@ def test_first_letters_say_whose_key_it_is(kind: KeyKind, letter: str) -> None:
     assert (len(pair.public), len(pair.seed)) == (56, 58)
 
 
-def test_seed_of_the_reference_is_read() -> None:
+def test_seed_of_reference_is_decoded() -> None:
     # From the documentation of NATS: a user's seed and its public key.
     pair = KeyPair.from_seed(
         "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY", KeyKind.USER
@@ -51,7 +51,7 @@ def test_seed_of_the_reference_is_read() -> None:
     ],
     ids=["empty", "short", "no ASCII", "of a user", "public", "cut", "lower case", "no prefix"],
 )
-def test_what_is_no_seed_of_the_kind_is_refused_and_not_repeated(seed: str) -> None:
+def test_invalid_seed_is_refused_and_not_repeated(seed: str) -> None:
     with pytest.raises(BadKey) as caught:
         KeyPair.from_seed(seed, KeyKind.ACCOUNT)
 

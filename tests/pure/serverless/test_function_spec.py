@@ -1,18 +1,18 @@
-"""What a function may ask for."""
+"""The spec of a function."""
 
 from typing import Any
 
 import pytest
 
 from gpuplatform.errors import InvalidSpec
-from serverless.core.spec import FunctionSpec, parse_function_spec
+from serverless.core.spec import FunctionSpec
 from serverless.requests import FunctionCreate, FunctionUpdate
 
 SPEC = {"specName": "g1.1", "image": "echo:1"}
 
 
-def test_defaults_are_those_of_the_documentation() -> None:
-    spec = parse_function_spec(SPEC)
+def test_defaults() -> None:
+    spec = FunctionSpec.parse(SPEC)
 
     assert spec.normalised() == SPEC
     assert (spec.min_workers, spec.max_workers, spec.concurrency) == (0, 1, 1)
@@ -48,33 +48,33 @@ def test_defaults_are_those_of_the_documentation() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused_with_its_field(change: dict[str, Any], field: str) -> None:
+def test_invalid_value_is_refused_by_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
         FunctionSpec.parse({**SPEC, **change})
 
     assert caught.value.details[0].field == field
 
 
-def test_fewer_deliveries_than_default_pauses_are_fine() -> None:
+def test_max_deliver_below_number_of_default_delays_is_valid() -> None:
     assert FunctionSpec.parse({**SPEC, "maxDeliver": 1}).max_deliver == 1
 
 
 @pytest.mark.parametrize("name", ["", "A", "a.b", "a" * 49, "ä", "a\n"])
-def test_name_outside_its_grammar_is_refused(name: str) -> None:
+def test_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidSpec):
         FunctionCreate.parse({**SPEC, "operationID": "o", "requestID": name})
 
 
-def test_create_hashes_spec_without_its_address() -> None:
-    asked = FunctionCreate.parse({**SPEC, "operationID": "o", "requestID": "-a_1"})
+def test_create_payload_is_spec() -> None:
+    body = FunctionCreate.parse({**SPEC, "operationID": "o", "requestID": "-a_1"})
 
-    assert asked.payload() == SPEC
-    assert asked.spec() == parse_function_spec(SPEC)
+    assert body.payload() == SPEC
+    assert body.spec() == FunctionSpec.parse(SPEC)
 
 
-def test_update_of_another_function_than_the_address_is_refused() -> None:
-    asked = FunctionUpdate.parse({**SPEC, "operationID": "o", "requestID": "a"})
+def test_update_naming_another_function_is_refused() -> None:
+    body = FunctionUpdate.parse({**SPEC, "operationID": "o", "requestID": "a"})
 
-    asked.check_request_id("a")
+    body.check_request_id("a")
     with pytest.raises(InvalidSpec):
-        asked.check_request_id("b")
+        body.check_request_id("b")

@@ -1,4 +1,4 @@
-"""What an invocation may carry."""
+"""The body of an invocation."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from gpuplatform.errors import InvalidSpec, TooLarge
 from serverless.requests import InvocationCreate
 
-ASKED = {"requestID": "echo", "payload": "hello"}
+BODY = {"requestID": "echo", "payload": "hello"}
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ ASKED = {"requestID": "echo", "payload": "hello"}
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_does_not_fit_is_refused_with_its_field(change: dict[str, Any], field: str) -> None:
+def test_invalid_value_is_refused_by_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
-        InvocationCreate.parse({**ASKED, **change})
+        InvocationCreate.parse({**BODY, **change})
 
     assert caught.value.details[0].field == field
 
@@ -51,30 +51,30 @@ def test_what_does_not_fit_is_refused_with_its_field(change: dict[str, Any], fie
 @pytest.mark.parametrize(
     "payload", ["a", "=", "aGVsbG8", "aGVs bG8=", "aGVsbG8=\n", "ä"], ids=repr
 )
-def test_bad_base64_is_refused(payload: str) -> None:
-    asked = InvocationCreate.parse({**ASKED, "payload": payload, "payloadEncoding": "base64"})
+def test_invalid_base64_is_refused(payload: str) -> None:
+    body = InvocationCreate.parse({**BODY, "payload": payload, "payloadEncoding": "base64"})
 
     with pytest.raises(InvalidSpec):
-        asked.payload_bytes()
+        body.payload_bytes()
 
 
-def test_half_of_a_pair_is_no_text() -> None:
+def test_lone_surrogate_is_refused() -> None:
     with pytest.raises(InvalidSpec):
-        InvocationCreate.parse({**ASKED, "payload": "\ud800"}).payload_bytes()
+        InvocationCreate.parse({**BODY, "payload": "\ud800"}).payload_bytes()
 
 
 def test_limit_counts_bytes_not_characters() -> None:
     with pytest.raises(TooLarge):
-        InvocationCreate.parse({**ASKED, "payload": "ä" * (300 * 1024)}).payload_bytes()
+        InvocationCreate.parse({**BODY, "payload": "ä" * (300 * 1024)}).payload_bytes()
 
 
-def test_nothing_is_a_payload() -> None:
-    assert InvocationCreate.parse({**ASKED, "payload": ""}).payload_bytes() == b""
+def test_empty_payload_is_valid() -> None:
+    assert InvocationCreate.parse({**BODY, "payload": ""}).payload_bytes() == b""
 
 
-def test_defaults_and_their_values_are_the_same_request() -> None:
+def test_explicit_defaults_have_same_hash() -> None:
     spelled = {"mode": "async", "contentType": "application/json", "headers": {}}
 
-    assert InvocationCreate.parse(ASKED).hashed() == (
-        InvocationCreate.parse({**ASKED, **spelled}).hashed()
+    assert InvocationCreate.parse(BODY).hashed() == (
+        InvocationCreate.parse({**BODY, **spelled}).hashed()
     )

@@ -1,4 +1,4 @@
-"""The messages of both streams: what is written is read again, and nothing else is."""
+"""Encoding and decoding of the messages of the streams."""
 
 import json
 from typing import Any
@@ -11,10 +11,10 @@ from gpuplatform.clock import now
 from serverless.queue.messages import (
     MAX_RESULT_BYTES,
     Advisory,
-    Finished,
+    EndReport,
     InvocationMessage,
     MalformedMessage,
-    Started,
+    StartReport,
     decode_advisory,
     decode_invocation,
     decode_report,
@@ -38,17 +38,17 @@ def message(**changes: Any) -> InvocationMessage:
     return InvocationMessage(**{**fields, **changes})
 
 
-def finished(**changes: Any) -> Finished:
+def finished(**changes: Any) -> EndReport:
     """Return the report of an end."""
     fields = {**HEAD, "state": "Succeeded", "started_at": now(), "completed_at": now()}
-    return Finished(**{**fields, **changes})
+    return EndReport(**{**fields, **changes})
 
 
 @given(
     payload=st.binary(max_size=200),
     headers=st.dictionaries(st.text(max_size=20), st.text(max_size=50), max_size=5),
 )
-def test_invocation_is_read_as_it_was_written(payload: bytes, headers: dict[str, str]) -> None:
+def test_invocation_round_trip(payload: bytes, headers: dict[str, str]) -> None:
     written = message(payload=payload, headers=headers)
 
     encoded = written.encoded_headers()
@@ -71,7 +71,7 @@ def test_invocation_is_read_as_it_was_written(payload: bytes, headers: dict[str,
     ],
     ids=str,
 )
-def test_what_is_no_invocation_is_refused(change: dict[str, str | None]) -> None:
+def test_malformed_invocation_is_refused(change: dict[str, str | None]) -> None:
     encoded = {**message().encoded_headers(), **change}
 
     with pytest.raises(MalformedMessage):
@@ -84,25 +84,25 @@ def test_message_without_headers_is_refused() -> None:
 
 
 @given(body=st.binary(max_size=300), size=st.integers(0, 2**60))
-def test_report_is_read_as_it_was_written(body: bytes, size: int) -> None:
+def test_end_report_round_trip(body: bytes, size: int) -> None:
     written = finished(body=body, size=size, headers={"X-A": "1"})
 
     assert decode_report(written.encode()) == written
 
 
-def test_start_is_read_as_it_was_written() -> None:
-    written = Started(**HEAD, started_at=now())
+def test_start_report_round_trip() -> None:
+    written = StartReport(**HEAD, started_at=now())
 
     assert decode_report(written.encode()) == written
 
 
-def test_the_id_of_a_report_cannot_be_guessed() -> None:
-    written = Started(**HEAD, started_at=now())
+def test_message_id_of_report_contains_receipt() -> None:
+    written = StartReport(**HEAD, started_at=now())
 
     assert written.message_id == f"{HEAD['receipt']}-2-started"
 
 
-def test_what_a_later_sidecar_adds_is_no_fault() -> None:
+def test_unknown_field_is_ignored() -> None:
     body = {**json.loads(finished().encode()), "gpuSeconds": 3}
 
     assert decode_report(json.dumps(body).encode()).key == 7
@@ -133,20 +133,20 @@ def test_what_a_later_sidecar_adds_is_no_fault() -> None:
     ],
     ids=lambda change: json.dumps(change)[:40],
 )
-def test_what_no_sidecar_writes_is_refused(change: dict[str, Any]) -> None:
+def test_malformed_report_is_refused(change: dict[str, Any]) -> None:
     body = {**json.loads(finished().encode()), **change}
 
     with pytest.raises(MalformedMessage):
         decode_report(json.dumps(body).encode())
 
 
-def test_answer_beyond_what_is_kept_is_refused() -> None:
+def test_too_large_answer_is_refused() -> None:
     with pytest.raises(ValueError, match="at most"):
         finished(body=b"x" * (MAX_RESULT_BYTES + 1))
 
 
 @given(st.binary(max_size=100))
-def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+def test_arbitrary_bytes_are_decoded_or_refused(body: bytes) -> None:
     for decode in (decode_report, decode_advisory, lambda raw: decode_invocation({}, raw)):
         with pytest.raises(MalformedMessage):
             decode(body)
@@ -154,24 +154,24 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
 
 def advisory(**changes: Any) -> bytes:
     """Return an advisory as the server writes it."""
-    said = {
+    fields = {
         "type": "io.nats.jetstream.advisory.v1.max_deliver",
         "stream": INVOCATIONS,
         "consumer": "fn-7",
         "stream_seq": 12,
         "deliveries": 5,
     }
-    return json.dumps({**said, **changes}).encode()
+    return json.dumps({**fields, **changes}).encode()
 
 
-def test_advisory_names_function_and_message() -> None:
+def test_advisory_is_decoded() -> None:
     assert decode_advisory(advisory()) == Advisory(7, 12, 5, was_terminated=False, reason="")
 
 
-def test_refused_message_says_why() -> None:
-    said = advisory(type="io.nats.jetstream.advisory.v1.terminated", reason="no key")
+def test_advisory_of_refused_message_has_reason() -> None:
+    body = advisory(type="io.nats.jetstream.advisory.v1.terminated", reason="no key")
 
-    assert decode_advisory(said) == Advisory(7, 12, 5, was_terminated=True, reason="no key")
+    assert decode_advisory(body) == Advisory(7, 12, 5, was_terminated=True, reason="no key")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,6 @@ def test_refused_message_says_why() -> None:
     [{"stream": "X"}, {"consumer": "results"}, {"consumer": "fn-x"}, {"stream_seq": None}],
     ids=str,
 )
-def test_advisory_about_something_else_is_refused(change: dict[str, Any]) -> None:
+def test_other_advisory_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(MalformedMessage):
         decode_advisory(advisory(**change))

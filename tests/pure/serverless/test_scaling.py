@@ -1,4 +1,4 @@
-"""How many workers a function has: every rule alone, and the limits under anything at all."""
+"""The planner of workers: every rule, and the limits for arbitrary input."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuplatform.workloads.causes import StartupCause
 from serverless.core.peaks import Peaks
 from serverless.core.scaling import (
-    MOST_STARTS,
+    MAX_STARTS,
     Backoff,
     Demand,
     FunctionView,
@@ -25,11 +26,12 @@ from serverless.phases import FunctionPhase, FunctionReason
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 STARTING, READY = WorkerState.STARTING, WorkerState.READY
 DRAINING, FAILED = WorkerState.DRAINING, WorkerState.FAILED
+CAUSE = StartupCause.IMAGE_PULL_FAILED
 SLEEPING = NOW - timedelta(hours=1)
 
 
 def view(**changes: Any) -> FunctionView:
-    """Return a function that was active a moment ago."""
+    """Return a recently active function."""
     return replace(
         FunctionView(
             generation=1,
@@ -44,9 +46,10 @@ def view(**changes: Any) -> FunctionView:
 
 
 def crew(*states: WorkerState, generation: int = 1, in_work: int = 0) -> list[Worker]:
+    workers = [Worker(f"w{at}", state, generation, in_work) for at, state in enumerate(states)]
     return [
-        Worker(f"w{at}", state, generation, in_work, "ErrImagePull" if state == FAILED else "")
-        for at, state in enumerate(states)
+        replace(one, message="ErrImagePull", cause=CAUSE) if one.state == FAILED else one
+        for one in workers
     ]
 
 
@@ -54,8 +57,8 @@ def plan(function: FunctionView, demand: Demand | None, workers: list[Worker]) -
     return plan_workers(function, demand, workers, NOW)
 
 
-def said(found: Plan) -> tuple[FunctionPhase, FunctionReason] | None:
-    return (found.standing.phase, found.standing.reason) if found.standing else None
+def status_of(found: Plan) -> tuple[FunctionPhase, FunctionReason] | None:
+    return (found.status.phase, found.status.reason) if found.status else None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +74,7 @@ def said(found: Plan) -> tuple[FunctionPhase, FunctionReason] | None:
         pytest.param(0, 1, [], 0, id="nothing to do"),
     ],
 )
-def test_workers_start_for_what_waits(
+def test_workers_start_for_waiting_invocations(
     waiting: int, concurrency: int, workers: list[WorkerState], start: int
 ) -> None:
     function = view(concurrency=concurrency)
@@ -79,29 +82,29 @@ def test_workers_start_for_what_waits(
     assert plan(function, Demand(pending=waiting), crew(*workers)).start == start
 
 
-def test_what_is_not_in_the_queue_yet_counts_once() -> None:
+def test_unpublished_invocations_are_counted_once() -> None:
     assert plan(view(), Demand(unpublished=2), []).start == 2
     assert plan(view(), Demand(pending=2, unpublished=2), []).start == 2
 
 
-def test_what_no_worker_gets_starts_none_and_keeps_those_there_are() -> None:
+def test_exhausted_invocations_start_and_stop_no_worker() -> None:
     asleep = view(last_active_at=SLEEPING)
 
     assert plan(asleep, Demand(exhausted=3), []).start == 0
     assert plan(asleep, Demand(exhausted=3), crew(READY)).stop == ()
 
 
-def test_a_burst_starts_few_at_once() -> None:
-    assert plan(view(max_workers=100), Demand(pending=1000), []).start == MOST_STARTS
+def test_starts_per_plan_are_limited() -> None:
+    assert plan(view(max_workers=100), Demand(pending=1000), []).start == MAX_STARTS
 
 
-def test_min_workers_are_started_without_work() -> None:
+def test_min_workers_are_started_when_idle() -> None:
     found = plan(view(min_workers=2, last_active_at=SLEEPING), Demand(peak=2), [])
 
     assert found.start == 2
 
 
-def test_the_last_worker_goes_after_the_idle_time_and_not_before() -> None:
+def test_last_worker_stops_after_idle_timeout() -> None:
     soon = view(last_active_at=NOW - timedelta(seconds=59))
     late = view(last_active_at=NOW - timedelta(seconds=60))
 
@@ -110,7 +113,7 @@ def test_the_last_worker_goes_after_the_idle_time_and_not_before() -> None:
     assert plan(replace(late, min_workers=1), Demand(), crew(READY)).stop == ()
 
 
-def test_a_worker_that_takes_minutes_to_start_is_never_idle() -> None:
+def test_slowly_starting_worker_is_not_idle() -> None:
     waited = view(idle_timeout_seconds=60, last_active_at=NOW - timedelta(minutes=5))
     ended = replace(waited, last_active_at=NOW - timedelta(seconds=59))
 
@@ -122,7 +125,7 @@ def test_a_worker_that_takes_minutes_to_start_is_never_idle() -> None:
 
 
 @pytest.mark.parametrize("fewest", [0, 1])
-def test_a_call_just_before_each_idle_time_is_over_starts_one_worker_and_stops_none(
+def test_invocation_before_each_idle_timeout_keeps_one_worker(
     fewest: int,
 ) -> None:
     every, peaks = 59, Peaks()
@@ -144,7 +147,7 @@ def test_a_call_just_before_each_idle_time_is_over_starts_one_worker_and_stops_n
     assert moves == [(1, ())]
 
 
-def test_a_surplus_goes_once_its_peak_is_over() -> None:
+def test_surplus_workers_stop_after_peak() -> None:
     workers = crew(READY, READY, READY)
 
     assert plan(view(), Demand(pending=1, peak=None), workers).stop == ()
@@ -152,13 +155,13 @@ def test_a_surplus_goes_once_its_peak_is_over() -> None:
     assert plan(view(), Demand(pending=1, peak=1), workers).stop == ("w0", "w1")
 
 
-def test_what_has_not_started_goes_before_what_serves() -> None:
+def test_starting_workers_stop_before_ready_ones() -> None:
     found = plan(view(), Demand(pending=1, peak=1), crew(READY, STARTING))
 
     assert found.stop == ("w1",)
 
 
-def test_a_busy_worker_stays_and_nobody_goes_while_it_is_not_known_who_is_busy() -> None:
+def test_no_worker_stops_while_busy_ones_are_unknown() -> None:
     busy = [*crew(READY, in_work=1), Worker("idle", READY, 1)]
 
     function = view(concurrency=2)
@@ -166,13 +169,13 @@ def test_a_busy_worker_stays_and_nobody_goes_while_it_is_not_known_who_is_busy()
     assert plan(function, Demand(in_work=2, peak=1), busy).stop == ()
 
 
-def test_failed_workers_are_removed_and_do_not_block_the_next_start_for_ever() -> None:
+def test_failed_workers_are_stopped_and_next_start_backs_off() -> None:
     first = plan(view(max_workers=1), Demand(pending=1), crew(FAILED))
     assert first.stop == ("w0",)
     assert first.start == 0
-    assert said(first) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
-    assert first.standing is not None
-    assert first.standing.message == "ErrImagePull"
+    assert status_of(first) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
+    assert first.status is not None
+    assert first.status.cause == CAUSE
     assert first.backoff.failures == 1
     assert first.backoff.until is not None
 
@@ -183,7 +186,7 @@ def test_failed_workers_are_removed_and_do_not_block_the_next_start_for_ever() -
     assert plan(over, Demand(pending=1), []).start == 1
 
 
-def test_the_reason_stays_through_the_pause_and_ends_with_a_ready_worker() -> None:
+def test_reason_is_kept_until_worker_is_ready() -> None:
     paused = view(
         start_failures=3,
         starts_after=NOW + timedelta(seconds=5),
@@ -192,11 +195,11 @@ def test_the_reason_stays_through_the_pause_and_ends_with_a_ready_worker() -> No
     )
 
     waiting = plan(paused, Demand(pending=1), [])
-    assert said(waiting) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
+    assert status_of(waiting) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
     assert waiting.backoff.failures == 3
 
     served = plan(paused, Demand(pending=1), crew(READY))
-    assert said(served) == (FunctionPhase.READY, FunctionReason.SERVING)
+    assert status_of(served) == (FunctionPhase.READY, FunctionReason.SERVING)
     assert served.backoff == Backoff()
 
 
@@ -206,8 +209,9 @@ BROKEN = view(
     phase=FunctionPhase.FAILED,
     reason=FunctionReason.WORKER_FAILED,
     message="ErrImagePull",
+    cause=CAUSE,
 )
-"""Its workers cannot start, and the next one may be tried."""
+"""A function whose workers cannot start, after its backoff."""
 
 
 @pytest.mark.parametrize(
@@ -219,47 +223,47 @@ BROKEN = view(
         pytest.param(Demand(), [], id="nothing waits any more"),
     ],
 )
-def test_a_function_whose_workers_cannot_start_stays_failed_until_one_was_ready(
+def test_function_stays_failed_until_worker_is_ready(
     demand: Demand, workers: list[WorkerState]
 ) -> None:
     found = plan(BROKEN, demand, crew(*workers))
 
-    assert said(found) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
-    assert found.standing is not None
-    assert found.standing.message == "ErrImagePull"
+    assert status_of(found) == (FunctionPhase.FAILED, FunctionReason.WORKER_FAILED)
+    assert found.status is not None
+    assert (found.status.cause, found.status.message) == (CAUSE, "ErrImagePull")
     assert found.backoff.failures == 3
 
 
-def test_tries_go_on_while_it_is_failed() -> None:
+def test_failed_function_starts_next_worker() -> None:
     assert plan(BROKEN, Demand(pending=1), []).start == 1
 
 
-def test_a_failed_function_stays_so_while_the_queue_says_nothing() -> None:
-    assert plan(BROKEN, None, []).standing is None
+def test_failed_function_stays_failed_while_queue_is_unavailable() -> None:
+    assert plan(BROKEN, None, []).status is None
 
 
-def test_without_stock_workers_that_cannot_start_stay_the_reason() -> None:
-    standing, backoff = without_capacity(BROKEN, [], "g1.1", NOW)
+def test_failed_start_outweighs_lack_of_stock() -> None:
+    status, backoff = without_capacity(BROKEN, [], "g1.1", NOW)
 
-    assert (standing.phase, standing.message) == (FunctionPhase.FAILED, "ErrImagePull")
+    assert (status.phase, status.cause) == (FunctionPhase.FAILED, CAUSE)
     assert backoff.failures == 4
 
 
-def test_a_worker_of_an_earlier_spec_that_failed_says_nothing_about_this_one() -> None:
+def test_failed_worker_of_earlier_spec_is_ignored() -> None:
     corrected = view(generation=2)
 
     found = plan(corrected, Demand(pending=1), crew(FAILED, generation=1))
 
     assert found.stop == ("w0",)
-    assert said(found) == (FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING)
+    assert status_of(found) == (FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING)
     assert found.backoff == Backoff()
 
 
-def test_without_capacity_it_says_so_and_asks_again_within_seconds() -> None:
-    standing, backoff = without_capacity(view(start_failures=30), [], "g1.1", NOW)
+def test_lack_of_capacity_backs_off_for_seconds() -> None:
+    status, backoff = without_capacity(view(start_failures=30), [], "g1.1", NOW)
 
-    assert standing.reason == FunctionReason.NO_CAPACITY
-    assert "'g1.1'" in standing.message
+    assert status.reason == FunctionReason.NO_CAPACITY
+    assert "'g1.1'" in status.message
     assert backoff.failures == 31
     assert backoff.until is not None
     assert NOW < backoff.until <= NOW + timedelta(seconds=12)
@@ -274,7 +278,7 @@ def test_without_capacity_it_says_so_and_asks_again_within_seconds() -> None:
         pytest.param(1, "Progressing", 600, "Progressing", id="one serves meanwhile"),
     ],
 )
-def test_a_function_without_stock_for_a_minute_and_without_a_worker_has_failed(
+def test_lack_of_stock_is_failure_after_grace_time(
     ready: int, phase: str, seconds: int, expected: str
 ) -> None:
     lacking = view(
@@ -291,34 +295,34 @@ def test_a_function_without_stock_for_a_minute_and_without_a_worker_has_failed(
     paused = plan(lacking, Demand(pending=2), workers)
     tried, _ = without_capacity(lacking, workers, "g1.1", NOW)
 
-    assert said(paused) == (expected, FunctionReason.NO_CAPACITY)
+    assert status_of(paused) == (expected, FunctionReason.NO_CAPACITY)
     assert (tried.phase, tried.reason) == (expected, FunctionReason.NO_CAPACITY)
 
 
-def test_stock_that_came_ends_the_failure_for_want_of_it() -> None:
+def test_new_stock_ends_failure() -> None:
     lacking = view(start_failures=3, phase=FunctionPhase.FAILED, reason="NoCapacity")
 
     found = plan(lacking, Demand(pending=1), crew(STARTING))
 
-    assert said(found) == (FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING)
+    assert status_of(found) == (FunctionPhase.PROGRESSING, FunctionReason.ACTIVATING)
 
 
-def test_unknown_holds_what_runs_and_starts_nothing() -> None:
+def test_unavailable_queue_changes_no_worker() -> None:
     function = view(min_workers=1, last_active_at=SLEEPING)
 
     found = plan(function, None, crew(READY, FAILED, STARTING))
 
     assert (found.start, found.stop) == (0, ())
-    assert said(found) == (FunctionPhase.PROGRESSING, FunctionReason.QUEUE_UNAVAILABLE)
+    assert status_of(found) == (FunctionPhase.PROGRESSING, FunctionReason.QUEUE_UNAVAILABLE)
 
 
-def test_a_function_that_ends_drains_all_its_workers() -> None:
+def test_deleted_function_drains_all_workers() -> None:
     workers = crew(READY, STARTING, FAILED, DRAINING, in_work=1)
 
     assert plan(view(is_ending=True, min_workers=2), None, workers).stop == ("w0", "w1", "w2")
 
 
-def test_workers_of_an_earlier_spec_are_replaced_of_the_busy_ones_one_at_a_time() -> None:
+def test_busy_workers_of_earlier_spec_are_replaced_one_at_a_time() -> None:
     function = view(generation=2, max_workers=9)
     idle = crew(READY, READY)
     busy = crew(READY, READY, in_work=1)
@@ -343,10 +347,8 @@ def test_workers_of_an_earlier_spec_are_replaced_of_the_busy_ones_one_at_a_time(
         ),
     ],
 )
-def test_it_says_how_the_function_is_doing(
-    demand: Demand, workers: list[WorkerState], expected: tuple[str, str]
-) -> None:
-    assert said(plan(view(), demand, crew(*workers))) == expected
+def test_status(demand: Demand, workers: list[WorkerState], expected: tuple[str, str]) -> None:
+    assert status_of(plan(view(), demand, crew(*workers))) == expected
 
 
 views = st.builds(
@@ -377,7 +379,7 @@ crews = st.lists(
 
 
 @given(views, st.none() | demands, crews)
-def test_whatever_happens_the_limits_hold(
+def test_limits_always_hold(
     function: FunctionView, demand: Demand | None, workers: list[Worker]
 ) -> None:
     found = plan(function, demand, workers)
@@ -399,7 +401,7 @@ def test_whatever_happens_the_limits_hold(
         assert not (found.start and [one for one in stopped if one in serving])
 
 
-def test_a_peak_is_known_after_the_whole_time_and_forgotten_after_it() -> None:
+def test_peak_is_known_for_idle_timeout() -> None:
     peaks = Peaks()
 
     seen = [peaks.add(1, need, now=at, seconds=10) for at, need in enumerate([3, 1, 2] + [1] * 12)]

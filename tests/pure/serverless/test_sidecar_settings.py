@@ -1,4 +1,4 @@
-"""What the sidecar reads of its environment, and how long it pauses."""
+"""The settings of the sidecar, and its delays."""
 
 import pytest
 
@@ -13,7 +13,7 @@ GIVEN = {
 }
 
 
-def test_what_is_left_out_has_a_default() -> None:
+def test_omitted_variables_have_defaults() -> None:
     read = Settings.from_environment(GIVEN)
 
     assert read.health == Address("", 8091)
@@ -23,8 +23,8 @@ def test_what_is_left_out_has_a_default() -> None:
 
 
 @pytest.mark.parametrize("missing", sorted(GIVEN))
-def test_what_is_missing_is_named(missing: str) -> None:
-    with pytest.raises(BadSettings, match=f"{missing} is not set"):
+def test_missing_variable_is_named(missing: str) -> None:
+    with pytest.raises(BadSettings, match=missing):
         Settings.from_environment({k: v for k, v in GIVEN.items() if k != missing})
 
 
@@ -41,13 +41,13 @@ def test_what_is_missing_is_named(missing: str) -> None:
         ("MAX_DELIVER", "9" * 30),
     ],
 )
-def test_what_makes_no_sense_is_named(name: str, text: str) -> None:
-    with pytest.raises(BadSettings, match=f"SERVERLESS_{name} is no positive number"):
+def test_invalid_variable_is_named(name: str, text: str) -> None:
+    with pytest.raises(BadSettings, match=f"SERVERLESS_{name}"):
         Settings.from_environment({**GIVEN, f"SERVERLESS_{name}": text})
 
 
-def test_the_last_pause_repeats() -> None:
+def test_last_delay_repeats() -> None:
     retries = Retries(5, (2, 10))
 
-    assert [retries.pause(attempt) for attempt in (1, 2, 3, 4)] == [2, 10, 10, 10]
+    assert [retries.delay(attempt) for attempt in (1, 2, 3, 4)] == [2, 10, 10, 10]
     assert [retries.is_last(attempt) for attempt in (4, 5, 6)] == [False, True, True]

@@ -1,4 +1,4 @@
-"""The GPU unit of a worker, reviewed as data, and who may ask for one."""
+"""The GPU unit of a worker: manifests, credentials, and the request for it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import yaml
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.workloads.pods import STOCK_PRIORITY_CLASS
-from serverless.core.spec import parse_function_spec
+from serverless.core.spec import FunctionSpec
 from serverless.core.workers import worker_request
 from serverless.queue.names import CREDENTIALS_KEY, secret_name
 from serverless.sidecar.health import DRAIN_TOKEN_HEADER
@@ -32,9 +32,9 @@ FUNCTION: dict[str, Any] = {
 }
 
 
-def asked(**changes: Any) -> WorkerUnitCreate:
+def worker_body(**changes: Any) -> WorkerUnitCreate:
     return worker_request(
-        parse_function_spec(FUNCTION | changes),
+        FunctionSpec.parse(FUNCTION | changes),
         function=7,
         tenant="acme",
         queue_url="nats://nats.platform:4222",
@@ -44,7 +44,7 @@ def asked(**changes: Any) -> WorkerUnitCreate:
 
 def worker_spec(**changes: Any) -> GPUUnitSpec:
     stock = parse_unit_spec({"specName": "g1.1", "gpu": 1, "memory": "16Gi"})
-    return asked(**changes).spec(stock)
+    return worker_body(**changes).spec(stock)
 
 
 def deployment(spec: GPUUnitSpec) -> Manifest:
@@ -59,29 +59,29 @@ def pod(spec: GPUUnitSpec) -> Manifest:
     return found
 
 
-def test_the_deployment_of_a_worker_is_as_reviewed(golden: GoldenFiles) -> None:
+def test_deployment_of_worker_matches_golden_file(golden: GoldenFiles) -> None:
     text = yaml.safe_dump(deployment(worker_spec()), sort_keys=False)
 
     golden("serverless/deployment-worker.yaml").check(text)
 
 
-def test_a_worker_has_the_size_of_its_stock_and_what_was_asked_for() -> None:
+def test_worker_has_resources_of_stock() -> None:
     spec = worker_spec()
 
     assert (spec.gpu, spec.memory, spec.image) == (1, "16Gi", FUNCTION["image"])
     assert parse_unit_spec(spec.normalised()) == spec
 
 
-def test_a_request_survives_the_row_of_its_operation() -> None:
-    payload = asked().payload()
+def test_request_round_trip() -> None:
+    payload = worker_body().payload()
 
     read = WorkerUnitCreate.parse({**payload, "operationID": "fn-7-abc", "name": "fn-7-abc"})
 
-    assert read == asked()
+    assert read == worker_body()
 
 
-def test_no_route_takes_the_block() -> None:
-    block = asked().normalised()["serverless"]
+def test_no_request_body_has_serverless_block() -> None:
+    block = worker_body().normalised()["serverless"]
     body = {"operationID": "op-1", "name": "a", "specName": "g1.1", "image": "app"}
 
     for model, given in ((GpuUnitCreate, body), (GpuUnitUpdate, {"operationID": "op-1"})):
@@ -90,7 +90,7 @@ def test_no_route_takes_the_block() -> None:
         assert "serverless" in {fault.field for fault in caught.value.details}
 
 
-def test_a_change_of_the_unit_keeps_the_block() -> None:
+def test_update_of_unit_keeps_block() -> None:
     spec = worker_spec()
 
     changed = GpuUnitUpdate.parse({"operationID": "op-1", "image": "other"}).applied_to(spec)
@@ -98,7 +98,7 @@ def test_a_change_of_the_unit_keeps_the_block() -> None:
     assert changed.serverless == spec.serverless
 
 
-def test_only_the_sidecar_gets_the_credentials() -> None:
+def test_only_sidecar_mounts_credentials() -> None:
     function, sidecar = pod(worker_spec())["containers"]
 
     assert [one["mountPath"] for one in function["volumeMounts"]] == ["/run/serverless"]
@@ -112,14 +112,14 @@ def test_only_the_sidecar_gets_the_credentials() -> None:
     }
 
 
-def test_no_template_refers_to_the_credentials() -> None:
+def test_template_cannot_reference_credentials() -> None:
     reference = {"name": secret_name(7), "key": CREDENTIALS_KEY}
     envs = [{"name": "A", "valueFrom": {"secretKeyRef": reference}}]
     field = "template.envs[0].valueFrom.secretKeyRef.name"
     by_hand = {**worker_spec().normalised(), "template": {"envs": envs}}
 
     for parse, raw in (
-        (parse_function_spec, {**FUNCTION, "template": {"envs": envs}}),
+        (FunctionSpec.parse, {**FUNCTION, "template": {"envs": envs}}),
         (parse_unit_spec, by_hand),
     ):
         with pytest.raises(InvalidSpec) as caught:
@@ -127,7 +127,7 @@ def test_no_template_refers_to_the_credentials() -> None:
         assert [fault.field for fault in caught.value.details] == [field]
 
 
-def test_a_variable_from_a_secret_is_the_functions_alone() -> None:
+def test_variable_from_secret_is_only_in_function_container() -> None:
     variable = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}
 
     function, sidecar = pod(worker_spec(template={"envs": [variable]}))["containers"]
@@ -136,7 +136,7 @@ def test_a_variable_from_a_secret_is_the_functions_alone() -> None:
     assert "TOKEN" not in {one["name"] for one in sidecar["env"]}
 
 
-def test_the_sidecar_understands_what_its_manifest_says() -> None:
+def test_sidecar_reads_settings_of_manifest() -> None:
     _, sidecar = pod(worker_spec())["containers"]
 
     read = Settings.from_environment({one["name"]: one["value"] for one in sidecar["env"]})
@@ -153,7 +153,7 @@ def test_the_sidecar_understands_what_its_manifest_says() -> None:
     assert DRAIN_TOKEN_HEADER == workers.DRAIN_TOKEN_HEADER
 
 
-def test_the_pod_outlives_its_drain() -> None:
+def test_grace_period_exceeds_drain() -> None:
     made = pod(worker_spec(timeoutSeconds=3600))
 
     environment = {one["name"]: one["value"] for one in made["containers"][1]["env"]}
@@ -175,7 +175,7 @@ def test_the_pod_outlives_its_drain() -> None:
         ({"backoffSeconds": []}, "serverless.backoffSeconds"),
     ],
 )
-def test_a_block_written_by_hand_is_checked(change: dict[str, Any], field: str) -> None:
+def test_invalid_block_is_refused(change: dict[str, Any], field: str) -> None:
     raw = worker_spec().normalised()
 
     with pytest.raises(InvalidSpec) as caught:

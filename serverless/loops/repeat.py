@@ -1,4 +1,4 @@
-"""Loops of the serverless processes: outages of queue and database are waited for, and said."""
+"""Runs a step of a loop repeatedly; outages of queue and database are waited for and logged."""
 
 import logging
 import threading
@@ -14,25 +14,28 @@ from serverless.queue.errors import QueueError
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS: Final = 1.0
-"""After a failure; far below what anybody waits for."""
+"""Delay after an outage before the next attempt."""
 
 
-def keep_doing(step: Callable[[], object], stop: threading.Event, name: str) -> None:
-    """Repeat `step` until `stop`; what it did not do because of an outage it does afterwards."""
+def run_repeatedly(step: Callable[[], object], stop: threading.Event, name: str) -> None:
+    """Repeat `step` until `stop` is set; an outage of queue or database does not end the loop.
+
+    `name` is how the log calls the loop. Any other error is raised.
+    """
     failure = ""
     while not stop.is_set():
         try:
             step()
         except (QueueError, DatabaseFault, psycopg.Error) as error:
-            # The driver's own error comes from a connection that waits for news.
+            # `OutboxListener` uses the driver's connection, which raises the driver's errors.
             if not isinstance(error, QueueError):
                 connection.close()
             if failure != type(error).__name__:
                 failure = type(error).__name__
-                logger.warning("%s waits: %s", name, error)
+                logger.warning("%s is waiting: %s", name, error)
             stop.wait(PAUSE_SECONDS)
         else:
             if failure:
-                logger.info("%s goes on", name)
+                logger.info("%s continues", name)
             failure = ""
     connection.close()

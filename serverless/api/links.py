@@ -1,4 +1,4 @@
-"""Links to results that work without a token, for a while: signed with HMAC-SHA256.
+"""Links to results that are valid without a token for ten minutes, signed with HMAC-SHA256.
 
 Source: RFC 2104, "HMAC: Keyed-Hashing for Message Authentication".
 """
@@ -17,7 +17,7 @@ _SIGNATURE: Final = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{64})")
 
 
 def result_link(row: Invocation) -> str:
-    """Return the address of the invocation's result, signed, for the next ten minutes."""
+    """Return a signed link to the invocation's result, valid for `LINK_SECONDS`."""
     expires = int(clock.now().timestamp()) + LINK_SECONDS
     digest = _digest(row.pk, row.invocation_id, expires)
     address = f"/api/v1/serverless/invocations/{row.invocation_id}/result"
@@ -25,16 +25,16 @@ def result_link(row: Invocation) -> str:
 
 
 def signed_row(invocation_id: str, expires: int, signature: str) -> int | None:
-    """Return the number of the row that a link is for; None when it is no link of ours, or old.
+    """Return the id of a link's row; None if the link is not valid, or has expired.
 
-    The number is part of the link: ids of invocations are unique for a tenant only.
+    The id is part of the link, because an invocationID is unique only within a tenant.
     """
     found = _SIGNATURE.fullmatch(signature)
     if found is None:
         return None
     key = int(found[1])
-    is_ours = constant_time_compare(found[2], _digest(key, invocation_id, expires))
-    return key if is_ours and clock.now().timestamp() < expires else None
+    is_valid = constant_time_compare(found[2], _digest(key, invocation_id, expires))
+    return key if is_valid and clock.now().timestamp() < expires else None
 
 
 def _digest(key: int, invocation_id: str, expires: int) -> str:

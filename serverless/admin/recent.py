@@ -1,4 +1,4 @@
-"""How the newest invocations of functions ended, for people who look."""
+"""Outcomes of the newest invocations of functions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from serverless.models import Invocation
 from serverless.phases import FAILED_STATES, InvocationState
 
 NEWEST: Final = 200
-"""So many invocations of each function are looked at."""
+"""Number of invocations of each function that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
-    """The outcomes of a function's newest invocations."""
+class RecentOutcomes:
+    """Outcomes of a function's newest invocations."""
 
     succeeded: int = 0
     failed: int = 0
@@ -23,22 +23,22 @@ class Recent:
 
     @property
     def ended(self) -> int:
-        """How many of them ended by themselves."""
+        """Number of invocations that ended and were not cancelled."""
         return self.succeeded + self.failed
 
     @property
     def success_rate(self) -> float | None:
-        """The part that succeeded of those; None without any."""
+        """Share of those that succeeded, 0 to 1; None if there are none."""
         return self.succeeded / self.ended if self.ended else None
 
 
-def recent_outcomes(functions: Collection[int]) -> Mapping[int, Recent]:
-    """Return the outcomes by function, in two queries whatever the number of rows."""
+def recent_outcomes(functions: Collection[int]) -> Mapping[int, RecentOutcomes]:
+    """Return the outcomes by function id, with two queries."""
     if not functions:
         return {}
     table = connection.ops.quote_name(Invocation._meta.db_table)  # noqa: SLF001 - Django's public name
     sql = (
-        "SELECT one.id, count(*) FILTER (WHERE newest.state = %s),"  # noqa: S608 - a name of ours
+        "SELECT one.id, count(*) FILTER (WHERE newest.state = %s),"  # noqa: S608 - a constant name
         " count(*) FILTER (WHERE newest.state = ANY(%s)),"
         " max(newest.id) FILTER (WHERE newest.state = ANY(%s))"
         " FROM unnest(%s::bigint[]) AS one(id),"
@@ -59,6 +59,6 @@ def recent_outcomes(functions: Collection[int]) -> Mapping[int, Recent]:
         [failure for *_, failure in rows if failure is not None]
     )
     return {
-        function: Recent(succeeded, failed, last.get(failure))
+        function: RecentOutcomes(succeeded, failed, last.get(failure))
         for function, succeeded, failed, failure in rows
     }

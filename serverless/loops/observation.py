@@ -1,6 +1,6 @@
-"""What the activator reads of the rows: functions, their workers, and what is open.
+"""Reads the rows that the activator plans from: functions, workers, open invocations.
 
-A handful of queries whatever the number of functions.
+The number of queries does not depend on the number of functions.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +16,6 @@ from django.db.models.functions import Greatest, Now
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from serverless.core.scaling import FunctionView, Worker, WorkerState
-from serverless.core.spec import FunctionSpec
 from serverless.core.workers import function_of, generation_of
 from serverless.models import OPEN, Function, Invocation
 from serverless.phases import InvocationState
@@ -31,71 +30,92 @@ _STATES: Final[Mapping[str, WorkerState]] = {
     UnitPhase.READY: WorkerState.READY,
     UnitPhase.TERMINATING: WorkerState.DRAINING,
     UnitPhase.FAILED: WorkerState.FAILED,
-    # Somebody stopped the unit by hand; it does nothing any more.
+    # An operator stopped the unit: it does not serve any more.
     UnitPhase.STOPPED: WorkerState.FAILED,
 }
 _RECENT: Final = timedelta(seconds=60)
-"""Older refusals of a start say nothing about the next one."""
+"""Age up to which a failed start is read: each is counted once."""
+
+_Key = tuple[int | None, int]
+"""Ids of a tenant and a function."""
 
 
 @dataclass(slots=True)
-class Open:
-    """The open invocations of one function, as its rows have them."""
+class OpenInvocations:
+    """Counts of the open invocations of one function, from their rows."""
 
     total: int = 0
     unpublished: int = 0
     running: Counter[str] = field(default_factory=Counter)
-    """By the worker that began last."""
+    """By the name of the worker that started them last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A function with everything that the rows know of it."""
+class FunctionObservation:
+    """A function with its workers and the counts of its open invocations."""
 
     function: Function
     units: int
-    """Its workers in the cluster or on their way there."""
+    """Number of its workers that are GPU units."""
     workers: Sequence[Worker]
-    """Those, and the starts that were refused."""
-    open: Open
+    """Those, and starts that failed before there was a unit."""
+    open: OpenInvocations
 
     def view(self) -> FunctionView:
-        """Return what is wanted of it.
+        """Return the limits and the last status of the function.
 
         Raises:
             InvalidSpec: its spec breaks a rule of this release.
         """
-        return _view(self.function)
+        function, spec = self.function, self.function.parsed_spec
+        newest = getattr(function, "newest_at", None)
+        times = (function.last_active_at, newest, function.created_at)
+        return FunctionView(
+            generation=function.generation,
+            min_workers=spec.min_workers,
+            max_workers=spec.max_workers,
+            concurrency=spec.concurrency,
+            idle_timeout_seconds=spec.idle_timeout_seconds,
+            last_active_at=max(time for time in times if time is not None),
+            is_ending=function.deletion_requested_at is not None,
+            start_failures=function.start_failures,
+            starts_after=function.starts_after,
+            phase=function.phase,
+            reason=function.reason,
+            message=function.message,
+            cause=function.cause,
+            since=function.phase_since,
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """Everything at one look."""
+class Observation:
+    """All functions, at one time."""
 
-    functions: Sequence[Seen]
-    """Those that are made, and those that are being deleted."""
+    functions: Sequence[FunctionObservation]
+    """Functions that are created, including those that are being deleted."""
     orphans: Sequence[GpuUnit]
-    """Workers of functions that there are not: the database was restored without them."""
+    """Workers of functions without a row: the database was restored from an older backup."""
 
 
-def look_at_all() -> Sight:
-    """Return every function with its workers, and the workers without one."""
-    units, opened, refused = _units(), _open_invocations(), _refused()
+def observe() -> Observation:
+    """Return every function with its workers, and the workers without a function."""
+    units, opened, failed = _units(), _open_invocations(), _failed_starts()
     functions = [
-        _seen(
+        _observation(
             function,
             units.get((function.tenant_id, function.pk), ()),
-            opened.get(function.pk, Open()),
-            refused.get((function.tenant_id, function.pk), ()),
+            opened.get(function.pk, OpenInvocations()),
+            failed.get((function.tenant_id, function.pk), ()),
         )
         for function in _functions()
     ]
-    seen = {(one.function.tenant_id, one.function.pk) for one in functions}
-    return Sight(functions, _orphans({key: units[key] for key in units.keys() - seen}))
+    keys = {(one.function.tenant_id, one.function.pk) for one in functions}
+    return Observation(functions, _orphans({key: units[key] for key in units.keys() - keys}))
 
 
-def _orphans(units: Mapping[tuple[int | None, int], Sequence[GpuUnit]]) -> list[GpuUnit]:
-    """Return those of the units whose function is not even about to be made."""
+def _orphans(units: Mapping[_Key, Sequence[GpuUnit]]) -> list[GpuUnit]:
+    """Return those of the units whose function does not exist, not even as a creation."""
     if not units:
         return []
     live = set(functions_live().values_list("tenant_id", "pk"))
@@ -109,7 +129,7 @@ def _orphans(units: Mapping[tuple[int | None, int], Sequence[GpuUnit]]) -> list[
 
 
 def _functions() -> list[Function]:
-    """Return the rows; `newest_at` is the last news of the newest invocation."""
+    """Return the rows; `newest_at` is the last change of the newest invocation."""
     rows = functions_live().filter(
         Q(operation__phase=OperationPhase.SUCCEEDED) | Q(deletion_requested_at__isnull=False)
     )
@@ -118,9 +138,12 @@ def _functions() -> list[Function]:
     return list(rows.annotate(newest_at=Subquery(at)))
 
 
-def _seen(
-    function: Function, units: Sequence[GpuUnit], opened: Open, refused: Sequence[Operation]
-) -> Seen:
+def _observation(
+    function: Function,
+    units: Sequence[GpuUnit],
+    opened: OpenInvocations,
+    failed: Sequence[Operation],
+) -> FunctionObservation:
     since = function.observed_at or function.created_at
     failed_starts = [
         Worker(
@@ -129,34 +152,14 @@ def _seen(
             generation_of(row.object_name),
             message=row.error_message,
         )
-        for row in refused
+        for row in failed
         if row.ended_at and row.ended_at > since
     ]
     workers = [_worker(unit, opened) for unit in units]
-    return Seen(function, len(units), [*workers, *failed_starts], opened)
+    return FunctionObservation(function, len(units), [*workers, *failed_starts], opened)
 
 
-def _view(function: Function) -> FunctionView:
-    spec = FunctionSpec.parse(function.spec)
-    known = (function.last_active_at, getattr(function, "newest_at", None), function.created_at)
-    return FunctionView(
-        generation=function.generation,
-        min_workers=spec.min_workers,
-        max_workers=spec.max_workers,
-        concurrency=spec.concurrency,
-        idle_timeout_seconds=spec.idle_timeout_seconds,
-        last_active_at=max(moment for moment in known if moment is not None),
-        is_ending=function.deletion_requested_at is not None,
-        start_failures=function.start_failures,
-        starts_after=function.starts_after,
-        phase=function.phase,
-        reason=function.reason,
-        message=function.message,
-        since=function.phase_since,
-    )
-
-
-def _worker(unit: GpuUnit, opened: Open) -> Worker:
+def _worker(unit: GpuUnit, opened: OpenInvocations) -> Worker:
     is_ending = unit.deletion_requested_at is not None
     return Worker(
         name=unit.name,
@@ -164,27 +167,28 @@ def _worker(unit: GpuUnit, opened: Open) -> Worker:
         generation=_generation(unit),
         in_work=opened.running[unit.name],
         message=unit.message,
+        cause=unit.cause,
     )
 
 
 def _generation(unit: GpuUnit) -> int:
-    """Return the generation of a worker; 0, which no function has, if it looks for another queue.
+    """Return the generation of a worker; 0, which no function has, if its queue has moved.
 
-    One that was told where the queue was before it moved finds nothing to do, for ever.
+    Such a worker connects to an address where no queue is, so it has to be replaced.
     """
-    told = unit.spec["serverless"].get("queueURL", settings.NATS_URL)
-    return generation_of(unit.name) if told == settings.NATS_URL else 0
+    queue_url = unit.spec["serverless"].get("queueURL", settings.NATS_URL)
+    return generation_of(unit.name) if queue_url == settings.NATS_URL else 0
 
 
-def _units() -> Mapping[tuple[int | None, int], list[GpuUnit]]:
-    """Return the workers by tenant and function."""
-    found: dict[tuple[int | None, int], list[GpuUnit]] = defaultdict(list)
+def _units() -> Mapping[_Key, list[GpuUnit]]:
+    """Return all workers, by tenant and function."""
+    found: dict[_Key, list[GpuUnit]] = defaultdict(list)
     for unit in all_workers():
         found[unit.tenant_id, function_of(unit.name)].append(unit)
     return found
 
 
-def _open_invocations() -> Mapping[int, Open]:
+def _open_invocations() -> Mapping[int, OpenInvocations]:
     is_unpublished = ExpressionWrapper(Q(published_at__isnull=True), output_field=BooleanField())
     groups = (
         Invocation.objects.filter(OPEN, function__deleted_at__isnull=True)
@@ -193,7 +197,7 @@ def _open_invocations() -> Mapping[int, Open]:
         .values_list("function_id", "state", "worker", "is_unpublished")
         .annotate(number=Count("pk"))
     )
-    found: dict[int, Open] = defaultdict(Open)
+    found: dict[int, OpenInvocations] = defaultdict(OpenInvocations)
     for function, state, worker, unpublished, number in groups:
         opened = found[function]
         opened.total += number
@@ -204,9 +208,9 @@ def _open_invocations() -> Mapping[int, Open]:
     return found
 
 
-def _refused() -> Mapping[tuple[int | None, int], list[Operation]]:
-    """Return the starts that were accepted and refused of late: their units never were."""
-    found: dict[tuple[int | None, int], list[Operation]] = defaultdict(list)
+def _failed_starts() -> Mapping[_Key, list[Operation]]:
+    """Return recent operations that failed to create a worker, so that it has no unit."""
+    found: dict[_Key, list[Operation]] = defaultdict(list)
     rows = Operation.objects.filter(
         ended_at__gt=Now() - _RECENT,
         kind=UnitOperation.CREATE,

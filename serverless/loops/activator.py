@@ -1,0 +1,187 @@
+"""The activator: starts workers for waiting invocations, and stops idle ones.
+
+One of several activators is active, by leader election; two active ones do no harm, because a
+start fails if the workers are not those that it was planned for. It writes rows only: its workers
+are GPU units, created through the services of `units`. Started by `manage.py run_activator`.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import Final
+
+from django.conf import settings
+
+from gpuplatform import clock
+from gpuplatform.errors import InsufficientCapacity, InvalidSpec, PlatformError
+from gpuplatform.kube.client import Cluster
+from gpuplatform.kube.elector import Elector
+from gpuplatform.kube.kinds import ACTIVATOR_LEASE
+from gpuplatform.reconciliation import epoch, gate
+from gpuplatform.reconciliation.heartbeats import Part, report_activity
+from serverless.core.peaks import Peaks
+from serverless.core.scaling import (
+    Demand,
+    FunctionView,
+    Plan,
+    Status,
+    plan_workers,
+    without_capacity,
+    workers_needed,
+)
+from serverless.loops.listener import OutboxListener
+from serverless.loops.observation import FunctionObservation, observe
+from serverless.loops.repeat import run_repeatedly
+from serverless.phases import FunctionPhase, FunctionReason
+from serverless.queue.errors import QueueError
+from serverless.queue.gateway import Queue
+from serverless.queue.values import Backlog
+from serverless.services.workers import (
+    FunctionCounts,
+    function_update_status,
+    worker_start,
+    worker_stop,
+)
+
+logger = logging.getLogger(__name__)
+
+BACKSTOP_SECONDS: Final = 2.0
+"""Interval at which functions are reconciled without a notification."""
+
+DEBOUNCE_SECONDS: Final = 0.2
+"""Shortest interval, however many notifications there are."""
+
+STANDBY_SECONDS: Final = 0.2
+WAIT_SECONDS: Final = 0.5
+"""Longest time for which a wait ignores a stop."""
+
+
+class Activator:
+    """One activator; `run` reconciles every function repeatedly while it holds the lease."""
+
+    def __init__(self, queue: Queue, cluster: Cluster, identity: str) -> None:
+        """Nothing is done before `run`; `identity` is unique for each start of a process."""
+        self._queue = queue
+        self._elector = Elector(
+            cluster,
+            namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE,
+            name=ACTIVATOR_LEASE,
+            identity=identity,
+        )
+        self._peaks = Peaks()
+        self._is_queue_unavailable = False
+        self._listener = OutboxListener()
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this activator is the active one."""
+        return self._elector.may_act()
+
+    def run(self, stop: threading.Event) -> None:
+        """Take part in the leader election, and reconcile as leader, until `stop` is set."""
+        elector = threading.Thread(target=self._elector.run, args=(stop,), name="elector")
+        elector.start()
+        try:
+            run_repeatedly(lambda: self._step(stop), stop, "activator")
+        finally:
+            stop.set()
+            elector.join()
+
+    def reconcile(self) -> None:
+        """Reconcile every function once.
+
+        Raises:
+            DatabaseError: the database is unavailable; the next call does the rest.
+        """
+        if gate.is_closed() or not epoch.matches():
+            return  # The state of the workers is unknown, so nothing is changed.
+        observation = observe()
+        for unit in observation.orphans:
+            if unit.tenant is not None and self._elector.may_act():
+                logger.warning("the worker '%s' has no function; it is stopped", unit)
+                worker_stop(unit.tenant, unit.name)
+        for one in observation.functions:
+            if not self._elector.may_act():
+                return
+            try:
+                self._reconcile(one)
+            except PlatformError as error:
+                # The other functions are reconciled all the same.
+                logger.warning("function '%s': %s", one.function.request_id, error)
+
+    def _step(self, stop: threading.Event) -> None:
+        if not self._elector.may_act():
+            self._peaks = Peaks()  # The history ends while another activator is active.
+            stop.wait(STANDBY_SECONDS)
+            return
+        began = time.monotonic()
+        self.reconcile()
+        report_activity(Part.ACTIVATOR)
+        stop.wait(max(0.0, began + DEBOUNCE_SECONDS - time.monotonic()))
+        until = time.monotonic() + BACKSTOP_SECONDS
+        while not stop.is_set() and time.monotonic() < until:
+            if self._listener.wait(WAIT_SECONDS):
+                return
+
+    def _reconcile(self, one: FunctionObservation) -> None:
+        """Start and stop the workers of one function, and record its status."""
+        function, view = one.function, one.view()
+        demand = None if view.is_ending else self._demand(one, view)
+        plan = plan_workers(view, demand, one.workers, clock.now())
+        for name in plan.stop:
+            worker_stop(function.tenant, name)
+        plan = self._start(one, view, plan)
+        counts = FunctionCounts(
+            backlog=None if demand is None else max(demand.waiting, one.open.total),
+            workers=Counter(worker.state for worker in one.workers),
+            is_active=demand is not None and not demand.is_none,
+        )
+        function_update_status(function, plan, counts)
+
+    def _start(self, one: FunctionObservation, view: FunctionView, plan: Plan) -> Plan:
+        """Start the workers of the plan; return the plan with the status afterwards."""
+        for number in range(plan.start):
+            try:
+                if not worker_start(one.function, observed=one.units + number):
+                    return plan
+            except (InsufficientCapacity, InvalidSpec) as error:
+                status, backoff = without_capacity(
+                    view, one.workers, one.function.spec_name, clock.now()
+                )
+                if isinstance(error, InvalidSpec):
+                    reason = FunctionReason.WORKER_FAILED
+                    status = Status(FunctionPhase.FAILED, reason, str(error))
+                return replace(plan, status=status, backoff=backoff)
+            logger.info("starting a worker of function '%s'", one.function.request_id)
+        return plan
+
+    def _demand(self, one: FunctionObservation, view: FunctionView) -> Demand | None:
+        """Return the demand of the function; None while the queue is unavailable.
+
+        The queue is not asked about a function with neither open invocations nor workers.
+        """
+        backlog = Backlog()
+        if one.units or one.open.total:
+            try:
+                found = self._queue.backlog(one.function.tenant.name, one.function.pk)
+            except QueueError as error:
+                if not self._is_queue_unavailable:
+                    logger.warning("the queue is unavailable, workers stay as they are: %s", error)
+                self._is_queue_unavailable = True
+                return None
+            self._is_queue_unavailable = False
+            if found is None:
+                return None
+            backlog = found
+        demand = Demand(
+            pending=backlog.pending,
+            in_work=backlog.in_work,
+            exhausted=backlog.exhausted,
+            unpublished=one.open.unpublished,
+        )
+        needed = workers_needed(view, demand)
+        seconds = view.idle_timeout_seconds
+        peak = self._peaks.add(one.function.pk, needed, now=time.monotonic(), seconds=seconds)
+        return replace(demand, peak=peak)

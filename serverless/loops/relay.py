@@ -1,0 +1,83 @@
+"""Publishes the outbox to the queue, so that every accepted invocation is queued in the end.
+
+A relay claims rows for a while, publishes them under an id that is the same for every attempt, and
+records their sequences. If it is killed, another relay repeats it, and the stream stores each
+invocation once. Several relays can run.
+"""
+
+import logging
+from collections import defaultdict
+from typing import Final
+
+from serverless.loops.listener import OutboxListener
+from serverless.models import Invocation
+from serverless.queue.errors import QueueUnavailable
+from serverless.queue.gateway import Queue
+from serverless.queue.values import OutgoingInvocation, PublishResult, PublishStatus
+from serverless.services.outbox import (
+    outbox_claim,
+    outbox_message,
+    outbox_published,
+    outbox_rejected,
+    outbox_release,
+)
+
+logger = logging.getLogger(__name__)
+
+BATCH: Final = 100
+"""With the largest payloads 50 MiB, which fit into a process's memory."""
+
+BACKSTOP_SECONDS: Final = 1.0
+"""Interval at which the outbox is read without a notification."""
+
+
+class Relay:
+    """One relay; `step` is called repeatedly."""
+
+    def __init__(self, queue: Queue) -> None:
+        """Nothing is done before the first step."""
+        self._queue = queue
+        self._is_ensured = False
+        self._listener = OutboxListener()
+
+    def step(self) -> None:
+        """Publish a batch; if it was the last one, wait for a notification.
+
+        Raises:
+            QueueError: the queue is unavailable; the claimed rows were released.
+        """
+        if not self._is_ensured:
+            self._queue.ensure()
+            self._is_ensured = True
+        if self.publish() < BATCH:
+            self._listener.wait(BACKSTOP_SECONDS)
+
+    def publish(self) -> int:
+        """Publish one batch; return the number of rows that were claimed for it.
+
+        Raises:
+            QueueUnavailable: the outcome of some invocations is unknown.
+        """
+        rows = outbox_claim(BATCH)
+        if not rows:
+            return 0
+        outgoing = [
+            OutgoingInvocation(row.tenant.name, row.function_id, outbox_message(row))
+            for row in rows
+        ]
+        results = self._queue.publish(outgoing)
+        outcomes: dict[PublishStatus, list[tuple[Invocation, PublishResult]]] = defaultdict(list)
+        for row, result in zip(rows, results, strict=True):
+            outcomes[result.status].append((row, result))
+        if stored := outcomes[PublishStatus.STORED]:
+            for sequence in outbox_published([(row, one.sequence) for row, one in stored]):
+                self._queue.delete(sequence)
+        if rejected := outcomes[PublishStatus.REJECTED]:
+            outbox_rejected([row for row, _ in rejected])
+            why = rejected[-1][1].error
+            logger.warning("the queue rejects %d invocations for now: %s", len(rejected), why)
+        if unknown := outcomes[PublishStatus.UNKNOWN]:
+            self._is_ensured = False
+            outbox_release([row for row, _ in unknown])
+            raise QueueUnavailable(f"Publishing failed: {unknown[-1][1].error}")
+        return len(rows)

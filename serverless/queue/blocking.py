@@ -1,0 +1,96 @@
+"""Calls to the queue from threads: each runs on an event loop in a thread and has a deadline."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import nats.js.errors
+from nats.aio.client import Client
+from nats.js.client import JetStreamContext
+
+from serverless.queue.connection import CALL_ERRORS, CALL_SECONDS, CONNECT_SECONDS, describe
+from serverless.queue.errors import QueueError, QueueMissing, QueueRefused, QueueUnavailable
+
+logger = logging.getLogger(__name__)
+
+AnswerT = TypeVar("AnswerT")
+
+
+class BlockingConnection:
+    """A connection that is opened by the first call, and again after it was closed."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Client]]) -> None:
+        """Start the thread; `connect` returns a connected client or raises a `QueueError`."""
+        self._connect = connect
+        self._client: Client | None = None
+        self._loop = asyncio.new_event_loop()
+        self._connecting = asyncio.Lock()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="queue", daemon=True)
+        self._thread.start()
+
+    @property
+    def client(self) -> Client:
+        """The connected client.
+
+        Raises:
+            QueueUnavailable: the connection is lost.
+        """
+        if self._client is None or not self._client.is_connected:
+            raise QueueUnavailable("The queue server is not connected.")
+        return self._client
+
+    def call(
+        self, call: Callable[[JetStreamContext], Awaitable[AnswerT]], seconds: float = CALL_SECONDS
+    ) -> AnswerT:
+        """Run `call` on the event loop and return its answer.
+
+        Raises:
+            QueueError: the connection or the call failed, or took longer than `seconds`.
+        """
+
+        async def run() -> AnswerT:
+            context = await self._context()
+            return await asyncio.wait_for(call(context), seconds)
+
+        future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        try:
+            return future.result(seconds + CONNECT_SECONDS + 1)
+        except QueueError:
+            raise
+        except (nats.js.errors.NotFoundError, nats.js.errors.NoStreamResponseError) as error:
+            raise QueueMissing(f"The queue has no such object: {describe(error)}.") from error
+        except nats.js.errors.ServiceUnavailableError as error:
+            raise QueueUnavailable(f"The queue is not ready: {describe(error)}.") from error
+        except nats.js.errors.APIError as error:
+            raise QueueRefused(f"The queue refused the request: {error.description}.") from error
+        except CALL_ERRORS as error:
+            future.cancel()
+            why = describe(error)
+            raise QueueUnavailable(f"The queue server does not answer: {why}.") from error
+
+    def close(self) -> None:
+        """Close the connection and end the thread."""
+        asyncio.run_coroutine_threadsafe(self._disconnect(), self._loop).result(CALL_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CONNECT_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    async def _context(self) -> JetStreamContext:
+        async with self._connecting:
+            if self._client is None or self._client.is_closed:
+                self._client = await self._connect()
+        return self.client.jetstream(timeout=CALL_SECONDS)
+
+    async def _disconnect(self) -> None:
+        try:
+            if self._client is not None:
+                await asyncio.wait_for(self._client.close(), CONNECT_SECONDS / 2)
+        except CALL_ERRORS as error:
+            logger.debug("the connection to the queue did not close: %s", error)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)

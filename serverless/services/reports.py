@@ -1,0 +1,126 @@
+"""Stores what workers report of invocations: starts and results.
+
+The state of an invocation follows its table; a report that is too late changes nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Case, F, Q, QuerySet, Value, When
+from django.db.models.functions import Coalesce, Greatest, Least, Now
+
+from gpuplatform.lifecycle.transition import transition
+from serverless.models import Invocation
+from serverless.phases import FAILED_STATES, INVOCATION_TRANSITIONS, InvocationState
+from serverless.queue.messages import EndReport, Report, StartReport
+
+
+@dataclass(frozen=True, slots=True)
+class StoreResult:
+    """The outcome of storing a batch of reports."""
+
+    late: int
+    """Number of reports that changed nothing: repeated, or after the invocation's end."""
+    locked: frozenset[int]
+    """Ids of invocations whose rows were locked; their reports are not stored."""
+
+
+def reports_store(reports: Sequence[Report]) -> StoreResult:
+    """Store reports in one transaction, without waiting for rows that are locked.
+
+    The caller has checked their receipts. A report about an earlier publication changes nothing,
+    nor does a start after the end. Which of two ends is kept, `_replaceable` decides.
+    """
+    late = 0
+    # The end includes everything that the start of the same delivery reports.
+    ended = {_delivery(one) for one in reports if isinstance(one, EndReport)}
+    keys = frozenset(one.key for one in reports)
+    rows = Invocation.objects.filter(pk__in=keys).order_by()
+    with transaction.atomic():
+        free = set(rows.select_for_update(skip_locked=True).values_list("pk", flat=True))
+        for report in (one for one in reports if one.key in free):
+            if isinstance(report, EndReport):
+                late += not _store_end(report)
+            elif _delivery(report) not in ended:
+                late += not _store_start(report)
+    return StoreResult(late, keys - free)
+
+
+def _delivery(report: Report) -> tuple[int, int, int]:
+    return report.key, report.publication, report.attempt
+
+
+def _store_start(report: StartReport) -> int:
+    rows, began = _rows(report), _plausible(report.started_at)
+    is_newest = When(attempts__lte=report.attempt, then=Value(report.worker))
+    changes = {
+        **_common(report),
+        "worker": Case(is_newest, default="worker"),
+        "started_at": Coalesce("started_at", began),
+        "attempted_at": Greatest(Coalesce("attempted_at", began), began),
+    }
+    state = InvocationState.RUNNING
+    return transition(
+        rows, INVOCATION_TRANSITIONS, state, column="state", **changes
+    ) or rows.filter(state=state).update(**changes)
+
+
+def _store_end(report: EndReport) -> int:
+    rows, state = _rows(report), InvocationState(report.state)
+    began = _plausible(report.started_at)
+    changes = {
+        **_common(report),
+        "worker": report.worker,
+        "started_at": Coalesce("started_at", began),
+        "attempted_at": Coalesce("attempted_at", began),
+        "completed_at": Greatest(
+            F("accepted_at"), Coalesce("started_at", began), Least(Now(), report.completed_at)
+        ),
+        "stored_at": Now(),
+        "result_attempt": report.attempt,
+        "failure_class": report.failure_class,
+        "error": report.error,
+        "status_code": report.status_code,
+        "result_content_type": report.content_type,
+        "result_headers": report.headers,
+        "result_body": report.body,
+        "result_bytes": max(report.size, len(report.body)),
+        "is_truncated": report.truncated or report.size > len(report.body),
+    }
+    return transition(
+        rows, INVOCATION_TRANSITIONS, state, column="state", **changes
+    ) or rows.filter(_replaceable(report)).update(state=state, **changes)
+
+
+def _replaceable(report: EndReport) -> Q:
+    """Return the ends that this one replaces, independent of the order of storing.
+
+    A success replaces a failure, and a newer attempt an older one of the same kind. Any worker's
+    end replaces one that the platform itself recorded, such as a dead letter.
+    """
+    is_older = Q(result_attempt__lt=report.attempt)
+    failed = Q(state__in=FAILED_STATES)
+    if report.state == InvocationState.SUCCEEDED.value:
+        return failed | (Q(state=InvocationState.SUCCEEDED) & is_older)
+    return failed & is_older
+
+
+def _rows(report: Report) -> QuerySet[Invocation]:
+    return Invocation.objects.filter(pk=report.key, publications=report.publication)
+
+
+def _common(report: Report) -> dict[str, Any]:
+    """Return the columns that every report implies: it was published, and a worker had it."""
+    return {
+        "attempts": Greatest("attempts", Value(report.attempt)),
+        "published_at": Coalesce("published_at", Now()),
+        "stream_sequence": Coalesce("stream_sequence", Value(report.sequence)),
+    }
+
+
+def _plausible(moment: datetime) -> Any:
+    """Return a time of a worker's clock, limited to what the database's clock allows."""
+    return Greatest(F("accepted_at"), Least(Now(), Value(moment)))
