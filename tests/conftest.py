@@ -99,11 +99,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """A flush brings back what the migrations put into the tables.
+    """The schedules are in; a flush restores the rows that the preparation of a database writes.
 
     Django truncates, which takes long, and reads rows from JSON, which takes longer.
     """
+    from gpuplatform.schedules.sync import sync_schedules  # noqa: PLC0415 - needs the models
+
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        sync_schedules()
         flush = _restoring_flush()
         patch.setattr(DatabaseOperations, "sql_flush", lambda *_, **__: flush)
         patch.setattr(BaseDatabaseCreation, "deserialize_db_from_string", lambda *_, **__: None)

@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "gpuplatform.tenancy.apps.TenancyConfig",
     "gpuplatform.reconciliation.apps.ReconciliationConfig",
     "gpuplatform.samples.apps.SamplesConfig",
+    "gpuplatform.schedules.apps.SchedulesConfig",
     "gpuplatform.operations.apps.OperationsConfig",
     "inventory.apps.InventoryConfig",
     "units.apps.UnitsConfig",
