@@ -154,10 +154,10 @@ def _is_loopback(address: Any) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_heartbeats() -> Iterator[None]:
+def _no_renewals() -> Iterator[None]:
     """Leases outlast tests: a thread that renewed one could meet the end of its test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpuplatform.reconciliation.leases.BEATS_A_LEASE", 0.01)
+        patch.setattr("gpuplatform.reconciliation.leases.RENEWALS_PER_LEASE", 0.01)
         yield
 
 

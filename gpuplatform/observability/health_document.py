@@ -27,7 +27,7 @@ from gpuplatform.health import (
 from gpuplatform.operations.selectors import pending_operations
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.heartbeats import Part
-from gpuplatform.threads import ProcessThreads
+from gpuplatform.process_local import ProcessThreads
 from inventory.selectors import pool_count
 from units.selectors import active_count, stock_ready_count
 
