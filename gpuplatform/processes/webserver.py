@@ -7,7 +7,7 @@ The platform's own settings come as everywhere, by the environment and `GPUPLATF
 
 import gc
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
 os.environ.setdefault("GPUPLATFORM_ROLE", "web")
@@ -16,11 +16,7 @@ from django.conf import settings
 
 from gpuplatform.errors import ClusterError
 from gpuplatform.kube.modes import check_configuration
-from gpuplatform.metrics.exported import open_for_copies
-from gpuplatform.metrics.recorder import render
-
-if TYPE_CHECKING:
-    from gpuplatform.metrics.server import MetricsPort
+from gpuplatform.metrics.server import open_before_fork, serve_in_child
 
 wsgi_app: Final = "gpuplatform.wsgi"
 worker_class: Final = "gpuplatform.processes.webworker.Worker"
@@ -32,19 +28,13 @@ forwarder_headers: Final = ""
 """None: what stands before an address, and the address itself, no header of a request can say."""
 
 
-class _Port:
-    """The port of /metrics, opened before the workers are made."""
-
-    opened: "MetricsPort | None" = None
-
-
 def on_starting(_: object) -> None:
     """Gunicorn calls it once, in the process that makes the workers."""
     try:
         check_configuration()
     except ClusterError as error:
         raise SystemExit(str(error)) from error
-    _Port.opened = open_for_copies("web")
+    open_before_fork("web")
 
 
 def post_fork(_: object, __: object) -> None:
@@ -52,5 +42,4 @@ def post_fork(_: object, __: object) -> None:
     # What was loaded before stays for ever: each full collection would look through all of it, and
     # a request would wait for that.
     gc.freeze()
-    if _Port.opened is not None:
-        _Port.opened.serve(render)
+    serve_in_child()
