@@ -13,6 +13,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
 os.environ.setdefault("GPUPLATFORM_ROLE", "web")
 
 from django.conf import settings
+from django.urls import get_resolver
 
 from gpuplatform.errors import ClusterError
 from gpuplatform.kube.modes import check_configuration
@@ -29,17 +30,19 @@ forwarder_headers: Final = ""
 
 
 def on_starting(_: object) -> None:
-    """Gunicorn calls it once, in the process that makes the workers."""
+    """Prepare the parent of the workers; called once, after the application is loaded."""
     try:
         check_configuration()
     except ClusterError as error:
         raise SystemExit(str(error)) from error
+    get_resolver().url_patterns  # noqa: B018 - loads every view once, for all workers
     open_before_fork("web")
+    # Full collections then skip what is loaded by now: no request waits for that, and the workers
+    # keep sharing its memory.
+    gc.collect()
+    gc.freeze()
 
 
 def post_fork(_: object, __: object) -> None:
-    """Gunicorn calls it in each new worker."""
-    # What was loaded before stays for ever: each full collection would look through all of it, and
-    # a request would wait for that.
-    gc.freeze()
+    """Prepare a new worker."""
     serve_in_child()

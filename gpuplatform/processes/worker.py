@@ -1,5 +1,6 @@
 """A worker: its consumer, its start, its children, and how long its shutdown may take."""
 
+import gc
 import logging
 import math
 import os
@@ -94,6 +95,10 @@ def start(**_: object) -> None:
     except ClusterError as error:
         raise SystemExit(str(error)) from error
     open_before_fork("worker")
+    # Celery collects garbage at each fork, and every child does later: each collection would write
+    # to all objects, and so copy the memory that parent and children share.
+    gc.collect()
+    gc.freeze()
 
 
 @signals.worker_process_init.connect
