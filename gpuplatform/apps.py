@@ -13,7 +13,7 @@ class PlatformConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Load the Celery application, also for processes that only send messages, and its hooks."""
+        """Load the Celery application and its hooks; all processes send messages."""
         import gpuplatform.celery
         import gpuplatform.processes.task_hooks
         import gpuplatform.processes.worker  # noqa: F401
