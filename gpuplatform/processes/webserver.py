@@ -20,6 +20,7 @@ from gpuplatform.kube.modes import check_configuration
 from gpuplatform.metrics.server import open_before_fork, serve_in_child
 
 wsgi_app: Final = "gpuplatform.wsgi"
+logger_class: Final = "gpuplatform.processes.webworker.Logger"
 worker_class: Final = "gpuplatform.processes.webworker.Worker"
 threads: Final = settings.WEB_THREADS
 preload_app: Final = True

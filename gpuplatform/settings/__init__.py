@@ -28,6 +28,7 @@ KUBE_MODE = ENVIRONMENT.effective_kube_mode()
 KUBECONFIG = ENVIRONMENT.effective_kubeconfig()
 PORT = ENVIRONMENT.effective_port()
 DRAIN_SECONDS = ENVIRONMENT.gpuplatform_drain_seconds
+LOG_FORMAT = ENVIRONMENT.gpuplatform_log_format
 METRICS_PORT = ENVIRONMENT.gpuplatform_metrics_port
 METRICS_HOST = ENVIRONMENT.effective_metrics_host()
 
@@ -221,8 +222,11 @@ CONTENT_SECURITY_POLICY = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "plain": {"()": "gpuplatform.observability.log_format.PlainFormatter"},
+        "json": {"()": "gpuplatform.observability.log_format.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": ENVIRONMENT.gpuplatform_log_level},
     "loggers": {
         "django.request": {"level": "ERROR"},
