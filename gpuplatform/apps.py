@@ -1,4 +1,4 @@
-"""The platform's own app: management commands and start-up checks."""
+"""The platform's own app: commands, the Celery application, the hooks of Celery's processes."""
 
 from django.apps import AppConfig
 from typing_extensions import override
@@ -13,5 +13,7 @@ class PlatformConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Load the Celery application, for processes that only send messages."""
-        import gpuplatform.celery  # noqa: F401
+        """Load the Celery application and its hooks; all processes send messages."""
+        import gpuplatform.celery
+        import gpuplatform.processes.task_hooks
+        import gpuplatform.processes.worker  # noqa: F401

@@ -1,19 +1,24 @@
-"""The Celery application, known to every process; workers and beat start from here."""
+"""The Celery application, known to every process; workers and beat start from here.
+
+`celery worker` and `celery beat` import this file before `--config FILE` is read, so nothing here
+reads a setting. The hooks of their processes are in `gpuplatform.processes`, which the app
+`gpuplatform` loads once Django is set up (`apps.py`).
+"""
 
 import os
 
-from celery import Celery
+import click
+from celery import Celery, signals
 from django.conf import settings
 
-from gpuplatform.processes.celery_signals import add_config_option
-from gpuplatform.processes.pulse import PulseStep
+from gpuplatform.configfile import OPTION, use_config_file
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
 if not settings.configured:  # Started by Celery, not one of the processes that only send.
     os.environ.setdefault("GPUPLATFORM_ROLE", "worker")
 
 app = Celery("gpuplatform")
-app.set_default()  # also for the threads of web and controller
+app.set_default()  # Also for the threads of web and controller.
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
     [
@@ -25,5 +30,26 @@ app.autodiscover_tasks(
         "serverless",
     ]
 )
-add_config_option(app)
-app.steps["worker"].add(PulseStep)
+
+
+def _use_config(_context: click.Context, _option: click.Parameter, path: str | None) -> None:
+    if path is not None:
+        use_config_file(path)
+
+
+for command in ("worker", "beat"):
+    app.user_options[command].add(
+        click.Option(
+            [OPTION],
+            metavar="FILE",
+            is_eager=True,  # Other options have defaults that read the settings.
+            expose_value=False,
+            callback=_use_config,
+            help="YAML file with settings; see docs/configuration.md.",
+        )
+    )
+
+
+@signals.setup_logging.connect
+def keep_logging(**_: object) -> None:
+    """Keep the logging of Django's settings: Celery sets up its own unless a receiver exists."""

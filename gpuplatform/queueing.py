@@ -15,7 +15,7 @@ from celery import current_app
 from django.db import transaction
 from kombu.exceptions import ChannelError, OperationalError
 
-from gpuplatform.threads import ProcessThreads
+from gpuplatform.process_local import ProcessThreads
 
 logger = logging.getLogger(__name__)
 

@@ -99,11 +99,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """A flush brings back what the migrations put into the tables.
+    """The schedules are in; a flush restores the rows that the preparation of a database writes.
 
     Django truncates, which takes long, and reads rows from JSON, which takes longer.
     """
+    from gpuplatform.schedules.sync import sync_schedules  # noqa: PLC0415 - needs the models
+
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        sync_schedules()
         flush = _restoring_flush()
         patch.setattr(DatabaseOperations, "sql_flush", lambda *_, **__: flush)
         patch.setattr(BaseDatabaseCreation, "deserialize_db_from_string", lambda *_, **__: None)
@@ -151,10 +154,10 @@ def _is_loopback(address: Any) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_heartbeats() -> Iterator[None]:
+def _no_renewals() -> Iterator[None]:
     """Leases outlast tests: a thread that renewed one could meet the end of its test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpuplatform.reconciliation.leases.BEATS_A_LEASE", 0.01)
+        patch.setattr("gpuplatform.reconciliation.leases.RENEWALS_PER_LEASE", 0.01)
         yield
 
 

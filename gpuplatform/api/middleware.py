@@ -27,9 +27,9 @@ class RequestMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Answer one request."""
-        trace_id, begun_at = (
-            accepted_or_new(request.headers.get(TRACE_ID_HEADER, "")),
-            monotonic(),
+        begun_at = monotonic()
+        trace_id = accepted_or_new(
+            request.headers.get(TRACE_ID_HEADER, ""), request.headers.get("traceparent", "")
         )
         with tracing(trace_id):
             response = self._answer(request)

@@ -90,7 +90,9 @@ def crd_manifest(
     `rules` are CEL rules on the whole object, as `cel` returns them.
     """
     scale = presentation.scale
-    subresources = {"status": {}} | ({"scale": scale.manifest()} if scale else {})
+    subresources: dict[str, Any] = {"status": {}}
+    if scale:
+        subresources["scale"] = scale.manifest()
     version = {
         "name": kind.version,
         "served": True,

@@ -6,12 +6,11 @@ and a forked worker gets connections of its own.
 """
 
 import os
-import threading
 from collections.abc import Callable
 from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
-from typing import assert_never
+from typing import Final, assert_never
 from urllib.parse import urlsplit
 
 import yaml
@@ -23,6 +22,7 @@ from kubernetes.config.kube_config import load_kube_config
 
 from gpuplatform.errors import ClusterUnavailable, OperatorUnavailable
 from gpuplatform.kube.client import Cluster
+from gpuplatform.process_local import ProcessLocal
 
 
 class KubeMode(StrEnum):
@@ -71,7 +71,7 @@ def get_cluster() -> Cluster:
         OperatorUnavailable: The platform runs without a cluster.
         ClusterUnavailable: There is no configuration that can be used (yet).
     """
-    return _of_this_process("requests")
+    return _REQUESTS.get()
 
 
 def check_configuration() -> None:
@@ -95,38 +95,14 @@ def get_watch_cluster() -> Cluster:
         OperatorUnavailable: As `get_cluster`.
         ClusterUnavailable: As `get_cluster`.
     """
-    return _of_this_process("watches")
+    return _WATCHES.get()
 
 
 def close_clusters() -> None:
     """Close this process's connections; the next use opens new ones."""
-    with _PROCESS.lock:
-        clusters = list(_PROCESS.clusters.values())
-        _PROCESS.clusters.clear()
-    for cluster in clusters:
-        cluster.close()
-
-
-class _Process:
-    """What belongs to one process and must not survive a fork, the lock included."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        self.lock = threading.Lock()
-        self.clusters: dict[str, Cluster] = {}
-
-
-_PROCESS = _Process()
-os.register_at_fork(after_in_child=_PROCESS.reset)
-
-
-def _of_this_process(purpose: str) -> Cluster:
-    with _PROCESS.lock:
-        if (cluster := _PROCESS.clusters.get(purpose)) is None:
-            cluster = _PROCESS.clusters[purpose] = _from_settings()
-        return cluster
+    for connections in (_REQUESTS, _WATCHES):
+        if (cluster := connections.pop()) is not None:
+            cluster.close()
 
 
 def _from_settings() -> Cluster:
@@ -142,6 +118,10 @@ def _from_settings() -> Cluster:
             retry_after=60,
         )
     return cluster
+
+
+_REQUESTS: Final = ProcessLocal(_from_settings)
+_WATCHES: Final = ProcessLocal(_from_settings)
 
 
 def _in_pod() -> Callable[[], Configuration] | None:

@@ -25,9 +25,9 @@ from gpuplatform.health import (
     recorded_cluster_health,
 )
 from gpuplatform.operations.selectors import pending_operations
+from gpuplatform.process_local import ProcessThreads
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.heartbeats import Part
-from gpuplatform.threads import ProcessThreads
 from inventory.selectors import pool_count
 from units.selectors import active_count, stock_ready_count
 

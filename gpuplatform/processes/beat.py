@@ -6,14 +6,18 @@ shows its own sign of life. Two beats do no harm.
 
 import logging
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from celery import signals
 from django.db import Error as DatabaseFault
-from django.db import close_old_connections
+from django.db import close_old_connections, connection
 from django_celery_beat.schedulers import DatabaseScheduler
 from typing_extensions import override
 
+from gpuplatform.metrics.server import serve
+from gpuplatform.observability.collectors import state_render
 from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, report_heartbeat
 
@@ -56,3 +60,21 @@ class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no 
                 expires=HEARTBEAT_SECONDS * 3,
             )
         report_heartbeat(Part.BEAT)
+
+
+@signals.beat_init.connect
+def serve_state(**_: object) -> None:
+    """Serve the state of the whole platform at /metrics."""
+    serve(_render)
+
+
+def _render() -> Callable[[], bytes]:
+    render_state = state_render()
+
+    def rendered() -> bytes:
+        try:
+            return render_state()
+        finally:
+            connection.close()  # The thread is idle between scrapes.
+
+    return rendered

@@ -7,22 +7,20 @@ The platform's own settings come as everywhere, by the environment and `GPUPLATF
 
 import gc
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
 os.environ.setdefault("GPUPLATFORM_ROLE", "web")
 
 from django.conf import settings
+from django.urls import get_resolver
 
 from gpuplatform.errors import ClusterError
 from gpuplatform.kube.modes import check_configuration
-from gpuplatform.metrics.exported import open_for_copies
-from gpuplatform.metrics.recorder import render
-
-if TYPE_CHECKING:
-    from gpuplatform.metrics.server import MetricsPort
+from gpuplatform.metrics.server import open_before_fork, serve_in_child
 
 wsgi_app: Final = "gpuplatform.wsgi"
+logger_class: Final = "gpuplatform.processes.webworker.Logger"
 worker_class: Final = "gpuplatform.processes.webworker.Worker"
 threads: Final = settings.WEB_THREADS
 preload_app: Final = True
@@ -32,25 +30,20 @@ forwarder_headers: Final = ""
 """None: what stands before an address, and the address itself, no header of a request can say."""
 
 
-class _Port:
-    """The port of /metrics, opened before the workers are made."""
-
-    opened: "MetricsPort | None" = None
-
-
 def on_starting(_: object) -> None:
-    """Gunicorn calls it once, in the process that makes the workers."""
+    """Prepare the parent of the workers; called once, after the application is loaded."""
     try:
         check_configuration()
     except ClusterError as error:
         raise SystemExit(str(error)) from error
-    _Port.opened = open_for_copies("web")
+    get_resolver().url_patterns  # noqa: B018 - loads every view once, for all workers
+    open_before_fork("web")
+    # Full collections then skip what is loaded by now: no request waits for that, and the workers
+    # keep sharing its memory.
+    gc.collect()
+    gc.freeze()
 
 
 def post_fork(_: object, __: object) -> None:
-    """Gunicorn calls it in each new worker."""
-    # What was loaded before stays for ever: each full collection would look through all of it, and
-    # a request would wait for that.
-    gc.freeze()
-    if _Port.opened is not None:
-        _Port.opened.serve(render)
+    """Prepare a new worker."""
+    serve_in_child()

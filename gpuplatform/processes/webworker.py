@@ -12,7 +12,9 @@ import time
 from http import HTTPStatus
 from typing import Any, Final
 
+from django.conf import settings
 from gunicorn import util  # type: ignore[import-untyped]  # there are no stubs
+from gunicorn.glogging import Logger as GunicornLogger  # type: ignore[import-untyped]  # as above
 from gunicorn.http import errors as http  # type: ignore[import-untyped]  # there are no stubs
 from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # there are no stubs
     ThreadWorker,
@@ -22,6 +24,7 @@ from typing_extensions import override
 from gpuplatform.api.exceptions import envelope
 from gpuplatform.api.trace_id import accepted_or_new, tracing
 from gpuplatform.errors import RequestError
+from gpuplatform.observability.log_format import FORMATTERS
 
 HEAD_SECONDS: Final = 10.0
 """Gunicorn waits up to five of them for the first byte, and hands the connection back then."""
@@ -36,6 +39,16 @@ NOT_UNDERSTOOD: Final = (
     (http.ParseException, "The request is not HTTP/1.1 as it has to be."),
 )
 """What of a request cannot be read, the most special first; without words: a fault of ours."""
+
+
+class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
+    """Writes gunicorn's own lines in the format of the platform's."""
+
+    @override
+    def setup(self, cfg: Any) -> None:
+        super().setup(cfg)
+        for handler in self.error_log.handlers:
+            handler.setFormatter(FORMATTERS[settings.LOG_FORMAT]())
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types

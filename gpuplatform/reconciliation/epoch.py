@@ -6,7 +6,7 @@ cases nothing is written until `manage.py recover` ran.
 """
 
 import logging
-import os
+import threading
 import uuid
 from collections.abc import Iterable
 from typing import Final
@@ -18,6 +18,7 @@ from gpuplatform.errors import ClusterConflict, ClusterError, OperatorUnavailabl
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import CONFIG_MAP, Manifest
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.process_local import ProcessLocal
 from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.models import ClusterState
@@ -30,10 +31,8 @@ _MOST_UNTOLD: Final = 1_000_000
 CONFIG_MAP_NAME: Final = "gpu-platform-epoch"
 
 
-class _Compared:
-    """The process that compared already; a fork compares anew."""
-
-    pid = 0
+_COMPARED: Final = ProcessLocal(threading.Event)
+"""Set once this process has compared cluster and database."""
 
 
 def matches() -> bool:
@@ -53,13 +52,13 @@ def matches() -> bool:
         logger.warning("cluster and database could not be compared: %s", error)
         return False
     if not fault:
-        _Compared.pid = os.getpid()
+        _COMPARED.get().set()
     return not fault
 
 
 def is_compared() -> bool:
     """Say whether this process has compared: the gate alone tells it then."""
-    return _Compared.pid == os.getpid()
+    return _COMPARED.get().is_set()
 
 
 def compare(cluster: Cluster) -> str:

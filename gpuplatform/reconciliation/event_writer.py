@@ -17,9 +17,9 @@ from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import EVENT
 from gpuplatform.planning.plan import Event
+from gpuplatform.process_local import ProcessThreads
 from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.events import InvolvedObject, Limits, event_manifest, repeated
-from gpuplatform.threads import ProcessThreads
 
 logger = logging.getLogger(__name__)
 

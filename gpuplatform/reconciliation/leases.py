@@ -6,14 +6,13 @@ clocks of workers do not matter.
 """
 
 import logging
-import os
 import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import EmptyResultSet
@@ -23,11 +22,12 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.db.models.sql import UpdateQuery
 
+from gpuplatform.process_local import ProcessLocal
 from gpuplatform.reconciliation.models import LeasedRow
 
 logger = logging.getLogger(__name__)
 
-BEATS_A_LEASE = 3
+RENEWALS_PER_LEASE = 3
 """A lease outlives two renewals that were missed."""
 
 RowT = TypeVar("RowT", bound=LeasedRow)
@@ -101,58 +101,53 @@ def mark_changed(queryset: QuerySet[RowT]) -> list[int]:
         return [int(number) for number, is_leased in cursor.fetchall() if not is_leased]
 
 
-@dataclass(slots=True)
-class _Heart:
-    """Renews the leases of this process; its thread ends when there is none."""
+class _Renewals:
+    """The leases that this process renews, and the thread that does; it ends when none is left."""
 
-    pid: int
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    held: dict[uuid.UUID, RowLease[LeasedRow]] = field(default_factory=dict)
-    wake: threading.Event = field(default_factory=threading.Event)
-    thread: threading.Thread | None = None
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.held: dict[uuid.UUID, RowLease[Any]] = {}
+        self.wake = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def add(self, lease: RowLease[Any]) -> None:
+        with self.lock:
+            self.held[lease.token] = lease
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._run, name="leases", daemon=True)
+                self.thread.start()
+
+    def remove(self, lease: RowLease[Any]) -> None:
+        with self.lock:
+            self.held.pop(lease.token, None)
+
+    def _run(self) -> None:
+        while True:
+            self.wake.wait(settings.LEASE_SECONDS / RENEWALS_PER_LEASE)
+            with self.lock:
+                leases = list(self.held.values())
+                if not leases:
+                    self.thread = None
+                    return
+            try:
+                for lease in leases:
+                    expires_at = Now() + timedelta(seconds=settings.LEASE_SECONDS)
+                    lease.guarded().update(lease_expires_at=expires_at)
+            except DatabaseFault as error:
+                logger.warning("leases could not be renewed: %s", error)
+            finally:
+                connection.close()
 
 
-_heart: _Heart | None = None
-
-
-def _own_heart() -> _Heart:
-    """Return the heart of this very process: threads do not survive a fork."""
-    global _heart  # noqa: PLW0603 - one a process
-    if _heart is None or _heart.pid != os.getpid():
-        _heart = _Heart(os.getpid())
-    return _heart
+_RENEWALS: Final = ProcessLocal(_Renewals)
 
 
 @contextmanager
-def renewing(lease: RowLease[RowT]) -> Iterator[None]:
-    """Renew `lease` in the background for as long as the block runs."""
-    heart = _own_heart()
-    with heart.lock:
-        heart.held[lease.token] = lease  # type: ignore[assignment]  # only pk and token are used
-        if heart.thread is None:
-            heart.thread = threading.Thread(target=_beat, args=(heart,), daemon=True)
-            heart.thread.start()
+def renewing(lease: RowLease[Any]) -> Iterator[None]:
+    """Renew `lease` in the background while the block runs."""
+    renewals = _RENEWALS.get()
+    renewals.add(lease)
     try:
         yield
     finally:
-        with heart.lock:
-            heart.held.pop(lease.token, None)
-
-
-def _beat(heart: _Heart) -> None:
-    while True:
-        heart.wake.wait(settings.LEASE_SECONDS / BEATS_A_LEASE)
-        with heart.lock:
-            leases = list(heart.held.values())
-            if not leases:
-                heart.thread = None
-                return
-        try:
-            for lease in leases:
-                lease.guarded().update(
-                    lease_expires_at=Now() + timedelta(seconds=settings.LEASE_SECONDS)
-                )
-        except DatabaseFault as error:
-            logger.warning("leases could not be renewed: %s", error)
-        finally:
-            connection.close()
+        renewals.remove(lease)

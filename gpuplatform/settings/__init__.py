@@ -28,6 +28,7 @@ KUBE_MODE = ENVIRONMENT.effective_kube_mode()
 KUBECONFIG = ENVIRONMENT.effective_kubeconfig()
 PORT = ENVIRONMENT.effective_port()
 DRAIN_SECONDS = ENVIRONMENT.gpuplatform_drain_seconds
+LOG_FORMAT = ENVIRONMENT.gpuplatform_log_format
 METRICS_PORT = ENVIRONMENT.gpuplatform_metrics_port
 METRICS_HOST = ENVIRONMENT.effective_metrics_host()
 
@@ -51,6 +52,7 @@ INSTALLED_APPS = [
     "gpuplatform.tenancy.apps.TenancyConfig",
     "gpuplatform.reconciliation.apps.ReconciliationConfig",
     "gpuplatform.samples.apps.SamplesConfig",
+    "gpuplatform.schedules.apps.SchedulesConfig",
     "gpuplatform.operations.apps.OperationsConfig",
     "inventory.apps.InventoryConfig",
     "units.apps.UnitsConfig",
@@ -162,7 +164,7 @@ CELERY_TASK_TIME_LIMIT = TASK_HARD_SECONDS
 CELERY_TASK_DEFAULT_QUEUE = "periodic"
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
-CELERY_WORKER_CONSUMER = "gpuplatform.processes.consumer:PatientConsumer"
+CELERY_WORKER_CONSUMER = "gpuplatform.processes.worker:ReconnectingConsumer"
 CELERY_BEAT_SCHEDULER = "gpuplatform.processes.beat:HeartbeatScheduler"
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 CELERY_TIMEZONE = "UTC"
@@ -220,8 +222,11 @@ CONTENT_SECURITY_POLICY = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "plain": {"()": "gpuplatform.observability.log_format.PlainFormatter"},
+        "json": {"()": "gpuplatform.observability.log_format.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": ENVIRONMENT.gpuplatform_log_level},
     "loggers": {
         "django.request": {"level": "ERROR"},

@@ -73,7 +73,10 @@ class Environment(BaseSettings):
         description="Address that /metrics listens on; empty: all, in development mode loopback.",
     )
     gpuplatform_log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="Least severe level that is logged."
+        default="INFO", description="Minimum level of the lines that are logged."
+    )
+    gpuplatform_log_format: Literal["plain", "json"] = Field(
+        default="plain", description="Format of the log: text, or one JSON object per line."
     )
     database_url: str = Field(
         default="", description="PostgreSQL, as a URL; required outside development mode."

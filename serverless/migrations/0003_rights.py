@@ -20,6 +20,6 @@ def add_rights(apps: Any, _: Any) -> None:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("serverless", "0002_schedules"), ("tenancy", "0004_groups")]
+    dependencies = [("serverless", "0001_initial"), ("tenancy", "0004_groups")]
 
     operations = [migrations.RunPython(add_rights, migrations.RunPython.noop)]

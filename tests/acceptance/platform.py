@@ -19,9 +19,9 @@ import psycopg
 import pytest
 import redis
 
-from gpuplatform.dev.embedded.children import ChildRecord
+from gpuplatform.dev.embedded.children import ChildRecord, Command, start_child
 from gpuplatform.dev.embedded.data_directory import PROJECT_ROOT, DataDirectory
-from gpuplatform.dev.embedded.layout import Layout
+from gpuplatform.dev.embedded.layout import Layout, Worker
 from gpuplatform.dev.embedded.options import Options
 from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
 from gpuplatform.dev.embedded.processes import (
@@ -34,13 +34,11 @@ from gpuplatform.dev.embedded.supervisor import Part
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.modes import KubeMode, open_cluster
 from serverless.queue.gateway import Queue
-from tests.acceptance.starter import Process, Starter
 
 POOLS = "/api/v1/operator/stockpools"
 JOBS = "/api/v1/operator/jobs"
 START_SECONDS = 90.0
 SERVERS = ("postgres", "valkey", "nats", "cluster")
-PREPARATIONS = ("database", "install")
 REPORTING = (
     "operations",
     "reconcile",
@@ -51,6 +49,12 @@ REPORTING = (
     "activator",
 )
 PROCESSES = ("web", *REPORTING, "kubelet")
+WORKERS = {
+    "operations": Worker(("operations",), children=2),
+    "reconcile": Worker(("reconcile",), children=2),
+    "periodic": Worker(("periodic",), children=1),
+}
+"""As in production: a worker for each queue, so that a test can kill one of them."""
 QUICK = {"GPUPLATFORM_LEASE_SECONDS": "5", "GPUPLATFORM_FRESH_SECONDS": "10"}
 SWEEP_SECONDS = 2
 
@@ -90,7 +94,9 @@ class RunningPlatform:
             kubeconfig=str(kubeconfig or ""),
             wants_demo=False,
         )
-        self._layout = Layout.prepare(options, free_port())
+        self._layout = replace(
+            Layout.prepare(options, free_port()), workers=WORKERS, web_workers=2
+        )
         data.write_addresses(self._layout.addresses())
         with pytest.MonkeyPatch.context() as patch:
             for name, value in QUICK.items() if self._is_quick else ():
@@ -98,8 +104,9 @@ class RunningPlatform:
             self._parts: dict[str, Part] = {part.name: part for part in self._layout.parts()}
         record = ChildRecord(data.children)
         record.begin()
-        self._starter = Starter(record, folder / "log")
-        self._children: dict[str, Process] = {}
+        self._record = record
+        self._log = folder / "log"
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
         self.data = data.path
         self.port = self._layout.port
         self.kubeconfig = kubeconfig or data.kubeconfig
@@ -108,8 +115,7 @@ class RunningPlatform:
         """Start everything in order and wait until it is ready."""
         for name in self._known(SERVERS):
             self.start(name)
-        for name in self._known(PREPARATIONS):
-            self.run_once(name)
+        self.run_once("prepare")
         if self._is_quick:
             self._sweep_often()
         for name in self._known(PROCESSES):
@@ -120,7 +126,6 @@ class RunningPlatform:
         """Stop everything."""
         for name in tuple(self._children):
             self.kill(name)
-        self._starter.close()
 
     def start(
         self, name: str, *, role: str = "", further: Mapping[str, str] | None = None
@@ -134,7 +139,7 @@ class RunningPlatform:
         command = replace(part.command, env={**part.command.env, **(further or {})})
         if role and role != name:  # Its port of /metrics is the first one's.
             command = replace(command, env={**command.env, "GPUPLATFORM_METRICS_PORT": "0"})
-        self._children[role or name] = self._starter.start(command, role or name)
+        self._children[role or name] = self._begin(command, role or name)
         if part.is_ready is not None:
             self.wait(part.is_ready, f"{name} to be ready", START_SECONDS)
 
@@ -143,12 +148,13 @@ class RunningPlatform:
         command = self._parts[name].command
         assert command is not None
         command = replace(command, env={**command.env, **(further or {})})
-        assert self._starter.start(command, name).wait(START_SECONDS) == 0, f"{name} failed"
+        assert self._begin(command, name).wait(START_SECONDS) == 0, f"{name} failed"
 
     def kill(self, name: str) -> None:
         """Kill a part with its children, and wait until it is gone."""
         if child := self._children.pop(name, None):
-            child.kill(START_SECONDS)
+            send_signal(child.pid, signal.SIGKILL, to_group=True)
+            child.wait(START_SECONDS)
         if (server := self._layout.postgres) and name == "postgres":
             # Its processes lead groups of their own, and nobody starts another beside them.
             assert wait_until(lambda: not server.workers(), START_SECONDS)
@@ -253,7 +259,7 @@ class RunningPlatform:
 
     def environment(self) -> dict[str, str]:
         """Return what a program beside the platform has in its environment."""
-        command = self._parts["database"].command
+        command = self._parts["prepare"].command
         assert command is not None
         return dict(command.env)
 
@@ -315,6 +321,10 @@ class RunningPlatform:
         client = redis.Redis.from_url(self._layout.addresses()["REDIS_URL"])
         client.flushall()
         client.close()
+
+    def _begin(self, command: Command, role: str) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return start_child(command, role, self._record, log)
 
     def _known(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name in self._parts]

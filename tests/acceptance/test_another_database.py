@@ -54,7 +54,7 @@ def test_another_database_changes_nothing_and_the_right_one_goes_on(
     platform.sql("CREATE DATABASE another")
     right = platform.environment()["DATABASE_URL"]
     another = f"{right.rpartition('/')[0]}/another"
-    platform.run_once("database", {"DATABASE_URL": another})
+    platform.run_once("prepare", {"DATABASE_URL": another})
     restart(platform, DATABASE_URL=another)
     platform.wait(lambda: "another database" in str(platform.health()), "it to be noticed")
 

@@ -17,6 +17,7 @@ from gpuplatform import clock
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import NAMESPACE, ResourceKind
 from gpuplatform.kube.modes import close_clusters, get_cluster, get_watch_cluster
+from gpuplatform.process_local import ProcessLocal
 from gpuplatform.processes.controller import Controller
 from gpuplatform.reconciliation import epoch
 from tests.cluster.control import Control
@@ -173,7 +174,7 @@ def installed(
     settings.KUBE_MODE = "required"
     settings.KUBECONFIG = str(proxy.write_kubeconfig(tmp_path / "kubeconfig"))
     settings.GPUPLATFORM_SYSTEM_NAMESPACE = world.namespace
-    monkeypatch.setattr(epoch._Compared, "pid", 0)
+    monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
     close_clusters()
     if world.server not in servers.installed:
         call_command("install_cluster", verbosity=0)

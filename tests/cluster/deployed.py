@@ -35,9 +35,8 @@ class DeployedPlatform(RunningPlatform):
 
     def __init__(self, folder: Path, admin: Path, accounts: Mapping[str, Path]) -> None:
         super().__init__(folder, kubeconfig=admin)
-        del self._parts["install"]
-        self._parts["recover"] = self._layout.recovery_parts()[-1]
-        others = {"database": accounts["migrate"], "recover": accounts["controller"]}
+        *_, self._parts["prepare"], self._parts["recover"] = self._layout.recovery_parts()
+        others = {"prepare": accounts["migrate"], "recover": accounts["controller"]}
         for process, kubeconfig in {**accounts, **others}.items():
             part = self._parts.get(process)
             if part is None or part.command is None:

@@ -13,12 +13,14 @@ import jsonschema
 import pytest
 import yaml
 
-from gpuplatform.dev.embedded.layout import QUEUES, SERVERLESS
+from gpuplatform.dev.embedded.layout import SERVERLESS
 from gpuplatform.metrics.server import LIVE_PATH
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = Path(__file__).parent / "compose" / "compose-spec.json"
 SERVERS = {"postgres", "valkey", "nats"}
+QUEUES = {"operations": 2, "reconcile": 2, "periodic": 1}
+"""Queues with the number of processes of their worker."""
 PROCESSES = {"web", *QUEUES, "beat", "controller", *SERVERLESS}
 ADDRESS_WITH_PASSWORD = re.compile(r"://[^:@/\s]*:(?P<password>[^@\s]+)@")
 
@@ -70,7 +72,7 @@ def test_every_process_waits_for_the_preparation(compose: dict[str, Any]) -> Non
         assert waits_for["valkey"]["condition"] == "service_healthy", name
 
 
-def test_the_workers_serve_the_queues_that_make_run_serves(compose: dict[str, Any]) -> None:
+def test_every_queue_has_a_worker(compose: dict[str, Any]) -> None:
     for queue, number in QUEUES.items():
         command = compose["services"][queue]["command"]
         assert f"--queues={queue}" in command

@@ -1,5 +1,6 @@
 """Fixtures that put the fake cluster and an empty broker where the spine looks for them."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -8,9 +9,9 @@ from pytest_django import Settings
 
 from gpuplatform import queueing
 from gpuplatform.kube import modes
+from gpuplatform.process_local import ProcessLocal, ProcessThreads
 from gpuplatform.queueing import Queue, keys_of
 from gpuplatform.reconciliation import epoch
-from gpuplatform.threads import ProcessThreads
 from tests.fakes.cluster import FakeCluster
 
 
@@ -19,8 +20,8 @@ def cluster(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     """The cluster of every thread of this process."""
     settings.KUBE_MODE = "required"
     fake = FakeCluster()
-    monkeypatch.setitem(modes._PROCESS.clusters, "requests", fake)
-    monkeypatch.setattr(epoch._Compared, "pid", 0)
+    monkeypatch.setattr(modes, "_REQUESTS", ProcessLocal(lambda: fake))
+    monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
     return fake
 
 

@@ -10,6 +10,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from gpuplatform import queueing
 from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.process_local import ProcessThreads
 from gpuplatform.processes.controller import WATCHED
 from gpuplatform.queueing import (
     MAX_QUEUED,
@@ -20,7 +21,6 @@ from gpuplatform.queueing import (
     keys_of,
     waiting_messages,
 )
-from gpuplatform.threads import ProcessThreads
 from tests.factories.unit_resources import accept_seed
 from units.phases import STOCK_NAMESPACE
 

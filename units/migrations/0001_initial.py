@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ("operations", "0002_schedules"),
+        ("operations", "0001_initial"),
         ("tenancy", "0002_default_tenant"),
     ]
 

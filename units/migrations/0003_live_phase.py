@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ("operations", "0006_created"),
         ("tenancy", "0003_api_token"),
-        ("units", "0002_schedules"),
+        ("units", "0001_initial"),
     ]
 
     operations = [

@@ -1,21 +1,10 @@
-"""The nodes that are short of GPUs, and the schedule on which they are looked for."""
+"""The nodes that are short of GPUs."""
 
 from django.db import migrations, models
 
-from gpuplatform.operations.schedules import Schedule, add_schedules, remove_schedules
-
-SCHEDULES = [
-    Schedule(
-        "Compare GPUs of nodes",
-        "units.compare_nodes",
-        120,
-        "Sees which nodes offer fewer GPUs than their pods hold: stock there is kept back.",
-    ),
-]
-
 
 class Migration(migrations.Migration):
-    dependencies = [("units", "0003_live_phase"), ("operations", "0002_schedules")]
+    dependencies = [("units", "0003_live_phase")]
 
     operations = [
         migrations.CreateModel(
@@ -40,9 +29,5 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={"ordering": ["name"]},
-        ),
-        migrations.RunPython(
-            lambda apps, _: add_schedules(apps, SCHEDULES),
-            lambda apps, _: remove_schedules(apps, SCHEDULES),
         ),
     ]

@@ -14,7 +14,6 @@ from gpuplatform.dev.embedded.children import ChildRecord, die_with_parent, stop
 from gpuplatform.dev.embedded.console import Console
 from gpuplatform.dev.embedded.data_directory import PROJECT_ROOT, DataDirectory
 from gpuplatform.dev.embedded.errors import StartError
-from gpuplatform.dev.embedded.forking import BecomeChild, run
 from gpuplatform.dev.embedded.layout import Layout
 from gpuplatform.dev.embedded.options import DEFAULT_PORT, Options
 from gpuplatform.dev.embedded.ports import LOOPBACK, choose_port
@@ -22,22 +21,9 @@ from gpuplatform.dev.embedded.supervisor import Supervisor
 
 
 def main() -> int:
-    """Run the platform until it is asked to stop or a part dies; return the exit code.
-
-    In a copy of the runner, run the program that the copy is for.
-    """
+    """Run the platform until a stop signal arrives or a part ends; return the exit code."""
     sys.argv = take_config_option(sys.argv)
     os.chdir(PROJECT_ROOT)
-    try:
-        return _supervise()
-    except BecomeChild as copy:
-        command = copy.command
-    # Outside of the `except`, where nothing holds the runner's frames and files any more.
-    run(command)
-    return 0
-
-
-def _supervise() -> int:
     if os.environ.get("GPUPLATFORM_RUN_BY") == "make":
         # make, killed with -9, would leave us behind.
         die_with_parent(signal.SIGTERM)
@@ -66,9 +52,9 @@ def _run(options: Options) -> int:
     parts = layout.recovery_parts() if is_recovery else layout.parts()
     console = Console(tuple(part.name for part in parts))
     if leftovers:
-        console.say(f"Stopped what an earlier run left behind: {', '.join(leftovers)}.")
+        console.note(f"Stopped what an earlier run left behind: {', '.join(leftovers)}.")
     if chosen.notice:
-        console.say(chosen.notice)
+        console.note(chosen.notice)
     data.write_addresses(layout.addresses())
     data.write_metrics_targets({} if is_recovery else layout.metrics_ports)
 

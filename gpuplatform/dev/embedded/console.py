@@ -34,7 +34,7 @@ class Console:
             prefix = f"\x1b[{colour}m{prefix}\x1b[0m"
         self.plain(f"{prefix} {text}" if text else prefix)
 
-    def say(self, text: str) -> None:
+    def note(self, text: str) -> None:
         """Write a line of the runner's own."""
         self.line(RUNNER, text)
 

@@ -1,6 +1,7 @@
-"""The parts of the platform in development mode: how each is started, after what, and when ready.
+"""The parts of the platform in development mode: how each starts, after which others, when ready.
 
-Read by the runner. In production the same commands run in containers (see `compose.yaml`).
+Read by the runner. In production the same commands run in containers (see `compose.yaml`), with a
+worker process for each queue.
 """
 
 import http.client
@@ -12,27 +13,35 @@ from dataclasses import dataclass, field
 
 from gpuplatform.dev.embedded.children import Command
 from gpuplatform.dev.embedded.data_directory import PROJECT_ROOT
-from gpuplatform.dev.embedded.forking import load_libraries
 from gpuplatform.dev.embedded.nats import Nats
 from gpuplatform.dev.embedded.options import Options
 from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
 from gpuplatform.dev.embedded.postgres import Postgres
-from gpuplatform.dev.embedded.processes import IS_LINUX
 from gpuplatform.dev.embedded.supervisor import Part
 from gpuplatform.dev.embedded.valkey import Valkey
 
-WEB_WORKERS = 2
-QUEUES = {"operations": 2, "reconcile": 2, "periodic": 1}
-"""Celery queues with the number of processes that work on each."""
+WEB_THREADS = 8
+"""Threads of all web workers together."""
 
 DRAIN_SECONDS = 2
-"""What our processes may take for their work when the run ends, within what it has promised."""
-
-MEASURED = ("web", *QUEUES, "beat", "controller")
-"""The parts that serve metrics."""
+"""Seconds that running tasks and requests have when the run stops (it promises 10 in all)."""
 
 SERVERLESS = {"results": "run_result_store", "activator": "run_activator"}
 """The commands of the parts that functions need; without a cluster there are no functions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A Celery worker: the queues that it consumes, and the number of its child processes."""
+
+    queues: tuple[str, ...]
+    children: int
+
+
+WORKERS: Mapping[str, Worker] = {
+    "worker": Worker(("operations", "reconcile", "periodic"), children=3)
+}
+"""One for all queues: three interpreters would cost 200 MB more."""
 
 
 def http_get(port: int, path: str) -> tuple[int, bytes] | None:
@@ -49,7 +58,7 @@ def http_get(port: int, path: str) -> tuple[int, bytes] | None:
 
 
 def answers_ok(port: int, path: str) -> Callable[[], bool]:
-    """Return a probe: the server on this port answers 200 there."""
+    """Return a probe: the server on this port answers 200 to this path."""
 
     def probe() -> bool:
         answer = http_get(port, path)
@@ -59,7 +68,7 @@ def answers_ok(port: int, path: str) -> Callable[[], bool]:
 
 
 def health_answers(port: int, *, must_be_ready: bool) -> Callable[[], bool]:
-    """Return a probe of `/api/v1/health`: it answers, or it says `ready: true`."""
+    """Return a probe of `/api/v1/health`; with `must_be_ready` it has to report `ready: true`."""
 
     def probe() -> bool:
         answer = http_get(port, "/api/v1/health")
@@ -79,29 +88,31 @@ class Layout:
     cluster_port: int
     postgres: Postgres | None
     valkey: Valkey | None
+    nats: Nats | None
     metrics_ports: Mapping[str, int] = field(default_factory=dict)
-    """Of each part that serves metrics; empty when nobody wants them."""
-    nats: Nats | None = None
+    """The port of each process of the platform; empty when metrics are off."""
+    web_workers: int = 1
+    workers: Mapping[str, Worker] = field(default_factory=lambda: WORKERS)
 
     @classmethod
     def prepare(cls, options: Options, port: int) -> "Layout":
-        """Prepare the embedded servers, those for which no address is given.
+        """Prepare the embedded servers for which no address is given.
 
         Raises:
-            StartError: one of them cannot be prepared.
+            StartError: One of them cannot be prepared.
         """
         data = options.data.path
-        measured = [
-            name for name in MEASURED if name != "controller" or options.kube_mode != "off"
-        ]
+        processes = ["web", *WORKERS, "beat"]
+        if options.kube_mode != "off":
+            processes += ["controller", *SERVERLESS]
         return cls(
             options=options,
             port=port,
             cluster_port=free_port(),
             postgres=None if options.database_url else Postgres.prepare(data, free_port()),
             valkey=None if options.redis_url else Valkey.prepare(data / "valkey", free_port()),
-            metrics_ports=options.metrics_ports(measured),
             nats=None if options.nats_url else Nats.prepare(data / "nats", free_port()),
+            metrics_ports=options.metrics_ports(processes),
         )
 
     @property
@@ -110,7 +121,7 @@ class Layout:
         return self.options.kube_mode == "simulated"
 
     def addresses(self) -> dict[str, str]:
-        """Return the environment variables that say where everything is."""
+        """Return the environment variables with the addresses of all servers."""
         kubeconfig = self.options.kubeconfig
         if self.has_simulator:
             kubeconfig = str(self.options.data.kubeconfig)
@@ -124,35 +135,37 @@ class Layout:
         }
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of our own processes."""
+        """Return the environment of the platform's processes."""
         return {
             **base,
             **self.addresses(),
             "GPUPLATFORM_DEV": "1",
             "GPUPLATFORM_DATA": str(self.options.data.path),
             "GPUPLATFORM_DRAIN_SECONDS": str(DRAIN_SECONDS),
+            "GPUPLATFORM_WEB_THREADS": base.get(
+                "GPUPLATFORM_WEB_THREADS", str(WEB_THREADS // self.web_workers)
+            ),
             "DJANGO_SETTINGS_MODULE": "gpuplatform.settings",
             "PYTHONUNBUFFERED": "1",
-            # Threads would each keep an arena of freed memory.
+            # Each thread would keep an arena of freed memory.
             "MALLOC_ARENA_MAX": "2",
-            # Celery says it of root, who here is a person in a container of their own.
+            # Celery warns of root, who here is a developer in a container.
             "PYTHONWARNINGS": "ignore:You're running the worker with superuser privileges",
         }
 
     def parts(self) -> list[Part]:
-        """Return every part, in the order in which the log should name them."""
-        return [*self._servers(), *self._preparations(), *self._processes(), *self._ending()]
+        """Return every part, in the order of the colours of the log."""
+        preparation = self._preparation(with_cluster=self.options.kube_mode != "off")
+        return [*self._servers(), preparation, *self._processes(), *self._ending()]
 
     def recovery_parts(self) -> list[Part]:
-        """Return what `manage.py recover` needs, and itself: the servers without the platform."""
-        database, *_ = self._preparations()
-        after = ("database", "cluster") if self.has_simulator else ("database",)
+        """Return the parts of `make recover`: the servers and the command, not the platform."""
+        after = ("prepare", "cluster") if self.has_simulator else ("prepare",)
         command = self._python("manage.py", "recover", "--stopped")
-        return [*self._servers(), database, Part("recover", command, after=after, runs_once=True)]
+        recover = Part("recover", command, after=after, runs_once=True)
+        return [*self._servers(), self._preparation(with_cluster=False), recover]
 
-    def _python(
-        self, *arguments: str, role: str = "command", part: str = "", may_fork: bool = True
-    ) -> Command:
+    def _python(self, *arguments: str, role: str = "command", part: str = "") -> Command:
         return Command(
             argv=(sys.executable, *arguments),
             env={
@@ -161,7 +174,6 @@ class Layout:
                 "GPUPLATFORM_METRICS_PORT": str(self.metrics_ports.get(part, 0)),
             },
             cwd=PROJECT_ROOT,
-            may_fork=may_fork,
         )
 
     def _servers(self) -> list[Part]:
@@ -177,8 +189,6 @@ class Layout:
             parts.append(Part("nats", command, is_ready=nats.is_ready, is_server=True))
         if self.has_simulator:
             parts.append(self._apiserver())
-        # Last: it holds everything else up, but not what has been started by then.
-        parts.append(Part("libraries", is_ready=load_libraries if IS_LINUX else None))
         return parts
 
     def _apiserver(self) -> Part:
@@ -188,42 +198,34 @@ class Layout:
             self._python(
                 *("-m", "gpuplatform.dev.simulator.apiserver", "--port", str(self.cluster_port)),
                 *("--state-dir", str(data.path / "cluster"), "--kubeconfig", str(data.kubeconfig)),
-                may_fork=False,
             ),
             is_ready=answers_ok(self.cluster_port, "/readyz"),
             is_server=True,
         )
 
-    def _preparations(self) -> list[Part]:
-        database = Part(
-            "database",
-            self._python("manage.py", "prepare_development"),
-            after=("libraries", "postgres") if self.postgres else ("libraries",),
+    def _preparation(self, *, with_cluster: bool) -> Part:
+        servers = {"postgres": self.postgres, "cluster": with_cluster and self.has_simulator}
+        arguments = ("--cluster",) if with_cluster else ()
+        return Part(
+            "prepare",
+            self._python("manage.py", "prepare_development", *arguments),
+            after=tuple(name for name, is_embedded in servers.items() if is_embedded),
             runs_once=True,
         )
-        if self.options.kube_mode == "off":
-            return [database]
-        install = Part(
-            "install",
-            self._python("manage.py", "install_cluster"),
-            after=("libraries", "cluster") if self.has_simulator else ("libraries",),
-            runs_once=True,
-        )
-        return [database, install]
 
     def _processes(self) -> list[Part]:
-        prepared = ("database",) if self.options.kube_mode == "off" else ("database", "install")
-        with_broker = (*prepared, "valkey") if self.valkey else prepared
-        parts = [self._web(prepared)]
-        parts += [self._worker(queue, number, with_broker) for queue, number in QUEUES.items()]
+        with_broker = ("prepare", "valkey") if self.valkey else ("prepare",)
+        parts = [self._web(("prepare",))]
+        parts += [self._worker(name, one, with_broker) for name, one in self.workers.items()]
         beat = self._python(*_CELERY, "beat", part="beat")
         parts.append(Part("beat", beat, after=with_broker))
         if self.options.kube_mode != "off":
             controller = self._python("manage.py", "run_controller", part="controller")
             parts.append(Part("controller", controller, after=with_broker))
             with_queue = (*with_broker, "nats") if self.nats else with_broker
-            for name, command in SERVERLESS.items():
-                parts.append(Part(name, self._python("manage.py", command), after=with_queue))
+            for name, arguments in SERVERLESS.items():
+                command = self._python("manage.py", arguments, part=name)
+                parts.append(Part(name, command, after=with_queue))
         if self.has_simulator:
             parts.append(self._kubelet())
         return parts
@@ -231,27 +233,27 @@ class Layout:
     def _web(self, after: tuple[str, ...]) -> Part:
         command = self._python(
             *("-m", "gunicorn", "--config", "python:gpuplatform.processes.webserver"),
-            *("--bind", f"{LOOPBACK}:{self.port}", "--workers", str(WEB_WORKERS)),
+            *("--bind", f"{LOOPBACK}:{self.port}", "--workers", str(self.web_workers)),
             *("--log-level", "warning"),
             role="web",
             part="web",
         )
         return Part("web", command, after=after, is_ready=answers_ok(self.port, "/livez"))
 
-    def _worker(self, queue: str, number: int, after: tuple[str, ...]) -> Part:
+    def _worker(self, name: str, worker: Worker, after: tuple[str, ...]) -> Part:
         command = self._python(
-            *(*_CELERY, "worker", "--queues", queue, "--hostname", f"{queue}@%h"),
-            *("--concurrency", str(number)),
+            *(*_CELERY, "worker", "--queues", ",".join(worker.queues), "--hostname", f"{name}@%h"),
+            *("--concurrency", str(worker.children)),
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
             role="worker",
-            part=queue,
+            part=name,
         )
-        return Part(queue, command, after=after)
+        return Part(name, command, after=after)
 
     def _kubelet(self) -> Part:
         kubeconfig = str(self.options.data.kubeconfig)
         arguments = ("-m", "gpuplatform.dev.simulator.kubelet", "--kubeconfig", kubeconfig)
-        return Part("kubelet", self._python(*arguments, may_fork=False), after=("cluster",))
+        return Part("kubelet", self._python(*arguments), after=("cluster",))
 
     def _ending(self) -> list[Part]:
         must_be_ready = self.options.kube_mode != "off"

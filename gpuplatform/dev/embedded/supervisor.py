@@ -1,7 +1,7 @@
-"""Starts parts in readiness order, shows one log, and stops everything when one of them dies.
+"""Starts parts in order of readiness, shows one log, and stops everything when a part ends.
 
-One thread and one `select`: output, deaths and signals wake it, so at rest it costs nothing.
-It knows nothing of the platform; `layout.py` says which parts there are.
+One thread and one `select`: output, ended children and signals wake it, so it uses no CPU at rest.
+It knows nothing of the platform; `layout.py` declares the parts.
 """
 
 import os
@@ -15,20 +15,19 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from types import FrameType
 
-from gpuplatform.dev.embedded.children import ChildRecord, Command
+from gpuplatform.dev.embedded.children import Child, ChildRecord, Command, launch
 from gpuplatform.dev.embedded.console import Console, LineBuffer
 from gpuplatform.dev.embedded.errors import StartError
-from gpuplatform.dev.embedded.launched import Launched, launch
 
-ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PROBE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One process, or (without a command) one fact to wait for.
+    """One process, or (without a command) one condition to wait for.
 
-    It is ready when `is_ready` says so; a `runs_once` part when it has ended with 0.
+    It is ready when `is_ready` returns true; a `runs_once` part when it has exited with 0.
     """
 
     name: str
@@ -37,15 +36,15 @@ class Part:
     is_ready: Callable[[], bool] | None = None
     runs_once: bool = False
     may_fail: bool = False
-    """A `runs_once` part whose failure is only said."""
+    """A `runs_once` part whose failure is only logged."""
     is_server: bool = False
     """Stopped last, since the others need it to stop cleanly."""
     start_seconds: float = 180.0
-    """Generous, for a machine that is busy: what is broken ends by itself much earlier."""
+    """Generous, for a busy machine: a part that is broken exits much earlier."""
 
 
 class State(Enum):
-    """Where a part is."""
+    """The state of a part."""
 
     WAITING = auto()
     STARTING = auto()
@@ -59,7 +58,7 @@ class _Running:
     def __init__(self, part: Part) -> None:
         self.part = part
         self.state = State.WAITING
-        self.child: Launched | None = None
+        self.child: Child | None = None
         self.started_at = 0.0
         self.buffer = LineBuffer()
 
@@ -70,14 +69,14 @@ class _Running:
 
 @dataclass(slots=True)
 class StopTimes:
-    """How long the two groups get to end by themselves; together below the promised 10 s."""
+    """Seconds that the two groups have to exit on their own; the sum is below the promised 10."""
 
     others_seconds: float = 4.5
     servers_seconds: float = 2.5
 
 
 class Supervisor:
-    """Runs the parts until a signal asks for the end or one of them dies."""
+    """Runs the parts until it receives a stop signal or one of them ends."""
 
     def __init__(
         self,
@@ -86,13 +85,13 @@ class Supervisor:
         record: ChildRecord,
         stop_times: StopTimes | None = None,
     ) -> None:
-        """Parts are named uniquely and `after` names parts that exist."""
+        """The names of parts are unique, and `after` names parts that exist."""
         self._running = {part.name: _Running(part) for part in parts}
         self._console = console
         self._record = record
         self._stop_times = stop_times or StopTimes()
         self._selector = selectors.DefaultSelector()
-        self._asked: signal.Signals | None = None
+        self._received: signal.Signals | None = None
 
     def run(
         self,
@@ -101,20 +100,21 @@ class Supervisor:
     ) -> int:
         """Start everything, wait for the end, stop everything; return the exit code.
 
-        `on_ready` is called once all parts are ready, `on_stop` when stopping begins.
-        0: a signal asked for it. Else the failing part's own code (128 + signal if it was killed),
-        or 1 if it ended with 0 although it should run on, or was not ready in time.
+        `on_ready` is called once all parts are ready, `on_stop` when stopping begins. The exit
+        code is 0 after a stop signal. Otherwise it is that of the failing part (128 + signal when
+        it was killed), or 1 when the part exited with 0 although it should keep running, or was
+        not ready in time.
         """
         exit_code = 0
         with self._signals():
             try:
                 self._keep_running(on_ready)
             except StartError as error:
-                self._console.say(str(error))
+                self._console.note(str(error))
                 exit_code = error.exit_code
-            # Not in a `finally`: a copy of the runner leaves through here as well.
-            on_stop()
-            self._stop_everything()
+            finally:
+                on_stop()
+                self._stop_everything()
         return exit_code
 
     @contextmanager
@@ -124,7 +124,10 @@ class Supervisor:
             os.set_blocking(end.fileno(), False)
         self._selector.register(reader, selectors.EVENT_READ, None)
         wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-        before = {number: signal.signal(number, self._note) for number in (*ASKED, signal.SIGCHLD)}
+        before = {
+            number: signal.signal(number, self._receive)
+            for number in (*STOP_SIGNALS, signal.SIGCHLD)
+        }
         try:
             yield
         finally:
@@ -135,28 +138,28 @@ class Supervisor:
             reader.close()
             writer.close()
 
-    def _note(self, number: int, _frame: FrameType | None) -> None:
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
         if number == signal.SIGCHLD:
             return
-        if self._asked is not None:
-            # Asked twice: a person who does not want to wait.
+        if self._received is not None:
+            # The second signal: do not wait any longer.
             self._stop_times = StopTimes(0.0, 0.0)
-        self._asked = signal.Signals(number)
+        self._received = signal.Signals(number)
 
     def _keep_running(self, on_ready: Callable[[], None]) -> None:
-        is_told = False
-        while self._asked is None:
+        was_ready = False
+        while self._received is None:
             for running in self._running.values():
-                self._look_at(running)
+                self._update(running)
             self._start_possible()
             is_settled = all(
                 running.state in {State.READY, State.ENDED} for running in self._running.values()
             )
-            if is_settled and not is_told:
-                is_told = True
+            if is_settled and not was_ready:
+                was_ready = True
                 on_ready()
             self._read_output(None if is_settled else PROBE_SECONDS)
-        self._console.say(f"Stopping, asked by {self._asked.name}.")
+        self._console.note(f"Stopping after {self._received.name}.")
 
     def _start_possible(self) -> None:
         for running in self._running.values():
@@ -178,38 +181,38 @@ class Supervisor:
             raise StartError(f"{name} cannot be started: {error.strerror}.") from error
         self._selector.register(running.child.output, selectors.EVENT_READ, running)
 
-    def _look_at(self, running: _Running) -> None:
+    def _update(self, running: _Running) -> None:
         code = running.child.exit_code() if running.child else None
         if running.state in {State.STARTING, State.READY} and code is not None:
-            self._ended(running, code)
+            self._handle_end(running, code)
         if running.state is State.STARTING:
-            self._look_for_readiness(running)
+            self._check_readiness(running)
 
-    def _look_for_readiness(self, running: _Running) -> None:
+    def _check_readiness(self, running: _Running) -> None:
         part = running.part
         if not part.runs_once and (part.is_ready is None or part.is_ready()):
             running.state = State.READY
         elif time.monotonic() - running.started_at > part.start_seconds:
             raise StartError(f"{part.name} was not ready within {part.start_seconds:.0f} seconds.")
 
-    def _ended(self, running: _Running, code: int) -> None:
+    def _handle_end(self, running: _Running, code: int) -> None:
         self._drain(running)
         part, running.state = running.part, State.ENDED
         if part.runs_once and (code == 0 or part.may_fail):
-            self._forget(running)
+            self._clean_up(running)
         if part.runs_once and code == 0:
             return
         if code < 0:
             how, exit_code = f"was killed by {signal.Signals(-code).name}", 128 - code
         else:
-            how, exit_code = f"ended with exit code {code}", code or 1
+            how, exit_code = f"exited with code {code}", code or 1
         if part.may_fail:
-            self._console.say(f"{part.name} {how}; the platform goes on without it.")
+            self._console.note(f"{part.name} {how}; the platform continues without it.")
             return
         raise StartError(f"{part.name} {how}, so everything stops.", exit_code=exit_code)
 
-    def _forget(self, running: _Running) -> None:
-        """Leave nothing of a step that has ended."""
+    def _clean_up(self, running: _Running) -> None:
+        """Kill what a step that has ended left behind, and reap it."""
         if child := running.child:
             child.kill_group()
             child.wait()
@@ -230,7 +233,7 @@ class Supervisor:
                 self._read(key.data)
 
     def _read(self, running: _Running) -> bool:
-        """Show what the process wrote; False when there is nothing more."""
+        """Show what the process wrote; return False when there is nothing more."""
         if running.child is None or running.child.is_silent:
             return False
         try:
@@ -264,7 +267,7 @@ class Supervisor:
             self._read_output(0.05)
         for running, child in started:
             if running.is_alive:
-                self._console.say(f"{running.part.name} does not stop by itself and is killed.")
+                self._console.note(f"{running.part.name} did not stop in time and is killed.")
             child.kill_group()
         for running, child in started:
             child.wait()

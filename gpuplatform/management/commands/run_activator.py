@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand
 from typing_extensions import override
 
 from gpuplatform.management.required import required_cluster, required_queue
-from gpuplatform.metrics.exported import serve_alone
+from gpuplatform.metrics.server import serve
 from gpuplatform.observability.collectors import activator_render
 from gpuplatform.processes.process import own_identity, stop_on_signals
 from serverless.loops.activator import Activator
@@ -22,7 +22,7 @@ class Command(BaseCommand):
         stop = stop_on_signals()
         queue = required_queue()
         activator = Activator(queue, required_cluster(), own_identity())
-        serve_alone(lambda: activator_render(activator))
+        serve(lambda: activator_render(activator))
         try:
             activator.run(stop)
         finally:

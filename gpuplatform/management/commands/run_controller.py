@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from gpuplatform.kube.modes import get_watch_cluster
 from gpuplatform.management.required import required_cluster
-from gpuplatform.metrics.exported import serve_alone
+from gpuplatform.metrics.server import serve
 from gpuplatform.observability.collectors import controller_render
 from gpuplatform.processes.controller import Controller
 from gpuplatform.processes.process import own_identity, stop_on_signals
@@ -22,5 +22,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         stop = stop_on_signals()
         controller = Controller(required_cluster(), get_watch_cluster(), own_identity())
-        serve_alone(lambda: controller_render(controller))
+        serve(lambda: controller_render(controller))
         controller.run(stop)

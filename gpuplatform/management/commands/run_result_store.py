@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from typing_extensions import override
 
 from gpuplatform.management.required import required_queue
-from gpuplatform.metrics.exported import serve_alone
+from gpuplatform.metrics.server import serve
 from gpuplatform.processes.process import stop_on_signals
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, report_heartbeat
 from serverless.loops.dead_letters import DeadLetters
@@ -29,7 +29,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         stop = stop_on_signals()
         queue = required_queue()
-        serve_alone(lambda: bytes)  # An empty page: only to say that it lives.
+        serve(lambda: bytes)  # An empty page: only to say that it lives.
         sweep = Sweep(queue)
 
         def sweep_once() -> None:

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("operations", "0002_schedules"),
+        ("operations", "0001_initial"),
     ]
 
     operations = [

@@ -42,6 +42,6 @@ class Migration(migrations.Migration):
     dependencies: ClassVar[list[tuple[str, str]]] = [
         ("operations", "0006_created"),
         ("inventory", "0003_gpuspec"),
-        ("units", "0002_schedules"),
+        ("units", "0001_initial"),
     ]
     operations: ClassVar[list[Any]] = [migrations.RunPython(add, drop)]

@@ -7,14 +7,10 @@ from typing import Any
 
 from gpuplatform.dev.embedded.children import ChildRecord, Command, stop_leftovers
 from gpuplatform.dev.embedded.console import Console
-from gpuplatform.dev.embedded.forking import BecomeChild, run
 from gpuplatform.dev.embedded.supervisor import Part, StopTimes, Supervisor
 
 
 def _command(fields: dict[str, Any]) -> Command | None:
-    if program := fields.pop("program", None):
-        # As `make run` does it: by a copy of this process.
-        return Command(argv=(sys.executable, program), env={"MARK": "mine"}, may_fork=True)
     if code := fields.pop("code", None):
         return Command(argv=(sys.executable, "-u", "-c", code))
     return None
@@ -28,7 +24,8 @@ def _part(name: str, fields: dict[str, Any]) -> Part:
     return Part(name, command, after=after, is_ready=is_ready, **fields)
 
 
-def _supervise() -> int:
+def main() -> int:
+    """Print `READY` when all parts are ready, and `STOPPING` when stopping begins."""
     description = json.loads(sys.argv[1])
     record = ChildRecord(Path(description["record"]))
     console = Console(tuple(description["parts"]))
@@ -37,16 +34,6 @@ def _supervise() -> int:
     parts = [_part(name, fields) for name, fields in description["parts"].items()]
     supervisor = Supervisor(parts, console, record, StopTimes(**description.get("times", {})))
     return supervisor.run(lambda: console.plain("READY"), lambda: console.plain("STOPPING"))
-
-
-def main() -> int:
-    """Print `READY` when all parts are ready, and `STOPPING` when stopping begins."""
-    try:
-        return _supervise()
-    except BecomeChild as copy:
-        command = copy.command
-    run(command)
-    return 0
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("acceptance")]
 START_SECONDS = 240
 STOP_SECONDS = 12
 """The promised 10, and a little for a machine that runs other tests."""
+PROCESSES = ("web", "worker", "beat", "controller", "results", "activator")
 SERVER_SETTINGS = ("DATABASE_URL", "REDIS_URL", "KUBECONFIG", "KUBE_MODE", "PORT", "DEMO")
 
 
@@ -104,6 +106,15 @@ def health(port: int) -> Any:
     return body["data"]
 
 
+def statuses_of_metrics(data: DataDirectory) -> dict[str, int]:
+    """Return what each process of the list of targets answers to a scrape."""
+    answers = {}
+    for one in json.loads(data.metrics_targets.read_text()):
+        with urllib.request.urlopen(f"http://{one['targets'][0]}/metrics", timeout=30) as answer:
+            answers[one["labels"]["process"]] = answer.status
+    return answers
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -143,6 +154,7 @@ def test_a_whole_life(runner: Runner) -> None:
     runner.wait_for_line("The platform is ready.")
 
     assert health(port)["ready"] is True
+    assert statuses_of_metrics(runner.data) == dict.fromkeys(PROCESSES, 200)
     password = runner.data.admin_password
     assert any(password.read_text().strip() in line for line in runner.lines)
     secrets = [password, runner.data.addresses, runner.data.path / "postgres-password"]

@@ -62,8 +62,8 @@ def test_a_signal_stops_everything_with_exit_code_0(
 @pytest.mark.parametrize(
     ("code", "expected", "sentence"),
     [
-        pytest.param("raise SystemExit(7)", 7, "ended with exit code 7", id="a code of its own"),
-        pytest.param("pass", 1, "ended with exit code 0", id="an end that was not wanted"),
+        pytest.param("raise SystemExit(7)", 7, "exited with code 7", id="a code of its own"),
+        pytest.param("pass", 1, "exited with code 0", id="an end that was not wanted"),
         pytest.param(
             "import os; os.kill(os.getpid(), 9)", 137, "was killed by SIGKILL", id="a signal"
         ),
@@ -106,7 +106,7 @@ def test_what_ignores_sigterm_is_killed(platform: FakePlatform) -> None:
     platform.ask(signal.SIGTERM)
 
     assert platform.end() == 0
-    assert any("deaf does not stop by itself" in line for line in platform.lines)
+    assert any("deaf did not stop in time" in line for line in platform.lines)
     assert all_gone(pids)
 
 

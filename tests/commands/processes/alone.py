@@ -51,6 +51,10 @@ class Process:
         return self._process.wait(seconds)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def is_running(self) -> bool:
         return self._process.poll() is None
 

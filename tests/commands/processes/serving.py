@@ -11,10 +11,10 @@ def main() -> None:
     copies, each = int(sys.argv[1]), int(sys.argv[2])
     django.setup()
     from gpuplatform.metrics.declared import HTTP_REQUESTS, HTTP_SECONDS  # noqa: PLC0415 - after the set-up
-    from gpuplatform.metrics.exported import open_for_copies  # noqa: PLC0415 - after the set-up
-    from gpuplatform.metrics.recorder import count, observe, render  # noqa: PLC0415 - after the set-up
+    from gpuplatform.metrics.recorder import count, observe  # noqa: PLC0415 - after the set-up
+    from gpuplatform.metrics.server import open_before_fork, serve_in_child  # noqa: PLC0415 - after the set-up
 
-    port = open_for_copies("test")
+    port = open_before_fork("test")
     assert port is not None
     children = []
     for number in range(copies):
@@ -29,7 +29,7 @@ def main() -> None:
             count(HTTP_REQUESTS, method="GET", route="/a", status="200")
             observe(HTTP_SECONDS, 0.2, method="GET", route="/a")
         if number:  # The first one is dead when the others are asked; its counts are not.
-            port.serve(render)
+            serve_in_child()
         os.write(writing, b".")
         if not number:
             os._exit(0)

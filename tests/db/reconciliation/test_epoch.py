@@ -1,11 +1,14 @@
 """Do cluster and database belong together? Nothing is written while they do not."""
 
+import threading
+
 import pytest
 from django.db import connection
 
 from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.kinds import CONFIG_MAP, Manifest
 from gpuplatform.operations.services import check_writable
+from gpuplatform.process_local import ProcessLocal
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.gate import cluster_state
 from gpuplatform.reconciliation.models import ClusterState
@@ -32,7 +35,7 @@ def said(cluster: FakeCluster, **data: str) -> None:
 
 def forget_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be another process."""
-    monkeypatch.setattr(epoch._Compared, "pid", 0)
+    monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
 
 
 def test_the_first_start_writes_the_epoch_into_both(cluster: FakeCluster) -> None:

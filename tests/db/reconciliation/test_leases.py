@@ -10,6 +10,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from pytest_django import Settings
 
+from gpuplatform.process_local import ProcessLocal
 from gpuplatform.reconciliation import leases
 from gpuplatform.reconciliation.leases import RowLease, claim, mark_changed, mark_due, renewing
 from inventory.models import StockPool
@@ -84,8 +85,8 @@ def test_a_lease_is_renewed_for_as_long_as_the_work_runs(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.LEASE_SECONDS = 0.6
-    monkeypatch.setattr(leases, "BEATS_A_LEASE", 3)
-    monkeypatch.setattr(leases, "_heart", None)
+    monkeypatch.setattr(leases, "RENEWALS_PER_LEASE", 3)
+    monkeypatch.setattr(leases, "_RENEWALS", ProcessLocal(leases._Renewals))
     row = row_due()
     lease = claimed(row)
     before = lease.row.lease_expires_at
@@ -94,9 +95,7 @@ def test_a_lease_is_renewed_for_as_long_as_the_work_runs(
         renewed = _until(lambda: StockPool.objects.filter(lease_expires_at__gt=before).exists())
 
     assert renewed
-    heart = leases._heart
-    assert heart is not None
-    assert lease.token not in heart.held
+    assert lease.token not in leases._RENEWALS.get().held
 
 
 @COMMITTING
@@ -104,8 +103,8 @@ def test_a_lease_that_was_taken_by_another_is_not_renewed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.LEASE_SECONDS = 0.6
-    monkeypatch.setattr(leases, "BEATS_A_LEASE", 3)
-    monkeypatch.setattr(leases, "_heart", None)
+    monkeypatch.setattr(leases, "RENEWALS_PER_LEASE", 3)
+    monkeypatch.setattr(leases, "_RENEWALS", ProcessLocal(leases._Renewals))
     row = row_due()
     lost = claimed(row)
     StockPool.objects.update(lease_expires_at=Now() - timedelta(seconds=1))

@@ -6,7 +6,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.observability.tasks import prune_samples
-from gpuplatform.processes.celery_signals import note_begin, note_end
+from gpuplatform.processes.task_hooks import record_begin, record_end
 from gpuplatform.queueing import SCHEDULE_HEADER
 from gpuplatform.samples.models import KEPT_RUNS, RunOutcome, TaskRun
 from gpuplatform.samples.selectors import runs_of
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.django_db
 def work_off(number: str, headers: Mapping[str, str], fault: OSError | None = None) -> None:
     """Tell what a worker tells about a message, before and after it works on it."""
     prune_samples.push_request(**headers)
-    note_begin(prune_samples, number)
-    note_end(prune_samples, number, fault)
+    record_begin(prune_samples, number)
+    record_end(prune_samples, number, fault)
     prune_samples.pop_request()
 
 

@@ -18,6 +18,7 @@ from gpuplatform.errors import (
 )
 from gpuplatform.kube import modes
 from gpuplatform.operations.models import Operation
+from gpuplatform.process_local import ProcessLocal
 from gpuplatform.reconciliation.models import ClusterState
 from gpuplatform.tenancy.selectors import tenant_by_name
 from serverless.models import Function, Invocation
@@ -158,7 +159,7 @@ def test_invocation_is_refused_without_cluster(
 ) -> None:
     function = function_row()
     settings.KUBE_MODE = "off"
-    monkeypatch.delitem(modes._PROCESS.clusters, "requests")
+    monkeypatch.setattr(modes, "_REQUESTS", ProcessLocal(modes._from_settings))
 
     with pytest.raises(OperatorUnavailable):
         accept(function)

@@ -1,5 +1,6 @@
 """An answer that is older than what is known of a unit takes nothing away."""
 
+import threading
 from dataclasses import dataclass
 
 import pytest
@@ -9,6 +10,7 @@ from typing_extensions import override
 from gpuplatform.kube import modes
 from gpuplatform.kube.client import Listing
 from gpuplatform.kube.kinds import GPU_UNIT, Manifest, ResourceKind
+from gpuplatform.process_local import ProcessLocal
 from gpuplatform.reconciliation import driver, epoch
 from tests.fakes.unit_world import NAMESPACE, ManagedCluster, UnitWorld
 from units.models import GpuUnit
@@ -58,8 +60,8 @@ class StaleCluster(ManagedCluster):
 def cluster(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> StaleCluster:
     settings.KUBE_MODE = "required"
     cluster = StaleCluster()
-    monkeypatch.setitem(modes._PROCESS.clusters, "requests", cluster)
-    monkeypatch.setattr(epoch._Compared, "pid", 0)
+    monkeypatch.setattr(modes, "_REQUESTS", ProcessLocal(lambda: cluster))
+    monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
     return cluster
 
 

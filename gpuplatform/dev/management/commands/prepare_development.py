@@ -1,6 +1,6 @@
-"""`manage.py prepare_development`: prepare the database and create the admin user.
+"""`manage.py prepare_development`: prepare database, admin user and, on request, the cluster.
 
-Run by `make run` at each start; repeatable.
+Runs at each start of `make run`; idempotent.
 """
 
 import secrets
@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
 from gpuplatform.dev.embedded.data_directory import write_secret
@@ -20,9 +20,15 @@ ADMIN = "admin"
 
 
 class Command(BaseCommand):
-    """Repeatable; changes nothing where everything is prepared."""
+    """Idempotent."""
 
-    help = "Migrate the database and create the admin user with a random password."
+    help = "Migrates the database and creates the admin user with a random password."
+
+    @override
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--cluster", action="store_true", help="Also install what the cluster needs."
+        )
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
@@ -33,6 +39,8 @@ class Command(BaseCommand):
             # Static files are served from the source; WhiteNoise still needs the directory.
             Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
             self._ensure_admin(Path(settings.GPUPLATFORM_DATA) / "admin-password")
+        if options["cluster"]:
+            call_command("install_cluster", stdout=self.stdout)
 
     def _ensure_admin(self, path: Path) -> None:
         """Create the user `admin`, or reset its password if the password file is missing."""

@@ -18,7 +18,7 @@ def test_lines_bear_the_name_of_their_process_in_one_column() -> None:
 
     console.line("web", "hello")
     console.line("controller", "there")
-    console.say("stopping")
+    console.note("stopping")
 
     assert stream.getvalue().splitlines() == [
         "web        | hello",

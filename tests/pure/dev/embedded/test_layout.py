@@ -4,16 +4,17 @@ from pathlib import Path
 import pytest
 
 from gpuplatform.dev.embedded.data_directory import DataDirectory
-from gpuplatform.dev.embedded.layout import QUEUES, SERVERLESS, Layout
+from gpuplatform.dev.embedded.layout import SERVERLESS, WORKERS, Layout, Worker
 from gpuplatform.dev.embedded.nats import Nats
 from gpuplatform.dev.embedded.options import Options
 from gpuplatform.dev.embedded.postgres import Postgres
 from gpuplatform.dev.embedded.supervisor import Part
 from gpuplatform.dev.embedded.valkey import Valkey
 from gpuplatform.nats.keys import KeyKind, KeyPair
+from gpuplatform.queueing import Queue
 
 DATA = Path("/data of a person")
-OURS = {"web", *QUEUES, "beat", "controller", *SERVERLESS}
+OURS = {"web", *WORKERS, "beat", "controller", *SERVERLESS}
 SIMULATED = Options(DataDirectory(DATA), "", "", "", "simulated", "", wants_demo=True)
 REAL = replace(SIMULATED, kube_mode="required", kubeconfig="/real/config", wants_demo=False)
 OFF = replace(SIMULATED, kube_mode="off", wants_demo=False)
@@ -27,7 +28,7 @@ def layout(options: Options) -> Layout:
     postgres = None if options.database_url else Postgres(DATA, programs, 5, "secret", None)
     valkey = None if options.redis_url else Valkey(DATA, 6, "secret")
     nats = None if options.nats_url else Nats(DATA, 5, KeyPair.generate(KeyKind.ACCOUNT))
-    return Layout(options, 8080, 7, postgres, valkey, nats=nats)
+    return Layout(options, 8080, 7, postgres, valkey, nats)
 
 
 def parts(options: Options) -> dict[str, Part]:
@@ -61,8 +62,7 @@ def test_our_processes_start_after_the_preparation(options: Options) -> None:
     found = parts(options)
 
     for name in OURS & set(found):
-        assert "database" in found[name].after
-        assert options.kube_mode == "off" or "install" in found[name].after
+        assert "prepare" in found[name].after
 
 
 def test_everything_is_embedded_by_default() -> None:
@@ -93,7 +93,7 @@ def test_a_real_cluster_has_no_simulator_and_no_demo() -> None:
 
 
 def test_without_a_cluster_nothing_talks_to_one() -> None:
-    needs_cluster = {"cluster", "kubelet", "install", "controller", "demo", *SERVERLESS}
+    needs_cluster = {"cluster", "kubelet", "controller", "demo", *SERVERLESS}
     assert not needs_cluster & set(parts(OFF))
 
 
@@ -116,11 +116,8 @@ def test_each_of_our_processes_has_a_port_of_its_own_for_metrics() -> None:
         if part.command and "GPUPLATFORM_METRICS_PORT" in part.command.env
     }
 
-    with_metrics = OURS - set(SERVERLESS)
-    assert "0" not in {ports[name] for name in with_metrics}
-    assert len({ports[name] for name in with_metrics} | {str(measured.port)}) == (
-        len(with_metrics) + 1
-    )
+    assert "0" not in {ports[name] for name in OURS}
+    assert len({ports[name] for name in OURS} | {str(measured.port)}) == len(OURS) + 1
     assert {port for name, port in ports.items() if name not in OURS} == {"0"}
 
 
@@ -132,3 +129,29 @@ def test_the_asked_for_port_is_that_of_the_first_part(asked: str, ports: dict[st
     options = replace(SIMULATED, metrics_port=asked)
 
     assert options.metrics_ports(["web", "beat"]) == ports
+
+
+def test_one_worker_serves_all_queues() -> None:
+    (worker,) = WORKERS.values()
+
+    assert set(worker.queues) == set(Queue)
+
+
+def test_each_queue_can_have_a_worker_of_its_own_as_in_production() -> None:
+    apart = {name.value: Worker((name,), children=1) for name in Queue}
+    names = {part.name for part in replace(layout(OFF), workers=apart).parts()}
+
+    assert names >= set(Queue)
+    assert "worker" not in names
+
+
+def test_the_cluster_is_prepared_only_where_there_is_one() -> None:
+    commands = {
+        mode: part.command.argv
+        for mode, options in {"simulated": SIMULATED, "off": OFF}.items()
+        if (part := parts(options)["prepare"]).command
+    }
+
+    assert "--cluster" in commands["simulated"]
+    assert "--cluster" not in commands["off"]
+    assert parts(SIMULATED)["prepare"].after == ("postgres", "cluster")

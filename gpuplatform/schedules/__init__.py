@@ -1,0 +1,1 @@
+"""The beat schedules of all apps: one table in code, which `prepare_database` brings in."""
