@@ -1,6 +1,7 @@
-"""The platform's own app: management commands and start-up checks."""
+"""Django app configurations of the platform itself and of its admin."""
 
 from django.apps import AppConfig
+from django.contrib.admin.apps import AdminConfig
 from typing_extensions import override
 
 
@@ -15,3 +16,9 @@ class PlatformConfig(AppConfig):
     def ready(self) -> None:
         """Load the Celery application, for processes that only send messages."""
         import gpuplatform.celery  # noqa: F401
+
+
+class PlatformAdminConfig(AdminConfig):
+    """Django's admin with the platform's site as the default one."""
+
+    default_site = "gpuplatform.adminkit.site.pages.PlatformAdminSite"

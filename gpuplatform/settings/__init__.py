@@ -35,7 +35,7 @@ SECRET_KEY = ENVIRONMENT.effective_secret_key()
 ALLOWED_HOSTS = ENVIRONMENT.allowed_hosts
 
 INSTALLED_APPS = [
-    "gpuplatform.adminkit.site.config.PlatformAdminConfig",
+    "gpuplatform.apps.PlatformAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -70,7 +70,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "gpuplatform.adminkit.site.middleware.InvalidQueryMiddleware",
+    "gpuplatform.adminkit.site.errors.InvalidQueryMiddleware",
     "gpuplatform.tenancy.actor.ActorMiddleware",
 ]
 
@@ -89,7 +89,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
-            "libraries": {"adminkit": "gpuplatform.adminkit.display.template_filters"},
+            "libraries": {"adminkit": "gpuplatform.adminkit.display.text"},
         },
     },
 ]

@@ -160,7 +160,7 @@ FUNCTION_ACTIONS: Final = (
         obstacle=is_going,
         service=_scaled,
         form=ScaleForm,
-        present=_limits,
+        initial=_limits,
     ),
     Action(
         name="delete",

@@ -133,7 +133,7 @@ class FunctionAdmin(MirrorAdmin):
         return success_rate(row.recent)
 
     @override
-    @admin.display(description="Why", empty_value="")
+    @admin.display(description="Message", empty_value="")
     def why_column(self, row: Any) -> SafeString:
         """Return why it is not well; of one that is, the newest of its invocations that failed."""
         failure: Invocation | None = row.recent.last_failure

@@ -161,7 +161,7 @@ def test_what_waits_long_is_on_the_overview(operator_client: Client) -> None:
 
     text = page(operator_client, reverse("admin:index"))
 
-    assert "1 waiting long" in text
+    assert "1 stuck" in text
     assert reverse("admin:serverless_function_change", args=[function.pk]) in text
 
 

@@ -10,7 +10,7 @@ from gpuplatform.clock import now
 from gpuplatform.operations.models import Operation
 from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
-from tests.factories.admin_steps import choose, confirm, press, told
+from tests.factories.admin_steps import choose, confirm, press, text_of
 from tests.factories.serverless import accept, function_row, tenant_row
 from tests.factories.unit_rows import unit_row
 from tests.fakes.cluster import FakeCluster
@@ -60,7 +60,7 @@ def test_other_limits_are_said_in_numbers_and_replace_no_worker(operator_client:
 
     assert (
         "2 functions with 1 worker now and at most 4: from now on 1 to 5 each, at most 10"
-        " together. 2 workers are kept without work." in told(page)
+        " together. 2 workers are kept without work." in text_of(page)
     )
     assert before == []
     assert asked_for() == ["function.scale"] * 2
@@ -99,7 +99,7 @@ def test_a_deletion_says_what_is_cancelled_what_runs_and_what_becomes_free(
 
     assert (
         "Deletes 1 function: 2 invocations wait and are cancelled, 1 invocation runs and is"
-        " finished, 1 worker ends and 2 GPUs become free." in told(page)
+        " finished, 1 worker ends and 2 GPUs become free." in text_of(page)
     )
     assert "Terminating" in after
     cancelled = Invocation.objects.filter(state=InvocationState.CANCELLED)
@@ -113,7 +113,7 @@ def test_what_waits_is_cancelled_and_what_has_begun_is_left_out(operator_client:
     page = choose(operator_client, "cancel", waiting, running)
     confirm(operator_client, page)
 
-    assert "Cancels 1 invocation of 1 function: no worker gets it." in told(page)
+    assert "Cancels 1 invocation of 1 function: no worker gets it." in text_of(page)
     assert "Not possible for 1" in page
     assert asked_for() == ["invocation.cancel"]
     states = dict(Invocation.objects.values_list("pk", "state"))
@@ -129,8 +129,8 @@ def test_dead_letters_are_replayed_each_for_its_own_tenant(operator_client: Clie
     page = choose(operator_client, "replay", *rows)
     result = confirm(operator_client, page)
 
-    assert "Puts 2 dead letters of 2 functions of 2 tenants into the queue again" in told(page)
-    assert "1 worker is ready now." in told(page)
+    assert "Puts 2 dead letters of 2 functions of 2 tenants into the queue again" in text_of(page)
+    assert "1 worker is ready now." in text_of(page)
     assert result.count("Accepted") == 2
     replays = Operation.objects.filter(kind="invocation.replay").order_by("-id")
     assert {job.tenant_id for job in replays} == {row.tenant_id for row in rows}
@@ -159,8 +159,8 @@ def test_what_is_no_dead_letter_or_has_no_function_is_not_replayed(
 
     page = choose(operator_client, "replay", failed, orphan)
 
-    assert "Only a dead letter can be replayed; it is Failed." in told(page)
-    assert "Its function is gone." in told(page)
+    assert "Only a dead letter can be replayed; it is Failed." in text_of(page)
+    assert "Its function is gone." in text_of(page)
     assert 'name="key"' not in page
 
 
