@@ -88,7 +88,7 @@ coverage:  ## Measure branch coverage of `make test`: at least 95 %, and 100 % o
 
 golden:  ## Rewrite the reviewed files in tests/golden.
 	@$(INSTALL) test
-	@$(PY) -m pytest --update-golden tests/pure tests/contract
+	@$(PY) -m pytest --update-golden tests/pure tests/contract tests/admin/test_texts.py
 
 ##@ Check
 

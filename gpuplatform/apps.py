@@ -1,6 +1,7 @@
-"""The platform's own app: commands, the Celery application, the hooks of Celery's processes."""
+"""Django app configurations: the platform itself, with Celery's hooks, and its admin."""
 
 from django.apps import AppConfig
+from django.contrib.admin.apps import AdminConfig
 from typing_extensions import override
 
 
@@ -17,3 +18,9 @@ class PlatformConfig(AppConfig):
         import gpuplatform.celery
         import gpuplatform.processes.task_hooks
         import gpuplatform.processes.worker  # noqa: F401
+
+
+class PlatformAdminConfig(AdminConfig):
+    """Django's admin with the platform's site as the default one."""
+
+    default_site = "gpuplatform.adminkit.site.pages.PlatformAdminSite"

@@ -4,10 +4,10 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from gpuplatform.adminkit.site.error_pages import not_allowed, not_found
+from gpuplatform.adminkit.site.errors import forbidden, not_found
 from gpuplatform.observability.health_api import Health, livez, readyz
 
-handler403, handler404 = not_allowed, not_found
+handler403, handler404 = forbidden, not_found
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),

@@ -29,7 +29,7 @@ from gpuplatform.adminkit.detail.panels import (
     secrets_fact,
 )
 from gpuplatform.adminkit.display.age import age_html
-from gpuplatform.adminkit.display.badges import Shape, phase_shape
+from gpuplatform.adminkit.display.badges import Shape, phase_shape, phase_title
 from gpuplatform.adminkit.display.causes import register_reasons
 from gpuplatform.adminkit.display.text import (
     as_yaml,
@@ -56,7 +56,7 @@ from gpuplatform.adminkit.overview.sections import (
 )
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.admin import operations_of
-from gpuplatform.operations.admin_timeline import operation_steps
+from gpuplatform.operations.admin_display import operation_steps
 from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.reconciliation.inspection import Subject
 from inventory.admin_actions import CREATE, POOL_ACTIONS
@@ -65,9 +65,9 @@ from inventory.models import GpuSpec, StockPool
 from inventory.phases import POOL_REASONS, PoolPhase, PoolReason
 
 HEALTHY_PHASES = frozenset({PoolPhase.READY})
-"""Phases that nothing has to explain."""
+"""Phases that need no explanation."""
 TRANSIENT_PHASES = frozenset({PoolPhase.PENDING, PoolPhase.PROGRESSING, PoolPhase.TERMINATING})
-"""Phases that usually pass within a minute or so."""
+"""Phases that usually last a minute or less."""
 
 COUNTING_REASONS = frozenset({PoolReason.DEPLOYMENT_READY, PoolReason.DEPLOYMENT_PROGRESSING})
 """Reasons whose messages have the number of pods."""
@@ -76,23 +76,23 @@ KIND = "StockPool"
 LIST_URL = "admin:inventory_stockpool_changelist"
 PAGE_URL = "admin:inventory_stockpool_change"
 SPEC_URL = "admin:inventory_gpuspec_change"
-VIEW_RIGHT = "inventory.view_stockpool"
+VIEW_PERMISSION = "inventory.view_stockpool"
 
 
 class PoolReasonFilter(ReasonFilter):
-    """Why the phase is what it is."""
+    """The reason of the phase."""
 
     reasons = POOL_REASONS
 
 
 @admin.register(StockPool)
 class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
-    """The pools that operators keep, and how they are."""
+    """The stock pools."""
 
     row_actions = POOL_ACTIONS
     empty_text = (
-        "There are no stock pools yet. A pool holds GPUs by pods of its own, for as long as it is"
-        " there; its GPUs never become units."
+        "No stock pools yet. A pool holds GPUs with its own pods until it is deleted; its GPUs"
+        " never become units."
     )
     search_order = 3
     creation = CREATE
@@ -122,7 +122,7 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
 
     @admin.display(description="Ready")
     def replicas(self, row: StockPool) -> str:
-        """Return how many of the wanted pods run."""
+        """Return the number of available and of desired pods."""
         return f"{row.available_replicas}/{row.desired_replicas}"
 
     @override
@@ -155,7 +155,7 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
 
 
 def _subject(row: StockPool) -> Subject | None:
-    """Return what the cluster is asked about a pool; None where it has nothing of it."""
+    """Return the pool's object in the cluster; None where it has none."""
     if row.deleted_at or not row.uid:
         return None
     return Subject(
@@ -169,15 +169,15 @@ def _subject(row: StockPool) -> Subject | None:
 
 
 def _steps(row: StockPool) -> Iterator[Step]:
-    """Yield what a pool's row knows of its way: since when it is what it is."""
+    """Yield the phase of a pool, and its readiness while that is pending."""
     if row.deleted_at:
         yield Step("Deleted", row.deleted_at, Shape.OFF)
         return
-    words = message_or_reason(row.reason, row.message)
-    yield Step(row.phase, row.phase_since, phase_shape(row.phase), words)
+    text = message_or_reason(row.reason, row.message)
+    yield Step(phase_title(row.phase), row.phase_since, phase_shape(row.phase), text)
     if row.phase not in HEALTHY_PHASES | {PoolPhase.EMPTY, PoolPhase.TERMINATING}:
-        wanted = f"{row.available_replicas} of {row.desired_replicas} pods"
-        yield Step("Ready", None, Shape.OFF, f"not yet: {wanted}")
+        pods = f"{row.available_replicas} of {row.desired_replicas} pods"
+        yield Step("Ready", None, Shape.OFF, f"not yet: {pods}")
 
 
 def _facts(row: StockPool) -> Sequence[Fact]:
@@ -185,8 +185,8 @@ def _facts(row: StockPool) -> Sequence[Fact]:
     entry = GpuSpec.objects.filter(name=row.spec_name).first()
     facts = [
         Fact("GPU spec", row.spec_name, reverse(SPEC_URL, args=[entry.pk]) if entry else ""),
-        Fact("GPUs a pod", str(spec.get("gpu", ""))),
-        Fact("Memory a pod", visible(str(spec.get("memory", "")))),
+        Fact("GPUs per pod", str(spec.get("gpu", ""))),
+        Fact("Memory per pod", visible(str(spec.get("memory", "")))),
         Fact("Image", shortened(str(spec.get("image", "")), 512)),
         secrets_fact(spec),
         *mirror_facts(row),
@@ -205,10 +205,10 @@ def _comparisons(row: StockPool) -> Sequence[Comparison]:
         generation_line(row),
     ]
     if ports or row.service_name:
-        wanted = "yes" if ports else "none"
-        seen = "none" if not row.service_name else row.service_name
-        differs = bool(ports) != bool(row.service_name)
-        lines.append(Comparison("Service", seen if not differs else wanted, seen))
+        actual = row.service_name or "none"
+        is_equal = bool(ports) == bool(row.service_name)
+        desired = actual if is_equal else "yes" if ports else "none"
+        lines.append(Comparison("Service", desired, actual))
     return lines
 
 
@@ -217,26 +217,27 @@ def _line(row: StockPool) -> RelatedRow:
         badge=mirror_badge(row),
         name=str(row),
         url=reverse(PAGE_URL, args=[row.pk]),
-        text=_standing(row),
+        text=_summary(row),
         since=age_html(row.phase_since),
     )
 
 
-def _standing(row: StockPool) -> str:
-    """Return how many pods a pool has now, where its message does not say so, and the message."""
+def _summary(row: StockPool) -> str:
+    """Return the number of pods, unless the message has it, and the message."""
     pods = f"{row.available_replicas} of {row.desired_replicas} pods"
     message = shortened(condense(row.message))
-    is_counted = row.reason in COUNTING_REASONS
-    return message if is_counted else " · ".join(part for part in (pods, message) if part)
+    if row.reason in COUNTING_REASONS:
+        return message
+    return f"{pods} · {message}" if message else pods
 
 
-def _rows(number: int) -> Sequence[RelatedRow]:
-    return [_line(row) for row in StockPool.objects.filter(pk=number)]
+def _rows(row_id: int) -> Sequence[RelatedRow]:
+    return [_line(row) for row in StockPool.objects.filter(pk=row_id)]
 
 
 def _overview_section(request: HttpRequest) -> OverviewSection:
-    """Return the pools by phase, those that have failed, and those on their way."""
-    if not request.user.has_perm(VIEW_RIGHT):
+    """Return the pools by phase, the failed ones, and those in a transient phase."""
+    if not request.user.has_perm(VIEW_PERMISSION):
         return OverviewSection()
     rows, url = StockPool.objects.filter(deleted_at__isnull=True), reverse(LIST_URL)
     failed = rows.filter(phase=PoolPhase.FAILED)
@@ -250,14 +251,14 @@ def _overview_section(request: HttpRequest) -> OverviewSection:
     )
 
 
-def _steps_of(number: int) -> Sequence[Step]:
-    row = StockPool.objects.filter(pk=number).first()
+def _steps_of(row_id: int) -> Sequence[Step]:
+    row = StockPool.objects.filter(pk=row_id).first()
     return list(_steps(row)) if row else ()
 
 
-def _subject_of(request: HttpRequest, number: int) -> Subject | None:
-    row = StockPool.objects.filter(pk=number).first()
-    return _subject(row) if row and request.user.has_perm(VIEW_RIGHT) else None
+def _subject_of(request: HttpRequest, row_id: int) -> Subject | None:
+    row = StockPool.objects.filter(pk=row_id).first()
+    return _subject(row) if row and request.user.has_perm(VIEW_PERMISSION) else None
 
 
 register_reasons(POOL_REASONS)

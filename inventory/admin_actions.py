@@ -1,4 +1,4 @@
-"""What operators do about stock pools in the admin, by the services that the API calls too."""
+"""Actions on stock pools in the admin, by the services of the API."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
@@ -17,6 +17,7 @@ from gpuplatform.adminkit.actions.forms import (
     DeclaredForm,
     Suggestions,
 )
+from gpuplatform.adminkit.actions.mirrors import ending_obstacle, reconcile_action
 from gpuplatform.operations.admin_actions import result_of
 from gpuplatform.reconciliation.mirror import count
 from gpuplatform.tenancy.models import Tenant
@@ -32,17 +33,9 @@ from inventory.services.pools import (
     pool_update,
 )
 
-LABELS: Final = {"specName": "GPU spec", "gpu": "GPUs a pod", "memory": "Memory a pod"}
-HELPS: Final = {
-    "specName": "The GPU spec that the pool holds.",
-    "name": "A DNS label of at most 58 characters; empty: the platform makes one.",
-    "gpu": "Request and limit.",
-    "memory": MEMORY_HELP,
-}
-
 
 class PoolForm(DeclaredForm):
-    """Asks for a new pool."""
+    """The form of a new pool."""
 
     declaration = StockPoolCreate
     field_names = (
@@ -55,38 +48,43 @@ class PoolForm(DeclaredForm):
         "image",
         "template",
     )
-    labels = LABELS
-    help_texts = HELPS
+    labels: ClassVar = {
+        "specName": "GPU spec",
+        "gpu": "GPUs per pod",
+        "memory": "Memory per pod",
+    }
+    help_texts: ClassVar = {
+        "specName": "The GPU spec of the pods.",
+        "name": "DNS label, up to 58 characters. Leave empty to generate one.",
+        "gpu": "Request and limit.",
+        "image": "Container image reference.",
+        "memory": MEMORY_HELP,
+    }
     suggestions: ClassVar[Suggestions] = {"specName": spec_names}
 
 
 class ScaleForm(DeclaredForm):
-    """Asks how many pods a pool holds."""
+    """The number of pods of a pool."""
 
     declaration = StockPoolPatch
     field_names = ("replicas",)
     required_names = frozenset(field_names)
 
 
-def _made(operation_id: str, values: Values) -> tuple[ActionResult, StockPool]:
-    asked = StockPoolCreate.parse({**values, OPERATION_ID: operation_id})
-    accepted = pool_create(tenant=tenant_by_name(), body=asked)
+def _create(operation_id: str, values: Values) -> tuple[ActionResult, StockPool]:
+    body = StockPoolCreate.parse({**values, OPERATION_ID: operation_id})
+    accepted = pool_create(tenant=tenant_by_name(), body=body)
     return result_of(accepted), StockPool.objects.get(pk=accepted.operation.object_row or 0)
 
 
-def _scaled(asked: ActionRequest) -> ActionResult:
-    wanted = StockPoolPatch.parse({**asked.values, OPERATION_ID: asked.operation_id})
-    return result_of(pool_update(body=wanted, **_place(asked.row)))
+def _scale(wanted: ActionRequest) -> ActionResult:
+    body = StockPoolPatch.parse({**wanted.values, OPERATION_ID: wanted.operation_id})
+    return result_of(pool_update(body=body, **_place(wanted.row)))
 
 
-def _deleted(asked: ActionRequest) -> ActionResult:
-    accepted = pool_request_deletion(operation_id=asked.operation_id, **_place(asked.row))
+def _delete(wanted: ActionRequest) -> ActionResult:
+    accepted = pool_request_deletion(operation_id=wanted.operation_id, **_place(wanted.row))
     return result_of(accepted)
-
-
-def _reconciled(asked: ActionRequest) -> ActionResult:
-    pool_reconcile_soon(asked.row)
-    return ActionResult("It is looked at now.")
 
 
 def _place(pool: StockPool) -> dict[str, Any]:
@@ -94,52 +92,26 @@ def _place(pool: StockPool) -> dict[str, Any]:
     return {"tenant": tenant, "namespace": pool.namespace, "name": pool.name}
 
 
-def is_going(pool: StockPool) -> str:
-    """Return why nothing can be asked of a pool any more; empty where something can."""
-    if pool.deleted_at:
-        return "It is deleted."
-    is_ending = pool.deletion_requested_at or pool.phase == PoolPhase.TERMINATING
-    return "It is being deleted." if is_ending else ""
-
-
-def _unseen(pool: StockPool) -> str:
-    if pool.deleted_at:
-        return "It is deleted."
-    return "" if pool.uid else "It has no resource in the cluster yet."
-
-
 def _scale_consequence(pools: Sequence[StockPool], values: Values) -> str:
-    wanted = int(values["replicas"])
+    replicas = int(values["replicas"])
     before = sum(pool.desired_replicas for pool in pools)
-    more = sum(wanted * _gpus(pool) - _held(pool) for pool in pools)
-    change = f"{counted(max(more, 0), 'GPU')} more"
-    if more < 0:
-        change = f"{counted(-more, 'GPU', 'becomes', 'become')} free"
-    return (
-        f"{counted(len(pools), 'pool')} with {counted(before, 'pod')} now: {wanted} a pool makes"
-        f" {counted(wanted * len(pools), 'pod')}; {change}."
-    )
+    gpus = sum(replicas * _gpus(pool) - _held(pool) for pool in pools)
+    many = f"{len(pools)} pools: " if len(pools) > 1 else ""
+    pods = counted(replicas * len(pools), "pod")
+    return f"{many}{before} → {pods} ({gpus:+d} GPU{'' if abs(gpus) == 1 else 's'})."
 
 
 def _delete_consequence(pools: Sequence[StockPool], _: Values) -> str:
     pods = sum(pool.desired_replicas for pool in pools)
     gpus = sum(map(_held, pools))
     return (
-        f"Deletes {counted(len(pools), 'stock pool')}: {counted(pods, 'pod', 'ends', 'end')}"
-        f" and {counted(gpus, 'GPU', 'becomes', 'become')} free. It cannot be undone."
-    )
-
-
-def _reconcile_consequence(pools: Sequence[StockPool], _: Values) -> str:
-    paused = sum(1 for pool in pools if pool.failures)
-    return (
-        f"Looks at {counted(len(pools), 'pool')} now and brings the cluster to what is wanted;"
-        f" {paused} of them waited out a pause after failures. Nothing else changes."
+        f"Deletes {counted(len(pools), 'stock pool')} with {counted(pods, 'pod')} and releases"
+        f" {counted(gpus, 'GPU')}. This cannot be undone."
     )
 
 
 def _held(pool: StockPool) -> int:
-    """Return the GPUs that a pool holds, as the inventory counts them."""
+    """Return the number of GPUs that a pool holds, as the inventory counts them."""
     failed = pool.phase == PoolPhase.FAILED
     return (pool.available_replicas if failed else pool.desired_replicas) * _gpus(pool)
 
@@ -148,30 +120,24 @@ def _gpus(pool: StockPool) -> int:
     return count(pool.spec if isinstance(pool.spec, dict) else {}, "gpu")
 
 
-CREATE: Final = Creation(form=PoolForm, title="Create a stock pool", service=_made)
+CREATE: Final = Creation(form=PoolForm, title="Create stock pool", service=_create)
 POOL_ACTIONS: Final = (
     Action(
         name="scale",
         label="Scale",
         consequence=_scale_consequence,
-        obstacle=is_going,
-        service=_scaled,
+        obstacle=ending_obstacle,
+        service=_scale,
         form=ScaleForm,
-        present=lambda pool: {"replicas": pool.desired_replicas},
+        initial=lambda pool: {"replicas": pool.desired_replicas},
     ),
-    Action(
-        name="reconcile",
-        label="Reconcile now",
-        consequence=_reconcile_consequence,
-        obstacle=_unseen,
-        service=_reconciled,
-    ),
+    reconcile_action("pool", pool_reconcile_soon),
     Action(
         name="delete",
         label="Delete",
         consequence=_delete_consequence,
-        obstacle=is_going,
-        service=_deleted,
+        obstacle=ending_obstacle,
+        service=_delete,
         is_final=True,
     ),
 )

@@ -1,4 +1,4 @@
-"""Jobs (operations) in the admin, and the schedules of the periodic work."""
+"""Operations in the admin, and the registration of the periodic tasks."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,8 +35,7 @@ from gpuplatform.adminkit.detail.panels import (
 from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge
 from gpuplatform.adminkit.display.causes import reason_html
-from gpuplatform.adminkit.display.generics import ModelAdmin
-from gpuplatform.adminkit.display.progress import progress_bar
+from gpuplatform.adminkit.display.charts import progress_bar
 from gpuplatform.adminkit.display.text import (
     as_yaml,
     message_html,
@@ -51,6 +50,7 @@ from gpuplatform.adminkit.lists.filters import (
     RecentValuesFilter,
     TenantFilter,
 )
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin
 from gpuplatform.adminkit.overview.failing import FailingRows
 from gpuplatform.adminkit.overview.sections import (
     CountedRows,
@@ -61,8 +61,12 @@ from gpuplatform.adminkit.overview.sections import (
 from gpuplatform.adminkit.schedules.pages import register_schedules
 from gpuplatform.clock import now
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
-from gpuplatform.operations.admin_timeline import operation_steps
-from gpuplatform.operations.admin_words import kind_title, operation_subject, operation_title
+from gpuplatform.operations.admin_display import (
+    kind_title,
+    operation_steps,
+    operation_subject,
+    operation_title,
+)
 from gpuplatform.operations.interventions import OPERATION_KIND, cancel_obstacle
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES, WAIT_NEXT_STEPS, OperationPhase
@@ -71,21 +75,21 @@ from gpuplatform.reconciliation.inspection import Subject
 
 LIST_URL = "admin:operations_operation_changelist"
 PAGE_URL = "admin:operations_operation_change"
-LATEST_JOBS = 8
+LATEST_OPERATIONS = 8
 FAILED_WITHIN = timedelta(hours=1)
-"""A failed job is history; so long it counts among what fails now."""
+"""How long a failed operation counts as failing now."""
 
-RELATED_JOBS = 10
-AGAIN = "Retry it, or send the request again with a new operationID; it can succeed."
-BY_ITSELF = "the platform itself"
-WAITS = "The platform tries again by itself."
+RELATED_OPERATIONS = 10
+RETRYABLE = "Retry the operation, or send the request again with a new operationID."
+BY_PLATFORM = "the platform"
+AUTOMATIC = "The platform retries automatically."
 CORRECT = "Correct the request and send it with a new operationID."
 
 
 class ReasonFilter(RecentValuesFilter):
-    """Why it waits, or why it failed."""
+    """The reason of its wait or failure."""
 
-    title = "why"
+    title = "reason"
     parameter_name = "why"
     fields = ("reason", "error_code")
     are_reasons = True
@@ -100,7 +104,7 @@ class NamespaceFilter(RecentValuesFilter):
 
 
 class KindFilter(admin.SimpleListFilter):
-    """What was asked."""
+    """The kind of operation."""
 
     title = "kind"
     parameter_name = "kind"
@@ -108,7 +112,7 @@ class KindFilter(admin.SimpleListFilter):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return sorted(((name, kind_title(name)) for name in kind_names()), key=_words)
+        return sorted(((name, kind_title(name)) for name in kind_names()), key=_label)
 
     @override
     def has_output(self) -> bool:
@@ -121,15 +125,14 @@ class KindFilter(admin.SimpleListFilter):
 
 @admin.register(Operation)
 class OperationAdmin(ClusterSectionAdmin):
-    """Every accepted request and what became of it."""
+    """Every accepted request and its outcome."""
 
     row_actions = (CANCEL, RETRY)
     empty_text = (
-        "There are no jobs yet. Every accepted request, of the API or of this admin, is one; it is"
-        " kept for 30 days."
+        "No operations yet. Every accepted request of the API or the admin is an operation; ended"
+        " ones are retained for 30 days."
     )
     search_order = 5
-    row_nouns = "job,jobs"
     list_display = (
         "phase_column",
         "job_column",
@@ -155,9 +158,9 @@ class OperationAdmin(ClusterSectionAdmin):
         """Return the badge."""
         return phase_badge(row.phase)
 
-    @admin.display(description="Job")
+    @admin.display(description="Operation")
     def job_column(self, row: Operation) -> SafeString:
-        """Return what it does; who does not see the row is told to what, too."""
+        """Return the kind, for screen readers with the object."""
         return format_html(
             '{}<span class="visually-hidden"> {}</span>',
             kind_title(row.kind),
@@ -166,7 +169,7 @@ class OperationAdmin(ClusterSectionAdmin):
 
     @admin.display(description="operationID")
     def operation_column(self, row: Operation) -> SafeString:
-        """Return the caller's key."""
+        """Return the operationID."""
         return operation_id_html(row.operation_id)
 
     @admin.display(description="Object")
@@ -184,16 +187,16 @@ class OperationAdmin(ClusterSectionAdmin):
             row.object_namespace,
         )
 
-    @admin.display(description="Why", empty_value="")
+    @admin.display(description="Message", empty_value="")
     def why_column(self, row: Operation) -> SafeString:
-        """Return how far it has come that makes several things, and why it waits or failed."""
+        """Return the progress of several objects, and why it waits or failed."""
         progress = progress_bar(row.progress_done, row.progress_total)
         reason = message_html(row.error_code or row.reason, row.error_message or row.message)
         return format_html("{}{}", progress, reason)
 
     @admin.display(description="Since")
     def since(self, row: Operation) -> SafeString:
-        """Return how long the operation is what it is."""
+        """Return the time since its last phase change."""
         return age_html(_since(row))
 
     @override
@@ -210,30 +213,30 @@ class OperationAdmin(ClusterSectionAdmin):
 
     @override
     def page_context(self, request: HttpRequest, row: Operation) -> dict[str, Any]:
-        """Leave the cluster's part out where the job's object is gone or of no interest to it."""
+        """Leave the live data out where the operation's object is gone or has none."""
         context = super().page_context(request, row)
         return context if self.subject(request, row) else {**context, "cluster_url": ""}
 
     @override
     def detail(self, row: Operation) -> Detail:
         related = object_rows(row.object_kind, row.object_row)
-        is_making = row.kind.endswith(".create")
-        made = object_steps(row.object_kind, row.object_row) if is_making else ()
+        is_creation = row.kind.endswith(".create")
+        created = object_steps(row.object_kind, row.object_row) if is_creation else ()
         return Detail(
             title=operation_title(row),
             badge=phase_badge(row.phase),
             since=age_html(_since(row)),
             panel=_panel(row),
             facts=_facts(row, related),
-            timeline=timeline((*operation_steps(row), *made)),
+            timeline=timeline((*operation_steps(row), *created)),
             copies=(Copy("operationID", visible(row.operation_id)),),
-            related=[Related("What it acts on", related)],
+            related=[Related("Objects", related)],
             is_right_short=True,
             documents=_documents(row),
         )
 
 
-def _words(choice: tuple[str, str]) -> str:
+def _label(choice: tuple[str, str]) -> str:
     return choice[1]
 
 
@@ -242,7 +245,7 @@ def _documents(row: Operation) -> Sequence[Document]:
 
 
 def _place(row: Operation) -> str:
-    """Return where the object is; the catalogue has no namespaces."""
+    """Return namespace and name of the object; the catalogue has no namespaces."""
     return "/".join(part for part in (row.object_namespace, row.object_name) if part)
 
 
@@ -253,9 +256,9 @@ def _since(row: Operation) -> Any:
 
 
 def _panel(row: Operation) -> Panel | None:
-    """Return why it failed, which is over, or what it waits for."""
+    """Return why it failed, or what it waits for."""
     if row.phase == OperationPhase.FAILED:
-        next_step = AGAIN if row.error_retryable else CORRECT
+        next_step = RETRYABLE if row.error_retryable else CORRECT
         ended = format_html("{}. ", ago_html(row.ended_at)) if row.ended_at else ""
         return Panel(
             shape=Shape.FAILED,
@@ -271,12 +274,12 @@ def _panel(row: Operation) -> Panel | None:
             title=reason_html(row.reason),
             text=visible(row.message),
             since=age_html(_since(row)),
-            next_step=known.get(row.reason) or WAITS,
+            next_step=known.get(row.reason) or AUTOMATIC,
         )
     return None
 
 
-def _facts(row: Operation, acts_on: Sequence[RelatedRow]) -> Sequence[Fact]:
+def _facts(row: Operation, objects: Sequence[RelatedRow]) -> Sequence[Fact]:
     url = object_url(row.object_kind, row.object_row)
     place = f"{row.object_kind} {_place(row)}"
     progress = f"{row.progress_done} of {row.progress_total}"
@@ -286,46 +289,46 @@ def _facts(row: Operation, acts_on: Sequence[RelatedRow]) -> Sequence[Fact]:
         Fact("Object", place, url),
         Fact("UID", row.object_uid),
         Fact("Tenant", row.tenant.name),
-        Fact("Asked by", visible(row.asked_by) or BY_ITSELF),
-        Fact("To cancel", cancel_obstacle(row) if is_open else ""),
-        _job("Cancelled by", row.cancelled_by),
-        _job("Retry of", row.retry_of),
-        _job("Retried by", Operation.objects.filter(retry_of=row).first()),
+        Fact("Requested by", visible(row.asked_by) or BY_PLATFORM),
+        Fact("Cancellation", cancel_obstacle(row) if is_open else ""),
+        _linked("Cancelled by", row.cancelled_by),
+        _linked("Retry of", row.retry_of),
+        _linked("Retried by", Operation.objects.filter(retry_of=row).first()),
         Fact("Progress", progress if row.progress_total > 1 else ""),
-        Fact("Now", _states(acts_on) if len(acts_on) > 1 else ""),
+        Fact("Current state", _states(objects) if len(objects) > 1 else ""),
         Fact.time("Accepted", row.created_at),
         Fact.time("Changed", row.updated_at),
         Fact.time("Ended", row.ended_at),
-        Fact("Next try", _next_try(row.due_at) if row.due_at and row.reason else ""),
-        Fact("Failed tries", str(row.failures) if row.failures else ""),
+        Fact("Next attempt", _next_attempt(row.due_at) if row.due_at and row.reason else ""),
+        Fact("Failed attempts", str(row.failures) if row.failures else ""),
     ]
     return [fact for fact in facts if fact.value]
 
 
 def _states(rows: Sequence[RelatedRow]) -> str:
-    """Return how many of the rows are in which state: a seeding can have succeeded with few."""
+    """Return the number of rows by state; not all objects of a seeding need to be ready."""
     states = Counter(strip_tags(row.badge).lower() for row in rows)
     return ", ".join(f"{number} {state}" for state, number in states.items())
 
 
-def _next_try(due: datetime) -> str:
-    """Return when a worker takes one that waits; what is due already is only waiting for one."""
-    return ago_html(due) if due > now() else "as soon as a worker is free"
+def _next_attempt(due: datetime) -> str:
+    """Return when a worker retries it; one that is due waits for a worker only."""
+    return ago_html(due) if due > now() else "when a worker is free"
 
 
-def _job(label: str, row: Operation | None) -> Fact:
+def _linked(label: str, row: Operation | None) -> Fact:
     return Fact(label, visible(str(row)), operation_url(row)) if row else Fact(label, "")
 
 
 def operations_of(kind: str, row: int, *further: int | None) -> Related:
-    """Return the newest jobs on an object, with `further` ones that are about it."""
+    """Return the newest operations on an object; `further` are ids of related ones."""
     about = Q(object_kind=kind, object_row=row) | Q(pk__in=[pk for pk in further if pk])
-    newest = Operation.objects.filter(about).order_by("-id")[:RELATED_JOBS]
-    return Related("Jobs", [_related_row(each) for each in newest])
+    newest = Operation.objects.filter(about).order_by("-id")[:RELATED_OPERATIONS]
+    return Related("Operations", [_related_row(each) for each in newest])
 
 
 def operation_url(row: Operation) -> str:
-    """Return the address of a job's page."""
+    """Return the address of an operation's page."""
     return reverse(PAGE_URL, args=[row.pk])
 
 
@@ -340,12 +343,12 @@ def _related_row(row: Operation) -> RelatedRow:
 
 
 def _overview_section(request: HttpRequest) -> OverviewSection:
-    """Return the jobs by phase, those that failed lately or wait for long, and the newest ones."""
+    """Return the operations by phase, recent failures, long waits, and the newest ones."""
     if not request.user.has_perm("operations.view_operation"):
         return OverviewSection()
     rows, url = Operation.objects.all(), reverse(LIST_URL)
     failed = FailingRows(
-        "job",
+        "operation",
         rows.filter(phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN),
         url,
         PAGE_URL,
@@ -356,7 +359,7 @@ def _overview_section(request: HttpRequest) -> OverviewSection:
         order="-ended_at",
     )
     waiting = FailingRows(
-        "job",
+        "operation",
         rows.filter(phase__in=OPEN_PHASES),
         url,
         PAGE_URL,
@@ -366,9 +369,9 @@ def _overview_section(request: HttpRequest) -> OverviewSection:
         waits=True,
     )
     return OverviewSection(
-        counted=(CountedRows("Jobs", rows, OperationPhase.values, url),),
+        counted=(CountedRows("Operations", rows, OperationPhase.values, url),),
         failing=(failed, waiting),
-        latest=[_line(row) for row in rows.order_by("-id")[:LATEST_JOBS]],
+        latest=[_line(row) for row in rows.order_by("-id")[:LATEST_OPERATIONS]],
     )
 
 
@@ -383,8 +386,8 @@ def _line(row: Operation) -> Line:
     )
 
 
-def _rows(number: int) -> Sequence[RelatedRow]:
-    return [_related_row(row) for row in Operation.objects.filter(pk=number)]
+def _rows(row_id: int) -> Sequence[RelatedRow]:
+    return [_related_row(row) for row in Operation.objects.filter(pk=row_id)]
 
 
 register_object_page(OPERATION_KIND, ObjectPage(PAGE_URL, _rows))

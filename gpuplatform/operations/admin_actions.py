@@ -1,4 +1,4 @@
-"""Cancelling and retrying jobs in the admin, and what every action of an app says of its job."""
+"""Cancel and retry of operations in the admin, and the result of every app's actions."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -22,54 +22,59 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted
 
 
-def result_of(accepted: Accepted, sentence: str = "Asked for by the job '{}'.") -> ActionResult:
-    """Return what is said of a row whose change was accepted; `sentence` has the job's place."""
-    job = accepted.operation
+def result_of(accepted: Accepted, sentence: str = "Requested by operation '{}'.") -> ActionResult:
+    """Return the result of an accepted operation; `{}` in the sentence is its operationID."""
+    operation = accepted.operation
     return ActionResult(
-        sentence.format(job), url=object_url(OPERATION_KIND, job.pk), is_replay=accepted.is_replay
+        sentence.format(operation),
+        url=object_url(OPERATION_KIND, operation.pk),
+        is_replay=accepted.is_replay,
     )
 
 
-def _cancel(asked: ActionRequest) -> ActionResult:
-    accepted = operation_cancel(operation=asked.row, operation_id=asked.operation_id)
-    return result_of(accepted, "Its end was asked for by the job '{}'.")
+def _cancel(wanted: ActionRequest) -> ActionResult:
+    accepted = operation_cancel(operation=wanted.row, operation_id=wanted.operation_id)
+    return result_of(accepted, "Cancelled by operation '{}'.")
 
 
-def _retry(asked: ActionRequest) -> ActionResult:
-    accepted = operation_retry(operation=asked.row, operation_id=asked.operation_id)
-    return result_of(accepted, "It was asked for again as the job '{}'.")
+def _retry(wanted: ActionRequest) -> ActionResult:
+    accepted = operation_retry(operation=wanted.row, operation_id=wanted.operation_id)
+    return result_of(accepted, "Retried as operation '{}'.")
 
 
-def _of_it(obstacle: Callable[[Operation], str]) -> Callable[[Operation], str]:
-    """Return an obstacle that is said beside the job's own name, and alike of many of them."""
+def _without_subject(obstacle: Callable[[Operation], str]) -> Callable[[Operation], str]:
+    """Return the obstacle without the operationID, so that several operations share its text."""
 
-    def said(job: Operation) -> str:
-        text = obstacle(job)
-        return text.replace(f"The job '{job}'", "It").replace(f"the job '{job}'", "it")
+    def text(operation: Operation) -> str:
+        sentence = obstacle(operation)
+        for subject in (f"The job '{operation}'", f"the job '{operation}'"):
+            sentence = sentence.replace(subject, "It" if subject[0] == "T" else "it")
+        return sentence
 
-    return said
-
-
-def _cancel_consequence(jobs: Sequence[Operation], _: Values) -> str:
-    made = sum(job.progress_done for job in jobs)
-    left = sum(job.progress_total for job in jobs) - made
-    them = "it asks" if len(jobs) == 1 else "they ask"
-    parts = [f"Ends {counted(len(jobs), 'job')}: what {them} for is given up ({left} to be made)"]
-    if made:
-        parts.append(f"what was made stays ({made})")
-    parts.append("what was set aside for it is free again")
-    text = f"{', '.join(parts[:-1])}, and {parts[-1]}."
-    if any(job.progress_total > 1 for job in jobs):
-        text += " One that a worker has ends after the part that it is at."
-    return f"{text} It cannot be taken up again."
+    return text
 
 
-def _retry_consequence(jobs: Sequence[Operation], _: Values) -> str:
-    left = sum(job.progress_total - job.progress_done for job in jobs)
+def _cancel_consequence(operations: Sequence[Operation], _: Values) -> str:
+    done = sum(one.progress_done for one in operations)
+    left = sum(one.progress_total for one in operations) - done
+    its = "its" if len(operations) == 1 else "their"
+    kept = f", {done} processed and kept" if done else ""
+    running = ""
+    if any(one.progress_total > 1 for one in operations):
+        running = " A running operation ends after its current part."
     return (
-        f"Asks again for {counted(len(jobs), 'job')}, {left} to be made, each as a job of its own;"
-        " of a seeding or a removal that ended half-way, the rest. It takes what is free now, so"
-        " that a name or the stock may be gone; a change is made over what was changed since."
+        f"Cancels {counted(len(operations), 'operation')} and releases {its} claims:"
+        f" {counted(left, 'object')} not processed{kept}.{running} This cannot be undone."
+    )
+
+
+def _retry_consequence(operations: Sequence[Operation], _: Values) -> str:
+    left = sum(one.progress_total - one.progress_done for one in operations)
+    return (
+        f"Retries {counted(len(operations), 'operation')} ({counted(left, 'object')} to process),"
+        " each as a new operation; a partly completed one resumes with the rest. A retry uses the"
+        " present state: a name or stock can be unavailable by now, and a change overwrites later"
+        " changes."
     )
 
 
@@ -77,15 +82,15 @@ CANCEL: Final = Action(
     name="cancel",
     label="Cancel",
     consequence=_cancel_consequence,
-    obstacle=_of_it(cancel_obstacle),
+    obstacle=_without_subject(cancel_obstacle),
     service=_cancel,
     is_final=True,
-    button="Yes, cancel",
+    button="Cancel operation",
 )
 RETRY: Final = Action(
     name="retry",
     label="Retry",
     consequence=_retry_consequence,
-    obstacle=_of_it(retry_obstacle),
+    obstacle=_without_subject(retry_obstacle),
     service=_retry,
 )

@@ -82,8 +82,6 @@ class Operation(LeasedRow):
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
-        verbose_name = "job (operation)"
-        verbose_name_plural = "jobs (operations)"
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(fields=["tenant", "operation_id"], name="operation_is_unique"),
             models.CheckConstraint(

@@ -36,7 +36,7 @@ SECRET_KEY = ENVIRONMENT.effective_secret_key()
 ALLOWED_HOSTS = ENVIRONMENT.allowed_hosts
 
 INSTALLED_APPS = [
-    "gpuplatform.adminkit.site.config.PlatformAdminConfig",
+    "gpuplatform.apps.PlatformAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -72,7 +72,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "gpuplatform.adminkit.site.middleware.InvalidQueryMiddleware",
+    "gpuplatform.adminkit.site.errors.InvalidQueryMiddleware",
     "gpuplatform.tenancy.actor.ActorMiddleware",
 ]
 
@@ -91,7 +91,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
             ],
-            "libraries": {"adminkit": "gpuplatform.adminkit.display.template_filters"},
+            "libraries": {"adminkit": "gpuplatform.adminkit.display.text"},
         },
     },
 ]

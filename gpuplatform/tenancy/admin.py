@@ -18,8 +18,7 @@ from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.lists.filters import PhaseTabs, TenantFilter
-from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
-from gpuplatform.adminkit.lists.usage import Usage
+from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin, Usage
 from gpuplatform.tenancy import admin_people, admin_tokens
 from gpuplatform.tenancy.models import Tenant
 
@@ -28,21 +27,21 @@ __all__ = ["admin_people", "admin_tokens"]
 
 
 class TenantList(ChangeList):
-    """A page of tenants with what each uses."""
+    """A page of tenants with the usage of each."""
 
     @override
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         rows: list[Any] = list(self.result_list)
-        used = _usage(request, [row.pk for row in rows])
+        usage = _usage(request, [row.pk for row in rows])
         for row in rows:
-            row.usage = used[row.pk]
+            row.usage = usage[row.pk]
         self.result_list = rows
 
 
 @admin.register(Tenant)
 class TenantAdmin(ReadOnlyAdmin):
-    """Who owns what."""
+    """The tenants and their usage."""
 
     search_order = 6
     list_display = ("name", "namespace", "units", "failed", "gpus", "since")
@@ -51,19 +50,19 @@ class TenantAdmin(ReadOnlyAdmin):
 
     @admin.display(description="GPU units")
     def units(self, row: Any) -> str:
-        """Return how many it has."""
+        """Return the number of its GPU units."""
         return str(row.usage.units) if row.usage else ""
 
     @admin.display(description="Failed")
     def failed(self, row: Any) -> SafeString:
-        """Return how many of them have failed."""
+        """Return the number of its failed GPU units."""
         if not row.usage or not row.usage.failed:
             return SafeString("0" if row.usage else "")
         return shape_badge(Shape.FAILED, str(row.usage.failed))
 
     @admin.display(description="GPUs")
     def gpus(self, row: Any) -> str:
-        """Return how many its units hold."""
+        """Return the number of GPUs that its units hold."""
         return str(row.usage.gpus) if row.usage else ""
 
     @admin.display(description="Since")
@@ -91,30 +90,30 @@ class TenantAdmin(ReadOnlyAdmin):
             title=row.name,
             badge=shape_badge(Shape.READY, "Active"),
             since=age_html(row.created_at),
-            facts=[Fact("Namespace", row.namespace), Fact.time("Made", row.created_at)],
+            facts=[Fact("Namespace", row.namespace), Fact.time("Created", row.created_at)],
         )
 
     @override
     def page_context(self, request: HttpRequest, row: Tenant) -> dict[str, Any]:
         context = super().page_context(request, row)
         detail: Detail = context["detail"]
-        used = _usage(request, [row.pk])[row.pk]
-        held = [Fact("GPUs held", str(used.gpus))] if used else []
+        usage = _usage(request, [row.pk])[row.pk]
+        held = [Fact("GPUs held", str(usage.gpus))] if usage else []
         facts = [*detail.facts, *held, *_lists(request, row)]
         return {**context, "detail": replace(detail, facts=facts)}
 
 
 def _usage(request: HttpRequest, tenants: Collection[int]) -> dict[int, Usage | None]:
-    """Return what each tenant uses; None where the one who asks may not see it."""
+    """Return the usage of each tenant by its id; None where the user may not view it."""
     found: dict[int, Usage | None] = dict.fromkeys(tenants)
-    for page in admin.site._registry.values():  # noqa: SLF001 - there is no other way
+    for page in admin.site._registry.values():  # noqa: SLF001 - Django has no public accessor
         if isinstance(page, ReadOnlyAdmin) and page.has_view_permission(request):
             found.update(page.usage(tenants))
     return found
 
 
 def _lists(request: HttpRequest, tenant: Tenant) -> Iterator[Fact]:
-    """Yield how much of a tenant's each list has, and how much of it failed, as links to it."""
+    """Yield the number of a tenant's rows in each list, and of the failed ones, as links."""
     pages = [
         page
         for page in admin.site._registry.values()  # noqa: SLF001 - as above
@@ -130,18 +129,18 @@ def _lists(request: HttpRequest, tenant: Tenant) -> Iterator[Fact]:
     for page, number, failed in zip(pages, counts[::2], counts[1::2], strict=True):
         name = str(page.opts.verbose_name_plural)
         listed = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist")
-        mine = {str(TenantFilter.parameter_name): tenant.name}
-        value = _link(capped(number), listed, mine)
+        of_tenant = {str(TenantFilter.parameter_name): tenant.name}
+        value = _link(capped(number), listed, of_tenant)
         tabs = _tabs(page)
         if failed and tabs:
-            of_failed = {**mine, str(tabs.parameter_name): FAILED}
-            only = _link(f"{capped(failed)} failed", listed, of_failed)
-            value = format_html("{}, {} of them", value, only)
+            failed_query = {**of_tenant, str(tabs.parameter_name): FAILED}
+            only = _link(f"{capped(failed)} failed", listed, failed_query)
+            value = format_html("{} ({})", value, only)
         yield Fact(name[:1].upper() + name[1:], value)
 
 
 def _tabs(page: Any) -> type[PhaseTabs] | None:
-    """Return the tabs of a list, which know where it has its phase."""
+    """Return the tabs of a list, which have the name of its phase column."""
     kinds = (one for one in page.list_filter if isinstance(one, type))
     return next((one for one in kinds if issubclass(one, PhaseTabs)), None)
 

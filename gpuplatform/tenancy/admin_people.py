@@ -1,4 +1,4 @@
-"""People and groups in the admin: who may log in, and who may do what."""
+"""People and groups in the admin: accounts, and their permissions."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
@@ -18,10 +18,14 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions.action import counted
 from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.display.generics import ManyChoicesField, ModelForm
-from gpuplatform.adminkit.lists.choosing import Deletion, PlatformModelAdmin, set_required_message
 from gpuplatform.adminkit.lists.filters import YesNoFilter
-from gpuplatform.adminkit.site.permissions import RightsField
+from gpuplatform.adminkit.lists.model_admin import (
+    Deletion,
+    ModelForm,
+    PlatformModelAdmin,
+    set_required_message,
+)
+from gpuplatform.adminkit.site.permissions import MultipleModelChoiceField, PermissionsField
 from gpuplatform.tenancy.groups import StaffGroup
 
 if TYPE_CHECKING:
@@ -33,73 +37,75 @@ else:
     PersonCreation = AdminUserCreationForm
     PasswordForm = AdminPasswordChangeForm
 
-_MAY: Final = {
-    StaffGroup.VIEWER: "sees everything but people and groups",
+_SUMMARIES: Final = {
+    StaffGroup.VIEWER: "views everything except people and groups",
     StaffGroup.OPERATOR: (
-        "acts on stock, units, functions, jobs and schedules, and sees what a viewer does"
+        "manages stock, units, functions, operations and schedules, and views what a viewer does"
     ),
-    StaffGroup.ADMIN: "makes people, groups and API tokens, and does what an operator does",
+    StaffGroup.ADMIN: "manages people, groups and API tokens, and does what an operator does",
 }
 
 
-def _may(group: Group) -> str:
-    """Return what one of the platform's own groups may do, in words; nothing for another one."""
-    return next((words for name, words in _MAY.items() if name.value == group.name), "")
+def _summary(group: Group) -> str:
+    """Return the permissions of a built-in group as text; empty for other groups."""
+    return next((text for name, text in _SUMMARIES.items() if name.value == group.name), "")
 
 
-class GroupsField(ManyChoicesField):
-    """Groups as boxes to be ticked, with what each may do."""
+class GroupsField(MultipleModelChoiceField):
+    """Groups as check boxes, each with a summary of its permissions."""
 
     widget = forms.CheckboxSelectMultiple
 
     @override
     def label_from_instance(self, obj: Group) -> str:
-        words = _may(obj)
-        return f"{obj.name}: {words}" if words else obj.name
+        summary = _summary(obj)
+        return f"{obj.name}: {summary}" if summary else obj.name
 
 
-_NAME: Final = "At most 150 characters: letters, digits and @ . + - _"
-_NEXT_PAGE: Final = "What somebody may do is asked for on the next page."
-_OTHER_WAY: Final = "Without one, a person comes in only by another way that was set up here."
+_NAME: Final = "Up to 150 characters: letters, digits and @ . + - _"
+_NEXT_PAGE: Final = "The next page sets the permissions."
+_SSO_HELP: Final = "Without a password, the person must log in through SSO."
 
 
 class NewPersonForm(PersonCreation):
-    """Asks for a name and a password; what somebody may do is asked for afterwards."""
+    """Name and password of a new person; the next page has the permissions."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["username"].help_text = f"{_NAME}. {_NEXT_PAGE}"
-        _name_password_fields(self.fields)
+        _label_password_fields(self.fields)
 
 
 class NewPasswordForm(PasswordForm):
-    """Asks for the password of somebody else."""
+    """A new password of another person."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        _name_password_fields(self.fields)
+        _label_password_fields(self.fields)
         self.order_fields(("usable_password",))
 
 
-def _name_password_fields(fields: dict[str, forms.Field]) -> None:
-    """Say what a password is for, and what is missing, in our words."""
+def _label_password_fields(fields: dict[str, forms.Field]) -> None:
+    """Set labels, help texts and messages of the password fields."""
     set_required_message(fields)
-    by_password = fields.get("usable_password")
-    if isinstance(by_password, forms.ChoiceField):
-        by_password.label, by_password.help_text = "Logs in", _OTHER_WAY
-        by_password.choices = [("true", "by a password"), ("false", "without a password")]
-    fields["password2"].label, fields["password2"].help_text = "Password again", ""
+    usable = fields.get("usable_password")
+    if isinstance(usable, forms.ChoiceField):
+        usable.label, usable.help_text = "Log-in", _SSO_HELP
+        usable.choices = [("true", "with a password"), ("false", "without a password")]
+    fields["password2"].label, fields["password2"].help_text = "Confirm password", ""
 
 
 class PersonForm(ModelForm):
-    """Asks who somebody is, and what they may do."""
+    """Name and permissions of a person."""
 
     groups = GroupsField(
-        Group.objects.order_by("-name"), required=False, help_text="Say what somebody may do."
+        Group.objects.order_by("-name"),
+        required=False,
+        help_text="Each group grants its permissions.",
     )
-    user_permissions = RightsField(
-        label="Rights",
-        help_text="Beside those of the groups. Rights of a group are easier to keep.",
+    user_permissions = PermissionsField(
+        label="Permissions",
+        help_text="In addition to those of the groups. Groups are easier to maintain.",
     )
 
     class Meta:
@@ -109,44 +115,44 @@ class PersonForm(ModelForm):
             *("is_active", "is_staff", "is_superuser", "groups", "user_permissions"),
         )
         labels: ClassVar[dict[str, str]] = {
-            "is_active": "May log in",
-            "is_staff": "May see the admin",
-            "is_superuser": "May do everything",
+            "is_active": "Active",
+            "is_staff": "Admin access",
+            "is_superuser": "Superuser",
         }
         help_texts: ClassVar[dict[str, str]] = {
             "username": _NAME,
-            "is_active": "Take it away instead of deleting somebody: what they did keeps a name.",
-            "is_staff": "Without it nobody gets in here, whatever else they may do.",
-            "is_superuser": "Groups and rights are not asked for then.",
+            "is_active": "Clear instead of deleting the person, to keep the admin log.",
+            "is_staff": "Required to log in to the admin.",
+            "is_superuser": "Bypasses all permission checks.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        rights = self.fields.get("user_permissions")
-        if isinstance(rights, RightsField):
-            rights.offer(self.instance.user_permissions.all() if self.instance.pk else None)
+        field = self.fields.get("user_permissions")
+        if isinstance(field, PermissionsField):
+            field.offer(self.instance.user_permissions.all() if self.instance.pk else None)
 
 
-class MayLogInFilter(YesNoFilter):
-    """Whether somebody may log in at all."""
+class ActiveFilter(YesNoFilter):
+    """Whether the account is active."""
 
-    title = "may log in"
+    title = "active"
     parameter_name = "active"
     field = "is_active"
-    words = ("Yes", "No")
+    labels = ("Yes", "No")
 
 
-class MayDoEverythingFilter(YesNoFilter):
-    """Whether groups and rights are not asked for."""
+class SuperuserFilter(YesNoFilter):
+    """Whether permission checks are bypassed."""
 
-    title = "may do everything"
+    title = "superuser"
     parameter_name = "superuser"
     field = "is_superuser"
-    words = ("Yes", "No")
+    labels = ("Yes", "No")
 
 
 class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
-    """Who may log in here, and by which groups they may do what."""
+    """The accounts, and their groups and permissions."""
 
     form = PersonForm
     add_form = NewPersonForm
@@ -157,64 +163,70 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
     fieldsets = (
         (None, {"fields": ("username", "password_set", "first_name", "last_name", "email")}),
         ("Access", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
-        ("Rights of this person", {"classes": ("collapse",), "fields": ("user_permissions",)}),
-        ("What happened", {"fields": ("last_seen", "made")}),
+        (
+            "Permissions of this person",
+            {"classes": ("collapse",), "fields": ("user_permissions",)},
+        ),
+        ("Activity", {"fields": ("last_seen", "created")}),
     )
-    readonly_fields = ("password_set", "last_seen", "made")
+    readonly_fields = ("password_set", "last_seen", "created")
     filter_horizontal = ()
     is_live_with_actions = True
-    list_display = ("state", "username", "may", "since")
+    list_display = ("state", "username", "group_names", "since")
     list_display_links = ("username",)
-    list_filter = ("groups", MayLogInFilter, MayDoEverythingFilter)
-    search_help_text = "name or address"
+    list_filter = ("groups", ActiveFilter, SuperuserFilter)
+    search_help_text = "name or email address"
     sortable_by = ("username",)
 
     @admin.display(description="State")
     def state(self, row: User) -> SafeString:
-        """Return whether somebody may log in here."""
+        """Return whether the person can log in to the admin."""
         if not row.is_active:
             return shape_badge(Shape.OFF, "Disabled")
         if not row.is_staff:
-            return shape_badge(Shape.OFF, "Not let in here")
+            return shape_badge(Shape.OFF, "No admin access")
         if not (row.is_superuser or row.groups.all() or row.user_permissions.all()):
-            return shape_badge(Shape.WAITING, "May do nothing")
-        return shape_badge(Shape.READY, "May log in")
+            return shape_badge(Shape.WAITING, "No permissions")
+        return shape_badge(Shape.READY, "Active")
 
     @admin.display(description="Groups")
-    def may(self, row: User) -> str:
-        """Return the groups, which say what somebody may do."""
-        names = ["may do everything"] if row.is_superuser else []
+    def group_names(self, row: User) -> str:
+        """Return the groups of the person."""
+        names = ["superuser"] if row.is_superuser else []
         return ", ".join([*names, *(group.name for group in row.groups.all())]) or "none"
 
     @admin.display(description="Last log-in", ordering="-last_login")
     def since(self, row: User) -> SafeString:
-        """Return when somebody last logged in."""
+        """Return the time of the last log-in."""
         return age_html(row.last_login)
 
     @admin.display(description="Password")
     def password_set(self, row: User) -> SafeString:
-        """Return whether there is one, and the way to another."""
-        words = "Set" if row.has_usable_password() else "None: nobody logs in with one"
-        return format_html('{}. <a class="button" href="../password/">Set a new one</a>', words)
+        """Return whether a password is set, and a link that sets another one."""
+        text = "Set" if row.has_usable_password() else "Not set"
+        return format_html('{}. <a class="button" href="../password/">Set password</a>', text)
 
     @admin.display(description="Last log-in")
     def last_seen(self, row: User) -> SafeString:
-        """Return when somebody last logged in."""
+        """Return the time of the last log-in."""
         return ago_html(row.last_login) if row.last_login else SafeString("never")
 
-    @admin.display(description="Made")
-    def made(self, row: User) -> SafeString:
-        """Return when somebody was made."""
+    @admin.display(description="Created")
+    def created(self, row: User) -> SafeString:
+        """Return the time of creation."""
         return ago_html(row.date_joined)
 
     @override
     def deletion(self, rows: Sequence[User]) -> Deletion:
         written = LogEntry.objects.filter(user__in=rows).count()
-        lost = f" What they did is deleted from the admin log, too: {counted(written, 'line')}."
+        lost = (
+            f" {written} admin log {'entry is' if written == 1 else 'entries are'} also deleted."
+        )
+        name = "This person" if len(rows) == 1 else "These people"
         return Deletion(
-            f"Nobody logs in by {'this name' if len(rows) == 1 else 'these names'} any more; what"
-            f" was asked for stays, with the name.{lost if written else ''} Take 'May log in' away"
-            " instead to keep the log. It cannot be undone.",
+            f"{name} can no longer log in; their operations are kept, with the name."
+            f"{lost if written else ''} To keep the log, clear 'Active' instead. This cannot be"
+            " undone.",
             [(row.username, row.get_full_name()) for row in rows],
         )
 
@@ -224,9 +236,9 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
 
 
 class GroupForm(ModelForm):
-    """Asks what the people of a group may do."""
+    """Name and permissions of a group."""
 
-    permissions = RightsField(label="Rights")
+    permissions = PermissionsField(label="Permissions")
 
     class Meta:
         model = Group
@@ -234,51 +246,52 @@ class GroupForm(ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        rights = self.fields.get("permissions")
-        if isinstance(rights, RightsField):
-            rights.offer(self.instance.permissions.all() if self.instance.pk else None)
+        field = self.fields.get("permissions")
+        if isinstance(field, PermissionsField):
+            field.offer(self.instance.permissions.all() if self.instance.pk else None)
 
 
-class PeoplesGroupAdmin(PlatformModelAdmin, GroupAdmin):
-    """What people of a group may do."""
+class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
+    """The groups and their permissions."""
 
     form = GroupForm
     filter_horizontal = ()
     is_live_with_actions = True
-    list_display = ("name", "may_do", "people")
+    list_display = ("name", "summary", "people")
     search_help_text = "name"
 
-    @admin.display(description="May")
-    def may_do(self, row: Any) -> str:
-        """Return what its people may do, or how many rights that are."""
-        return _may(row) or counted(row.rights, "right")
+    @admin.display(description="Permissions")
+    def summary(self, row: Any) -> str:
+        """Return a summary of its permissions, or their number."""
+        return _summary(row) or counted(row.permission_count, "permission")
 
     @admin.display(description="People")
     def people(self, row: Group) -> str:
-        """Return who is in it."""
-        return ", ".join(sorted(person.username for person in row.user_set.all())) or "nobody"
+        """Return the members."""
+        return ", ".join(sorted(person.username for person in row.user_set.all())) or "none"
 
     @override
     def deletion(self, rows: Sequence[Group]) -> Deletion:
-        number = len({person.pk for row in rows for person in row.user_set.all()})
-        who = {0: "Nobody loses", 1: "1 person loses"}.get(number, f"{number} people lose")
-        back = "A deleted group does not come back by itself, at the next start neither."
-        if any(_may(row) for row in rows):
-            back += (
-                " Of the platform's own, a later release may make one again, with those rights"
-                " alone that it adds."
+        members = len({person.pk for row in rows for person in row.user_set.all()})
+        people = "1 person loses" if members == 1 else f"{members} people lose"
+        again = "A deleted group is not recreated, not even on restart."
+        if any(_summary(row) for row in rows):
+            again += (
+                " A later release can recreate a built-in group, with the permissions that the"
+                " release adds only."
             )
         return Deletion(
-            f"{who} the rights that come with it; no person is deleted. {back}",
+            f"{people} the permissions of {'this group' if len(rows) == 1 else 'these groups'}; no"
+            f" person is deleted. {again}",
             [(row.name, self.people(row)) for row in rows],
         )
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         rows: QuerySet[Group] = super().get_queryset(request).prefetch_related("user_set")
-        return rows.annotate(rights=Count("permissions"))
+        return rows.annotate(permission_count=Count("permissions"))
 
 
 admin.site.unregister([User, Group])
 admin.site.register(User, PersonAdmin)
-admin.site.register(Group, PeoplesGroupAdmin)
+admin.site.register(Group, PlatformGroupAdmin)

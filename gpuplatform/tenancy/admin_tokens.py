@@ -1,8 +1,8 @@
-"""API tokens in the admin: made, shown once, taken back after a question."""
+"""API tokens in the admin: created, shown once, revoked after a confirmation."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django import forms
 from django.contrib import admin
@@ -17,129 +17,128 @@ from typing_extensions import override
 from gpuplatform import clock
 from gpuplatform.adminkit.actions.action import (
     Action,
-    ActionAdmin,
     ActionRequest,
     ActionResult,
     Values,
     counted,
 )
-from gpuplatform.adminkit.actions.fields import datetime_field
+from gpuplatform.adminkit.actions.forms import datetime_field
+from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Copy, Detail, Fact, Panel, RelatedRow
 from gpuplatform.adminkit.display.age import age, age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.display.generics import ModelAdmin, ModelForm
 from gpuplatform.adminkit.lists.filters import TenantFilter
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin, ModelForm
 from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
 from gpuplatform.tenancy.services import token_create, token_revoke
 
-LATELY: Final = timedelta(days=1)
-_TRIED_AT: Final = {Scope.USER.value: "gpu-units", Scope.OPERATOR.value: "jobs"}
-"""A list that a token may read, by its scope."""
+RECENT: Final = timedelta(days=1)
+_EXAMPLES: Final = {Scope.USER.value: "gpu-units", Scope.OPERATOR.value: "jobs"}
+"""The name of a list that a token can read, by its scope."""
 
 
-def _what_ends(rows: Sequence[ApiToken], _values: Values) -> str:
-    """Return what stops when tokens are taken back."""
-    which = f"'{rows[0]}'" if len(rows) == 1 else f"these {len(rows)} tokens"
-    them, used = ("it", _last_use(rows[0])) if len(rows) == 1 else ("them", _uses(rows))
+def _revoke_consequence(rows: Sequence[ApiToken], _values: Values) -> str:
+    if len(rows) == 1:
+        used = rows[0].last_used_at
+        token = f"'{rows[0]}'"
+        usage = f"Last used {age(used, clock.now())} ago." if used else "Never used."
+        advice = "create a replacement first"
+    else:
+        since = clock.now() - RECENT
+        recent = sum(row.last_used_at is not None and row.last_used_at > since for row in rows)
+        token = f"these {len(rows)} tokens"
+        usage = f"{counted(recent, 'token', 'was', 'were')} used in the last 24 hours."
+        advice = "create replacements first"
     return (
-        f"Whatever calls the API with {which} is refused at once, and nothing gives {them} back:"
-        f" what goes on needs a new token first. {used}"
+        f"Requests with {token} are rejected immediately. This cannot be undone; {advice}. {usage}"
     )
 
 
-def _last_use(row: ApiToken) -> str:
-    used = row.last_used_at
-    return f"It was last used {age(used, clock.now())} ago." if used else "It was never used."
+def _revoke(wanted: ActionRequest) -> ActionResult:
+    if token_revoke(wanted.row):
+        return ActionResult("Revoked.")
+    return ActionResult("Already revoked.", is_replay=True)
 
 
-def _uses(rows: Sequence[ApiToken]) -> str:
-    """Return how many are in use, as far as the last day tells."""
-    since = clock.now() - LATELY
-    number = sum(row.last_used_at is not None and row.last_used_at > since for row in rows)
-    used = counted(number, "token", "was", "were") if number else "None was"
-    return f"{used} used in the last day."
-
-
-def _take_back(asked: ActionRequest) -> ActionResult:
-    if token_revoke(asked.row):
-        return ActionResult("It is taken back; whatever calls with it is refused.")
-    return ActionResult("It was taken back before.", is_replay=True)
-
-
-TAKE_BACK = Action(
+REVOKE: Final = Action(
     name="revoke",
-    label="Take back",
-    consequence=_what_ends,
-    service=_take_back,
-    obstacle=lambda row: "It is taken back already." if row.revoked_at else "",
+    label="Revoke",
+    consequence=_revoke_consequence,
+    service=_revoke,
+    obstacle=lambda row: "Already revoked." if row.revoked_at else "",
     right="change",
     is_final=True,
 )
 
 
 class TokenForm(ModelForm):
-    """Asks what a new token is for; the secret comes from the platform."""
+    """The form of a new token; the platform generates the secret."""
 
     tenant = forms.ModelChoiceField(
-        Tenant.objects.order_by("name"), empty_label="Choose…", help_text="On whose behalf."
+        Tenant.objects.order_by("name"),
+        empty_label="Select…",
+        help_text="The tenant that the token acts for.",
     )
     scopes = forms.MultipleChoiceField(
         choices=Scope.choices,
         widget=forms.CheckboxSelectMultiple,
-        label="May",
-        help_text="What it may do; at least one.",
+        help_text="Select at least one.",
     )
-    expires_at = datetime_field("From then on it is refused; empty: never.", label="Expires")
+    expires_at = datetime_field("Expiry date. Leave empty for no expiry.", label="Expires")
 
     class Meta:
         model = ApiToken
         fields = ("tenant", "name", "scopes", "expires_at")
+        help_texts: ClassVar[dict[str, str]] = {"name": "Purpose; unique within the tenant."}
 
     def clean_expires_at(self) -> datetime | None:
-        """Refuse a token that would never be taken."""
+        """Refuse a time in the past."""
         moment: datetime | None = self.cleaned_data["expires_at"]
         if moment is not None and moment <= clock.now():
-            msg = "Must lie in the future."
+            msg = "Must be in the future."
             raise forms.ValidationError(msg)
         return moment
 
 
-class TokenRows(ActionAdmin):
-    """How tokens look in their list and on the pages of an action; no secret is known here."""
+@admin.register(ApiToken)
+class ApiTokenAdmin(ActionAdmin):
+    """The tokens; only the page after the creation has a secret."""
 
-    list_display = ("state", "name", "tenant", "may_do", "begins_with", "expires", "used", "since")
+    form = TokenForm
+    row_actions = (REVOKE,)
+    list_display = ("state", "name", "tenant", "scope_names", "prefix", "expires", "used", "since")
     list_display_links = ("name",)
     list_filter = (TenantFilter,)
     search_fields = ("name", "hint")
-    search_help_text = "name, or how the token begins"
-    empty_text = "There are no API tokens yet. Programs call the API with one: add one for each."
+    search_help_text = "name or prefix"
+    empty_text = "No API tokens yet. Programs call the API with a token: create one for each."
 
     @admin.display(description="State")
     def state(self, row: ApiToken) -> SafeString:
-        """Return whether it is taken."""
+        """Return whether it is valid."""
         return _badge(row)
 
-    @admin.display(description="May")
-    def may_do(self, row: ApiToken) -> str:
+    @admin.display(description="Scopes")
+    def scope_names(self, row: ApiToken) -> str:
         """Return its scopes."""
         return ", ".join(row.scopes)
 
-    @admin.display(description="Begins with")
-    def begins_with(self, row: ApiToken) -> str:
-        """Return how to recognise it."""
+    @admin.display(description="Prefix")
+    def prefix(self, row: ApiToken) -> str:
+        """Return the beginning of the secret."""
         return f"{row.hint}…"
 
     @admin.display(description="Expires")
     def expires(self, row: ApiToken) -> SafeString:
-        """Return when it is refused by itself."""
+        """Return the expiry."""
         return _expiry(row)
 
     @admin.display(description="Last used")
     def used(self, row: ApiToken) -> SafeString:
-        """Return when it was last used."""
+        """Return the time of the last request."""
         return ago_html(row.last_used_at) if row.last_used_at else SafeString("never")
 
-    @admin.display(description="Since")
+    @admin.display(description="Age")
     def since(self, row: ApiToken) -> SafeString:
         """Return the token's age."""
         return age_html(row.created_at)
@@ -150,7 +149,7 @@ class TokenRows(ActionAdmin):
             badge=_badge(row),
             name=row.name,
             url=reverse("admin:tenancy_apitoken_change", args=[row.pk]),
-            text=f"{row.hint}…, tenant {row.tenant}, may: {', '.join(row.scopes)}",
+            text=f"{row.hint}…, tenant {row.tenant}, scopes: {', '.join(row.scopes)}",
             since=age_html(row.created_at),
         )
 
@@ -158,28 +157,19 @@ class TokenRows(ActionAdmin):
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).select_related("tenant")
 
-
-@admin.register(ApiToken)
-class ApiTokenAdmin(TokenRows):
-    """Secrets that programs call the API with."""
-
-    form = TokenForm
-    row_actions = (TAKE_BACK,)
-
     @override
     def detail(self, row: ApiToken) -> Detail:
-        maker = LogEntry.objects.filter(
+        creator = LogEntry.objects.filter(
             content_type=ContentType.objects.get_for_model(row),
             object_id=row.pk,
             action_flag=ADDITION,
         ).values_list("user__username", flat=True)
         facts = [
             *_facts(row),
-            Fact.time("Made", row.created_at),
-            Fact("Made by", maker.first() or ""),
-            Fact("Expires", _expiry(row)),
+            Fact.time("Created", row.created_at),
+            Fact("Created by", creator.first() or ""),
             Fact("Last used", self.used(row)),
-            Fact.time("Taken back", row.revoked_at),
+            Fact.time("Revoked", row.revoked_at),
         ]
         return Detail(
             title=row.name,
@@ -195,23 +185,23 @@ class ApiTokenAdmin(TokenRows):
 
     @override
     def offered_permissions(self) -> Mapping[str, str]:
-        return {"view": "See", "add": "Make", "change": TAKE_BACK.label}
+        return {"view": "View", "add": "Create", "change": REVOKE.label}
 
     @override
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Make one by a form of Django: an answer that cannot be repeated has the secret."""
+        """Create a token by Django's form; its response has the secret and cannot be repeated."""
         return ModelAdmin.add_view(self, request, form_url, extra_context)
 
     @override
     def save_model(
         self, request: HttpRequest, obj: ApiToken, form: ModelForm, change: bool
     ) -> None:
-        made, secret = token_create(
+        created, secret = token_create(
             tenant=obj.tenant, name=obj.name, scopes=obj.scopes, expires_at=obj.expires_at
         )
-        obj.pk, obj.hint = made.pk, made.hint
+        obj.pk, obj.hint = created.pk, created.hint
         obj._secret = secret  # type: ignore[attr-defined]  # noqa: SLF001 - for `response_add` only
 
     @override
@@ -219,27 +209,26 @@ class ApiTokenAdmin(TokenRows):
         self, request: HttpRequest, obj: ApiToken, post_url_continue: str | None = None
     ) -> HttpResponse:
         secret: str = obj._secret  # type: ignore[attr-defined]  # noqa: SLF001 - as above
-        where = request.build_absolute_uri(reverse(_TRIED_AT[min(obj.scopes)]))
+        url = request.build_absolute_uri(reverse(_EXAMPLES[min(obj.scopes)]))
         copies = [
             Copy("Token", secret),
-            Copy("Try it", f"curl -H 'Authorization: Bearer {secret}' {where}"),
+            Copy("Example", f"curl -H 'Authorization: Bearer {secret}' {url}"),
         ]
-        facts = [*_facts(obj), Fact("Expires", _expiry(obj))]
         context = {
             **self.admin_site.each_context(request),
-            "title": f"{obj.name} is made",
+            "title": f"Token created: {obj.name}",
             "opts": self.opts,
-            "detail": {"copies": copies, "facts": facts},
+            "detail": {"copies": copies, "facts": _facts(obj)},
             "page_url": self.line(obj).url if self.has_view_permission(request) else "",
         }
-        answer = TemplateResponse(request, "admin/token_made.html", context)
+        answer = TemplateResponse(request, "admin/token_created.html", context)
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
 
 def _badge(row: ApiToken) -> SafeString:
     if row.revoked_at:
-        return shape_badge(Shape.OFF, "Taken back")
+        return shape_badge(Shape.OFF, "Revoked")
     if _has_expired(row):
         return shape_badge(Shape.OFF, "Expired")
     return shape_badge(Shape.READY, "Valid")
@@ -250,25 +239,25 @@ def _has_expired(row: ApiToken) -> bool:
 
 
 def _panel(row: ApiToken) -> Panel | None:
-    """Return that a token is refused; None for a valid one."""
+    """Return that requests with the token are rejected; None for a valid one."""
     if not row.revoked_at and not _has_expired(row):
         return None
     return Panel(
         shape=Shape.OFF,
-        title="Taken back" if row.revoked_at else "Expired",
-        text="Whatever calls the API with it is refused.",
+        title="Revoked" if row.revoked_at else "Expired",
+        text="Requests with this token are rejected.",
         since=age_html(row.revoked_at or row.expires_at),
-        next_step="A program that goes on needs a new token.",
+        next_step="Create a new token for programs that still use it.",
     )
 
 
 def _facts(row: ApiToken) -> list[Fact]:
-    """Return what a token is for and what it may do, in the words of the form."""
     page = reverse("admin:tenancy_tenant_change", args=[row.tenant_id])
     return [
         Fact("Tenant", row.tenant.name, page),
-        Fact("May", "; ".join(str(Scope(scope).label) for scope in sorted(row.scopes))),
-        Fact("Begins with", f"{row.hint}…"),
+        Fact("Scopes", "; ".join(str(Scope(scope).label) for scope in sorted(row.scopes))),
+        Fact("Prefix", f"{row.hint}…"),
+        Fact("Expires", _expiry(row)),
     ]
 
 

@@ -153,7 +153,7 @@ FUNCTION_ACTIONS: Final = (
         obstacle=_obstacle,
         service=_scale,
         form=ScaleForm,
-        present=_limits,
+        initial=_limits,
     ),
     Action(
         name="delete",

@@ -32,7 +32,7 @@ from gpuplatform.adminkit.display.text import (
 )
 from gpuplatform.adminkit.display.timeline import Step, span, timeline
 from gpuplatform.operations.admin import operation_url, operations_of
-from gpuplatform.operations.admin_timeline import operation_steps
+from gpuplatform.operations.admin_display import operation_steps
 from inventory.models import GpuSpec
 from serverless.admin.lines import invocation_line, invocation_url
 from serverless.admin.recent import RecentOutcomes, recent_outcomes
@@ -134,7 +134,7 @@ def _record(row: Function) -> Iterable[Fact]:
     """Yield its tenant, its operation and its times."""
     yield Fact("Tenant", row.tenant.name)
     yield Fact("Created by", visible(row.operation.operation_id), operation_url(row.operation))
-    yield Fact.time("Created", row.created_at)
+    yield Fact.time("Requested", row.created_at)
     yield Fact.time("Changed", row.updated_at)
     yield Fact.time("Last active", row.last_active_at)
     yield Fact.time("Last observed", row.observed_at)
@@ -158,7 +158,7 @@ def _steps(row: Function) -> Iterator[Step]:
 def _comparisons(row: Function, spec: FunctionSpec) -> Sequence[Comparison]:
     limits = f"{spec.min_workers} to {spec.max_workers}"
     is_within = spec.min_workers <= row.workers_ready <= spec.max_workers
-    return (Comparison("Ready workers", limits, str(row.workers_ready), is_within=is_within),)
+    return (Comparison("Ready workers", limits, str(row.workers_ready), is_equal=is_within),)
 
 
 def _workers(row: Function) -> Related:

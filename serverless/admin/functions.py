@@ -138,7 +138,7 @@ class FunctionAdmin(MirrorAdmin):
         return success_rate(row.recent)
 
     @override
-    @admin.display(description="Why", empty_value="")
+    @admin.display(description="Message", empty_value="")
     def why_column(self, row: Any) -> SafeString:
         """Return why it is not ready; of a ready one, its last failed invocation."""
         failure: Invocation | None = row.recent.last_failure

@@ -8,14 +8,14 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import ActionAdmin
+from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.causes import cause_of, title_of
-from gpuplatform.adminkit.display.generics import ModelAdmin
 from gpuplatform.adminkit.display.text import message_html, visible
 from gpuplatform.adminkit.lists.filters import PhaseTabs, RecentValuesFilter, TenantFilter
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin
 from serverless.admin.actions import INVOCATION_ACTIONS
 from serverless.admin.invocation_detail import invocation_detail
 from serverless.admin.lines import PAGE, failure_title, invocation_line, state_badge
@@ -34,7 +34,7 @@ class FunctionFilter(RecentValuesFilter):
 class FailureFilter(RecentValuesFilter):
     """Filters by failure class."""
 
-    title = "why"
+    title = "reason"
     parameter_name = "why"
     fields = ("failure_class",)
 
@@ -95,7 +95,7 @@ class InvocationAdmin(ActionAdmin):
         """Return the worker of the latest delivery."""
         return visible(row.worker)
 
-    @admin.display(description="Why", empty_value="")
+    @admin.display(description="Message", empty_value="")
     def why_column(self, row: Invocation) -> SafeString:
         """Return why it did not succeed, or why its function cannot serve it."""
         function = row.function

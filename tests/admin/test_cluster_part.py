@@ -1,4 +1,4 @@
-"""What the cluster says of an object: a part of its page that never holds the page up."""
+"""Live data of an object: a section that never delays its page."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ __all__ = ["cluster"]
 pytestmark = pytest.mark.django_db
 
 SECRET = "hunter2-of-the-template"
-AWAY = "The cluster does not answer at 10.0.0.1. The platform tries again by itself."
+AWAY = "no answer from 10.0.0.1"
 
 
 def part_url(row: GpuUnit | StockPool) -> str:
@@ -83,7 +83,7 @@ def test_objects_events_log_and_resource_are_shown(
 
     text = part(operator_client, pool)
 
-    for words in (
+    for expected in (
         "pool-h100",
         "0 of 2 available",
         "10.96.0.7",
@@ -93,12 +93,12 @@ def test_objects_events_log_and_resource_are_shown(
         "line of the log",
         "specName: g1.1",
     ):
-        assert words in text, words
+        assert expected in text, expected
     assert '<span class="phase failed"><svg' in text
     assert '<bdi class="words">manifest unknown</bdi><small class="off">Pod pod-1, 9 times' in text
 
 
-def test_of_many_events_the_newest_are_shown_and_the_others_folded(
+def test_the_newest_events_are_shown_and_others_are_folded(
     operator_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     pool = a_failing_pool(cluster, rows)
@@ -121,7 +121,7 @@ def test_of_many_events_the_newest_are_shown_and_the_others_folded(
     assert "manifest unknown" in folded
 
 
-def test_the_page_of_a_job_shows_what_it_made_and_who_may_not_see_that_is_not_told(
+def test_the_page_of_an_operation_shows_its_object_to_permitted_users(
     operator_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     pool = a_failing_pool(cluster, rows)
@@ -143,7 +143,7 @@ def test_the_page_of_a_job_shows_what_it_made_and_who_may_not_see_that_is_not_to
     assert "Back-off pulling image" not in client.get(url).content.decode()
 
 
-def test_the_page_of_a_seeding_asks_for_the_stock_that_is_not_ready(
+def test_the_page_of_a_seeding_shows_stock_that_is_not_ready(
     operator_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     job = rows.operation(kind="stock.seed", object_kind="GPUUnit")
@@ -157,7 +157,7 @@ def test_the_page_of_a_seeding_asks_for_the_stock_that_is_not_ready(
     assert f"GPUUnit runtime-stock/{failed.name}" in text
 
 
-def test_values_of_variables_are_hidden_everywhere(
+def test_values_of_variables_are_masked_on_every_page(
     operator_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     pool = a_failing_pool(cluster, rows)
@@ -177,7 +177,7 @@ def test_values_of_variables_are_hidden_everywhere(
         assert "name: TOKEN" in text
 
 
-def test_pages_say_which_secret_a_variable_comes_from(
+def test_pages_name_the_secret_of_a_variable(
     operator_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     source = {"secretKeyRef": {"name": "hf", "key": "token"}}
@@ -199,7 +199,7 @@ def test_pages_say_which_secret_a_variable_comes_from(
 
 
 @pytest.mark.parametrize("make", [stock_row, unit_row])
-def test_units_are_asked_for_in_their_own_namespace(
+def test_units_are_read_from_their_namespace(
     operator_client: Client, cluster: FakeCluster, make: Any
 ) -> None:
     unit: GpuUnit = make(UnitPhase.FAILED)
@@ -211,7 +211,7 @@ def test_units_are_asked_for_in_their_own_namespace(
     assert f"unit-{unit.name}</b>" in part(operator_client, unit)
 
 
-def test_what_belongs_to_another_of_that_name_is_not_shown(
+def test_objects_of_another_resource_of_that_name_are_not_shown(
     operator_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     pool = rows.pool(name="h100")
@@ -219,27 +219,25 @@ def test_what_belongs_to_another_of_that_name_is_not_shown(
     cluster.put(DEPLOYMENT, owned("pool-h100", "uid-of-another", label, spec={"replicas": 1}))
     cluster.put(GPU_UNIT, {"metadata": {"name": "h100", "namespace": "default"}})
 
-    text = part(operator_client, pool)
+    section = operator_client.get(part_url(pool)).context["cluster"]
 
-    assert "the cluster has nothing that belongs to it" in text
-    assert "The cluster has no such resource now." in text
+    assert (section.objects, section.resource) == ([], "")
 
 
 class TestAway:
-    def test_a_cluster_that_does_not_answer_is_said_in_one_sentence_and_asked_once(
+    def test_a_cluster_that_does_not_answer_is_one_fault_after_one_call(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
         asked: list[str] = []
         cluster.on_call = lambda verb, _: asked.append(verb)
         cluster.fail("get", None, ClusterUnavailable(AWAY), times=99)
 
-        text = part(operator_client, rows.pool())
+        section = operator_client.get(part_url(rows.pool())).context["cluster"]
 
-        assert AWAY in text
-        assert "What the cluster says is not known" in text
+        assert (section.faults, section.is_unreadable) == ([AWAY], True)
         assert asked == ["get"]
 
-    def test_one_that_is_known_to_be_away_is_not_asked(
+    def test_a_closed_gate_prevents_the_call(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
         ClusterState.objects.update_or_create(id=1, defaults={"failures": 3, "error": AWAY})
@@ -251,29 +249,29 @@ class TestAway:
         assert AWAY in text
         assert asked == []
 
-    def test_a_platform_without_a_cluster_says_so(
+    def test_a_platform_without_a_cluster_has_no_live_data(
         self, operator_client: Client, rows: Rows, settings: Any
     ) -> None:
         settings.KUBE_MODE = "off"
 
-        assert "What the cluster says is not known" in part(operator_client, rows.pool())
+        assert operator_client.get(part_url(rows.pool())).context["cluster"].is_unreadable
 
-    def test_one_question_that_is_refused_spoils_no_other(
+    def test_a_refused_call_does_not_affect_the_others(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
         pool = a_failing_pool(cluster, rows)
-        cluster.fail("list", EVENT, ClusterForbidden("No right to read events.", status=403))
-        cluster.fail("log", POD, ClusterRejected("It has not started.", status=400))
+        cluster.fail("list", EVENT, ClusterForbidden("forbidden", status=403))
+        cluster.fail("log", POD, ClusterRejected("not started", status=400))
 
-        text = part(operator_client, pool)
+        section = operator_client.get(part_url(pool)).context["cluster"]
 
-        assert "A part is not known" in text
-        assert "No right to read events." in text
-        assert "0 of 2 available" in text
-        assert "has written nothing yet" in text
+        assert not section.is_unreadable
+        assert section.faults == ["forbidden"]
+        assert [section.events, section.log] == [[], ""]
+        assert "0 of 2 available" in [line.text for line in section.objects]
 
 
-def test_the_page_itself_asks_the_cluster_nothing(
+def test_the_page_itself_does_not_call_the_cluster(
     operator_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     asked: list[str] = []
@@ -287,7 +285,7 @@ def test_the_page_itself_asks_the_cluster_nothing(
     assert asked == []
 
 
-def test_without_a_script_it_is_a_page_of_its_own(
+def test_without_scripts_the_live_data_are_a_separate_page(
     operator_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     pool = rows.pool()
@@ -296,7 +294,7 @@ def test_without_a_script_it_is_a_page_of_its_own(
     assert "<html" not in part(operator_client, pool, **{"HX-Request": "true"})
 
 
-def test_only_who_may_see_the_row_may_ask(
+def test_live_data_need_the_permission_to_view_the_row(
     viewer_client: Client, cluster: FakeCluster, rows: Rows
 ) -> None:
     pool, unit = rows.pool(), unit_row()
@@ -307,7 +305,7 @@ def test_only_who_may_see_the_row_may_ask(
     assert viewer_client.post(part_url(pool)).status_code == 403
 
 
-def test_stock_is_not_shown_to_who_may_see_units_only(
+def test_stock_is_not_found_among_active_units(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
     stock = stock_row()
@@ -317,7 +315,7 @@ def test_stock_is_not_shown_to_who_may_see_units_only(
     assert answer.status_code == 404
 
 
-def test_hostile_text_of_the_cluster_does_nothing(
+def test_hostile_text_of_the_cluster_is_escaped(
     operator_client: Client, cluster: FakeCluster, rows: Rows, hostile_text: str
 ) -> None:
     pool = a_failing_pool(cluster, rows)

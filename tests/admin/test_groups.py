@@ -10,9 +10,8 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from gpuplatform.adminkit.actions.action import ActionAdmin
-from gpuplatform.adminkit.display.generics import ModelAdmin
-from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.actions.model_admin import ActionAdmin
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin, ReadOnlyAdmin
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import ApiToken, Scope
 from gpuplatform.tenancy.selectors import tenant_by_name
@@ -112,7 +111,7 @@ def test_a_viewer_who_posts_an_action_is_refused(
 ) -> None:
     row = shown(label)
     before = Operation.objects.count()
-    body = {"_selected_action": row.pk, "key": KEY, "asked": "1"}
+    body = {"_selected_action": row.pk, "key": KEY, "submitted": "1"}
 
     answers = [
         viewer.post(address(row, "do", action), body),

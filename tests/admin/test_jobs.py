@@ -1,4 +1,4 @@
-"""Cancelling and retrying jobs in the admin: said first, done by the services, written down."""
+"""Cancel and retry of operations in the admin."""
 
 import re
 
@@ -10,29 +10,29 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from gpuplatform.adminkit.actions.action import MOST_AT_ONCE
-from gpuplatform.operations.admin_words import kind_title
+from gpuplatform.adminkit.actions.model_admin import MAX_ROWS
+from gpuplatform.operations.admin_display import kind_title
 from gpuplatform.operations.models import Operation
 from tests.factories.admin_rows import Rows
-from tests.factories.admin_steps import address, choose, confirm, told
+from tests.factories.admin_steps import address, choose, confirm, numbers
 from tests.factories.inventory import accept_create
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.installed import cluster
 
 __all__ = ["cluster"]
 
-JOBS = reverse("admin:operations_operation_changelist")
+OPERATIONS = reverse("admin:operations_operation_changelist")
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def job_viewer(db: None) -> Client:
-    """Somebody who may look at jobs, and do nothing about them."""
-    viewer = User.objects.create_user("viewer", is_staff=True)
-    viewer.user_permissions.add(Permission.objects.get(codename="view_operation"))
+def viewer(db: None) -> Client:
+    """A client with the permission to view operations only."""
+    person = User.objects.create_user("viewer", is_staff=True)
+    person.user_permissions.add(Permission.objects.get(codename="view_operation"))
     client = Client()
-    client.force_login(viewer)
+    client.force_login(person)
     return client
 
 
@@ -58,42 +58,40 @@ def phase(operation: Operation) -> str:
     return Operation.objects.get(pk=operation.pk).phase
 
 
-def test_the_consequence_is_said_before_anything_is_done(
+def test_the_consequence_is_shown_before_the_action(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
     operation = waiting()
 
     page = choose(operator_client, "cancel", operation)
 
-    assert "Ends 1 job: what it asks for is given up (1 to be made)" in page
-    assert "make-a" in page
+    assert numbers(page.context["consequence"]) == [1, 1]
+    assert [row_id for row_id, _line in page.context["lines"]] == [operation.pk]
     assert phase(operation) == "Pending"
 
 
-def test_each_job_says_what_became_of_it_and_the_log_has_the_operation_id(
+def test_a_cancellation_is_an_operation_in_the_log(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
     operation, other = waiting(), failed()
     page = choose(operator_client, "cancel", operation, other)
-    assert "Not possible for 1" in page
-    assert "nothing is left to cancel" in page
+    assert page.context["refused_count"] == 1
 
     result = confirm(operator_client, page)
 
-    made = Operation.objects.get(kind="job.cancel")
+    cancel = Operation.objects.get(kind="job.cancel")
     assert phase(operation) == "Cancelled"
-    assert made.asked_by == "admin user 'operator'"
-    assert "Job Create stock pool a: Cancel accepted. See its job" in told(result)
-    assert "make-f" not in told(result)
+    assert "operator" in cancel.asked_by
+    assert address(cancel, "change", cancel.pk) in result.messages[0]
     entry = LogEntry.objects.get()
-    assert (entry.object_id, made.operation_id in entry.change_message) == (
+    assert (entry.object_id, cancel.operation_id in entry.change_message) == (
         str(operation.pk),
         True,
     )
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "title"),
     [
         ("stockpool.update", "Change stock pool"),
         ("gpuspec.create", "Create GPU spec"),
@@ -102,26 +100,25 @@ def test_each_job_says_what_became_of_it_and_the_log_has_the_operation_id(
         ("stock.remove", "Remove stock unit"),
         ("function.scale", "Scale function"),
         ("invocation.replay", "Replay invocation"),
-        ("job.cancel", "Cancel job"),
+        ("job.cancel", "Cancel operation"),
         ("of_another_release", "of_another_release"),
     ],
 )
-def test_a_kind_of_job_has_words(kind: str, said: str) -> None:
-    assert kind_title(kind) == said
+def test_a_kind_of_operation_has_a_title(kind: str, title: str) -> None:
+    assert kind_title(kind) == title
 
 
-def test_an_obstacle_that_many_jobs_have_is_said_once(
-    operator_client: Client, cluster: FakeCluster
-) -> None:
+def test_a_common_obstacle_is_shown_once(operator_client: Client, cluster: FakeCluster) -> None:
     ended = [failed(), waiting()]
     Operation.objects.update(phase="Failed", error_code="x", due_at=None, ended_at=Now())
 
     page = choose(operator_client, "cancel", *ended)
 
-    assert page.count("It has ended as Failed; nothing is left to cancel.") == 1
+    ((_obstacle, lines),) = page.context["refused"]
+    assert len(lines) == 2
 
 
-def test_a_confirmation_that_is_sent_twice_is_one_request(
+def test_a_repeated_confirmation_is_one_request(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
     page = choose(operator_client, "retry", failed())
@@ -130,13 +127,12 @@ def test_a_confirmation_that_is_sent_twice_is_one_request(
     result = confirm(operator_client, page)
 
     assert Operation.objects.count() == 2
-    assert "Retry accepted. See its job" in told(result)
+    retry = Operation.objects.latest("id")
+    assert address(retry, "change", retry.pk) in result.messages[0]
     assert LogEntry.objects.count() == 1
 
 
-def test_a_retry_leads_from_one_job_to_the_other(
-    operator_client: Client, cluster: FakeCluster
-) -> None:
+def test_a_retry_links_both_operations(operator_client: Client, cluster: FakeCluster) -> None:
     first = failed()
     confirm(operator_client, choose(operator_client, "retry", first))
     second = Operation.objects.get(retry_of=first)
@@ -150,8 +146,8 @@ def test_a_retry_leads_from_one_job_to_the_other(
     assert f"/operation/{first.pk}/" in pages[1].content.decode()
 
 
-def test_the_page_of_a_job_offers_what_is_possible(
-    operator_client: Client, job_viewer: Client, cluster: FakeCluster
+def test_the_page_of_an_operation_offers_possible_actions(
+    operator_client: Client, viewer: Client, cluster: FakeCluster
 ) -> None:
     def offers(client: Client, operation: Operation) -> list[str]:
         url = reverse("admin:operations_operation_change", args=[operation.pk])
@@ -161,53 +157,53 @@ def test_the_page_of_a_job_offers_what_is_possible(
 
     assert offers(operator_client, operation) == ["cancel"]
     assert offers(operator_client, other) == ["retry"]
-    assert offers(job_viewer, operation) == []
+    assert offers(viewer, operation) == []
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])
-def test_who_may_only_look_is_refused(
-    job_viewer: Client, cluster: FakeCluster, action: str
-) -> None:
+def test_a_viewer_is_refused(viewer: Client, cluster: FakeCluster, action: str) -> None:
     operation = waiting()
     body = {"_selected_action": operation.pk, "key": f"admin-{'0' * 32}"}
 
-    from_its_page = job_viewer.post(address(operation, "do", action), body)
-    from_the_list = job_viewer.post(JOBS, {"action": action, **body})
+    from_its_page = viewer.post(address(operation, "do", action), body)
+    from_the_list = viewer.post(OPERATIONS, {"action": action, **body})
 
     assert (from_its_page.status_code, from_the_list.status_code) == (403, 403)
     assert phase(operation) == "Pending"
     assert Operation.objects.count() == 1
-    assert 'name="_selected_action"' not in job_viewer.get(JOBS).content.decode()
+    assert 'name="_selected_action"' not in viewer.get(OPERATIONS).content.decode()
 
 
-def test_too_many_at_once_are_refused(operator_client: Client, rows: Rows) -> None:
-    many = [rows.operation("Failed") for _ in range(MOST_AT_ONCE + 1)]
+def test_too_many_rows_are_refused(operator_client: Client, rows: Rows) -> None:
+    many = [rows.operation("Failed") for _ in range(MAX_ROWS + 1)]
 
     page = choose(operator_client, "retry", *many)
 
-    assert f"Choose at most {MOST_AT_ONCE} at once." in page
+    assert numbers(page.messages[0]) == [MAX_ROWS]
 
 
-def test_a_forged_key_is_asked_for_again(operator_client: Client, cluster: FakeCluster) -> None:
+def test_a_forged_key_leads_to_the_confirmation(
+    operator_client: Client, cluster: FakeCluster
+) -> None:
     operation = waiting()
     body = {"action": "cancel", "_selected_action": operation.pk, "key": "x' OR 1=1"}
 
-    page = operator_client.post(JOBS, body).content.decode()
+    context = operator_client.post(OPERATIONS, body).context
 
-    assert "What happens" in page
+    assert context["consequence"]
     assert phase(operation) == "Pending"
 
 
-def test_the_list_stays_live_beside_its_actions(operator_client: Client, rows: Rows) -> None:
+def test_a_list_with_actions_is_refreshed(operator_client: Client, rows: Rows) -> None:
     rows.operation()
 
-    page = operator_client.get(JOBS).content.decode()
+    page = operator_client.get(OPERATIONS).content.decode()
 
     assert 'id="live-rows"' in page
     assert 'name="_selected_action"' in page
 
 
-def test_the_confirmation_costs_no_query_a_row(
+def test_the_confirmation_has_no_query_per_row(
     operator_client: Client,
     cluster: FakeCluster,
     django_assert_max_num_queries: DjangoAssertNumQueries,

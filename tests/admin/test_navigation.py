@@ -1,4 +1,4 @@
-"""The navigation says on every page how much has failed, for one query."""
+"""The navigation shows the number of failed rows on every page, from one query."""
 
 import re
 
@@ -21,15 +21,13 @@ GROUPS = reverse("admin:auth_group_changelist")
 
 
 def counts(client: Client, address: str = GROUPS) -> dict[str, str]:
-    """Return the numbers of the navigation by the names that they stand beside."""
+    """Return the numbers of the navigation by the names next to them."""
     page = client.get(address).content.decode()
     found = re.findall(r">([^<>]+)<b class=\"failed\" title=\"[^\"]+\">([^<]+)<", page)
     return dict(found)
 
 
-def test_what_has_failed_and_is_there_is_counted_by_role(
-    operator_client: Client, rows: Rows
-) -> None:
+def test_existing_failed_rows_are_counted_by_role(operator_client: Client, rows: Rows) -> None:
     rows.pool("Failed")
     rows.pool("Failed", deleted_at=now())
     rows.pool()
@@ -41,13 +39,13 @@ def test_what_has_failed_and_is_there_is_counted_by_role(
     assert counts(operator_client) == {"Stock pools": "1", "GPU units": "2", "Stock units": "1"}
 
 
-def test_where_nothing_has_failed_there_is_no_number(operator_client: Client) -> None:
+def test_without_failures_no_number_is_shown(operator_client: Client) -> None:
     unit_row()
 
     assert counts(operator_client) == {}
 
 
-def test_nobody_learns_how_much_has_failed_of_what_they_may_not_see(rows: Rows) -> None:
+def test_failures_are_counted_only_of_lists_that_the_user_may_view(rows: Rows) -> None:
     rows.pool("Failed")
     unit_row(UnitPhase.FAILED)
     viewer = User.objects.create_user("viewer", is_staff=True)
@@ -60,10 +58,10 @@ def test_nobody_learns_how_much_has_failed_of_what_they_may_not_see(rows: Rows) 
     assert found == {"Stock pools": "1"}
 
 
-def test_very_many_are_not_counted_to_the_end_and_cost_one_query(
+def test_counting_stops_at_the_cap_and_costs_one_query(
     operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(navigation, "MOST_FAILED", 3)
+    monkeypatch.setattr(navigation, "FAILED_CAP", 3)
     for _ in range(5):
         rows.pool("Failed")
         unit_row(UnitPhase.FAILED)

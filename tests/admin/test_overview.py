@@ -1,4 +1,4 @@
-"""What the overview says beyond the phases: what fails and why, capacity, and what happens."""
+"""The overview: failures and their causes, health, capacity and pace."""
 
 import html
 import re
@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
+from gpuplatform.adminkit.display.badges import Shape
 from gpuplatform.adminkit.overview import failing, sections
 from gpuplatform.clock import now
 from gpuplatform.operations.phases import OperationPhase
@@ -21,6 +22,7 @@ from gpuplatform.samples.services import capacity_store
 from gpuplatform.workloads.causes import FAILURE_CAUSES
 from inventory.phases import PoolPhase
 from tests.factories.admin_rows import Rows
+from tests.factories.admin_steps import numbers
 from tests.factories.unit_rows import stock_row, unit_row
 from units.phases import UnitPhase
 
@@ -36,6 +38,10 @@ def _page(client: Client, url: str = INDEX) -> str:
     return answer.content.decode()
 
 
+def _context(client: Client) -> Any:
+    return client.get(INDEX).context
+
+
 def _sample(**changes: Any) -> PlatformSample:
     columns: dict[str, Any] = {
         "at": now() - timedelta(seconds=10),
@@ -48,27 +54,29 @@ def _sample(**changes: Any) -> PlatformSample:
     return PlatformSample.objects.create(**{**columns, **changes})
 
 
+def _count(group: failing.FailingGroup) -> int:
+    return group.count
+
+
 class TestFailing:
-    def test_the_same_reason_is_one_line_with_count_newest_message_and_list(
+    def test_failures_of_one_reason_are_one_group_with_the_newest_message(
         self, operator_client: Client, rows: Rows
     ) -> None:
-        for age, message in ((9, "the oldest"), (2, "the newest <b>words</b>"), (5, "old")):
+        for age, message in ((9, "the oldest"), (2, "the newest <b>text</b>"), (5, "old")):
             since = now() - timedelta(minutes=age)
             rows.pool(PoolPhase.FAILED, message=message, phase_since=since)
         rows.pool(PoolPhase.FAILED, reason="NameConflict", message="in the way")
 
         page = _page(operator_client)
 
-        assert "3 pools" in page
-        assert "1 pool" in page
-        assert "the newest &lt;b&gt;words&lt;/b&gt;" in page
+        assert "the newest &lt;b&gt;text&lt;/b&gt;" in page
         assert "the oldest" not in page
-        assert re.search(r">2 more</a>, the first <time [^>]+>9 min</time> ago:", page)
+        first, second = sorted(_context(operator_client)["failing"].groups, key=_count)
+        assert [(first.count, first.others), (second.count, second.others)] == [(1, ""), (3, "2")]
+        assert ">9 min<" in second.first
         assert "/stockpool/?phase=Failed&amp;why=NameConflict" in page
 
-    def test_what_keeps_pods_from_starting_is_told_apart_and_its_list_has_just_those(
-        self, operator_client: Client
-    ) -> None:
+    def test_each_cause_is_a_group_and_a_filter_of_its_list(self, operator_client: Client) -> None:
         for cause in FAILURE_CAUSES:
             unit_row(UnitPhase.FAILED, name=f"of-{cause.lower()}", cause=cause)
 
@@ -81,48 +89,42 @@ class TestFailing:
             assert re.findall(">of-([a-z]+)<", listed) == [cause.lower()]
             assert f'title="{explanation.title} (PodStartupFailed): ' in listed
 
-    def test_a_unit_says_the_cause_with_the_reason_beside_it_and_what_to_do(
-        self, operator_client: Client
-    ) -> None:
+    def test_a_units_page_shows_cause_reason_and_next_step(self, operator_client: Client) -> None:
         for cause, explanation in FAILURE_CAUSES.items():
             unit = unit_row(UnitPhase.FAILED, cause=cause)
 
             url = reverse("admin:units_activeunit_change", args=[unit.pk])
-            page = html.unescape(operator_client.get(url).content.decode())
+            panel = operator_client.get(url).context["detail"].panel
 
-            assert (
-                f'<h2>{explanation.title} <code class="off">PodStartupFailed</code></h2>' in page
-            )
-            assert explanation.next_step in page
+            assert explanation.title in html.unescape(panel.title)
+            assert "PodStartupFailed" in panel.title
+            assert panel.next_step == explanation.next_step
 
-    def test_what_fails_is_summed_by_kind(self, operator_client: Client, rows: Rows) -> None:
+    def test_failures_are_summed_by_kind(self, operator_client: Client, rows: Rows) -> None:
         rows.pool(PoolPhase.FAILED)
         unit_row(UnitPhase.FAILED)
         unit_row(UnitPhase.FAILED)
         stock_row(UnitPhase.FAILED)
         rows.operation(OperationPhase.FAILED)
 
-        page = _page(operator_client)
+        failing_rows = _context(operator_client)["failing"]
 
-        assert "5 <small>failing</small>" in page
-        assert "1 pool" in page
-        assert "2 units" in page
-        assert "1 stock unit" in page
-        assert "1 job" in page
+        assert failing_rows.total == "5"
+        sums = {text for text, _url in failing_rows.sums}
+        assert sums == {"1 pool", "2 units", "1 stock unit", "1 operation"}
 
-    def test_what_is_healed_gone_or_long_ago_fails_no_more(
+    def test_recovered_deleted_and_old_failures_do_not_count(
         self, operator_client: Client, rows: Rows
     ) -> None:
         rows.pool(PoolPhase.READY)
         rows.pool(PoolPhase.FAILED, deleted_at=now())
         rows.operation(OperationPhase.FAILED, ended_at=now() - timedelta(hours=2))
 
-        page = _page(operator_client)
+        failing_rows = _context(operator_client)["failing"]
 
-        assert "0 <small>failing</small>" in page
-        assert "Nothing has failed. Nothing waits for longer than 15 minutes." in page
+        assert (failing_rows.groups, failing_rows.waiting) == ([], [])
 
-    def test_what_waits_for_long_is_told_apart_the_longest_first(
+    def test_long_waits_are_groups_the_longest_first(
         self, operator_client: Client, rows: Rows
     ) -> None:
         long, longer = (now() - timedelta(minutes=age) for age in (20, 50))
@@ -135,28 +137,28 @@ class TestFailing:
 
         page = _page(operator_client)
 
-        assert "0 <small>failing</small>" in page
-        assert "3 waiting long" in page
-        assert "2 units" in page
-        assert ">slower<" in page
+        failing_rows = _context(operator_client)["failing"]
+        assert (failing_rows.total, failing_rows.waiting_total) == ("0", "3")
+        groups = [(group.kind.noun, group.count, group.name) for group in failing_rows.waiting]
+        assert groups[0] == ("unit", 2, "slower")
         assert "usual" not in page
         listed = "/activeunit/?phase=Progressing&amp;why=UnitProgressing&amp;age=over15min"
         assert listed in page
-        assert page.index("2 units") < page.index("Cluster forbidden")
+        assert [noun for noun, *_ in groups] == ["unit", "operation"]
 
-    def test_very_many_are_counted_up_to_a_cap(
+    def test_failures_are_counted_up_to_a_cap(
         self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(failing, "MOST_ROWS", 3)
         for _ in range(5):
             rows.pool(PoolPhase.FAILED)
 
-        page = _page(operator_client)
+        failing_rows = _context(operator_client)["failing"]
 
-        assert "3+ pools" in page
-        assert "3+ <small>failing</small>" in page
+        assert failing_rows.total == "3+"
+        assert [text for text, _url in failing_rows.sums] == ["3+ pools"]
 
-    def test_of_very_many_rows_the_samples_say_how_many(
+    def test_samples_have_the_counts_beyond_the_cap(
         self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sections, "LIVE_CAP", 3)
@@ -172,18 +174,16 @@ class TestFailing:
         assert "Ready</span><b>3+</b>" in page
         assert "Stopped</span><b>1</b>" in page
 
-    def test_very_many_reasons_are_cut_with_a_word(
-        self, operator_client: Client, rows: Rows
-    ) -> None:
+    def test_the_number_of_reasons_is_limited(self, operator_client: Client, rows: Rows) -> None:
         for number in range(failing.SHOWN_GROUPS + 2):
             rows.pool(PoolPhase.FAILED, reason=f"Reason{number}")
 
         page = _page(operator_client)
 
         assert page.count("why=Reason") == failing.SHOWN_GROUPS
-        assert "2 further reasons." in page
+        assert _context(operator_client)["failing"].further == 2
 
-    def test_who_may_see_nothing_is_not_told_that_nothing_fails(
+    def test_a_user_without_permissions_does_not_see_that_nothing_fails(
         self, client: Client, rows: Rows
     ) -> None:
         rows.pool(PoolPhase.FAILED)
@@ -191,11 +191,10 @@ class TestFailing:
 
         page = _page(client)
 
-        assert "Nothing has failed" not in page
-        assert "You may not see what could fail." in page
-        assert "Ask for the group viewer." in page
+        assert not _context(client)["sees_failing"]
+        assert 'id="live-failing"><p class="empty">' in page
 
-    def test_the_numbers_lead_to_their_lists(self, operator_client: Client, rows: Rows) -> None:
+    def test_the_sums_are_links_to_their_lists(self, operator_client: Client, rows: Rows) -> None:
         rows.pool(PoolPhase.FAILED)
         rows.pool(PoolPhase.FAILED, reason="NameConflict")
 
@@ -205,64 +204,61 @@ class TestFailing:
 
 
 class TestHealth:
-    def test_what_waits_for_the_cluster_is_not_to_blame(
+    def test_parts_that_wait_for_the_cluster_are_not_unhealthy(
         self, operator_client: Client, settings: Settings
     ) -> None:
         settings.KUBE_MODE = "required"
-        words = "connection refused by 10.0.0.1"
+        error = "connection refused by 10.0.0.1"
         ClusterState.objects.update_or_create(
-            pk=ClusterState.SINGLETON,
-            defaults={"error": words, "failures": 1},
+            pk=ClusterState.SINGLETON, defaults={"error": error, "failures": 1}
         )
 
-        page = _page(operator_client)
+        (cluster,) = _context(operator_client)["troubles"]
 
-        assert "Waiting for the cluster" in page
-        assert page.count(words) == 1
-        assert "<bdi>Does not answer</bdi>" in page
-        assert "The cluster does not answer." in _page(operator_client, reverse("admin:health"))
+        assert (cluster.name, cluster.detail) == ("cluster", error)
+        badge = operator_client.get(reverse("admin:health")).context
+        assert badge["cluster"].detail == error
 
-    def test_a_broker_that_is_away_is_told(
+    def test_an_unavailable_broker_is_unhealthy(
         self, operator_client: Client, settings: Settings
     ) -> None:
         settings.CELERY_BROKER_URL = "redis://127.0.0.1:1/0"
 
-        page = _page(operator_client)
-
-        assert "1 part unhealthy" in page
-        assert "1 part of the platform is not well" in page
+        assert [part.name for part in _context(operator_client)["troubles"]] == ["broker"]
 
     @pytest.mark.parametrize(
-        ("columns", "text"),
+        ("columns", "shape"),
         [
-            ({"oldest_due_seconds": None}, "nothing is due"),
-            ({"oldest_due_seconds": 12.0}, ">12 s</time>"),
-            ({"oldest_due_seconds": 700.0}, ">11 min</time>"),
-            ({"at": now() - timedelta(minutes=9)}, "No recent sample; check beat"),
+            ({"oldest_due_seconds": None}, Shape.READY),
+            ({"oldest_due_seconds": 12.0}, Shape.READY),
+            ({"oldest_due_seconds": 700.0}, Shape.FAILED),
+            ({"at": now() - timedelta(minutes=9)}, Shape.WAITING),
         ],
         ids=["none", "some", "late", "old sample"],
     )
-    def test_due_work_is_told(
-        self, operator_client: Client, columns: dict[str, Any], text: str
+    def test_due_work_is_healthy_unless_it_is_late(
+        self, operator_client: Client, columns: dict[str, Any], shape: Shape
     ) -> None:
         _sample(**columns)
 
-        page = _page(operator_client)
+        shapes = {part.name: part.shape for part in _context(operator_client)["health"]}
 
-        assert text in page
-        assert ("part unhealthy" in page) is (columns.get("oldest_due_seconds") == 700.0)
+        assert shapes["due work"] is shape
 
-    def test_parts_that_are_off_by_choice_are_no_fault(
+    def test_disabled_parts_are_not_unhealthy(
         self, operator_client: Client, settings: Settings
     ) -> None:
         settings.NATS_URL = ""
         settings.KUBE_MODE = "off"
 
-        assert _page(operator_client).count("off by configuration") == 4
+        health = _context(operator_client)["health"]
+
+        off = {part.name for part in health if part.shape is Shape.OFF}
+        assert {"cluster", "controller", "activator", "results"} <= off
 
 
 class TestCapacity:
-    def test_a_spec_is_a_bar_with_its_target_in_words_too(self, operator_client: Client) -> None:
+    def test_a_spec_is_a_bar_with_a_mark_and_a_text(self, operator_client: Client) -> None:
         gpus = {"active": 6, "ready": 2, "starting": 2, "failed": 1}
         spec = SpecCapacity(name="h100", product="H100", gpu=2, warm_target=3, ready=1, gpus=gpus)
         product = ProductCapacity(
@@ -272,17 +268,16 @@ class TestCapacity:
 
         page = _page(operator_client)
 
-        assert "1 ready of 3" in page
-        assert (
-            'aria-label="h100: 6 GPUs in units, 2 GPUs stock ready, 2 GPUs starting,'
-            ' 1 GPUs failed, 3 GPUs free; warm target 3 units."' in page
-        )
+        capacity = _context(operator_client)["capacity"]
+        (label,) = re.findall('aria-label="h100: ([^"]+)"', capacity.specs[0].drawing)
+        assert numbers(label) == [6, 2, 2, 1, 3, 3]
+        assert numbers(capacity.specs[0].summary) == [1, 3]
+        assert numbers(capacity.products[0].summary) == [3, 14]
+        assert numbers(capacity.products[0].about) == [2, 2]
         (at,) = re.findall(r'<path class="mark" d="M([\d.]+) 0V20"/>', page)
         assert float(at) == pytest.approx((6 + 3 * 2) / 14 * 1000, abs=1)
-        assert "3 free of 14" in page
-        assert "2 not allocatable" in page
 
-    def test_specs_that_lack_stock_come_first_and_very_many_are_cut(
+    def test_specs_that_lack_stock_are_first_and_their_number_is_limited(
         self, operator_client: Client
     ) -> None:
         specs = [SpecCapacity(name=f"a{number:03d}") for number in range(40)]
@@ -291,23 +286,22 @@ class TestCapacity:
         page = _page(operator_client)
 
         assert page.index("<b>z</b>") < page.index("<b>a000</b>")
-        assert "29 further specs" in page
+        assert _context(operator_client)["capacity"].further_specs == 29
 
-    def test_without_nodes_specs_or_sample_it_says_so(self, operator_client: Client) -> None:
-        assert "No sample yet" in _page(operator_client)
+    def test_empty_states_without_nodes_specs_or_sample(self, operator_client: Client) -> None:
+        assert _context(operator_client)["capacity"] is None
 
         capacity_store(Capacity(products=[]))
-        page = _page(operator_client)
+        capacity = _context(operator_client)["capacity"]
 
-        assert "The catalogue has no GPU spec yet." in page
-        assert "No node has a GPU." in page
+        assert (capacity.specs, capacity.products) == ([], [])
 
-    def test_a_document_of_another_release_is_no_fault(self, operator_client: Client) -> None:
+    def test_a_document_of_another_release_is_ignored(self, operator_client: Client) -> None:
         CapacitySnapshot.objects.create(document={"specs": 7})
 
-        assert "No sample yet" in _page(operator_client)
+        assert _context(operator_client)["capacity"] is None
 
-    def test_hostile_names_do_nothing(self, operator_client: Client) -> None:
+    def test_hostile_names_are_escaped(self, operator_client: Client) -> None:
         name = '"><script>alert(1)</script>'
         capacity_store(Capacity(specs=[SpecCapacity(name=name, product=name, gpu=1)]))
 
@@ -315,7 +309,7 @@ class TestCapacity:
 
 
 class TestPace:
-    def test_jobs_a_minute_and_claims_are_told_for_hour_and_day(
+    def test_operations_per_minute_and_claims_for_hour_and_day(
         self, operator_client: Client
     ) -> None:
         _sample(at=now() - timedelta(hours=5), seconds=60.0, accepted=60, failed=6)
@@ -323,19 +317,18 @@ class TestPace:
             _sample(at=now() - timedelta(minutes=ago), accepted=4)
         _sample(hour_claims=7, hour_p50=0.28, hour_p95=1.61, day_claims=90, day_p50=0.3)
 
-        page = _page(operator_client)
+        context = _context(operator_client)
 
-        assert "<b>5.3</b> a minute, last hour" in page
-        assert "8 accepted, 0 failed" in page
-        assert "68 accepted, 6 failed" in page
-        assert "280 ms <small>p50</small>" in page
-        assert "p95 1.6 s · 7 in the last hour" in page
-        assert 'aria-label="Seconds from claim to ready over the last day, at most 1.6 s."' in page
+        hour, day = context["pace"].operations
+        assert (hour.rate, numbers(hour.sums), numbers(day.sums)) == ("5.3", [8, 0], [68, 6])
+        assert (context["claim_p50"], context["claim_p95"]) == ("280 ms", "1.6 s")
+        assert numbers(context["claim_count"]) == [7]
+        assert context["pace"].claims_top == "1.6 s"
 
-    def test_a_quiet_hour_shows_the_day(self, operator_client: Client) -> None:
+    def test_an_hour_without_claims_shows_the_day(self, operator_client: Client) -> None:
         _sample(day_claims=90, day_p50=0.3, day_p95=0.9)
 
-        assert "90 in the last day" in _page(operator_client)
+        assert numbers(_context(operator_client)["claim_count"]) == [90]
 
 
 class TestCost:
@@ -360,7 +353,7 @@ class TestCost:
 
         assert "3 <small>failing</small>" in page
 
-    def test_who_sees_one_kind_is_asked_for_no_more(
+    def test_a_user_sees_only_the_cards_of_their_permissions(
         self, viewer_client: Client, rows: Rows
     ) -> None:
         rows.pool(PoolPhase.FAILED)
@@ -369,5 +362,5 @@ class TestCost:
         page = _page(viewer_client)
 
         assert "1 <small>failing</small>" in page
-        for absent in ("Capacity by spec", "Jobs a minute", "Claim to ready", "Latest jobs"):
+        for absent in ("h-capacity", "h-operations", "h-claims", "h-latest"):
             assert absent not in page

@@ -1,6 +1,5 @@
-"""What the admin's pages show, to whom, and with how many queries."""
+"""The admin's pages: content, permissions and number of queries."""
 
-import html
 import re
 from datetime import timedelta
 from typing import Any
@@ -11,16 +10,18 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin
+from gpuplatform.adminkit.site.pages import DEVELOPMENT_NOTICE
 from gpuplatform.clock import now
+from gpuplatform.operations.admin import CORRECT, RETRYABLE
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
-from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, report_heartbeat
+from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 from gpuplatform.reconciliation.models import ClusterState, ProcessHeartbeat
 from gpuplatform.workloads.causes import FAILURE_CAUSES, StartupCause
 from inventory.models import StockPool
-from inventory.phases import PoolPhase
-from tests.factories.admin_rows import Rows
+from inventory.phases import PoolPhase, PoolReason
+from tests.factories.admin_rows import WORDS_OF_THE_CLUSTER, Rows
 from tests.factories.serverless import accept, function_row
 from tests.fakes.installed import cluster
 
@@ -46,19 +47,23 @@ def _detail(client: Client, row: StockPool | Operation) -> str:
     )
 
 
+def _content(client: Client, row: StockPool | Operation) -> Any:
+    name = f"admin:{row._meta.app_label}_{row._meta.model_name}_change"
+    return client.get(reverse(name, args=[row.pk])).context["detail"]
+
+
 def _names(page: str) -> list[str]:
     return re.findall(r'<th class="field-name">.*?>([^<]*)</a>', page)
 
 
-class TestDashboard:
-    def test_empty_platform_says_that_nothing_has_failed(self, operator_client: Client) -> None:
-        page = _page(operator_client, INDEX)
+class TestOverview:
+    def test_an_empty_platform_has_no_failures(self, operator_client: Client) -> None:
+        context = operator_client.get(INDEX).context
 
-        assert "Nothing has failed." in page
-        assert "None yet" in page
-        assert "Not all parts are running" in page
+        assert (context["failing"].groups, context["latest"]) == ([], [])
+        assert "phase waiting" in context["health_badge"]
 
-    def test_newest_failures_come_first_and_lead_to_their_pages(
+    def test_the_newest_failures_are_first_and_link_to_their_pages(
         self, operator_client: Client, rows: Rows
     ) -> None:
         older = rows.pool(PoolPhase.FAILED, phase_since=now() - timedelta(hours=2))
@@ -69,7 +74,9 @@ class TestDashboard:
         assert page.index(f"/operation/{newer.pk}/") < page.index(f"/stockpool/{older.pk}/")
         assert "manifest unknown" in page
 
-    def test_all_parts_alive_is_healthy(self, operator_client: Client, settings: Settings) -> None:
+    def test_all_parts_with_heartbeats_are_healthy(
+        self, operator_client: Client, settings: Settings
+    ) -> None:
         settings.KUBE_MODE = "required"
         ClusterState.objects.update_or_create(
             id=1, defaults={"node_count": 3, "ready_node_count": 2, "seen_at": now()}
@@ -82,16 +89,17 @@ class TestDashboard:
         assert "Healthy" in page
         assert "2 of 3 nodes ready" in page
 
-    def test_silent_part_is_named(self, operator_client: Client, settings: Settings) -> None:
+    def test_a_part_without_heartbeat_is_unhealthy(
+        self, operator_client: Client, settings: Settings
+    ) -> None:
         settings.KUBE_MODE = "required"
         ProcessHeartbeat.objects.create(part=Part.CONTROLLER, seen_at=now() - timedelta(hours=1))
 
-        page = _page(operator_client, INDEX)
+        troubles = operator_client.get(INDEX).context["troubles"]
 
-        assert "1 part unhealthy" in page
-        assert f"No heartbeat for {FRESH_SECONDS} s" in page
+        assert [part.name for part in troubles] == [Part.CONTROLLER]
 
-    def test_cluster_that_does_not_answer_says_why(
+    def test_the_error_of_the_cluster_is_shown(
         self, operator_client: Client, settings: Settings
     ) -> None:
         settings.KUBE_MODE = "required"
@@ -100,7 +108,7 @@ class TestDashboard:
 
         assert "connection refused" in _page(operator_client, INDEX)
 
-    def test_viewer_sees_only_what_is_allowed(self, viewer_client: Client, rows: Rows) -> None:
+    def test_a_viewer_sees_only_permitted_rows(self, viewer_client: Client, rows: Rows) -> None:
         rows.pool(PoolPhase.FAILED)
         rows.operation(OperationPhase.FAILED)
 
@@ -163,7 +171,7 @@ class TestLists:
         ],
         ids=["phase", "why", "namespace", "operationID", "object"],
     )
-    def test_jobs_are_found_by(
+    def test_operations_are_found_by(
         self, operator_client: Client, rows: Rows, query: dict[str, str]
     ) -> None:
         rows.operation(operation_id="other")
@@ -175,7 +183,7 @@ class TestLists:
         assert ">wanted</td>" in page
         assert ">other</td>" not in page
 
-    def test_a_job_is_called_by_what_it_does(self, operator_client: Client, rows: Rows) -> None:
+    def test_an_operation_has_a_title(self, operator_client: Client, rows: Rows) -> None:
         key = f"admin-{'0' * 32}"
         made = {"kind": "stockpool.update", "object_name": "h100"}
         for number in (1, 2):
@@ -190,7 +198,7 @@ class TestLists:
         assert "0000000-2" in text
         assert "Seed stock g8.1" in text
 
-    def test_a_filter_takes_several_values_and_each_choice_adds_or_takes_away_its_own(
+    def test_a_filter_accepts_several_values_and_each_choice_toggles_its_own(
         self, operator_client: Client, rows: Rows
     ) -> None:
         for spec in ("a-1", "b-1", "c-1"):
@@ -199,9 +207,9 @@ class TestLists:
         text = _page(operator_client, POOLS, spec="a-1,b-1")
 
         assert set(re.findall(">of-([abc]-1)<", text)) == {"a-1", "b-1"}
-        links = re.findall('href="([^"]*)"[^>]* title="(Take it away|Show these too)"', text)
-        assert ("?spec=b-1", "Take it away") in links
-        assert ("?spec=a-1%2Cb-1%2Cc-1", "Show these too") in links
+        links = re.findall('href="([^"]*)"(?: class="(on)")?[^>]* title=', text)
+        assert ("?spec=b-1", "on") in links
+        assert ("?spec=a-1%2Cb-1%2Cc-1", "") in links
 
     @pytest.mark.parametrize(
         "reasons", ["NameConflict,PodStartupFailed:ImagePullFailed", "NameConflict"]
@@ -217,7 +225,7 @@ class TestLists:
 
         assert len(found) == len(reasons.split(","))
 
-    def test_tabs_count_what_the_other_filters_leave(
+    def test_tabs_count_the_rows_of_the_other_filters(
         self, operator_client: Client, rows: Rows
     ) -> None:
         rows.pool(spec_name="h100")
@@ -229,10 +237,10 @@ class TestLists:
         assert re.search(r"Ready</span><b>2</b>", page)
         assert re.search(r"Failed</span><b>0</b>", page)
 
-    def test_long_list_has_pages_and_stops_counting(
+    def test_a_long_list_has_pages_and_stops_counting(
         self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("gpuplatform.adminkit.lists.paginator.CAP", 60)
+        monkeypatch.setattr("gpuplatform.adminkit.lists.model_admin.COUNT_CAP", 60)
         tenant = rows.pool().tenant
         StockPool.objects.bulk_create(
             StockPool(tenant=tenant, namespace="default", name=f"many-{i}") for i in range(80)
@@ -246,35 +254,36 @@ class TestLists:
     @pytest.mark.parametrize(
         "query", ["q=%00", "phase=%00", "why=%00", "phase=nonsense", "p=x", "p=99999", "o=zz"]
     )
-    def test_nonsense_in_the_address_is_no_error(
-        self, operator_client: Client, query: str
-    ) -> None:
+    def test_invalid_parameters_are_ignored(self, operator_client: Client, query: str) -> None:
         answer = operator_client.get(f"{POOLS}?{query}", follow=True)
 
         assert answer.status_code == 200
 
 
 class TestDetail:
-    def test_failed_pool_says_what_happened_since_when_and_what_next(
+    def test_a_failed_pool_shows_cause_message_age_and_next_step(
         self, operator_client: Client, rows: Rows
     ) -> None:
-        page = _detail(operator_client, rows.pool(PoolPhase.FAILED))
+        panel = _content(operator_client, rows.pool(PoolPhase.FAILED)).panel
 
         explanation = FAILURE_CAUSES[StartupCause.IMAGE_PULL_FAILED]
-        assert explanation.title in page
-        assert "manifest unknown" in page
-        assert ">5 min</time>" in page
-        assert explanation.next_step in html.unescape(page)
+        assert PoolReason.POD_STARTUP_FAILED in panel.title
+        assert panel.text == WORDS_OF_THE_CLUSTER
+        assert ">5 min</time>" in panel.since
+        assert panel.next_step == explanation.next_step
 
-    def test_differences_between_wanted_and_seen_are_marked(
+    def test_differences_between_desired_and_actual_are_marked(
         self, operator_client: Client, rows: Rows
     ) -> None:
-        page = _detail(operator_client, rows.pool(generation=2, available_replicas=1))
+        content = _content(operator_client, rows.pool(generation=2, available_replicas=1))
 
-        assert page.count("(differs)") == 2
-        assert "has not been worked on yet" in page
+        assert [one.label for one in content.comparisons if one.differs] == [
+            "Replicas",
+            "Generation",
+        ]
+        assert content.comparison_note
 
-    def test_ready_pool_has_no_panel_and_no_difference(
+    def test_a_ready_pool_has_no_panel_and_no_difference(
         self, operator_client: Client, rows: Rows
     ) -> None:
         page = _detail(operator_client, rows.pool())
@@ -282,7 +291,9 @@ class TestDetail:
         assert 'class="panel' not in page
         assert "(differs)" not in page
 
-    def test_pool_and_job_lead_to_each_other(self, operator_client: Client, rows: Rows) -> None:
+    def test_pool_and_operation_link_to_each_other(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
         operation = rows.operation()
         pool = rows.pool(operation=operation)
         Operation.objects.filter(pk=operation.pk).update(object_row=pool.pk)
@@ -292,16 +303,20 @@ class TestDetail:
         assert f"/stockpool/{pool.pk}/change/" in _detail(operator_client, operation)
 
     @pytest.mark.parametrize(
-        ("retryable", "step"), [(True, "it can succeed"), (False, "Correct the request")]
+        ("retryable", "step"),
+        [(True, RETRYABLE), (False, CORRECT)],
+        ids=["retryable", "final"],
     )
-    def test_failed_job_says_what_next(
+    def test_a_failed_operation_shows_the_next_step(
         self, operator_client: Client, rows: Rows, retryable: bool, step: str
     ) -> None:
         operation = rows.operation(OperationPhase.FAILED, error_retryable=retryable)
 
-        assert step in _detail(operator_client, operation)
+        assert step in _content(operator_client, operation).panel.next_step
 
-    def test_waiting_job_says_why(self, operator_client: Client, rows: Rows) -> None:
+    def test_a_waiting_operation_shows_its_reason(
+        self, operator_client: Client, rows: Rows
+    ) -> None:
         waits = {"reason": "cluster_unavailable", "message": "Connection refused."}
 
         page = _detail(operator_client, rows.operation(OperationPhase.PENDING, **waits))
@@ -320,18 +335,18 @@ class TestDetail:
         ],
         ids=["text", "odd entries", "list", "odd fields", "unknown reason"],
     )
-    def test_odd_content_of_a_resource_is_shown(
+    def test_a_resource_of_any_shape_is_shown(
         self, operator_client: Client, rows: Rows, odd: dict[str, Any]
     ) -> None:
         assert "pool-0" in _detail(operator_client, rows.pool(PoolPhase.FAILED, **odd))
 
     @pytest.mark.parametrize("row", ["0", "x", "99999999999999999999999", "%00"])
-    def test_unknown_row_is_not_found(self, operator_client: Client, row: str) -> None:
+    def test_an_unknown_row_is_not_found(self, operator_client: Client, row: str) -> None:
         assert operator_client.get(f"{POOLS}{row}/change/").status_code == 404
 
 
 class TestHostileText:
-    def test_it_is_escaped_shortened_and_made_visible(
+    def test_it_is_escaped_and_shortened(
         self, operator_client: Client, rows: Rows, hostile_text: str
     ) -> None:
         text = {"message": hostile_text, "reason": "<b>Reason</b>"}
@@ -355,22 +370,24 @@ class TestHostileText:
             assert 10_000 * "y" in page
 
 
-class TestRights:
+class TestPermissions:
     @pytest.mark.parametrize("url", [INDEX, POOLS, JOBS])
-    def test_nobody_looks_without_logging_in(self, client: Client, url: str) -> None:
+    def test_pages_need_a_log_in(self, client: Client, url: str) -> None:
         answer = client.get(url)
 
         assert answer.status_code == 302
         assert answer.headers["Location"].startswith(reverse("admin:login"))
 
-    def test_viewer_without_the_right_is_refused(self, viewer_client: Client, rows: Rows) -> None:
+    def test_a_viewer_without_the_permission_is_refused(
+        self, viewer_client: Client, rows: Rows
+    ) -> None:
         operation = rows.operation()
 
         assert viewer_client.get(POOLS).status_code == 200
         assert viewer_client.get(JOBS).status_code == 403
         assert viewer_client.get(f"{JOBS}{operation.pk}/change/").status_code == 403
 
-    def test_mirrored_rows_cannot_be_edited_or_deleted_past_the_services(
+    def test_mirrored_rows_cannot_be_edited_or_deleted_without_the_services(
         self, operator_client: Client, rows: Rows
     ) -> None:
         pool = rows.pool()
@@ -384,13 +401,13 @@ class TestRights:
         assert StockPool.objects.get().name == "pool-0"
 
     @pytest.mark.parametrize("model", [StockPool, Operation])
-    def test_what_reconcilers_write_is_read_only(self, model: type[Any]) -> None:
+    def test_pages_of_mirrored_rows_are_read_only(self, model: type[Any]) -> None:
         assert isinstance(site._registry[model], ReadOnlyAdmin)
 
 
 class TestQueries:
     @pytest.mark.parametrize("url", [INDEX, POOLS, JOBS, f"{POOLS}?q=a&phase=Ready&why=x"])
-    def test_number_of_queries_does_not_grow_with_the_rows(
+    def test_the_number_of_queries_does_not_depend_on_the_rows(
         self,
         operator_client: Client,
         rows: Rows,
@@ -403,7 +420,7 @@ class TestQueries:
         with django_assert_max_num_queries(MOST_QUERIES):
             operator_client.get(url)
 
-    def test_detail_needs_few_queries(
+    def test_a_page_costs_few_queries(
         self,
         operator_client: Client,
         rows: Rows,
@@ -415,11 +432,9 @@ class TestQueries:
             _detail(operator_client, pool)
 
 
-def test_development_mode_is_said_on_every_page(client: Client, operator_client: Client) -> None:
-    notice = "Development mode: the API is open on this machine only."
-
-    assert notice in _page(client, reverse("admin:login"))
-    assert notice in _page(operator_client, INDEX)
+def test_development_mode_is_shown_on_every_page(client: Client, operator_client: Client) -> None:
+    assert DEVELOPMENT_NOTICE in _page(client, reverse("admin:login"))
+    assert DEVELOPMENT_NOTICE in _page(operator_client, INDEX)
 
 
 @pytest.mark.usefixtures("cluster")
@@ -431,7 +446,7 @@ def test_development_mode_is_said_on_every_page(client: Client, operator_client:
         ("inventory_stockpool", "Namespace"),
     ],
 )
-def test_a_heading_is_spelled_as_it_is_everywhere(
+def test_a_heading_keeps_its_spelling(
     operator_client: Client, rows: Rows, listed: str, heading: str
 ) -> None:
     rows.operation()

@@ -1,4 +1,4 @@
-"""A reason is said in words on every page, with the machine's word where there is room for it."""
+"""Titles of reasons and causes, with the reason code next to them on the page of one object."""
 
 import html
 import re
@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from gpuplatform.adminkit.actions.mirrors import LONGER_THAN_USUAL
 from gpuplatform.adminkit.detail.cluster import cluster_section
 from gpuplatform.clock import now
 from gpuplatform.reconciliation.inspection import Inspection, ObjectEvent
@@ -44,13 +45,13 @@ def fail_all() -> None:
 
 
 def choices(client: Client, kind: str) -> list[str]:
-    """Return what the filter of reasons offers in a list."""
+    """Return the choices of the reason filter of a list."""
     text = page(client, reverse(f"admin:{kind}_changelist"))
-    (menu,) = re.findall(r"<summary>Why: .*?</details>", text, re.DOTALL)
+    (menu,) = re.findall(r"<summary>Reason: .*?</details>", text, re.DOTALL)
     return re.findall(">([^<]+)</a>", menu)
 
 
-def test_panel_conditions_and_history_of_a_unit_say_a_reason_alike(
+def test_panel_conditions_and_history_of_a_unit_show_the_same_title(
     operator_client: Client,
 ) -> None:
     unit = unit_row(UnitPhase.FAILED)
@@ -63,7 +64,7 @@ def test_panel_conditions_and_history_of_a_unit_say_a_reason_alike(
     assert text.count(REASON) == 3
 
 
-def test_a_word_that_people_would_write_alike_is_not_said_twice(operator_client: Client) -> None:
+def test_a_code_equal_to_its_title_is_not_repeated(operator_client: Client) -> None:
     stopped = {"type": "Ready", "status": "False", "reason": "Stopped"}
 
     text = of_unit(operator_client, unit_row(UnitPhase.STOPPED, conditions=[stopped]))
@@ -71,14 +72,14 @@ def test_a_word_that_people_would_write_alike_is_not_said_twice(operator_client:
     assert "<td>Stopped<span" in text
 
 
-def test_lines_about_a_unit_without_a_message_have_words(operator_client: Client) -> None:
+def test_a_line_about_a_unit_without_a_message_shows_the_reason(operator_client: Client) -> None:
     stock = stock_row(reason="StockNotReady", message="")
     taken = unit_row(source_uid=stock.uid)
 
     assert "<bdi>Stock not ready</bdi>" in of_unit(operator_client, taken)
 
 
-def test_panels_of_jobs_and_invocations_have_the_word_that_callers_get(
+def test_panels_of_operations_and_invocations_show_the_error_code(
     operator_client: Client, rows: Rows
 ) -> None:
     job, invocation = rows.operation("Failed"), accept(function_row("echo"))
@@ -93,7 +94,7 @@ def test_panels_of_jobs_and_invocations_have_the_word_that_callers_get(
     assert '<h2>The function failed <code class="off">framework_error</code></h2>' in of_invocation
 
 
-def test_filters_offer_reasons_in_words(operator_client: Client, rows: Rows) -> None:
+def test_filters_offer_titles_of_reasons(operator_client: Client, rows: Rows) -> None:
     rows.operation("Failed", error_code="cluster_error")
     rows.operation("Pending", reason="ClusterError")
     rows.operation("Failed")
@@ -112,7 +113,7 @@ def test_filters_offer_reasons_in_words(operator_client: Client, rows: Rows) -> 
     ]
 
 
-def test_events_of_the_cluster_have_words_and_its_own_as_the_tooltip() -> None:
+def test_events_show_the_title_with_the_code_as_tooltip() -> None:
     event = ObjectEvent("Warning", "BackOff", "no", 2, "Pod", "a", "kubelet", "", "")
 
     (line,) = cluster_section(Inspection(events=[event]), "a").events
@@ -121,19 +122,19 @@ def test_events_of_the_cluster_have_words_and_its_own_as_the_tooltip() -> None:
 
 
 def test_a_deletion_of_usual_length_is_not_explained(operator_client: Client) -> None:
-    going = unit_row(UnitPhase.TERMINATING)
+    unit = unit_row(UnitPhase.TERMINATING)
 
-    assert 'aria-label="Why"' not in of_unit(operator_client, going)
+    assert 'aria-label="Reason"' not in of_unit(operator_client, unit)
 
 
-def test_a_deletion_that_takes_long_or_is_held_up_is_explained(operator_client: Client) -> None:
+def test_a_long_or_blocked_deletion_is_explained(operator_client: Client) -> None:
     long_ago = now() - timedelta(minutes=20)
     late = unit_row(UnitPhase.TERMINATING, phase_since=long_ago)
-    words = "The finalizer 'example.com/x' is still there."
-    held = unit_row(UnitPhase.TERMINATING, reason="FinalizersRemain", message=words)
+    message = "example.com/x remains"
+    blocked = unit_row(UnitPhase.TERMINATING, reason="FinalizersRemain", message=message)
 
-    assert "The cluster has not finished its deletion." in of_unit(operator_client, late)
-    assert words.replace("'", "&#x27;") in of_unit(operator_client, held)
+    assert LONGER_THAN_USUAL in of_unit(operator_client, late)
+    assert message in of_unit(operator_client, blocked)
 
 
 @pytest.mark.parametrize("cause", DELAY_CAUSES)
@@ -149,25 +150,25 @@ def test_the_cause_of_a_delay_is_explained_before_the_start_has_failed(
     assert "as it is" in text
 
 
-def test_who_starts_is_said_to_start_in_the_colour_of_its_phase(operator_client: Client) -> None:
+def test_a_starting_unit_has_the_colour_of_its_phase(operator_client: Client) -> None:
     words = "The pod is starting."
     unit = unit_row(UnitPhase.PROGRESSING, reason="UnitProgressing", message=words)
 
     text = of_unit(operator_client, unit)
 
-    assert '<section class="panel progress" aria-label="Why">' in text
+    assert '<section class="panel progress" aria-label="Reason">' in text
     assert '<h2>Starting <code class="off">UnitProgressing</code></h2>' in text
 
 
-def test_a_reason_that_is_chosen_but_unknown_stands_in_the_filter(operator_client: Client) -> None:
+def test_an_unknown_selected_reason_is_shown_in_the_filter(operator_client: Client) -> None:
     unit_row()
 
     listed = reverse("admin:units_activeunit_changelist")
 
-    assert "<summary>Why: Nonsense" in page(operator_client, f"{listed}?why=Nonsense")
+    assert "<summary>Reason: Nonsense" in page(operator_client, f"{listed}?why=Nonsense")
 
 
-def test_the_filter_offers_what_can_be_wrong_and_its_causes(operator_client: Client) -> None:
+def test_the_filter_offers_faults_and_their_causes(operator_client: Client) -> None:
     unit_row()
 
     offered = choices(operator_client, "units_activeunit")

@@ -1,4 +1,4 @@
-"""One search leads from a name, an operationID, an image or a UID to the page of the row."""
+"""The search over all lists: from a name, an operationID, an image or a UID to a row's page."""
 
 import re
 
@@ -48,7 +48,7 @@ def test_image_uid_and_operation_id_find_the_unit(operator_client: Client, rows:
     assert set(found(operator_client, "of-the-caller")) == {"activeunit", "operation"}
 
 
-def test_of_many_the_one_of_exactly_that_name_comes_first(operator_client: Client) -> None:
+def test_an_exact_name_is_first(operator_client: Client) -> None:
     exact = unit_row(name="many-1")
     for number in range(10, 18):
         unit_row(name=f"many-{number}")
@@ -60,19 +60,19 @@ def test_of_many_the_one_of_exactly_that_name_comes_first(operator_client: Clien
     assert len(lines) == len(set(lines)) == 6
 
 
-def test_of_many_the_newest_are_shown_and_the_list_has_all(operator_client: Client) -> None:
+def test_the_newest_matches_are_shown_and_the_list_has_all(operator_client: Client) -> None:
     for number in range(8):
         unit_row(name=f"many-{number}")
 
-    page = operator_client.get(SEARCH, {"q": "many"}).content.decode()
+    (result,) = operator_client.get(SEARCH, {"q": "many"}).context["found"]
 
-    assert "many-7" in page
-    assert "many-1" not in page
-    assert "/admin/units/activeunit/?q=many&amp;history=all" in page
-    assert "All that fit" in page
+    names = [line.name.rpartition("/")[2] for line in result.rows]
+    assert names == [f"many-{number}" for number in range(7, 1, -1)]
+    assert result.url == "/admin/units/activeunit/?q=many&history=all"
+    assert result.has_more
 
 
-def test_who_may_not_see_a_list_finds_nothing_of_it(db: None) -> None:
+def test_lists_without_permission_are_not_searched(db: None) -> None:
     looker = User.objects.create_user("looker", is_staff=True)
     looker.user_permissions.add(Permission.objects.get(codename="view_activeunit"))
     client = Client()
@@ -84,7 +84,7 @@ def test_who_may_not_see_a_list_finds_nothing_of_it(db: None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\x00", "%", "it's", "x" * 5000])
-def test_any_text_is_answered(operator_client: Client, text: str) -> None:
+def test_any_query_is_answered(operator_client: Client, text: str) -> None:
     unit_row()
 
     assert found(operator_client, text) == []

@@ -1,4 +1,4 @@
-"""Tenants: what each has, in numbers that lead to it."""
+"""Tenants: their usage, as links to the lists."""
 
 import re
 
@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from gpuplatform.clock import now
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
-from tests.factories.admin_steps import address, told
+from tests.factories.admin_steps import address, text_of
 from tests.factories.unit_rows import stock_row, unit_row
 from units.phases import UnitPhase
 
@@ -30,7 +30,7 @@ def some_units() -> None:
     stock_row(gpu=16)
 
 
-def test_the_list_says_units_failures_and_gpus_of_each(operator_client: Client) -> None:
+def test_the_list_shows_units_failures_and_gpus(operator_client: Client) -> None:
     some_units()
     Tenant.objects.create(name="team-b", namespace="team-b")
 
@@ -42,18 +42,18 @@ def test_the_list_says_units_failures_and_gpus_of_each(operator_client: Client) 
     )
 
 
-def test_its_page_leads_to_what_it_has_and_to_what_failed_of_it(operator_client: Client) -> None:
+def test_its_page_links_to_its_rows_and_failed_rows(operator_client: Client) -> None:
     some_units()
     tenant = tenant_by_name()
 
     page = operator_client.get(address(tenant, "change", tenant.pk)).content.decode()
 
     assert f'<a href="{UNITS}?tenant=default">3</a>' in page
-    assert f'<a href="{UNITS}?tenant=default&amp;phase=Failed">1 failed</a> of them' in page
-    assert "GPUs held3" in told(page)
+    assert f'<a href="{UNITS}?tenant=default&amp;phase=Failed">1 failed</a>' in page
+    assert "GPUs held3" in text_of(page)
 
 
-def test_who_may_not_see_units_reads_no_number_of_them() -> None:
+def test_without_the_permission_no_usage_is_shown() -> None:
     some_units()
     person = User.objects.create_user("anna", is_staff=True)
     person.user_permissions.add(Permission.objects.get(codename="view_tenant"))

@@ -136,9 +136,7 @@ def test_the_database_knows_the_phases(model: type[Model], phases: type[TextChoi
 
 @each_model
 def test_every_phase_has_a_badge(model: type[Model], phases: type[TextChoices]) -> None:
-    shown = {phase: str(badges.phase_badge(phase)) for phase in phases}
-
-    assert all(phase in text for phase, text in shown.items())
+    assert {str(phase) for phase in phases} <= badges.PHASE_SHAPES.keys()
 
 
 @pytest.mark.parametrize(("reasons", "explained"), REASONS.values(), ids=list(REASONS))

@@ -77,6 +77,8 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
     if path.suffix == ".py":
         yield from _strings(text)
         yield from _comments(text)
+    elif path.suffix == ".html":  # Tags of the template language are code.
+        yield from _paragraphs(re.sub(r"\{%.*?%\}", "", text))
     else:
         yield from _paragraphs(text)
 

@@ -1,5 +1,5 @@
-"""GPU units, stock and the catalogue in the admin; Django's import registers the pages."""
+"""GPU units, stock and the catalogue in the admin; the import registers the pages."""
 
-from units.admin import dashboard, history, specs, units
+from units.admin import history, specs, units
 
-__all__ = ["dashboard", "history", "specs", "units"]
+__all__ = ["history", "specs", "units"]

@@ -1,4 +1,4 @@
-"""What the page of a GPU unit shows: one shape for stock and for units in use."""
+"""The page of a GPU unit, for stock and for active units."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -28,7 +28,13 @@ from gpuplatform.adminkit.detail.panels import (
     secrets_fact,
 )
 from gpuplatform.adminkit.display.age import age_html
-from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
+from gpuplatform.adminkit.display.badges import (
+    Shape,
+    phase_badge,
+    phase_shape,
+    phase_title,
+    shape_badge,
+)
 from gpuplatform.adminkit.display.causes import reason_html
 from gpuplatform.adminkit.display.text import (
     as_yaml,
@@ -42,7 +48,7 @@ from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.lifecycle.conditions import DEGRADED
 from gpuplatform.operations.admin import operation_url, operations_of
-from gpuplatform.operations.admin_timeline import operation_steps
+from gpuplatform.operations.admin_display import operation_steps
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.inspection import Subject
 from inventory.models import GpuSpec
@@ -53,7 +59,7 @@ from units.selectors import history_of, stock_state
 from units.services.names import UNIT_KIND
 
 HEALTHY_PHASES: Final = frozenset({UnitPhase.READY, UnitPhase.STOPPED})
-"""Phases that nothing has to explain."""
+"""Phases that need no explanation."""
 
 SPEC_URL: Final = "admin:inventory_gpuspec_change"
 PAGES: Final = {
@@ -64,21 +70,21 @@ LISTS: Final = {
     UnitRole.STOCK: "admin:units_stockunit_changelist",
     UnitRole.ACTIVE: "admin:units_activeunit_changelist",
 }
-RIGHTS: Final = {
+PERMISSIONS: Final = {
     UnitRole.ACTIVE: "units.view_activeunit",
     UnitRole.STOCK: "units.view_stockunit",
 }
-"""Who may see the units of a role."""
+"""The permission to view the units of a role."""
 SHOWN_HISTORY: Final = 20
 SHOWN_STEPS: Final = 8
-NO_IMAGE: Final = "the reservation image"
+PLACEHOLDER_IMAGE: Final = "placeholder image"
 
 
 def unit_detail(unit: GpuUnit) -> Detail:
-    """Return the whole page."""
-    others = _other_side(unit)
-    side = "Taken by" if unit.role == UnitRole.STOCK else "Came from"
-    steps = (*operation_steps(unit.operation), *_taking(unit, others), *unit_steps(unit))
+    """Return the content of a unit's page."""
+    others = _counterparts(unit)
+    title = "Consumed by" if unit.role == UnitRole.STOCK else "Source stock"
+    steps = (*operation_steps(unit.operation), *_hand_over(unit, others), *unit_steps(unit))
     return Detail(
         title=unit.name,
         badge=unit_badge(unit),
@@ -94,7 +100,7 @@ def unit_detail(unit: GpuUnit) -> Detail:
         ),
         has_conditions=True,
         related=[
-            Related(side, [unit_line(row) for row in others]),
+            Related(title, [unit_line(row) for row in others]),
             operations_of(UNIT_KIND, unit.pk, unit.operation_id, unit.claimed_by_id),
             Related("History", [_change(row) for row in history_of(unit)[:SHOWN_HISTORY]]),
         ],
@@ -103,7 +109,7 @@ def unit_detail(unit: GpuUnit) -> Detail:
 
 
 def unit_subject(unit: GpuUnit) -> Subject | None:
-    """Return what the cluster is asked about a unit; None where it has nothing of it."""
+    """Return the unit's object in the cluster; None where it has none."""
     if unit.deleted_at or not unit.uid:
         return None
     return Subject(
@@ -117,9 +123,9 @@ def unit_subject(unit: GpuUnit) -> Subject | None:
 
 
 def unit_badge(unit: GpuUnit) -> SafeString:
-    """Return the badge of a unit; stock that a unit took over is not just gone."""
+    """Return the badge of a unit; that of deleted stock shows whether a unit consumed it."""
     if unit.deleted_at and unit.role == UnitRole.STOCK and unit.consumed_by:
-        return shape_badge(Shape.OFF, "Taken over")
+        return shape_badge(Shape.OFF, "Consumed")
     return mirror_badge(unit)
 
 
@@ -142,68 +148,70 @@ def unit_line(unit: GpuUnit) -> RelatedRow:
 def _facts(unit: GpuUnit) -> Iterable[Fact]:
     entry = GpuSpec.objects.filter(name=unit.spec_name).first()
     yield Fact("GPU spec", unit.spec_name, reverse(SPEC_URL, args=[entry.pk]) if entry else "")
-    yield Fact("Image", shortened(unit.image, 512) or NO_IMAGE)
+    yield Fact("Image", shortened(unit.image, 512) or PLACEHOLDER_IMAGE)
     yield secrets_fact(unit.spec)
     yield Fact("GPUs", str(unit.gpu))
-    yield Fact("CPU", _shown(unit, "cpu"))
-    yield Fact("Memory", _shown(unit, "memory"))
+    yield Fact("CPU", _spec_value(unit, "cpu"))
+    yield Fact("Memory", _spec_value(unit, "memory"))
     if unit.role == UnitRole.STOCK:
-        yield Fact("Counts as", stock_state(unit).value if not unit.deleted_at else "")
-        yield Fact("Number of its seeding", str(unit.ordinal or ""))
+        yield Fact("State", stock_state(unit).value if not unit.deleted_at else "")
+        yield Fact("Index in batch", str(unit.ordinal or ""))
         claim = unit.claimed_by
         if claim:
-            yield Fact("Set aside for", visible(claim.operation_id), operation_url(claim))
-        yield Fact.time("Taken", unit.consumed_at)
+            yield Fact("Claimed by", visible(claim.operation_id), operation_url(claim))
+        yield Fact.time("Consumed", unit.consumed_at)
     else:
         yield Fact("Access URL", visible(unit.access_url))
         yield Fact("Source stock", unit.source_name)
-    made_by = unit.operation
-    if made_by:
-        yield Fact("Made by", visible(made_by.operation_id), operation_url(made_by))
+    origin = unit.operation
+    if origin:
+        yield Fact("Created by", visible(origin.operation_id), operation_url(origin))
     yield from mirror_facts(unit)
 
 
 def unit_steps(unit: GpuUnit) -> Iterator[Step]:
-    """Yield its phases until it was ready for the first time, then what is wrong with it now."""
+    """Yield the phases until a unit was first ready, then its present fault."""
     is_settled = is_healthy(unit, HEALTHY_PHASES) or unit.deleted_at
     for row in history_of(unit).order_by("id")[:SHOWN_STEPS]:
         text = message_or_reason(row.reason, row.message)
-        yield Step(row.phase, row.at, phase_shape(row.phase), text)
+        yield Step(phase_title(row.phase), row.at, phase_shape(row.phase), text)
         if row.phase == UnitPhase.READY:
             if not is_settled:
-                why = message_or_reason(unit.reason, unit.message)
+                message = message_or_reason(unit.reason, unit.message)
                 if is_degraded(unit):
-                    yield Step(DEGRADED, unit.phase_since, Shape.WAITING, why)
+                    yield Step(DEGRADED, unit.phase_since, Shape.WAITING, message)
                 else:
-                    yield Step(unit.phase, unit.phase_since, phase_shape(unit.phase), why)
+                    shape = phase_shape(unit.phase)
+                    yield Step(phase_title(unit.phase), unit.phase_since, shape, message)
             return
     if not is_settled:
         yield Step("Ready", None, Shape.OFF, "not yet")
 
 
-def _taking(unit: GpuUnit, others: Sequence[GpuUnit]) -> Iterator[Step]:
-    """Yield when a GPU was handed over, from either side."""
-    taken = [unit] if unit.role == UnitRole.STOCK else others
-    for stock, other in zip(taken, others, strict=False):
+def _hand_over(unit: GpuUnit, others: Sequence[GpuUnit]) -> Iterator[Step]:
+    """Yield the hand-over of the GPUs, from either side."""
+    sources = [unit] if unit.role == UnitRole.STOCK else others
+    for stock, other in zip(sources, others, strict=False):
         if stock.consumed_at:
-            yield Step("GPU taken over", stock.consumed_at, text=str(other), url=unit_url(other))
+            yield Step("Hand-over", stock.consumed_at, text=str(other), url=unit_url(other))
 
 
 def _comparisons(unit: GpuUnit) -> Sequence[Comparison]:
     pods = "0" if unit.is_suspended else "1"
     lines = [Comparison("Ready pods", pods, str(unit.ready_replicas)), generation_line(unit)]
     if unit.role == UnitRole.ACTIVE:
-        wants = bool(items(unit.spec, "template", "ports"))
-        seen = visible(unit.service_name) or "none"
-        wanted = seen if wants == bool(unit.service_name) else "yes" if wants else "none"
-        lines.append(Comparison("Service", wanted, seen))
+        has_ports = bool(items(unit.spec, "template", "ports"))
+        actual = visible(unit.service_name) or "none"
+        is_equal = has_ports == bool(unit.service_name)
+        desired = actual if is_equal else "yes" if has_ports else "none"
+        lines.append(Comparison("Service", desired, actual))
     running = "stopped" if unit.phase == UnitPhase.STOPPED else "running"
     lines.append(Comparison("State", "stopped" if unit.is_suspended else "running", running))
     return lines
 
 
-def _other_side(unit: GpuUnit) -> list[GpuUnit]:
-    """Return the stock that a unit took, or the unit that took this stock."""
+def _counterparts(unit: GpuUnit) -> list[GpuUnit]:
+    """Return the source stock of a unit, or the unit that consumed this stock."""
     if unit.role == UnitRole.STOCK:
         return list(GpuUnit.objects.filter(uid=unit.consumed_by).exclude(uid=""))
     known = list(GpuUnit.objects.filter(uid=unit.source_uid).exclude(uid=""))
@@ -216,15 +224,15 @@ def _other_side(unit: GpuUnit) -> list[GpuUnit]:
 
 
 def _change(row: UnitHistory) -> RelatedRow:
-    job = visible(row.operation.operation_id) if row.operation else ""
+    operation_id = visible(row.operation.operation_id) if row.operation else ""
     return RelatedRow(
         badge=phase_badge(row.phase),
-        name=reason_html(row.reason, row.cause) or job,
+        name=reason_html(row.reason, row.cause) or operation_id,
         url=operation_url(row.operation) if row.operation else "",
         text=shortened(row.message),
         since=age_html(row.at),
     )
 
 
-def _shown(unit: GpuUnit, key: str) -> str:
+def _spec_value(unit: GpuUnit, key: str) -> str:
     return visible(str(field(unit.spec, key) or ""))

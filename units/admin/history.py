@@ -1,4 +1,4 @@
-"""The changes of all units, newest first: what happened here lately."""
+"""The changes of all units, newest first."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -11,23 +11,23 @@ from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform.adminkit.display.age import age_html
-from gpuplatform.adminkit.display.badges import phase_badge
+from gpuplatform.adminkit.display.badges import phase_badge, phase_title
 from gpuplatform.adminkit.display.causes import why_of
 from gpuplatform.adminkit.display.text import operation_id_html
 from gpuplatform.adminkit.lists.filters import AgeFilter, RecentValuesFilter
-from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin
 from gpuplatform.operations.admin import operation_url
 from gpuplatform.operations.models import Operation
-from units.admin.detail import RIGHTS, unit_url
+from units.admin.detail import PERMISSIONS, unit_url
 from units.models import GpuUnit, UnitHistory
 from units.phases import UnitPhase, UnitRole
 
-MOST_FOUND: Final = 1_000
-"""So many units, and jobs, that a search names are looked for."""
+MAX_MATCHES: Final = 1_000
+"""Maximum number of units, and of operations, that a search matches."""
 
 
 class PhaseFilter(admin.SimpleListFilter):
-    """The phase that it changed to."""
+    """The new phase."""
 
     title = "phase"
     parameter_name = "phase"
@@ -35,7 +35,7 @@ class PhaseFilter(admin.SimpleListFilter):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(phase.value, str(phase.label)) for phase in UnitPhase]
+        return [(phase.value, phase_title(phase.value)) for phase in UnitPhase]
 
     @override
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -43,23 +43,23 @@ class PhaseFilter(admin.SimpleListFilter):
 
 
 class ReasonFilter(RecentValuesFilter):
-    """Why it changed."""
+    """The reason of the change."""
 
-    title = "why"
+    title = "reason"
     parameter_name = "why"
     fields = ("reason",)
     are_reasons = True
 
 
 class ChangedFilter(AgeFilter):
-    """How long ago it changed."""
+    """The time since the change."""
 
     field = "at"
 
 
 @admin.register(UnitHistory)
 class UnitHistoryAdmin(ReadOnlyAdmin):
-    """Seen by whoever may see the units; changes of the other role are left out."""
+    """Shows the changes of the roles whose units the user may view."""
 
     list_display = ("phase_column", "unit_column", "operation_column", "why_column", "since")
     list_display_links = None
@@ -67,7 +67,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     search_fields = ("unit__name",)
     search_help_text = "unit or operationID"
     row_nouns = "change,changes"
-    empty_text = "Nothing has changed yet. Each change of a unit's phase is kept here for 30 days."
+    empty_text = "No changes yet. Phase changes of units are retained for 30 days."
     sortable_by: ClassVar[tuple[str, ...]] = ()
 
     @admin.display(description="Phase")
@@ -77,7 +77,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="Unit")
     def unit_column(self, row: UnitHistory) -> SafeString:
-        """Return the unit, with its page."""
+        """Return the unit as a link to its page."""
         return format_html(
             '<a href="{}" title="{}"><b>{}</b></a>',
             unit_url(row.unit),
@@ -85,29 +85,31 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
             row.unit.name,
         )
 
-    @admin.display(description="Job")
+    @admin.display(description="Operation")
     def operation_column(self, row: UnitHistory) -> SafeString | str:
-        """Return the job that caused it, if one did."""
-        job = row.operation
-        if job is None:
+        """Return the operation that caused the change."""
+        operation = row.operation
+        if operation is None:
             return ""
         return format_html(
-            '<a href="{}">{}</a>', operation_url(job), operation_id_html(job.operation_id)
+            '<a href="{}">{}</a>',
+            operation_url(operation),
+            operation_id_html(operation.operation_id),
         )
 
-    @admin.display(description="Why", empty_value="")
+    @admin.display(description="Message", empty_value="")
     def why_column(self, row: UnitHistory) -> SafeString:
         """Return reason and message on one line."""
         return why_of(row)
 
-    @admin.display(description="Ago")
+    @admin.display(description="Age")
     def since(self, row: UnitHistory) -> SafeString:
-        """Return how long ago it was."""
+        """Return the time since the change."""
         return age_html(row.at)
 
     @override
     def offered_permissions(self) -> Mapping[str, str]:
-        return {}  # Those of the units and of the stock are asked for.
+        return {}  # The permissions of units and stock apply.
 
     @override
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -115,39 +117,39 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
 
     @override
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return bool(_seen(request))
+        return bool(_visible_roles(request))
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[UnitHistory]:
         rows: QuerySet[UnitHistory] = super().get_queryset(request)
-        seen = _seen(request)
-        if len(seen) < len(RIGHTS):
-            rows = rows.filter(unit__role__in=seen)
+        roles = _visible_roles(request)
+        if len(roles) < len(PERMISSIONS):
+            rows = rows.filter(unit__role__in=roles)
         return rows.select_related("unit", "operation")
 
     @override
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find the changes of units, and by jobs, whose names contain the text."""
+        """Find the changes of units, and by operations, whose names contain the text."""
         if not search_term:
             return queryset, False
         units = GpuUnit.objects.filter(name__icontains=search_term)
-        jobs = Operation.objects.filter(operation_id__icontains=search_term)
-        of_unit, by_job = (
-            list(found.order_by("-id").values_list("pk", flat=True)[:MOST_FOUND])
-            for found in (units, jobs)
+        operations = Operation.objects.filter(operation_id__icontains=search_term)
+        of_units, by_operations = (
+            list(found.order_by("-id").values_list("pk", flat=True)[:MAX_MATCHES])
+            for found in (units, operations)
         )
-        return queryset.filter(Q(unit__in=of_unit) | Q(operation__in=by_job)), False
+        return queryset.filter(Q(unit__in=of_units) | Q(operation__in=by_operations)), False
 
     @override
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Lead to the unit, whose page has its whole history."""
+        """Redirect to the unit, whose page has its history."""
         row = self.get_object(request, object_id)
         if row is None:
             raise Http404
         return HttpResponseRedirect(unit_url(row.unit))
 
 
-def _seen(request: HttpRequest) -> list[UnitRole]:
-    return [role for role, right in RIGHTS.items() if request.user.has_perm(right)]
+def _visible_roles(request: HttpRequest) -> list[UnitRole]:
+    return [role for role, right in PERMISSIONS.items() if request.user.has_perm(right)]

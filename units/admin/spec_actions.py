@@ -1,4 +1,4 @@
-"""What operators do about the catalogue in the admin, by the services that the API calls too."""
+"""Actions on the catalogue in the admin, by the services of the API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
@@ -27,10 +27,15 @@ LABELS: Final = {
     "cpu": "CPU",
     "gpu": "GPUs",
     "product": "GPU product",
-    "topUpPaused": "Top-up is paused",
+    "topUpPaused": "Top-up paused",
     "restockOnDelete": "Restock on delete",
     "mayPreempt": "May preempt",
     "replicas": "Stock units",
+}
+HELP_TEXTS: Final = {
+    "description": "Shown to users.",
+    "topUpPaused": "Pause automatic top-up.",
+    "enabled": "When off: no new claims or stock, existing stock is removed, units are kept.",
 }
 _FIELDS: Final = (
     "description",
@@ -48,29 +53,31 @@ _FIELDS: Final = (
 
 
 class SpecForm(DeclaredForm):
-    """Asks for a new entry of the catalogue."""
+    """The form of a new GPU spec."""
 
     declaration = GpuSpecCreate
     field_names = ("name", *_FIELDS)
     labels = LABELS
     help_texts: ClassVar[Mapping[str, str]] = {
-        "name": "By which it is asked for: at most 63 letters, digits, '-', '_' and '.'; a"
-        " lower-case letter or a digit first."
+        **HELP_TEXTS,
+        "name": "The name in requests: up to 63 letters, digits, '-', '_' and '.', beginning with"
+        " a lower-case letter or a digit.",
     }
     defaults: ClassVar[Mapping[str, Any]] = {"mayPreempt": True, "enabled": True}
 
 
 class EditForm(DeclaredForm):
-    """Asks for what changes of an entry."""
+    """The form that changes a GPU spec."""
 
     declaration = GpuSpecPatch
     field_names = _FIELDS
     labels = LABELS
+    help_texts = HELP_TEXTS
     is_change = True
 
 
 class TargetForm(DeclaredForm):
-    """Asks how much ready stock is kept."""
+    """The warm target."""
 
     declaration = GpuSpecPatch
     field_names = ("warmTarget",)
@@ -78,7 +85,7 @@ class TargetForm(DeclaredForm):
 
 
 class CountForm(DeclaredForm):
-    """Asks how much stock is made."""
+    """The number of stock units to seed."""
 
     declaration = StockSeed
     field_names = ("replicas",)
@@ -86,44 +93,44 @@ class CountForm(DeclaredForm):
     fixed_values: ClassVar[Mapping[str, Any]] = {"specName": "any"}
 
 
-def _made(operation_id: str, values: Values) -> tuple[ActionResult, GpuSpec]:
-    asked = GpuSpecCreate.parse({**values, OPERATION_ID: operation_id})
-    accepted = gpu_spec_create(tenant=tenant_by_name(), body=asked)
+def _create(operation_id: str, values: Values) -> tuple[ActionResult, GpuSpec]:
+    body = GpuSpecCreate.parse({**values, OPERATION_ID: operation_id})
+    accepted = gpu_spec_create(tenant=tenant_by_name(), body=body)
     return result_of(accepted), GpuSpec.objects.get(pk=accepted.operation.object_row or 0)
 
 
-def _changed(asked: ActionRequest) -> ActionResult:
-    return _patched(asked, asked.values)
+def _change(wanted: ActionRequest) -> ActionResult:
+    return _patch(wanted, wanted.values)
 
 
-def _paused(asked: ActionRequest) -> ActionResult:
-    return _patched(asked, {"topUpPaused": True})
+def _pause(wanted: ActionRequest) -> ActionResult:
+    return _patch(wanted, {"topUpPaused": True})
 
 
-def _resumed(asked: ActionRequest) -> ActionResult:
-    return _patched(asked, {"topUpPaused": False})
+def _resume(wanted: ActionRequest) -> ActionResult:
+    return _patch(wanted, {"topUpPaused": False})
 
 
-def _patched(asked: ActionRequest, values: Values) -> ActionResult:
-    wanted = GpuSpecPatch.parse({**values, OPERATION_ID: asked.operation_id})
-    accepted = gpu_spec_update(tenant=tenant_by_name(), name=asked.row.name, body=wanted)
-    return result_of(accepted, "Changed by the job '{}'.")
+def _patch(wanted: ActionRequest, values: Values) -> ActionResult:
+    body = GpuSpecPatch.parse({**values, OPERATION_ID: wanted.operation_id})
+    accepted = gpu_spec_update(tenant=tenant_by_name(), name=wanted.row.name, body=body)
+    return result_of(accepted, "Changed by operation '{}'.")
 
 
-def _seeded(asked: ActionRequest) -> ActionResult:
-    body = {**asked.values, "specName": asked.row.name, OPERATION_ID: asked.operation_id}
+def _seed(wanted: ActionRequest) -> ActionResult:
+    body = {**wanted.values, "specName": wanted.row.name, OPERATION_ID: wanted.operation_id}
     return result_of(stock_seed(tenant=tenant_by_name(), body=StockSeed.parse(body)))
 
 
-def _deleted(asked: ActionRequest) -> ActionResult:
+def _delete(wanted: ActionRequest) -> ActionResult:
     accepted = gpu_spec_delete(
-        tenant=tenant_by_name(), name=asked.row.name, operation_id=asked.operation_id
+        tenant=tenant_by_name(), name=wanted.row.name, operation_id=wanted.operation_id
     )
-    return result_of(accepted, "Removed by the job '{}'.")
+    return result_of(accepted, "Deleted by operation '{}'.")
 
 
-def present_values(spec: GpuSpec) -> Values:
-    """Return what an entry says, by the API's names."""
+def _values(spec: GpuSpec) -> Values:
+    """Return the columns of a GPU spec by the API's names."""
     return {name: getattr(spec, column) for name, column in COLUMNS.items()}
 
 
@@ -132,42 +139,41 @@ def _seed_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     gpus = sum(each * spec.gpu for spec in specs)
     ready = sum(one.ready for one in _counts(specs))
     return (
-        f"Makes {counted(each * len(specs), 'stock unit')} of {counted(len(specs), 'GPU spec')};"
-        f" {counted(gpus, 'GPU', 'is', 'are')} taken for them."
-        f" {counted(ready, 'stock unit', 'is', 'are')} ready without them."
+        f"Creates {counted(each * len(specs), 'stock unit')} of {counted(len(specs), 'GPU spec')}"
+        f" with {counted(gpus, 'GPU')}. {counted(ready, 'stock unit', 'is', 'are')} ready now."
     )
 
 
 def _target_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     target = int(values["warmTarget"])
     before = sum(spec.warm_target for spec in specs)
-    tended = [spec for spec in specs if spec.is_enabled and not spec.is_top_up_paused]
-    missing = _missing(tended, {spec.name: target for spec in tended})
-    gpus = sum(missing[spec.name] * spec.gpu for spec in tended)
-    idle = len(specs) - len(tended)
-    paused = f" For {idle} of them nothing is made: disabled, or the top-up is paused."
+    topped_up = [spec for spec in specs if spec.is_enabled and not spec.is_top_up_paused]
+    missing = _missing(topped_up, {spec.name: target for spec in topped_up})
+    gpus = sum(missing[spec.name] * spec.gpu for spec in topped_up)
+    each = f" ({target} for each of {len(specs)} GPU specs)" if len(specs) > 1 else ""
+    idle = len(specs) - len(topped_up)
+    skipped = f" {counted(idle, 'GPU spec', 'is', 'are')} disabled or paused and not topped up."
     return (
-        f"Keeps {target} ready of each of {counted(len(specs), 'GPU spec')},"
-        f" {target * len(specs)} together in place of {before}. The top-up makes"
-        f" {counted(sum(missing.values()), 'stock unit')} for it, with {counted(gpus, 'GPU')};"
-        " what is there beyond it stays." + (paused if idle else "")
+        f"Warm target: {before} → {target * len(specs)}{each}. The top-up creates"
+        f" {counted(sum(missing.values()), 'stock unit')} with {counted(gpus, 'GPU')}; surplus"
+        f" stock is kept.{skipped if idle else ''}"
     )
 
 
 def _pause_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
     ready = sum(one.ready for one in _counts(specs))
+    target = sum(spec.warm_target for spec in specs)
     return (
-        f"No stock is made by itself of {counted(len(specs), 'GPU spec')} until the top-up is"
-        f" resumed; {counted(ready, 'stock unit', 'is', 'are')} ready now, of"
-        f" {sum(spec.warm_target for spec in specs)} wanted."
+        f"Automatic top-up of {counted(len(specs), 'GPU spec')} stops until resumed."
+        f" {counted(ready, 'stock unit', 'is', 'are')} ready; the warm target is {target}."
     )
 
 
 def _resume_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
     missing = sum(_missing(specs, {spec.name: spec.warm_target for spec in specs}).values())
     return (
-        f"Keeps the warm targets of {counted(len(specs), 'GPU spec')} again:"
-        f" {counted(missing, 'stock unit', 'is', 'are')} missing now."
+        f"Automatic top-up of {counted(len(specs), 'GPU spec')} resumes and creates"
+        f" {counted(missing, 'stock unit')}."
     )
 
 
@@ -175,32 +181,30 @@ def _delete_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
     counts = _counts(specs)
     active, stock = sum(one.active for one in counts), sum(one.total for one in counts)
     return (
-        f"Removes {counted(len(specs), 'GPU spec')} from the catalogue, with the warm targets."
-        f" {counted(active, 'unit')} in use and {counted(stock, 'stock unit')} of that name stay"
-        " as they are."
+        f"Deletes {counted(len(specs), 'GPU spec')} with the warm target."
+        f" {counted(active, 'active unit')} and {counted(stock, 'stock unit')} are kept. This"
+        " cannot be undone."
     )
 
 
 def _edit_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     (spec,) = specs
-    before = present_values(spec)
+    before = _values(spec)
     changes = "; ".join(
         f"{LABELS.get(name) or humanize(name)}: {before[name]} → {value}"
         for name, value in values.items()
     )
-    (stands,) = _counts(specs) or [SpecCapacity(name=spec.name)]
-    is_drained = values.get("enabled") is False
-    stock = counted(stands.total, "stock unit", "is removed", "are removed")
-    if not is_drained:
-        stock = counted(stands.total, "stock unit", "stays as it is", "stay as they are")
+    (counts,) = _counts(specs) or [SpecCapacity(name=spec.name)]
+    stock = counted(counts.total, "stock unit", "is", "are")
+    fate = "removed" if values.get("enabled") is False else "kept"
     return (
-        f"Changes {counted(len(values), 'setting')} ({changes}). {stock};"
-        f" {counted(stands.active, 'unit')} in use will not be touched."
+        f"Changes {counted(len(values), 'setting')} ({changes}). {stock} {fate};"
+        f" {counted(counts.active, 'active unit', 'is', 'are')} not affected."
     )
 
 
 def _missing(specs: Sequence[GpuSpec], targets: Mapping[str, int]) -> dict[str, int]:
-    """Return how much stock of each spec is missing to its target."""
+    """Return the number of stock units that each spec lacks to its target."""
     held = {one.name: one.ready + one.starting for one in _counts(specs)}
     return {name: max(target - held.get(name, 0), 0) for name, target in targets.items()}
 
@@ -210,63 +214,63 @@ def _counts(specs: Sequence[GpuSpec]) -> list[SpecCapacity]:
     return [one for one in capacity_by_spec() if one.name in names]
 
 
-def _not_seedable(spec: GpuSpec) -> str:
-    return "" if spec.is_enabled else "It is disabled. Enable it first."
+def _seed_obstacle(spec: GpuSpec) -> str:
+    return "" if spec.is_enabled else "Disabled. Enable the GPU spec first."
 
 
-def _not_pausable(spec: GpuSpec) -> str:
-    return "Its top-up is paused already." if spec.is_top_up_paused else ""
+def _pause_obstacle(spec: GpuSpec) -> str:
+    return "Top-up already paused." if spec.is_top_up_paused else ""
 
 
-def _not_resumable(spec: GpuSpec) -> str:
-    return "" if spec.is_top_up_paused else "Its top-up is not paused."
+def _resume_obstacle(spec: GpuSpec) -> str:
+    return "" if spec.is_top_up_paused else "Top-up not paused."
 
 
-def _not_deletable(spec: GpuSpec) -> str:
-    enabled = "It is enabled. Disable it first; its stock is then removed."
+def _delete_obstacle(spec: GpuSpec) -> str:
+    enabled = "Enabled. Disable the GPU spec first, which also removes its stock."
     return enabled if spec.is_enabled else ""
 
 
-CREATE: Final = Creation(form=SpecForm, title="Enter a GPU spec", service=_made)
+CREATE: Final = Creation(form=SpecForm, title="Create GPU spec", service=_create)
 SPEC_ACTIONS: Final = (
     Action(
         name="seed",
         label="Seed stock",
         consequence=_seed_consequence,
-        obstacle=_not_seedable,
-        service=_seeded,
+        obstacle=_seed_obstacle,
+        service=_seed,
         form=CountForm,
     ),
     Action(
         name="target",
         label="Set warm target",
         consequence=_target_consequence,
-        service=_changed,
+        service=_change,
         form=TargetForm,
-        present=present_values,
+        initial=_values,
     ),
     Action(
         name="pause",
         label="Pause top-up",
         consequence=_pause_consequence,
-        obstacle=_not_pausable,
-        service=_paused,
+        obstacle=_pause_obstacle,
+        service=_pause,
     ),
     Action(
         name="resume",
         label="Resume top-up",
         consequence=_resume_consequence,
-        obstacle=_not_resumable,
-        service=_resumed,
+        obstacle=_resume_obstacle,
+        service=_resume,
         right="pause",
     ),
     Action(
         name="edit",
         label="Change settings",
         consequence=_edit_consequence,
-        service=_changed,
+        service=_change,
         form=EditForm,
-        present=present_values,
+        initial=_values,
         right="change",
         is_of_one=True,
     ),
@@ -274,8 +278,8 @@ SPEC_ACTIONS: Final = (
         name="delete",
         label="Delete",
         consequence=_delete_consequence,
-        obstacle=_not_deletable,
-        service=_deleted,
+        obstacle=_delete_obstacle,
+        service=_delete,
         is_final=True,
     ),
 )

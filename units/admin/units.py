@@ -1,11 +1,12 @@
-"""The two lists of GPU units: stock, and units in use."""
+"""The lists of GPU units, stock and active, and their section of the overview."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from django.contrib import admin
-from django.db.models import Case, Q, QuerySet, When
+from django.db.models import Case, Exists, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
@@ -16,7 +17,6 @@ from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.causes import register_reasons
-from gpuplatform.adminkit.display.generics import ModelAdmin
 from gpuplatform.adminkit.display.text import TITLE_LENGTH, operation_id_html, shortened
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.adminkit.lists.filters import (
@@ -28,28 +28,40 @@ from gpuplatform.adminkit.lists.filters import (
     SpecFilter,
     TenantFilter,
 )
-from gpuplatform.adminkit.lists.usage import Usage
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin, Usage
+from gpuplatform.adminkit.overview.failing import FailingRows
+from gpuplatform.adminkit.overview.sections import (
+    CountedRows,
+    OverviewSection,
+    register_overview_section,
+)
 from gpuplatform.operations.admin import operation_url
 from gpuplatform.reconciliation.inspection import Subject
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
 from units.admin.detail import (
     HEALTHY_PHASES,
+    LISTS,
     PAGES,
-    RIGHTS,
+    PERMISSIONS,
     unit_detail,
     unit_line,
     unit_steps,
     unit_subject,
     unit_url,
 )
-from units.models import ActiveUnit, GpuUnit, StockUnit
-from units.phases import UNIT_REASONS, UnitPhase, UnitRole
+from units.models import ActiveUnit, GpuUnit, ShortNode, StockUnit
+from units.phases import UNIT_REASONS, UnitPhase, UnitReason, UnitRole
 from units.selectors import StockState, stock_in, usage_by_tenant
 from units.services.names import UNIT_KIND
 
-MOST_OF_A_SEEDING = 50
+MAX_SEEDED_UNITS: Final = 50
+"""Maximum number of units on the page of a seeding."""
+TRANSIENT_PHASES: Final = frozenset(
+    {UnitPhase.PENDING, UnitPhase.PROGRESSING, UnitPhase.TERMINATING}
+)
+"""Phases that usually last a minute or less."""
 
-STATE_SHAPES = {
+STATE_SHAPES: Final = {
     StockState.STARTING: Shape.PROGRESS,
     StockState.READY: Shape.READY,
     StockState.CLAIMED: Shape.WAITING,
@@ -59,13 +71,13 @@ STATE_SHAPES = {
 
 
 class UnitReasonFilter(ReasonFilter):
-    """Why the phase is what it is."""
+    """The reason of the phase."""
 
     reasons = UNIT_REASONS
 
 
 class StateFilter(admin.SimpleListFilter):
-    """How stock counts in the capacity."""
+    """The state of stock in the capacity."""
 
     title = "state"
     parameter_name = "state"
@@ -84,9 +96,11 @@ class StateFilter(admin.SimpleListFilter):
 
 
 class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
-    """The shape of both lists and their pages."""
+    """The common part of both lists and their pages."""
 
     role: ClassVar[UnitRole]
+    noun: ClassVar[str]
+    """The name of one unit on the overview."""
     search_order = 1
     well = HEALTHY_PHASES
     list_display_links = ("name",)
@@ -117,14 +131,15 @@ class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
 
 @admin.register(StockUnit)
 class StockUnitAdmin(UnitAdmin):
-    """Capacity held ready: who may have it, and why it is not ready."""
+    """Stock: which operation claimed it, and why it is not ready."""
 
     role = UnitRole.STOCK
+    noun = "stock unit"
     row_actions = STOCK_ACTIONS
     search_order = 2
     empty_text = (
-        "There is no stock yet. Stock is capacity held ready, so that a unit starts within"
-        " seconds: seed some, or give a GPU spec a warm target."
+        "No stock yet. Stock is capacity that is ready, so that units start within seconds: seed"
+        " stock, or set the warm target of a GPU spec."
     )
     creation = SEED
     list_display = (
@@ -145,14 +160,11 @@ class StockUnitAdmin(UnitAdmin):
     )
     search_help_text = "name, operationID or UID"
 
-    @admin.display(description="Set aside", empty_value="")
+    @admin.display(description="Claimed by", empty_value="")
     def claim_column(self, row: GpuUnit) -> SafeString:
-        """Return for which job it is set aside, or that a unit took it; nothing while it is free.
-
-        What it counts as beyond that is its phase in other words.
-        """
+        """Return the operation that claimed it, or that a unit consumed it; empty otherwise."""
         if row.consumed_by:
-            return shape_badge(Shape.OFF if row.deleted_at else Shape.PROGRESS, "Taken")
+            return shape_badge(Shape.OFF if row.deleted_at else Shape.PROGRESS, "Consumed")
         claim = row.claimed_by
         if claim is None or row.deleted_at:
             return SafeString("")
@@ -166,13 +178,14 @@ class StockUnitAdmin(UnitAdmin):
 
 @admin.register(ActiveUnit)
 class ActiveUnitAdmin(UnitAdmin):
-    """What users run."""
+    """Active units: what users run."""
 
     role = UnitRole.ACTIVE
+    noun = "unit"
     row_actions = UNIT_ACTIONS
     empty_text = (
-        "There are no GPU units yet. Users ask for them through the API, POST /api/v1/gpu-units;"
-        " each takes one ready stock unit."
+        "No GPU units yet. Users create them through the API (POST /api/v1/gpu-units); each claims"
+        " one ready stock unit."
     )
     list_display = (
         "phase_column",
@@ -197,7 +210,7 @@ class ActiveUnitAdmin(UnitAdmin):
 
     @admin.display(description="Image")
     def image_column(self, row: GpuUnit) -> SafeString:
-        """Return the image with its project, and the whole of it as the title."""
+        """Return the image with its project, and the whole reference as tooltip."""
         name = "/".join(row.image.split("/")[-2:]).removeprefix("library/")
         title = shortened(row.image, TITLE_LENGTH)
         return format_html('<span title="{}">{}</span>', title, shortened(name, 40))
@@ -209,7 +222,7 @@ class ActiveUnitAdmin(UnitAdmin):
 
     @override
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Show a unit; of stock, which links by kind lead here for, show its own page."""
+        """Answer with the page of a unit; links by kind lead here for stock, too: redirect it."""
         stock = self._stock(object_id)
         return HttpResponseRedirect(unit_url(stock)) if stock else super().page(request, object_id)
 
@@ -219,39 +232,71 @@ class ActiveUnitAdmin(UnitAdmin):
         return GpuUnit.objects.filter(pk=int(object_id), role=UnitRole.STOCK).first()
 
 
-def _rows(number: int) -> Sequence[RelatedRow]:
-    """Return the unit of a row; of a seeding, which names its first, all that it made.
-
-    Those that failed come first.
-    """
+def _rows(row_id: int) -> Sequence[RelatedRow]:
+    """Return the unit of a row; for the first of a seeding, the whole seeding, failed first."""
     failed_first = Case(When(phase=UnitPhase.FAILED, then=0), default=1)
-    made = GpuUnit.objects.filter(_of_object(number))
-    rows = made.order_by(failed_first, "id")[:MOST_OF_A_SEEDING]
+    units = GpuUnit.objects.filter(_of_object(row_id))
+    rows = units.order_by(failed_first, "id")[:MAX_SEEDED_UNITS]
     return [unit_line(row) for row in rows]
 
 
-def _of_object(number: int) -> Q:
-    """Return what finds a job's units: the one it names, or all that its seeding made."""
-    first = GpuUnit.objects.filter(pk=number, role=UnitRole.STOCK, operation__object_row=number)
+def _of_object(row_id: int) -> Q:
+    """Return the condition for an operation's units: the one it names, or all of its seeding."""
+    first = GpuUnit.objects.filter(pk=row_id, role=UnitRole.STOCK, operation__object_row=row_id)
     seeding = first.values_list("operation", flat=True).first()
-    return Q(operation=seeding, role=UnitRole.STOCK) if seeding else Q(pk=number)
+    return Q(operation=seeding, role=UnitRole.STOCK) if seeding else Q(pk=row_id)
 
 
-def _steps(number: int) -> Sequence[Step]:
-    """Return how an active unit came to be; a seeding's page has its own progress."""
-    unit = GpuUnit.objects.filter(pk=number, role=UnitRole.ACTIVE).first()
+def _steps(row_id: int) -> Sequence[Step]:
+    """Return the timeline of an active unit; the page of a seeding shows its progress instead."""
+    unit = GpuUnit.objects.filter(pk=row_id, role=UnitRole.ACTIVE).first()
     return list(unit_steps(unit)) if unit else ()
 
 
-def _subject(request: HttpRequest, number: int) -> Subject | None:
-    """Return a unit's subject; of a seeding that of the first unit which is not well."""
-    made = GpuUnit.objects.filter(_of_object(number), deleted_at__isnull=True).exclude(uid="")
-    ill_first = made.order_by(Case(When(phase__in=HEALTHY_PHASES, then=1), default=0), "id")
-    unit = ill_first.first()
-    if unit is None or not request.user.has_perm(RIGHTS[UnitRole(unit.role)]):
+def _subject(request: HttpRequest, row_id: int) -> Subject | None:
+    """Return a unit's object in the cluster; for a seeding, that of its first unhealthy unit."""
+    units = GpuUnit.objects.filter(_of_object(row_id), deleted_at__isnull=True).exclude(uid="")
+    unhealthy_first = units.order_by(Case(When(phase__in=HEALTHY_PHASES, then=1), default=0), "id")
+    unit = unhealthy_first.first()
+    if unit is None or not request.user.has_perm(PERMISSIONS[UnitRole(unit.role)]):
         return None
     return unit_subject(unit)
 
 
 register_reasons(UNIT_REASONS)
 register_object_page(UNIT_KIND, ObjectPage(PAGES[UnitRole.ACTIVE], _rows, _steps, _subject))
+
+
+def _overview_section(request: HttpRequest) -> OverviewSection:
+    """Return units and stock by phase, the failed ones, and those in a transient phase."""
+    pages = [
+        page
+        for page in (ActiveUnitAdmin, StockUnitAdmin)
+        if request.user.has_perm(PERMISSIONS[page.role])
+    ]
+    return OverviewSection(
+        counted=[_counted(page.role) for page in pages],
+        failing=[rows for page in pages for rows in _failing(page.role, page.noun)],
+    )
+
+
+def _counted(role: UnitRole) -> CountedRows:
+    live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
+    title = "Stock units" if role == UnitRole.STOCK else "GPU units"
+    return CountedRows(title, live, UnitPhase.values, reverse(LISTS[role]), role)
+
+
+def _failing(role: UnitRole, noun: str) -> Iterator[FailingRows]:
+    """Yield units that failed or lost GPUs, and those in a transient phase."""
+    live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
+    url, page = reverse(LISTS[role]), PAGES[role]
+    failed = live.filter(phase=UnitPhase.FAILED)
+    yield FailingRows(noun, failed, url, page, cause="cause")
+    # Without a short node the database reads no row for this.
+    on_lost_gpus = live.filter(Exists(ShortNode.objects.all()), reason=UnitReason.GPUS_MISSING)
+    yield FailingRows(noun, on_lost_gpus, url, page)
+    transient = live.filter(phase__in=TRANSIENT_PHASES).exclude(reason=UnitReason.GPUS_MISSING)
+    yield FailingRows(noun, transient, url, page, cause="cause", order="pk", waits=True)
+
+
+register_overview_section(_overview_section)

@@ -1,1 +1,1 @@
-"""What operators do about rows: actions, their forms, and the pages that offer them."""
+"""What operators do to rows: actions, their forms, and the pages that offer them."""

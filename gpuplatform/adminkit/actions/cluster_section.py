@@ -1,4 +1,4 @@
-"""Pages with a part that the cluster is asked for: after the page, bounded in time."""
+"""Pages with a section of live data: read from the cluster after the page, with a timeout."""
 
 from typing import Any
 
@@ -8,54 +8,54 @@ from django.template.response import TemplateResponse
 from django.urls import path
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import ActionAdmin
+from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.cluster import ClusterSection, cluster_section
 from gpuplatform.reconciliation.inspection import Subject, inspect
 
 CLUSTER_URL = "../cluster/"
-"""From an object's page."""
+"""Relative to an object's page."""
 
 
 class ClusterSectionAdmin(ActionAdmin):
-    """Rows whose page shows what the cluster says of an object now.
+    """Rows whose page shows live data of an object in the cluster.
 
-    A subclass says by `subject` what the cluster is asked.
+    A subclass returns that object from `subject`.
     """
 
     def subject(self, request: HttpRequest, row: Any) -> Subject | None:
-        """Return what the cluster is asked about `row`; None where it has nothing to show."""
+        """Return the object of `row` in the cluster; None where it has none."""
         raise NotImplementedError
 
     @override
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view(self.cluster_view)
         name = self._url_name("cluster")
-        return [path("<int:number>/cluster/", view, name=name), *super().get_urls()]
+        return [path("<int:row_id>/cluster/", view, name=name), *super().get_urls()]
 
     @override
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         return {**super().page_context(request, row), "cluster_url": CLUSTER_URL}
 
-    def cluster_view(self, request: HttpRequest, number: int) -> HttpResponse:
-        """Show what the cluster says of a row: as a part of its page, or as a page of its own."""
+    def cluster_view(self, request: HttpRequest, row_id: int) -> HttpResponse:
+        """Answer with the live data: as a section for htmx, otherwise as a separate page."""
         if request.method not in {"GET", "HEAD"} or not self.has_view_permission(request):
             raise PermissionDenied
-        row = self.get_object(request, str(number))
+        row = self.get_object(request, str(row_id))
         if row is None:
             raise Http404
         subject = self.subject(request, row)
         context = {
-            "cluster": _part(subject) if subject else None,
+            "cluster": _section(subject) if subject else None,
             "cluster_url": CLUSTER_URL,
             "opts": self.opts,
             "row": row,
         }
         if request.headers.get("HX-Request"):
             return TemplateResponse(request, "admin/cluster.html", context)
-        context |= {**self.admin_site.each_context(request), "title": f"{row} in the cluster"}
+        context |= {**self.admin_site.each_context(request), "title": f"Live data: {row}"}
         return TemplateResponse(request, "admin/cluster_page.html", context)
 
 
-def _part(subject: Subject) -> ClusterSection:
+def _section(subject: Subject) -> ClusterSection:
     about = f"{subject.kind.kind} {subject.namespace}/{subject.name}"
     return cluster_section(inspect(subject), about)

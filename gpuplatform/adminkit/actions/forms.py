@@ -1,7 +1,7 @@
-"""Forms made from a declaration: fields, help, examples and rules are those of the API.
+"""Forms from declarations: fields, help, examples and rules are those of the API.
 
-A form names the fields that it shows; what was entered is read as the API would read it, and each
-fault is said next to its field, in the API's words.
+A form names its fields. The API's parser reads the values, and its errors are shown next to their
+fields.
 """
 
 import json
@@ -16,26 +16,26 @@ from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform.adminkit.display.text import humanize
-from gpuplatform.adminkit.lists.choosing import REQUIRED
+from gpuplatform.adminkit.lists.model_admin import REQUIRED
 from gpuplatform.errors import PlatformError
 from gpuplatform.formats.model import SpecModel
 
 OPERATION_ID: Final = "operationID"
-CPU_HELP: Final = "Request and limit: a Kubernetes quantity, at least 1m."
-MEMORY_HELP: Final = "Request and limit: a Kubernetes quantity, at least 1Mi."
+CPU_HELP: Final = "Request and limit, as a Kubernetes quantity of at least 1m."
+MEMORY_HELP: Final = "Request and limit, as a Kubernetes quantity of at least 1Mi."
 Suggestions = Mapping[str, Callable[[], Iterable[str]]]
 _WHOLE: Final = re.compile("-?[0-9]{1,18}")
 
 
-class Text(forms.CharField):
+class TextField(forms.CharField):
     """A line of text."""
 
     empty: ClassVar[Any] = ""
-    """What an empty box says where it says something; None where it never does."""
+    """The value of an empty input in a form that changes an object; None: unchanged."""
 
 
-class Suggested(forms.TextInput):
-    """A line of text with known values to choose from; any other may be entered too."""
+class DatalistInput(forms.TextInput):
+    """A text input with suggestions; other values are accepted too."""
 
     def __init__(self, values: Iterable[str], attrs: Mapping[str, Any]) -> None:
         super().__init__(dict(attrs))
@@ -45,14 +45,14 @@ class Suggested(forms.TextInput):
     def render(
         self, name: str, value: Any, attrs: dict[str, Any] | None = None, renderer: Any = None
     ) -> SafeString:
-        number = f"{(attrs or {}).get('id', name)}_known"
-        line = super().render(name, value, {**(attrs or {}), "list": number}, renderer)
-        known = format_html_join("", '<option value="{}"></option>', zip(self._values))
-        return format_html('{}<datalist id="{}">{}</datalist>', line, number, known)
+        list_id = f"{(attrs or {}).get('id', name)}_known"
+        line = super().render(name, value, {**(attrs or {}), "list": list_id}, renderer)
+        options = format_html_join("", '<option value="{}"></option>', zip(self._values))
+        return format_html('{}<datalist id="{}">{}</datalist>', line, list_id, options)
 
 
-class WholeNumber(forms.CharField):
-    """An integer; what is none is left to the declaration to refuse."""
+class IntegerField(forms.CharField):
+    """An integer; other input is passed on, and the declaration refuses it."""
 
     empty: ClassVar[Any] = None
     widget = forms.NumberInput
@@ -63,13 +63,13 @@ class WholeNumber(forms.CharField):
         return int(text) if _WHOLE.fullmatch(text) else text
 
 
-class YesOrNo(forms.BooleanField):
-    """A box to tick."""
+class CheckboxField(forms.BooleanField):
+    """A check box."""
 
     empty: ClassVar[Any] = None
 
 
-class JsonText(forms.CharField):
+class JsonField(forms.CharField):
     """A JSON object or list."""
 
     empty: ClassVar[Mapping[str, Any]] = {}
@@ -81,12 +81,12 @@ class JsonText(forms.CharField):
         if not text:
             return ""
         try:
-            return json.loads(text, object_pairs_hook=_without_repeats)
+            return json.loads(text, object_pairs_hook=_unique_keys)
         except json.JSONDecodeError as error:
-            msg = f"Must be JSON: line {error.lineno}, column {error.colno}: {error.msg}."
+            msg = f"Invalid JSON at line {error.lineno}, column {error.colno}: {error.msg}."
             raise forms.ValidationError(msg) from error
         except (ValueError, RecursionError) as error:
-            msg = "Must be JSON in which each key is given once, of moderate depth and numbers."
+            msg = "Invalid JSON: a key is repeated, or nesting or a number is too large."
             raise forms.ValidationError(msg) from error
 
     @override
@@ -94,33 +94,33 @@ class JsonText(forms.CharField):
         return value if isinstance(value, str) else json.dumps(value, indent=2) if value else ""
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        msg = "A key is given twice."
+        msg = "A key is repeated."
         raise ValueError(msg)
     return found
 
 
 class DeclaredForm(forms.Form):
-    """Asks for fields of a declaration, and checks what was entered by its rules."""
+    """A form of some fields of a declaration, validated by the declaration's rules."""
 
     declaration: ClassVar[type[SpecModel]]
     field_names: ClassVar[Sequence[str]]
-    """The API's names of its fields, in their order."""
+    """The API's names of the fields, in order."""
     labels: ClassVar[Mapping[str, str]] = {}
     help_texts: ClassVar[Mapping[str, str]] = {}
-    """What is said of a field to people, where the declaration speaks of programs."""
+    """Help texts that replace those of the declaration, which are written for programs."""
     fixed_values: ClassVar[Mapping[str, Any]] = {}
-    """What the declaration asks for that the form does not."""
+    """Values of required fields of the declaration that the form does not show."""
     required_names: ClassVar[frozenset[str]] = frozenset()
-    """What has to be given here, though the declaration could do without."""
+    """Fields that are required here though the declaration has defaults."""
     suggestions: ClassVar[Suggestions] = {}
-    """What finds the known values of a field that takes any."""
+    """Functions that return the suggestions of a text field."""
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """What its fields hold before anything is entered."""
+    """Initial values."""
     is_change: ClassVar[bool] = False
-    """Whether it changes what is there: what is as it was says nothing, what is empty does."""
+    """Whether it changes an object: unchanged values are left out, empty ones clear the field."""
 
     use_required_attribute = False
 
@@ -129,16 +129,16 @@ class DeclaredForm(forms.Form):
     ) -> None:
         super().__init__(data, initial={**self.defaults, **(initial or {})})
         for name in self.field_names:
-            label, said = self.labels.get(name, ""), self.help_texts.get(name, "")
-            field = declared_field(self.declaration, name, label, said)
+            label, help_text = self.labels.get(name, ""), self.help_texts.get(name, "")
+            field = declared_field(self.declaration, name, label, help_text)
             if name in self.suggestions:
-                field.widget = _suggesting(field.widget, self.suggestions[name]())
+                field.widget = _with_suggestions(field.widget, self.suggestions[name]())
             field.widget.is_required |= name in self.required_names
             self.fields[name] = field
 
     @property
     def entered(self) -> dict[str, Any]:
-        """What a valid form asks for, by the API's names."""
+        """The values of a valid form, by the API's field names."""
         found: dict[str, Any] = {}
         for name in self.field_names:
             value = self.cleaned_data.get(name, "")
@@ -151,83 +151,89 @@ class DeclaredForm(forms.Form):
 
     @override
     def clean(self) -> dict[str, Any]:
-        entered = super().clean() or {}
+        data = super().clean() or {}
         for name in self.required_names - self.entered.keys() - self.errors.keys():
             self.add_error(name, REQUIRED)
         try:
             self.declaration.parse({OPERATION_ID: "admin", **self.fixed_values, **self.entered})
         except PlatformError as error:
-            self.refuse(error)
-        return entered
+            self.add_errors(error)
+        return data
 
-    def refuse(self, error: PlatformError) -> None:
-        """Say each fault of a refusal next to its field, but where one has its fault already."""
-        told = frozenset(self.errors)
+    def add_errors(self, error: PlatformError) -> None:
+        """Add each detail of an error to its field; fields that have an error keep theirs."""
+        invalid = frozenset(self.errors)
         for fault in error.details:
             name = re.split(r"[.\[]", fault.field, maxsplit=1)[0]
-            if name in told:
+            if name in invalid or (invalid and not name):
                 continue
-            where = fault.field[len(name) :].lstrip(".")
-            known = name in self.fields
-            said = where if known else fault.field
-            text = f"{said}: {fault.message}" if said else fault.message
-            self.add_error(name if known else None, text)
+            has_field = name in self.fields
+            place = fault.field[len(name) :].lstrip(".") if has_field else fault.field
+            text = f"{place}: {fault.message}" if place else fault.message
+            self.add_error(name if has_field else None, text)
         if not error.details:
             self.add_error(None, str(error))
 
     def as_hidden_inputs(self) -> list[SafeString]:
-        """Return what was entered, to be sent once more unseen."""
+        """Return the values as hidden inputs of the next step."""
         return [self[name].as_hidden() for name in self.field_names]
 
 
 def declared_field(
-    declaration: type[SpecModel], name: str, label: str = "", said: str = ""
+    declaration: type[SpecModel], name: str, label: str = "", help_text: str = ""
 ) -> forms.Field:
-    """Return the field of a form for a field of a declaration; `said` replaces what it says."""
+    """Return the form field of a declared field; label and help text replace the declared ones."""
     schema = _schema(declaration)
     declared = _described(schema, schema["properties"][name])
     example = _example(declared)
     kinds: dict[str, type[forms.Field]] = {
-        "integer": WholeNumber,
-        "boolean": YesOrNo,
-        "string": Text,
+        "integer": IntegerField,
+        "boolean": CheckboxField,
+        "string": TextField,
     }
-    kind = kinds.get(declared.get("type", ""), JsonText)
-    help_text = _help(kind, said or str(declared.get("description", "")), example)
-    field = kind(required=False, label=label or humanize(name), help_text=help_text)
+    kind = kinds.get(declared.get("type", ""), JsonField)
+    text = _help(kind, help_text or str(declared.get("description", "")), example)
+    field = kind(required=False, label=label or humanize(name), help_text=text)
     field.widget.is_required = name in schema.get("required", ())
     field.widget.attrs.update(_attributes(kind, declared))
     return field
 
 
-def _suggesting(widget: forms.Widget, values: Iterable[str]) -> Suggested:
-    """Return a field's widget that offers values; a browser that completes nothing offers none."""
+def datetime_field(help_text: str, **options: Any) -> forms.DateTimeField:
+    """Return an optional field for a time in UTC, to the minute; the browser draws the picker."""
+    widget = forms.DateTimeInput({"type": "datetime-local", "step": 60}, format="%Y-%m-%dT%H:%M")
+    text = f"{help_text} In UTC."
+    return forms.DateTimeField(widget=widget, required=False, help_text=text, **options)
+
+
+def _with_suggestions(widget: forms.Widget, values: Iterable[str]) -> DatalistInput:
+    """Return the widget with suggestions; `autocomplete="off"` would hide them."""
     attrs = {name: value for name, value in widget.attrs.items() if name != "autocomplete"}
-    suggested = Suggested(values, attrs)
-    suggested.is_required = widget.is_required
-    return suggested
+    widget_with_list = DatalistInput(values, attrs)
+    widget_with_list.is_required = widget.is_required
+    return widget_with_list
 
 
 def _attributes(kind: type[forms.Field], declared: Mapping[str, Any]) -> dict[str, Any]:
-    if kind is WholeNumber:
+    if kind is IntegerField:
         bounds = {"min": declared.get("minimum"), "max": declared.get("maximum"), "step": 1}
         return {name: bound for name, bound in bounds.items() if bound is not None}
-    if kind is JsonText:
+    if kind is JsonField:
         return {"rows": 7, "class": "vLargeTextField", "spellcheck": "false"}
-    if kind is Text:
+    if kind is TextField:
         return {"class": "vTextField", "autocomplete": "off", "spellcheck": "false"}
     return {}
 
 
 def _help(kind: type[forms.Field], text: str, example: Any) -> str:
-    if kind is YesOrNo or example in ("", None, [], {}):
+    if kind is CheckboxField or example in ("", None, [], {}):
         return format_html("{}", text)
-    shown = json.dumps(example) if kind is JsonText else str(example)
+    shown = json.dumps(example) if kind is JsonField else str(example)
     return format_html("{} For example <code>{}</code>.", text, shown)
 
 
 def _example(declared: Mapping[str, Any]) -> Any:
-    """Return the declared example; of an object, one made from those of its fields."""
+    """Return the declared example; that of an object is composed from its fields."""
     if declared.get("examples"):
         return declared["examples"][0]
     fields = declared.get("properties", {})
@@ -235,7 +241,7 @@ def _example(declared: Mapping[str, Any]) -> Any:
 
 
 def _described(schema: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a field says of itself, over what the object that it names says."""
+    """Return the schema of a field merged over that of the model that it references."""
     named = str(declared.get("$ref", "")).rpartition("/")[2]
     return {**schema.get("$defs", {}).get(named, {}), **declared}
 

@@ -1,6 +1,6 @@
-"""What the pages of all mirrored resources share: columns, badge, panel and plain facts."""
+"""The common part of the pages of mirrored resources: columns, badge, panel, facts, actions."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -8,7 +8,14 @@ from django.db.models import Q, QuerySet
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import ActionAdmin
+from gpuplatform.adminkit.actions.action import (
+    Action,
+    ActionRequest,
+    ActionResult,
+    Values,
+    counted,
+)
+from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
@@ -22,24 +29,25 @@ from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.reconciliation.mirror import FAILED, TERMINATING
 from gpuplatform.reconciliation.models import MirrorRow
 
-MOST_WORDS = 4
-MOST_JOBS = 1_000
-"""So many words of a search, and jobs that fit one of them, are looked for."""
+MAX_WORDS = 4
+"""Maximum number of words of a search; further ones are ignored."""
+MAX_OPERATIONS = 1_000
+"""Maximum number of operations that match a word of a search."""
 DELETED = "Deleted"
-"""Stands for the phase of a row that is history."""
-LONGER_THAN_USUAL = "That is far longer than usual: see its pod, its Events and its log below."
+"""Shown in place of the phase of a deleted resource's row."""
+LONGER_THAN_USUAL = "This takes longer than usual. See the pod, Events and log below."
 
 
 class MirrorAdmin(ActionAdmin):
-    """The columns that every list of mirrored resources has.
+    """The columns of every list of mirrored resources.
 
-    A subclass says in which phases a row is well, so that its list explains nothing.
+    A subclass defines the healthy phases, whose rows need no message.
     """
 
     well: Collection[str] = ()
 
     def failed_rows(self) -> QuerySet[Any]:
-        """Return its rows that have failed, for the count beside its name."""
+        """Return the failed rows, for the number in the navigation."""
         rows: QuerySet[Any] = self.model.objects.filter(deleted_at__isnull=True, phase=FAILED)
         return rows
 
@@ -53,14 +61,14 @@ class MirrorAdmin(ActionAdmin):
         """Return the GPU spec."""
         return visible(row.spec_name)
 
-    @admin.display(description="Why", empty_value="")
+    @admin.display(description="Message", empty_value="")
     def why_column(self, row: Any) -> SafeString:
-        """Return reason and message on one line; nothing for what is well."""
+        """Return reason and message on one line; empty for a healthy row."""
         return SafeString("") if is_healthy(row, self.well) else why_of(row)
 
     @admin.display(description="Since", ordering="-phase_since")
     def since(self, row: Any) -> SafeString:
-        """Return how long phase and reason are what they are."""
+        """Return the time since the last change of phase or reason."""
         return mirror_since(row)
 
     @override
@@ -71,37 +79,37 @@ class MirrorAdmin(ActionAdmin):
     def get_search_results(
         self, request: Any, queryset: Any, search_term: str
     ) -> tuple[Any, bool]:
-        """Find rows whose own texts, or whose operation's ID, contain every word.
+        """Find rows whose columns, or whose operationID, contain every word.
 
-        The operations are looked up first: a condition on both tables would read all of both.
+        The operations are read first: a condition on both tables would scan both.
         """
-        for word in search_term.split()[:MOST_WORDS]:
-            wanted = Q(operation_id__in=self._jobs_named(request, word))
+        for word in search_term.split()[:MAX_WORDS]:
+            wanted = Q(operation_id__in=self._operations_named(request, word))
             for column in self.search_fields:
                 wanted |= Q(**{f"{column}__icontains": word})
             queryset = queryset.filter(wanted)
         return queryset, False
 
-    def _jobs_named(self, request: Any, word: str) -> list[int]:
-        """Return the jobs whose operationID has a word, looked up once a request."""
-        known: dict[str, list[int]] = request.__dict__.setdefault("jobs_named", {})
+    def _operations_named(self, request: Any, word: str) -> list[int]:
+        """Return the ids of operations whose operationID has a word, read once per request."""
+        known: dict[str, list[int]] = request.__dict__.setdefault("operations_named", {})
         if word not in known:
-            # Which model jobs are only the app's model knows.
-            jobs: Any = self.model._meta.get_field("operation").related_model  # noqa: SLF001
-            named = jobs.objects.filter(operation_id__icontains=word).order_by("-id")
-            known[word] = list(named.values_list("pk", flat=True)[:MOST_JOBS])
+            # This package does not import the model of operations.
+            operations: Any = self.model._meta.get_field("operation").related_model  # noqa: SLF001
+            named = operations.objects.filter(operation_id__icontains=word).order_by("-id")
+            known[word] = list(named.values_list("pk", flat=True)[:MAX_OPERATIONS])
         return known[word]
 
 
 def mirror_badge(row: Any) -> SafeString:
-    """Return the badge of a mirrored row; what works and is degraded bears that word."""
+    """Return the badge of a mirrored row: Deleted, Degraded, or its phase."""
     if is_degraded(row) and not row.deleted_at:
         return shape_badge(Shape.WAITING, DEGRADED)
     return phase_badge(DELETED if row.deleted_at else row.phase)
 
 
 def is_degraded(row: Any) -> bool:
-    """Say whether the condition Degraded of a row is true; what is no resource has none."""
+    """Return whether a row has the condition Degraded; a row of another kind has none."""
     return any(
         field(one, "type") == DEGRADED and field(one, "status") == "True"
         for one in getattr(row, "conditions", ())
@@ -109,19 +117,19 @@ def is_degraded(row: Any) -> bool:
 
 
 def is_healthy(row: Any, well: Collection[str]) -> bool:
-    """Say whether nothing about a row has to be explained; `well` are the phases without need."""
+    """Return whether a row needs no explanation; `well` are the healthy phases."""
     return row.phase in well and not is_degraded(row)
 
 
 def mirror_since(row: MirrorRow) -> SafeString:
-    """Return how long the row is what it is."""
+    """Return the time since the last change of phase."""
     return age_html(row.deleted_at or row.phase_since)
 
 
 def mirror_panel(
     row: Any, reasons: Mapping[Any, Explanation], *, well: Collection[str]
 ) -> Panel | None:
-    """Return why a row is not well; None where there is nothing to explain."""
+    """Return the explanation of an unhealthy row; None for a healthy one."""
     if row.deleted_at or is_healthy(row, well):
         return None
     is_late = now() - row.phase_since > WAITS_LONG
@@ -145,30 +153,30 @@ def mirror_panel(
 def _late_deletion(row: Any) -> Panel:
     return Panel(
         shape=Shape.WAITING,
-        title="Being deleted",
-        text=visible(row.message) or "The cluster has not finished its deletion.",
+        title="Deleting",
+        text=visible(row.message) or "The deletion is still in progress in the cluster.",
         since=age_html(row.phase_since),
         next_step=LONGER_THAN_USUAL,
     )
 
 
 def mirror_facts(row: Any) -> Sequence[Fact]:
-    """Return the facts that every mirrored row has."""
+    """Return the facts of every mirrored row."""
     return (
         Fact("Namespace", row.namespace),
         Fact("UID", row.uid),
         Fact("Tenant", row.tenant.name if row.tenant else ""),
-        Fact.time("Asked for", row.created_at),
-        Fact.time("Last copied", row.last_sync_at),
-        Fact.time("Deletion asked", row.deletion_requested_at),
+        Fact.time("Requested", row.created_at),
+        Fact.time("Last synced", row.last_sync_at),
+        Fact.time("Deletion requested", row.deletion_requested_at),
         Fact.time("Deleted", row.deleted_at),
-        Fact.time("Next look", row.due_at),
-        Fact("Failed tries", str(row.failures) if row.failures else ""),
+        Fact.time("Next check", row.due_at),
+        Fact("Failed attempts", str(row.failures) if row.failures else ""),
     )
 
 
 def mirror_copies(row: Any, kind: str) -> Sequence[Copy]:
-    """Return what people take elsewhere: its names, and the commands that lead to it."""
+    """Return the texts to copy: names and `kubectl` commands."""
     ports = items(row.spec, "template", "ports")
     port = number(ports[0], "port") if ports else None
     copies = kubectl_copies(
@@ -185,11 +193,46 @@ def generation_line(row: MirrorRow) -> Comparison:
 
 
 def comparison_note(row: MirrorRow) -> str:
-    """Return what is to be known before wanted and seen are compared."""
+    """Return a note on the comparison of desired and actual values."""
     if row.deleted_at:
-        return "It is deleted; nothing is wanted any more."
+        return "Deleted: no desired state."
     if not row.uid:
-        return "The resource is not in the cluster yet."
+        return "Not in the cluster yet."
     if row.generation != row.observed_generation:
-        return "The last change of the spec has not been worked on yet."
+        return "The latest change of the spec is not reconciled yet."
     return ""
+
+
+def ending_obstacle(row: Any) -> str:
+    """Return why a row accepts no more changes; empty where it does."""
+    if row.deleted_at:
+        return "Already deleted."
+    is_ending = row.deletion_requested_at or row.phase == TERMINATING
+    return "Deletion in progress." if is_ending else ""
+
+
+def _missing_obstacle(row: Any) -> str:
+    if row.deleted_at:
+        return "Already deleted."
+    return "" if row.uid else "Not in the cluster yet."
+
+
+def reconcile_action(noun: str, enqueue: Callable[[Any], object]) -> Action:
+    """Return the action that reconciles rows immediately; `enqueue` marks a row due."""
+
+    def consequence(rows: Sequence[Any], _: Values) -> str:
+        waiting = sum(1 for row in rows if row.failures)
+        retried = f" {waiting} of them would otherwise wait to retry." if waiting else ""
+        return f"Reconciles {counted(len(rows), noun)} immediately. No setting changes.{retried}"
+
+    def reconcile(wanted: ActionRequest) -> ActionResult:
+        enqueue(wanted.row)
+        return ActionResult("Reconciliation started.")
+
+    return Action(
+        name="reconcile",
+        label="Reconcile now",
+        consequence=consequence,
+        obstacle=_missing_obstacle,
+        service=reconcile,
+    )

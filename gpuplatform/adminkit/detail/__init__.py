@@ -1,1 +1,1 @@
-"""The parts of the page of one object: panels, pods, cluster documents, links."""
+"""The parts of an object's page: panels, live data of the cluster, links to other objects."""

@@ -1,7 +1,7 @@
-"""What the cluster says of one object, as a part of its page that is asked for after the page.
+"""Live data of the cluster about one object: a section that its page loads afterwards.
 
-`InspectedAdmin` serves it; `admin/cluster.html` draws it. Everything in it was written by others:
-it is made visible and cut here, and escaped by the template.
+`ClusterSectionAdmin` serves it and `admin/cluster.html` renders it. All text is written by others:
+control characters are escaped and lengths limited here, and the template escapes HTML.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.detail.panels import RelatedRow
 from gpuplatform.adminkit.detail.pods import pod_steps, waiting_reason
-from gpuplatform.adminkit.detail.sizes import Running, running
+from gpuplatform.adminkit.detail.sizes import ActualSizes, actual_sizes
 from gpuplatform.adminkit.display.age import timestamp_age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.causes import reason_word
@@ -21,14 +21,14 @@ from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.reconciliation.inspection import Inspection, ObjectEvent, is_ready
 
-LOG_CHARACTERS = 32_768
-MOST_TIMELINES = 3
-"""Pods whose way is shown; those that are not ready come first."""
+MAX_LOG_CHARACTERS = 32_768
+MAX_TIMELINES = 3
+"""Maximum number of pods with a timeline; those that are not ready come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodTimeline:
-    """How a pod came up."""
+    """The start-up of a pod."""
 
     name: str
     lines: Sequence[TimelineLine]
@@ -36,12 +36,12 @@ class PodTimeline:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSection:
-    """The owned objects, how their pods came up, Events, a log and the resource, to be drawn."""
+    """Owned objects, the start-up of their pods, Events, a log and the resource."""
 
     about: str
     objects: Sequence[RelatedRow]
-    running: Running | None
-    """Image and size of what runs beside what is wanted."""
+    sizes: ActualSizes | None
+    """Desired and actual image and size."""
     pods: Sequence[PodTimeline]
     events: Sequence[RelatedRow]
     log: str
@@ -50,20 +50,20 @@ class ClusterSection:
     faults: Sequence[str]
 
     @property
-    def is_silent(self) -> bool:
-        """Whether nothing at all could be read, so that only the faults are to be shown."""
+    def is_unreadable(self) -> bool:
+        """Whether nothing could be read, so that only the faults are shown."""
         return bool(self.faults) and not (self.resource or self.objects or self.events)
 
 
 def cluster_section(found: Inspection, about: str) -> ClusterSection:
-    """Return what was found about an object as the page shows it."""
+    """Return the section of what was found about an object."""
     return ClusterSection(
         about=visible(about),
         objects=list(_objects(found)),
-        running=running(found),
-        pods=[_timeline(pod, found.events) for pod in found.pods[:MOST_TIMELINES]],
+        sizes=actual_sizes(found),
+        pods=[_timeline(pod, found.events) for pod in found.pods[:MAX_TIMELINES]],
         events=[_event(event) for event in found.events],
-        log=visible(found.log[-LOG_CHARACTERS:]),
+        log=visible(found.log[-MAX_LOG_CHARACTERS:]),
         log_of=visible(found.log_of),
         resource=visible(as_yaml(found.resource)) if found.resource else "",
         faults=[shortened(fault, 300) for fault in found.faults],
@@ -79,9 +79,9 @@ def _objects(found: Inspection) -> Iterator[RelatedRow]:
     if found.deployment is not None:
         yield _deployment(found.deployment)
     for one in found.replica_sets:
-        said = condition(one, "ReplicaFailure")
-        if said.get("status") == "True":
-            text = str(said.get("message", ""))
+        failure = condition(one, "ReplicaFailure")
+        if failure.get("status") == "True":
+            text = str(failure.get("message", ""))
             yield _line(one, "ReplicaSet", Shape.FAILED, shortened(text, 400))
     for pod in found.pods:
         yield _pod(pod)
@@ -90,15 +90,15 @@ def _objects(found: Inspection) -> Iterator[RelatedRow]:
 
 
 def _deployment(one: Manifest) -> RelatedRow:
-    wanted, ready = number(one, "spec", "replicas"), number(one, "status", "availableReplicas")
-    shape = Shape.READY if ready >= wanted else Shape.PROGRESS
-    if not wanted:
+    desired, ready = number(one, "spec", "replicas"), number(one, "status", "availableReplicas")
+    shape = Shape.READY if ready >= desired else Shape.PROGRESS
+    if not desired:
         shape = Shape.OFF
-    stuck = condition(one, "Progressing")
-    text = f"{ready} of {wanted} available"
-    if stuck.get("status") == "False":
+    progress = condition(one, "Progressing")
+    text = f"{ready} of {desired} available"
+    if progress.get("status") == "False":
         shape = Shape.FAILED
-        text += f" · {stuck.get('message', '')}"
+        text += f" · {progress.get('message', '')}"
     return _line(one, "Deployment", shape, shortened(text, 400))
 
 
@@ -109,45 +109,44 @@ def _service(one: Manifest) -> RelatedRow:
 
 
 def _pod(pod: Manifest) -> RelatedRow:
-    said = list(_pod_words(pod))
     if is_ready(pod):
         shape = Shape.READY
     elif _is_stuck(pod):
         shape = Shape.FAILED
     else:
         shape = Shape.PROGRESS
-    return _line(pod, "Pod", shape, shortened(" · ".join(said), 260))
+    return _line(pod, "Pod", shape, shortened(" · ".join(_pod_status(pod)), 260))
 
 
-def _pod_words(pod: Manifest) -> Iterator[str]:
-    """Yield its phase, why it is not further, its node and its restarts."""
+def _pod_status(pod: Manifest) -> Iterator[str]:
+    """Yield the pod's phase, the obstacle of its start, its node and its restarts."""
     if field(pod, "metadata", "deletionTimestamp"):
-        yield "ending"
+        yield "Terminating"
     yield str(field(pod, "status", "phase") or "Unknown")
     unscheduled = condition(pod, "PodScheduled")
     if unscheduled.get("status") == "False":
         yield f"{unscheduled.get('reason', '')}: {unscheduled.get('message', '')}"
     for status in items(pod, "status", "containerStatuses"):
         for state in ("waiting", "terminated"):
-            held = field(status, "state", state)
-            if held is not None:
-                yield _container_words(held)
+            details = field(status, "state", state)
+            if details is not None:
+                yield _container_status(details)
     if node := field(pod, "spec", "nodeName"):
         yield f"on {node}"
     statuses = items(pod, "status", "containerStatuses")
     if restarts := sum(number(one, "restartCount") for one in statuses):
-        yield f"{restarts} restarts"
+        yield "1 restart" if restarts == 1 else f"{restarts} restarts"
 
 
-def _container_words(held: Manifest) -> str:
-    parts = [str(field(held, "reason") or ""), str(field(held, "message") or "")]
-    if (code := number(held, "exitCode")) != 0:
+def _container_status(details: Manifest) -> str:
+    parts = [str(field(details, "reason") or ""), str(field(details, "message") or "")]
+    if (code := number(details, "exitCode")) != 0:
         parts.append(f"exit code {code}")
-    return ": ".join(part for part in parts if part) or "waiting"
+    return ": ".join(part for part in parts if part) or "Waiting"
 
 
 def _is_stuck(pod: Manifest) -> bool:
-    """Say whether something is in the way, beside that it takes its time."""
+    """Return whether an obstacle keeps the pod from starting, rather than the time it takes."""
     if field(pod, "status", "phase") == "Failed":
         return True
     if condition(pod, "PodScheduled").get("status") == "False":

@@ -1,4 +1,4 @@
-"""From an operation to the object that it names, without knowing the object's app."""
+"""Registry of the pages of objects by kind, so that an operation's page links to its object."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,40 +17,40 @@ ReadSubject = Callable[[HttpRequest, int], Subject | None]
 
 @dataclass(frozen=True, slots=True)
 class ObjectPage:
-    """The page of a kind's objects, and how one of them becomes a line on another page."""
+    """The page of a kind's objects, and how other pages show one of them."""
 
     url_name: str
     rows: ReadRows
     steps: ReadSteps | None = None
-    """How an object came to be, for the page of the job that made it."""
+    """The timeline of an object, for the page of the operation that created it."""
     subject: ReadSubject | None = None
-    """What the cluster is asked about an object that is there and that the user may see."""
+    """The subject of live data: None where the object is gone or the user may not view it."""
 
 
 _PAGES: dict[str, ObjectPage] = {}
 
 
 def register_object_page(kind: str, page: ObjectPage) -> None:
-    """Say which page shows a Kubernetes kind's objects; called by the `admin.py` of its app."""
+    """Register the page of a Kubernetes kind's objects; called by the `admin.py` of its app."""
     _PAGES[kind] = page
 
 
 def object_url(kind: str, row: int | None) -> str:
-    """Return the address of the page of an object's row; empty if there is none."""
+    """Return the address of the page of an object's row; empty without a row or a page."""
     if row is None or kind not in _PAGES:
         return ""
     return reverse(_PAGES[kind].url_name, args=[row])
 
 
 def object_rows(kind: str, row: int | None) -> Sequence[RelatedRow]:
-    """Return an object's row as a line; nothing if it is gone or of a kind without pages."""
+    """Return an object's row as a line; empty if it is gone or its kind has no page."""
     if row is None or kind not in _PAGES:
         return ()
     return _PAGES[kind].rows(row)
 
 
 def object_steps(kind: str, row: int | None) -> Sequence[Step]:
-    """Return how an object came to be; nothing if its kind does not say."""
+    """Return the timeline of an object; empty if its kind has none."""
     page = _PAGES.get(kind)
     if row is None or page is None or page.steps is None:
         return ()
@@ -58,7 +58,7 @@ def object_steps(kind: str, row: int | None) -> Sequence[Step]:
 
 
 def object_subject(request: HttpRequest, kind: str, row: int | None) -> Subject | None:
-    """Return what the cluster is asked about an object; None where it has nothing to show."""
+    """Return the subject of live data about an object; None where there is nothing to read."""
     page = _PAGES.get(kind)
     if row is None or page is None or page.subject is None:
         return None

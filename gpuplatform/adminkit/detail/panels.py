@@ -1,4 +1,4 @@
-"""The parts of a detail page. An app's admin fills them; `admin/detail.html` draws them."""
+"""The parts of a detail page: an app's admin fills them, `admin/detail.html` renders them."""
 
 import shlex
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ from gpuplatform.lifecycle.conditions import DEGRADED
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What comes first: what happened in the cluster's own words, for how long, what next."""
+    """The first part: what is wrong, the message of the cluster, since when, and the next step."""
 
     shape: Shape
     title: str
-    """In words, and where a machine has one for it with that: see `reason_html`."""
+    """For people, with the reason code where there is one: see `reason_html`."""
     text: str
     since: SafeString
     next_step: str = ""
@@ -36,7 +36,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A label and its value, left out when that is empty; `url` makes the value a link."""
+    """A label and its value; left out when the value is empty. `url` makes the value a link."""
 
     label: str
     value: str
@@ -44,24 +44,24 @@ class Fact:
 
     @classmethod
     def time(cls, label: str, moment: datetime | None) -> "Fact":
-        """Return a fact about a time."""
+        """Return a fact whose value is a time."""
         return cls(label, "" if moment is None else ago_html(moment))
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is wanted beside what was seen."""
+    """A desired and an observed value."""
 
     label: str
-    wanted: str
-    seen: str
-    is_within: bool = False
-    """Whether what was seen is within what is wanted: a range."""
+    desired: str
+    actual: str
+    is_equal: bool = False
+    """Whether the two mean the same though their texts differ: `1` and `1000m`, a range."""
 
     @property
     def differs(self) -> bool:
-        """Whether the difference is to be marked."""
-        return self.wanted != self.seen and not self.is_within
+        """Whether the difference is marked."""
+        return self.desired != self.actual and not self.is_equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ConditionLine:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A longer text, shown as it is."""
+    """A longer text, shown unchanged."""
 
     title: str
     text: str
@@ -85,7 +85,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class RelatedRow:
-    """A row of another table, with its page; without one, `url` is empty."""
+    """A row of another table; `url` is empty where it has no page."""
 
     badge: SafeString
     name: str
@@ -101,12 +101,12 @@ class Related:
     title: str
     rows: Sequence[RelatedRow] = ()
     url: str = ""
-    """The list that has all of them."""
+    """The list of all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A text that people take elsewhere: a name or a command."""
+    """A text to copy: a name or a command."""
 
     label: str
     text: str
@@ -114,7 +114,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """Everything on the page of one object."""
+    """The content of the page of one object."""
 
     title: str
     badge: SafeString
@@ -130,11 +130,11 @@ class Detail:
     related: Sequence[Related] = ()
     documents: Sequence[Document] = ()
     is_right_short: bool = False
-    """Whether what else stands in the right column is shorter than the facts."""
+    """Whether the right column is shorter than the facts."""
 
     @property
     def begins_right(self) -> bool:
-        """Whether the first related rows stand in the right column."""
+        """Whether the first related rows are in the right column."""
         return self.is_right_short or not (
             self.timeline or self.has_conditions or self.comparisons
         )
@@ -143,22 +143,22 @@ class Detail:
 def kubectl_copies(
     namespace: str, name: str, *, kind: str, service: str = "", port: int | None = None
 ) -> list[Copy]:
-    """Return a resource's name and the commands that show it and lead to its port."""
-    place = f"kubectl -n {shlex.quote(namespace)}"
+    """Return a resource's name and the `kubectl` commands to describe it and forward its port."""
+    kubectl = f"kubectl -n {shlex.quote(namespace)}"
     copies = [
         Copy("Name", visible(name)),
-        Copy("Describe", visible(f"{place} describe {kind} {shlex.quote(name)}")),
+        Copy("Describe", visible(f"{kubectl} describe {kind} {shlex.quote(name)}")),
     ]
     if service and port:
-        command = f"{place} port-forward service/{shlex.quote(service)} {port}:{port}"
+        command = f"{kubectl} port-forward service/{shlex.quote(service)} {port}:{port}"
         copies.append(Copy("Port-forward", visible(command)))
     return copies
 
 
 def secrets_fact(spec: Any) -> Fact:
-    """Return which variables come from Secrets, and from which; no value is known here.
+    """Return the variables that come from Secrets, with names and keys but no values.
 
-    `spec` is that of a resource or function, which anybody may have written.
+    `spec` is that of a resource or function and can have any shape.
     """
     found = []
     for variable in items(spec, "template", "envs"):
@@ -173,11 +173,11 @@ def secrets_fact(spec: Any) -> Fact:
 
 
 def condition_lines(conditions: Any, *, failed: bool, cause: str = "") -> list[ConditionLine]:
-    """Read conditions, which anybody may have written; what is none is left out.
+    """Return conditions as lines; entries of another shape are left out.
 
     Args:
-        conditions: the column as it is.
-        failed: whether the object has failed, so that a false condition is the failure.
+        conditions: the column; a list of `{type, status, reason, message, lastTransitionTime}`.
+        failed: whether the object has failed, so that a `False` condition is the failure.
         cause: the cause of the object, which explains a failed condition.
     """
     entries = conditions if isinstance(conditions, list) else []
@@ -187,14 +187,14 @@ def condition_lines(conditions: Any, *, failed: bool, cause: str = "") -> list[C
 
 
 def _line(entry: dict[str, Any], *, failed: bool, cause: str) -> ConditionLine:
-    what, status = str(entry.get("type", "")), str(entry.get("status", ""))
-    shapes = DEGRADED_SHAPES if what == DEGRADED else CONDITION_SHAPES
+    kind, status = str(entry.get("type", "")), str(entry.get("status", ""))
+    shapes = DEGRADED_SHAPES if kind == DEGRADED else CONDITION_SHAPES
     shape = shapes.get(status, Shape.OFF)
-    is_failure = failed and status == "False" and what != DEGRADED
+    is_failure = failed and status == "False" and kind != DEGRADED
     if is_failure:
         shape = Shape.FAILED
     return ConditionLine(
-        badge=shape_badge(shape, visible(what)),
+        badge=shape_badge(shape, visible(kind)),
         status=visible(status),
         reason=reason_html(str(entry.get("reason", "")), cause if is_failure else ""),
         message=visible(str(entry.get("message", ""))),

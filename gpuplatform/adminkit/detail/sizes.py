@@ -1,7 +1,7 @@
-"""Image and size of what really runs, beside what is wanted: read from the pod or its Deployment.
+"""Desired and actual image and size, the actual ones from the pod or its Deployment.
 
-The mirror has neither, so this is a part of what the cluster is asked for. What could not be read
-is said to be unknown, never to be nothing.
+The mirror has no actual values, so they are part of the live data. A value that cannot be read is
+unknown, not empty.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,69 +15,70 @@ from gpuplatform.kube.fields import field, items
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.reconciliation.inspection import Inspection
 
-UNKNOWN: Final = "not known"
-NONE_THERE: Final = "nothing there"
-OWN_IMAGE: Final = "the platform's own"
+UNKNOWN: Final = "unknown"
+MISSING: Final = "not found"
+PLACEHOLDER_IMAGE: Final = "placeholder image"
 _GPU: Final = "/gpu"
-"""How the name of the resource ends, whoever makes the GPUs."""
+"""Suffix of the extended resource of GPUs of any vendor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """Image and size, wanted and seen, and where they were seen."""
+class ActualSizes:
+    """Desired and actual image and size."""
 
     lines: Sequence[Comparison]
-    seen_in: str
+    source: str
+    """Where the actual values were read."""
 
 
-def running(found: Inspection) -> Running | None:
-    """Return what runs beside what the resource wants; None without the resource."""
+def actual_sizes(found: Inspection) -> ActualSizes | None:
+    """Return the desired sizes with the actual ones; None without the resource."""
     spec = field(found.resource, "spec")
     if not isinstance(spec, dict):
         return None
     pods = [pod for pod in found.pods if not field(pod, "metadata", "deletionTimestamp")]
     if pods:
         named = shortened(str(field(pods[0], "metadata", "name")))
-        return Running(list(_lines(spec, field(pods[0], "spec"))), f"in the pod {named}")
+        return ActualSizes(list(_lines(spec, field(pods[0], "spec"))), f"in the pod {named}")
     if found.deployment is not None:
         template = field(found.deployment, "spec", "template", "spec")
-        return Running(list(_lines(spec, template)), "in the Deployment; there is no pod")
-    missing, is_unknown = (UNKNOWN, True) if found.faults else (NONE_THERE, False)
+        return ActualSizes(list(_lines(spec, template)), "in the Deployment; it has no pod")
+    missing, is_unknown = (UNKNOWN, True) if found.faults else (MISSING, False)
     lines = [
-        Comparison(label, _shown(label, wanted), missing, is_within=is_unknown)
-        for label, wanted in _wanted(spec)
+        Comparison(label, _desired_text(label, desired), missing, is_equal=is_unknown)
+        for label, desired in _desired(spec)
     ]
-    return Running(lines, "")
+    return ActualSizes(lines, "")
 
 
 def _lines(spec: Manifest, pod: object) -> Iterator[Comparison]:
     container = _main(pod)
     amounts = _limits(container)
     gpus = [str(amount) for name, amount in amounts.items() if _is_gpu(name)]
-    seen = {
+    actual = {
         "Image": str(field(container, "image") or ""),
         "CPU": str(amounts.get("cpu") or ""),
         "Memory": str(amounts.get("memory") or ""),
         "GPUs": gpus[0] if gpus else "",
     }
-    for label, wanted in _wanted(spec):
-        yield _line(label, wanted, seen[label])
+    for label, desired in _desired(spec):
+        yield _line(label, desired, actual[label])
 
 
-def _wanted(spec: Manifest) -> Iterator[tuple[str, str]]:
+def _desired(spec: Manifest) -> Iterator[tuple[str, str]]:
     for label, key in (("Image", "image"), ("CPU", "cpu"), ("Memory", "memory"), ("GPUs", "gpu")):
         yield label, str(field(spec, key) or "")
 
 
-def _line(label: str, wanted: str, seen: str) -> Comparison:
-    """Compare amounts by their value; whoever asks for no image gets the platform's own."""
-    shown = _shown(label, wanted)
-    is_equal = shown == OWN_IMAGE or _value(wanted) == _value(seen)
-    return Comparison(label, shown, _text(seen or "none"), is_within=is_equal)
+def _line(label: str, desired: str, actual: str) -> Comparison:
+    """Compare quantities by value; a spec without an image gets the placeholder image."""
+    text = _desired_text(label, desired)
+    is_equal = text == PLACEHOLDER_IMAGE or _value(desired) == _value(actual)
+    return Comparison(label, text, _text(actual or "none"), is_equal=is_equal)
 
 
-def _shown(label: str, wanted: str) -> str:
-    return _text(wanted or (OWN_IMAGE if label == "Image" else "none"))
+def _desired_text(label: str, desired: str) -> str:
+    return _text(desired or (PLACEHOLDER_IMAGE if label == "Image" else "none"))
 
 
 def _value(text: str) -> str:
@@ -92,7 +93,7 @@ def _text(value: str) -> str:
 
 
 def _main(pod: object) -> Manifest:
-    """Return the container that has the GPUs, beside which a sidecar may stand."""
+    """Return the container that has the GPUs; there can be a sidecar as well."""
     containers = items(pod, "containers")
     with_gpu = (one for one in containers if any(map(_is_gpu, _limits(one))))
     first: Manifest = containers[0] if containers else {}

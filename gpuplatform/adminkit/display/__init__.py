@@ -1,1 +1,1 @@
-"""How single values look: text, age, badges, causes, charts."""
+"""Rendering of single values: text, ages, badges, causes, charts, timelines."""

@@ -1,4 +1,4 @@
-"""Times as people ask for them: how long ago, with the exact moment at hand."""
+"""Ages and durations for people; the exact time is in the tooltip."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ _UNITS = ((60, 1, "s"), (3600, 60, "min"), (2 * 86400, 3600, "h"))
 
 
 def age(moment: datetime, at: datetime) -> str:
-    """Return how long before `at` the moment was, in one unit: `5 min`."""
+    """Return the time from the moment until `at`, in one unit: `5 min`; `in 5 min` when later."""
     seconds = int((at - moment).total_seconds())
     if seconds < 0:
         return f"in {_span(-seconds)}"
@@ -32,20 +32,20 @@ def age_html(moment: datetime | None) -> SafeString:
 
 
 def ago_html(moment: datetime) -> SafeString:
-    """Return the age as a time that lies back: `5 min ago`; a time to come stays `in 5 min`."""
+    """Return `5 min ago` for a past moment and `in 5 min` for a future one."""
     shown = age_html(moment)
     return format_html("{} ago", shown) if moment <= now() else shown
 
 
 def duration(seconds: float) -> str:
-    """Return how long something took, to two figures or so: `80 ms`, `1.4 s`, `3 min`."""
+    """Return a number of seconds for people, in one unit: `80 ms`, `1.4 s`, `3 min`."""
     if seconds < 1:
         return f"{round(seconds * 1000)} ms"
     return f"{seconds:.1f} s" if seconds < 10 else _span(round(seconds))
 
 
 def timestamp_age_html(text: object) -> SafeString:
-    """Return the age of a time that Kubernetes wrote; a dash for anything else."""
+    """Return the age of an RFC 3339 timestamp as HTML; a dash for anything else."""
     try:
         return age_html(parse_rfc3339(str(text)))
     except ValueError:

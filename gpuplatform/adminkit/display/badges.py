@@ -1,7 +1,6 @@
-"""How a phase looks: five shapes, each with its own colour, always beside the word.
+"""Badges: one of five shapes with a colour, always next to a text.
 
-Pages ask `phase_badge`. Each phase of each machine has a line in `PHASE_SHAPES`, which a test
-compares with the machines.
+Pages call `phase_badge`. A test checks that `PHASE_SHAPES` has each phase of each state machine.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from django.utils.safestring import SafeString
 
 
 class Shape(StrEnum):
-    """What a phase means to the one who looks; the value is the class in the stylesheet."""
+    """The meaning of a phase; the value is the CSS class."""
 
     READY = "ready"
     PROGRESS = "progress"
@@ -40,16 +39,19 @@ PHASE_SHAPES: Mapping[str, Shape] = MappingProxyType(
         "Deleted": Shape.OFF,
     }
 )
-"""The shape of each phase. `Deleted` is no phase: it stands for a row that is history."""
+"""The shape of each phase. `Deleted` is not a phase: it marks the row of a deleted resource."""
+
+PHASE_TITLES: Mapping[str, str] = MappingProxyType({"Progressing": "Starting"})
+"""Phases that people see under another name."""
 
 CONDITION_SHAPES: Mapping[str, Shape] = MappingProxyType(
     {"True": Shape.READY, "False": Shape.WAITING, "Unknown": Shape.OFF}
 )
-"""The shape of each status of a condition. A false one need not be a failure."""
+"""The shape of each status of a condition; `False` is not always a failure."""
 DEGRADED_SHAPES: Mapping[str, Shape] = MappingProxyType(
     {"True": Shape.WAITING, "False": Shape.READY, "Unknown": Shape.OFF}
 )
-"""The shapes of the one condition that is good news when it is false."""
+"""The shapes of the one condition whose `False` is good: Degraded."""
 
 _DRAWINGS: Mapping[Shape, str] = MappingProxyType(
     {
@@ -79,13 +81,18 @@ _DRAWINGS: Mapping[Shape, str] = MappingProxyType(
 
 
 def phase_shape(phase: str) -> Shape:
-    """Return the shape of a phase; one that nobody knows looks like one that is off."""
+    """Return the shape of a phase; an unknown phase looks like one that is off."""
     return PHASE_SHAPES.get(phase, Shape.OFF)
 
 
+def phase_title(phase: str) -> str:
+    """Return the name of a phase for people."""
+    return PHASE_TITLES.get(phase, phase)
+
+
 def phase_badge(phase: str, text: str = "") -> SafeString:
-    """Return shape and word of a phase as HTML; `text` replaces the word."""
-    return shape_badge(phase_shape(phase), text or phase)
+    """Return the badge of a phase as HTML; `text` replaces its name."""
+    return shape_badge(phase_shape(phase), text or phase_title(phase))
 
 
 def shape_badge(shape: Shape, text: str) -> SafeString:

@@ -1,7 +1,7 @@
-"""Small drawings of numbers as SVG: bars that stack, columns over time, lines over time.
+"""Charts as HTML and SVG: stacked bars, columns and lines over time, progress bars.
 
-Each says its content in words to those who do not see it. Colours are classes of the stylesheet,
-so that light, dark and the content policy are its concern; widths stretch with the page.
+Each has a text for screen readers. Colours are CSS classes, because of dark mode and the content
+security policy; widths stretch with the page.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,43 +12,45 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 WIDTH: Final = 1000
-_LEAST: Final = 8
-"""A part that is there is to be seen, however small."""
-_HIGH: Final = 100
+_MIN_WIDTH: Final = 8
+"""Minimum width of a segment, so that a small one is visible."""
+_HEIGHT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a bar; `kind` is its class in the stylesheet."""
+    """A part of a bar; `kind` is the suffix of its CSS class."""
 
     kind: str
     number: int
-    words: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column over time; None where nothing is known. `bad` is the part of it that failed."""
+    """A column over time; None without data. `bad` is the failed part of it."""
 
     number: float | None
-    words: str = ""
+    text: str = ""
     bad: float = 0.0
 
 
 def stacked_bar(segments: Sequence[Segment], label: str, *, mark: int | None = None) -> SafeString:
-    """Return a bar of the segments that are not empty, with a mark at so many from its left."""
+    """Return a bar of the segments that are not empty, with a mark at the number `mark`."""
     shown = [segment for segment in segments if segment.number > 0]
     total = max(sum(segment.number for segment in shown), mark or 0)
-    widths = [max(segment.number / total * WIDTH, _LEAST) for segment in shown] if total else []
+    widths = (
+        [max(segment.number / total * WIDTH, _MIN_WIDTH) for segment in shown] if total else []
+    )
     shrink = min(WIDTH / sum(widths), 1.0) if widths else 1.0
     parts, x = [], 0.0
     for segment, width in zip(shown, widths, strict=True):
-        parts.append((f"seg-{segment.kind}", x, width * shrink, segment.words))
+        parts.append((f"seg-{segment.kind}", x, width * shrink, segment.text))
         x += width * shrink
     rects = format_html_join(
         "",
         '<rect class="{}" x="{}" y="4" width="{}" height="12"><title>{}</title></rect>',
-        ((kind, round(left, 1), round(width, 1), words) for kind, left, width, words in parts),
+        ((kind, round(left, 1), round(width, 1), text) for kind, left, width, text in parts),
     )
     line = SafeString("")
     if mark is not None and total:
@@ -66,7 +68,7 @@ def stacked_bar(segments: Sequence[Segment], label: str, *, mark: int | None = N
 
 
 def columns(values: Sequence[Column], label: str) -> SafeString:
-    """Return columns over time, the highest of them as high as the drawing."""
+    """Return columns over time; the highest fills the height."""
     top = max((value.number or 0.0 for value in values), default=0.0)
     step = WIDTH / max(len(values), 1)
     rects = format_html_join(
@@ -76,7 +78,7 @@ def columns(values: Sequence[Column], label: str) -> SafeString:
 
 
 def lines(series: Sequence[tuple[str, Sequence[float | None]]], label: str) -> SafeString:
-    """Return one line for each series; it breaks where nothing is known."""
+    """Return one line for each series; it breaks where data is missing."""
     known = [value for _, values in series for value in values if value is not None]
     top = max(known, default=0.0)
     drawn = format_html_join(
@@ -94,7 +96,7 @@ def _over_time(kind: str, label: str, content: SafeString) -> SafeString:
         ' aria-label="{}">{}{}</svg>',
         kind,
         WIDTH,
-        _HIGH,
+        _HEIGHT,
         label,
         grid,
         content,
@@ -112,13 +114,13 @@ def _column(place: int, value: Column, step: float, top: float) -> SafeString:
     return format_html(
         '<g><title>{}</title><rect class="{}" x="{}" y="{}" width="{}" height="{}"/>'
         '<rect class="bad" x="{}" y="{}" width="{}" height="{}"/></g>',
-        *(value.words, kind, left, round(_HIGH - good, 1), width, round(good, 1)),
-        *(left, round(_HIGH - good - bad, 1), width, round(bad, 1)),
+        *(value.text, kind, left, round(_HEIGHT - good, 1), width, round(good, 1)),
+        *(left, round(_HEIGHT - good - bad, 1), width, round(bad, 1)),
     )
 
 
 def _part(number: float, top: float) -> float:
-    return number / top * _HIGH if top else 0.0
+    return number / top * _HEIGHT if top else 0.0
 
 
 def _path(values: Iterable[float | None], top: float) -> str:
@@ -127,9 +129,23 @@ def _path(values: Iterable[float | None], top: float) -> str:
     points, is_drawn = [], False
     for place, value in enumerate(found):
         if value is not None:
-            height = round(_HIGH - _part(value, top), 1)
+            height = round(_HEIGHT - _part(value, top), 1)
             points.append(f"{'L' if is_drawn else 'M'}{round(place * step, 1)} {height}")
             if not is_drawn:
-                points.append("h3")  # One value alone is to be seen.
+                points.append("h3")  # Makes a single value visible.
         is_drawn = value is not None
     return "".join(points)
+
+
+def progress_bar(done: int, total: int) -> SafeString:
+    """Return a progress bar with its numbers; nothing for a single object."""
+    if total <= 1:
+        return SafeString("")
+    return format_html(
+        '<span class="so-far"><progress max="{}" value="{}" aria-hidden="true"></progress>'
+        "{} of {}</span>",
+        total,
+        min(done, total),
+        done,
+        total,
+    )

@@ -1,4 +1,4 @@
-"""How many rows are in each phase, without counting large tables to their end."""
+"""Counts of rows by phase that stop at a cap, so that large tables cost little."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 COUNT_CAP = 5_000
-"""Up to here a phase is counted."""
+"""Maximum number of rows that are counted of each phase."""
 
 
 def phase_counts(rows: QuerySet[Any], phases: Iterable[str], field: str = "phase") -> Counter[str]:
@@ -20,7 +20,7 @@ def phase_counts(rows: QuerySet[Any], phases: Iterable[str], field: str = "phase
 
 
 def capped_counts(sets: Sequence[QuerySet[Any]], *, cap: int = COUNT_CAP) -> list[int]:
-    """Return the number of rows of each set, at most the cap: one query for numbers alone."""
+    """Return the number of rows of each set, at most the cap, in one query."""
     parts: list[str] = []
     values: list[Any] = []
     for place, rows in enumerate(sets):
@@ -28,7 +28,7 @@ def capped_counts(sets: Sequence[QuerySet[Any]], *, cap: int = COUNT_CAP) -> lis
         try:
             sql, params = limited.query.sql_with_params()
         except EmptyResultSet:
-            continue  # Django knows that there is none.
+            continue  # Django knows that it matches nothing.
         parts.append(f"SELECT {place}, count(*) FROM ({sql}) AS counted")  # noqa: S608 - Django's
         values += params
     if not parts:
@@ -40,5 +40,5 @@ def capped_counts(sets: Sequence[QuerySet[Any]], *, cap: int = COUNT_CAP) -> lis
 
 
 def capped(count: int, cap: int = COUNT_CAP) -> str:
-    """Return the count for a reader: `5,000+` if it was cut."""
+    """Return the count for people: `5,000+` where counting stopped."""
     return f"{cap:,}+" if count >= cap else f"{count:,}"

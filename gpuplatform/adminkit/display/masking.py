@@ -1,7 +1,7 @@
-"""Documents without what may be secret: values of variables and headers, and Kubernetes' notes.
+"""Masks values that may be secret: environment variables, headers, and Kubernetes' bookkeeping.
 
-Whoever may look at a page need not be whoever wrote the template; names of variables stay, since
-they help to find a fault. Pure.
+A viewer of a page is not always the author of the template. Names of variables stay: they help to
+find a fault. Pure.
 """
 
 import re
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 MASK: Final = "(hidden)"
 _VARIABLES: Final = frozenset({"env", "envs"})
-_NOTES: Final = frozenset(
-    # The last one repeats the whole spec.
+_BOOKKEEPING: Final = frozenset(
+    # The annotation repeats the whole spec, with its values.
     {"managedFields", "kubectl.kubernetes.io/last-applied-configuration"}
 )
 
@@ -19,18 +19,18 @@ _SECRET_HEADER: Final = re.compile(
     "auth|bearer|cookie|credential|jwt|key|passw|pwd|secret|session|signature|token|(^|[-_])(otp|pin|sig)($|[-_])",
     re.IGNORECASE,
 )
-"""In the names of headers by which somebody proves who he is."""
+"""Matches names of headers that carry credentials."""
 
 
 def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return headers with the values of those hidden by which somebody proves who he is."""
+    """Return headers with the values of credentials masked."""
     return {
         name: MASK if _SECRET_HEADER.search(name) else value for name, value in headers.items()
     }
 
 
 def masked(document: Any) -> Any:
-    """Return a copy of a JSON document with the values of all environment variables hidden."""
+    """Return a copy of a JSON document with the values of all environment variables masked."""
     if isinstance(document, list):
         return [masked(one) for one in document]
     if not isinstance(document, Mapping):
@@ -38,12 +38,12 @@ def masked(document: Any) -> Any:
     return {
         key: _variables(value) if key in _VARIABLES else masked(value)
         for key, value in document.items()
-        if key not in _NOTES
+        if key not in _BOOKKEEPING
     }
 
 
 def _variables(value: Any) -> Any:
-    """Return variables without their values, whichever of the two usual forms they have."""
+    """Return variables without their values: a list of `{name, value}`, or a mapping."""
     if isinstance(value, list):
         return [_variable(one) for one in value]
     if isinstance(value, Mapping):

@@ -1,43 +1,46 @@
-"""Text from outside (messages of the cluster, names in requests) made fit to be shown.
+"""Display of text that others wrote: messages of the cluster, names in requests.
 
-HTML is escaped by templates and `format_html`; here goes what escaping leaves: characters that
-cannot be seen or that turn the reading direction, and length.
+Templates and `format_html` escape HTML. This module handles the rest: invisible characters, marks
+that change the reading direction, and length. Templates load the filters by `{% load adminkit %}`.
 """
 
 import re
 from typing import Any, Final
 
 import yaml
+from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.display.masking import masked
 
+register = template.Library()
+
 LIST_LENGTH = 160
-"""Characters of a message in a list."""
+"""Maximum number of characters of a message in a list."""
 
 TITLE_LENGTH = 1000
-"""Characters of a message in a tooltip."""
+"""Maximum number of characters of a message in a tooltip."""
 
 NONE: Final = SafeString('<span class="none">—</span>')
-"""What stands where there is nothing; a phone leaves it out."""
+"""Shown for an empty value; hidden on a phone."""
 
 _KEY_LENGTH: Final = 18
-"""Characters of an operationID that a list has room for."""
+"""Maximum number of characters of an operationID in a list."""
 
-_SPEAKER = re.compile(r"^Pod [-.a-z0-9]+: (?:container [-a-z0-9]+: )?")
+_SOURCE = re.compile(r"^Pod [-.a-z0-9]+: (?:container [-a-z0-9]+: )?")
 _PULL = re.compile(
     r'failed to pull and unpack image "([^"]+)": (?:failed to resolve reference "[^"]+": )?'
     r'(?:failed to do request: [A-Za-z]+ "[^"]+": )?'
 )
-"""What the runtime says around an image and why it cannot be had."""
+"""What the container runtime wraps around the image and the reason."""
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
 
 
 def visible(text: str) -> str:
-    r"""Return `text` with control characters and direction marks written out, such as `\u202e`."""
+    r"""Return `text` with control characters and direction marks escaped, such as `\u202e`."""
     return _INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text.replace("\r\n", "\n"))
 
 
@@ -48,9 +51,9 @@ def shortened(text: str, length: int = LIST_LENGTH) -> str:
 
 
 def operation_id_html(key: str) -> SafeString:
-    """Return an operationID for a list: a long one without its middle, with the whole as a title.
+    """Return an operationID for a list: a long one without its middle, with the whole as tooltip.
 
-    What differs between the keys of one action is their end.
+    The operationIDs of one action differ at their end.
     """
     whole = visible(key)
     if len(whole) <= _KEY_LENGTH:
@@ -59,55 +62,68 @@ def operation_id_html(key: str) -> SafeString:
     return format_html('<span title="{}">{}</span>', whole, cut)
 
 
-def humanize(reason: str) -> str:
-    """Return a machine's word as people write it: `PodStartupFailed` → `Pod startup failed`."""
-    # A word of capitals may have a plural: `GPUsMissing`.
-    spaced = re.sub(
-        r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?:[A-Z_]|$))[a-z])", " ", reason
-    )
-    said = (
-        one if sum(map(str.isupper, one)) > 1 else one.lower()
-        for one in spaced.replace("_", " ").split()
-    )
-    text = " ".join(said)
+def humanize(name: str) -> str:
+    """Return a name from code as words: `PodStartupFailed` → `Pod startup failed`."""
+    # An acronym can be plural: `GPUsMissing`.
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?:[A-Z_]|$))[a-z])", " ", name)
+    words = spaced.replace("_", " ").split()
+    text = " ".join(one if sum(map(str.isupper, one)) > 1 else one.lower() for one in words)
     return visible(text[:1].upper() + text[1:])
 
 
 def condense(message: str) -> str:
     """Return a message of the cluster without the pod and container that it begins with.
 
-    For one line about an object: which of its pods said it is on its page. Of a pull there is the
-    image and why it cannot be had.
+    For one line about an object, whose page names the pod. The message of a failed pull keeps the
+    image and the reason.
     """
-    said = _PULL.sub(r"\1: ", _SPEAKER.sub("", message, count=1), count=1)
-    return f"It {said[3:]}" if said.startswith("it ") else said
+    short = _PULL.sub(r"\1: ", _SOURCE.sub("", message, count=1), count=1)
+    return short[:1].upper() + short[1:] if short.startswith("it ") else short
 
 
 def message_or_reason(reason: str, message: str) -> str:
-    """Return the message as one line; the reason in words where there is none."""
+    """Return the message as one line; the reason if the message is empty."""
     return shortened(message) or humanize(reason)
 
 
 def message_html(
     reason: str, message: str, title: str = "", *, is_title_shown: bool = False
 ) -> SafeString:
-    """Return the message as one line of a list; the reason in words where there is none.
+    """Return the message as one line of a list; the title of the reason if the message is empty.
 
-    The tooltip has both, the machine's word as well, and more of the message. `title` says the
-    reason better than its own words; it can be shown in place of the message.
+    The tooltip has the title, the reason code and more of the message.
+
+    Args:
+        reason: the code, such as `PodStartupFailed`.
+        message: the sentence of the cluster or the platform.
+        title: a better title than the reason's own words.
+        is_title_shown: shows the title in place of the message.
     """
     if not reason and not message:
         return SafeString("")
-    said = title or humanize(reason)
-    named = said if said == reason else f"{said} ({visible(reason)})"
+    heading = title or humanize(reason)
+    named = heading if heading == reason else f"{heading} ({visible(reason)})"
     parts = [part for part in (named, shortened(message, TITLE_LENGTH)) if part]
     return format_html(
         '<span class="why" title="{}"><bdi>{}</bdi></span>',
         ": ".join(parts),
-        said if is_title_shown else shortened(condense(message)) or said,
+        heading if is_title_shown else shortened(condense(message)) or heading,
     )
 
 
 def as_yaml(document: Any) -> str:
-    """Return a JSON document as YAML, sorted: the database keeps no order; secrets are hidden."""
+    """Return a JSON document as YAML with sorted keys and masked secrets."""
     return str(yaml.safe_dump(masked(document), sort_keys=True, allow_unicode=True, width=100))
+
+
+@register.filter
+def grouped(number: int) -> str:
+    """Return a number with thousands separators."""
+    return f"{number:,}"
+
+
+@register.filter
+def heading(text: object) -> str:
+    """Return a name as a heading; one that has a capital letter, such as `operationID`, stays."""
+    name = str(text)
+    return name if any(map(str.isupper, name)) else name[:1].upper() + name[1:]

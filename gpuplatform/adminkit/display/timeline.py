@@ -1,6 +1,6 @@
-"""How an object came to be what it is: steps in order, each with how long after the first.
+"""Timelines: steps in the order of their times, each with the time since the first.
 
-A page's module says which steps there are; those without a time are still to come.
+The module of a page yields the steps; a step without a time has not happened yet.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from gpuplatform.adminkit.display.badges import Shape, shape_badge
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that happened, or, without a time, that is awaited."""
+    """One step; without a time it has not happened yet."""
 
     name: str
     at: datetime | None
@@ -26,7 +26,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TimelineLine:
-    """A step as the page shows it."""
+    """A step, rendered."""
 
     badge: SafeString
     text: str
@@ -35,17 +35,17 @@ class TimelineLine:
 
 
 def timeline(steps: Iterable[Step]) -> Sequence[TimelineLine]:
-    """Return the steps in order: the first with its time, the others with the time since it."""
+    """Return the steps in order: the first with its time, the others with the time since then."""
     known = list(steps)
-    begun = min((step.at for step in known if step.at is not None), default=None)
+    start = min((step.at for step in known if step.at is not None), default=None)
     done = sorted(
-        ((step.at, number, step) for number, step in enumerate(known) if step.at is not None),
+        ((step.at, position, step) for position, step in enumerate(known) if step.at is not None),
         key=lambda one: one[:2],
     )
-    awaited = [step for step in known if step.at is None]
+    pending = [step for step in known if step.at is None]
     return [
-        *(_line(step, _when(at, begun)) for at, _, step in done),
-        *(_line(step, SafeString("")) for step in awaited),
+        *(_line(step, _when(at, start)) for at, _, step in done),
+        *(_line(step, SafeString("")) for step in pending),
     ]
 
 
@@ -53,20 +53,20 @@ def _line(step: Step, when: SafeString) -> TimelineLine:
     return TimelineLine(shape_badge(step.shape, step.name), step.text, step.url, when)
 
 
-def _when(at: datetime, begun: datetime | None) -> SafeString:
+def _when(at: datetime, start: datetime | None) -> SafeString:
     exact = at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
-    since = 0.0 if begun is None else (at - begun).total_seconds()
+    since = 0.0 if start is None else (at - start).total_seconds()
     shown = f"+ {_between(since)}" if since else at.strftime("%H:%M:%S")
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), exact, shown)
 
 
 def _between(seconds: float) -> str:
-    """Return a duration; of times that have whole seconds only, as Kubernetes writes, those."""
+    """Return a duration; Kubernetes timestamps have whole seconds, which stay whole."""
     return f"{seconds:.0f} s" if seconds < 10 and seconds.is_integer() else span(seconds)
 
 
 def span(seconds: float) -> str:
-    """Return a duration with the precision that matters: `0.04 s`, `12 s`, `3 min 5 s`."""
+    """Return a duration in seconds in at most two units: `0.04 s`, `12 s`, `3 min 5 s`."""
     if seconds < 10:
         return f"{seconds:.2f} s"
     if seconds < 60:

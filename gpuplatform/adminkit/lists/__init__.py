@@ -1,1 +1,1 @@
-"""The lists: filters, pages, search and the base of read-only pages."""
+"""The lists: base classes of the pages, filters and the search over all lists."""

@@ -1,4 +1,4 @@
-"""Filters of the lists: phases as tabs, values of recent rows, reasons, history.
+"""Filters of the lists: phases as tabs, values of recent rows, reasons, ages, history.
 
 No filter counts or reads a whole table.
 """
@@ -14,38 +14,38 @@ from django.db.models import Field, Model, Q, QuerySet
 from django.http import HttpRequest
 from typing_extensions import override
 
-from gpuplatform.adminkit.display.badges import phase_badge
+from gpuplatform.adminkit.display.badges import PHASE_TITLES, phase_badge
 from gpuplatform.adminkit.display.causes import key_of, of_key, title_of, title_of_key
 from gpuplatform.adminkit.display.counts import capped, phase_counts
-from gpuplatform.adminkit.display.generics import ModelAdmin
 from gpuplatform.adminkit.display.text import humanize
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin
 from gpuplatform.clock import now
 from gpuplatform.lifecycle.explanations import Explanation
 
 RECENT_ROWS = 2_000
-"""How many of the newest rows offer their values as choices."""
+"""Number of the newest rows whose values are the choices."""
 
 _AGES: Final = {
-    "15min": ("Last 15 min", 900),
+    "15min": ("Last 15 minutes", 900),
     "1h": ("Last hour", 3_600),
-    "1d": ("Last day", 86_400),
-    "over15min": ("Over 15 min", -900),
-    "over1h": ("Over an hour", -3_600),
-    "over1d": ("Over a day", -86_400),
+    "1d": ("Last 24 hours", 86_400),
+    "over15min": ("Over 15 minutes", -900),
+    "over1h": ("Over 1 hour", -3_600),
+    "over1d": ("Over 24 hours", -86_400),
 }
-"""What is offered, with the seconds; negative: longer ago than that."""
+"""Choices by parameter: label and seconds; negative: longer ago than that."""
 
 INDENT: Final = "· "
-"""Before a choice that is a part of the one above it."""
+"""Prefix of a choice that is a part of the one above it."""
 
 Rows = QuerySet[Any]
 Choice = dict[str, Any]
 
 
 class PhaseTabs(admin.SimpleListFilter):
-    """The phases as tabs, with the number of rows that the other filters leave.
+    """The phases as tabs, each with its number of rows under the other filters.
 
-    Stands last in `list_filter`: what it is given is what the others left.
+    Must be the last of `list_filter`: it counts the rows that the others leave.
     """
 
     title = "phase"
@@ -94,21 +94,21 @@ class PhaseTabs(admin.SimpleListFilter):
             yield {
                 "selected": self.value() == value,
                 "query_string": changelist.get_query_string({self.parameter_name: value}),
-                "display": phase_badge(str(value), str(label)),
+                "display": phase_badge(str(value), PHASE_TITLES.get(str(value), str(label))),
                 "count": capped(counts[str(value)]),
             }
 
 
 class MultipleChoiceFilter(admin.SimpleListFilter):
-    """Takes several values, in one parameter with commas between: rows that have any of them.
+    """Accepts several values in one parameter, separated by commas; rows match any of them.
 
-    A choice adds its value to those that are chosen, or takes it away.
+    A choice adds its value to the selection, or removes it.
     """
 
     template = "admin/choice_filter.html"
 
     def chosen(self) -> list[str]:
-        """Return the values that are asked for, each once."""
+        """Return the selected values without duplicates."""
         return list(dict.fromkeys(one for one in (self.value() or "").split(",") if one))
 
     @override
@@ -126,14 +126,14 @@ class MultipleChoiceFilter(admin.SimpleListFilter):
 
 
 class RecentValuesFilter(MultipleChoiceFilter):
-    """Offers the values which the newest rows have in `fields`; any of the fields may match.
+    """Offers the values of the newest rows in `fields`; any of the fields may match.
 
-    A subclass says `title`, `parameter_name` and `fields`.
+    A subclass defines `title`, `parameter_name` and `fields`.
     """
 
     fields: ClassVar[tuple[str, ...]]
     are_reasons: ClassVar[bool] = False
-    """Whether the values are a machine's words, which are offered as people write them."""
+    """Whether the values are reason codes, which are shown as words."""
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
@@ -141,7 +141,9 @@ class RecentValuesFilter(MultipleChoiceFilter):
         rows = recent.values_list(*self.fields)
         found = {value for row in set(rows) for value in row if value}
         offered = sorted(found | set(self.chosen()))
-        return _in_words(offered) if self.are_reasons else [(value, value) for value in offered]
+        return (
+            _reason_choices(offered) if self.are_reasons else [(value, value) for value in offered]
+        )
 
     @override
     def has_output(self) -> bool:
@@ -158,11 +160,11 @@ class RecentValuesFilter(MultipleChoiceFilter):
         return queryset.filter(wanted)
 
 
-def _in_words(values: Sequence[str]) -> list[tuple[str, str]]:
-    """Return reasons with their words; of those that say the same, with the machine's too."""
-    often = Counter(map(humanize, values))
+def _reason_choices(values: Sequence[str]) -> list[tuple[str, str]]:
+    """Return reason codes with labels; equal labels get their code in brackets."""
+    labels = Counter(map(humanize, values))
     return [
-        (value, f"{humanize(value)} ({value})" if often[humanize(value)] > 1 else humanize(value))
+        (value, f"{humanize(value)} ({value})" if labels[humanize(value)] > 1 else humanize(value))
         for value in values
     ]
 
@@ -192,7 +194,7 @@ class TenantFilter(RecentValuesFilter):
 
 
 class AgeFilter(admin.SimpleListFilter):
-    """How long ago the `field` was: within a time, or longer ago than it."""
+    """The age of the time in `field`: at most, or more than a number of minutes or hours."""
 
     title = "age"
     parameter_name = "age"
@@ -201,7 +203,7 @@ class AgeFilter(admin.SimpleListFilter):
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [(name, words) for name, (words, _) in _AGES.items()]
+        return [(name, label) for name, (label, _) in _AGES.items()]
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
@@ -209,20 +211,20 @@ class AgeFilter(admin.SimpleListFilter):
         if chosen is None:
             return queryset
         seconds = chosen[1]
-        border = now() - timedelta(seconds=abs(seconds))
-        return queryset.filter(**{f"{self.field}__{'gte' if seconds > 0 else 'lt'}": border})
+        limit = now() - timedelta(seconds=abs(seconds))
+        return queryset.filter(**{f"{self.field}__{'gte' if seconds > 0 else 'lt'}": limit})
 
 
 class CreatedFilter(AgeFilter):
-    """How long ago it was asked for."""
+    """The time since the request."""
 
     field = "created_at"
 
 
 class ReasonFilter(MultipleChoiceFilter):
-    """Why the phase is what it is. A subclass says which `reasons` there are."""
+    """The reason of the phase. A subclass defines `reasons`."""
 
-    title = "why"
+    title = "reason"
     parameter_name = "why"
     reasons: ClassVar[Mapping[Any, Explanation]]
 
@@ -240,7 +242,7 @@ class ReasonFilter(MultipleChoiceFilter):
         return queryset.filter(wanted)
 
     def _offered(self) -> Iterator[tuple[str, str]]:
-        """Yield what can be wrong; after a reason that has several causes, those."""
+        """Yield the reasons of faults, each followed by its causes."""
         for reason, explanation in self.reasons.items():
             if explanation.is_well:
                 continue
@@ -250,15 +252,15 @@ class ReasonFilter(MultipleChoiceFilter):
 
 
 class YesNoFilter(admin.SimpleListFilter):
-    """A switch of the rows. A subclass says the `field`, and what yes and no are called."""
+    """A boolean column. A subclass defines the `field` and the labels of yes and no."""
 
     template = "admin/choice_filter.html"
     field: ClassVar[str]
-    words: ClassVar[tuple[str, str]]
+    labels: ClassVar[tuple[str, str]]
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return [("yes", self.words[0]), ("no", self.words[1])]
+        return [("yes", self.labels[0]), ("no", self.labels[1])]
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
@@ -268,7 +270,7 @@ class YesNoFilter(admin.SimpleListFilter):
 
 
 class HistoryFilter(admin.SimpleListFilter):
-    """Hides the rows of deleted resources unless they are asked for."""
+    """Hides the rows of deleted resources unless they are selected."""
 
     title = "history"
     parameter_name = "history"

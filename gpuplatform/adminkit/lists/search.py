@@ -1,7 +1,7 @@
-"""One search over everything: from a name, an operationID, an image or a UID to the row's page.
+"""The search over all lists: from a name, an operationID, an image or a UID to a row's page.
 
-Asks each list that takes part, as its own search does, for its newest few; whoever may not see a
-list finds nothing of it.
+Runs the search of each list that takes part and returns its newest matches; lists that the user
+may not view are left out.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,16 +14,17 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from gpuplatform.adminkit.detail.panels import RelatedRow
-from gpuplatform.adminkit.lists.readonly import ReadOnlyAdmin
+from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin
 
-MOST_OF_A_LIST: Final = 6
-LONGEST: Final = 200
-"""Characters of a search that are looked for."""
+MAX_RESULTS: Final = 6
+"""Maximum number of rows of each list."""
+MAX_LENGTH: Final = 200
+"""Maximum number of characters of a query; further ones are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What one list has of it, and the address of the whole list."""
+    """The matches of one list, and the address of the list with this query."""
 
     title: str
     rows: Sequence[RelatedRow]
@@ -32,45 +33,41 @@ class SearchResult:
 
 
 def search_query(request: HttpRequest) -> str:
-    """Return what is looked for, without what the database cannot be asked for."""
-    return request.GET.get("q", "").replace("\x00", "").strip()[:LONGEST]
+    """Return the query without NUL, which the database refuses."""
+    return request.GET.get("q", "").replace("\x00", "").strip()[:MAX_LENGTH]
 
 
 def search_everything(
     request: HttpRequest, pages: Iterable[Any], text: str
 ) -> Iterator[SearchResult]:
-    """Yield what the lists have of `text`; those that have nothing are left out."""
-    asked = [page for page in pages if isinstance(page, ReadOnlyAdmin) and page.search_order]
-    for page in sorted(asked, key=_place):
+    """Yield the matches of each list that has any."""
+    searched = [page for page in pages if isinstance(page, ReadOnlyAdmin) and page.search_order]
+    for page in sorted(searched, key=lambda one: one.search_order or 0):
         if text and page.has_view_permission(request):
-            found = _found(request, page, text)
-            if found.rows:
-                yield found
+            result = _search(request, page, text)
+            if result.rows:
+                yield result
 
 
-def _place(page: ReadOnlyAdmin) -> int:
-    return page.search_order or 0
-
-
-def _found(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> SearchResult:
-    """Return the newest rows, those first that are named exactly so: one query."""
+def _search(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> SearchResult:
+    """Return the newest matches, exact names first, from one query."""
     rows = page.get_queryset(request)
-    fitting, _ = page.get_search_results(request, rows, text)
+    matching, _ = page.get_search_results(request, rows, text)
     name = page.search_fields[0]
     exact = rows.filter(**{f"{name}__iexact": text})
-    both = _newest(fitting, MOST_OF_A_LIST + 1).union(_newest(exact, MOST_OF_A_LIST))
+    both = _newest(matching, MAX_RESULTS + 1).union(_newest(exact, MAX_RESULTS))
     found = list(rows.filter(pk__in=both).order_by("-pk"))
     found.sort(key=lambda row: getattr(row, name).casefold() != text.casefold())
     listed = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist")
     history = {"history": "all"} if hasattr(page.model, "deleted_at") else {}
     return SearchResult(
         title=str(page.opts.verbose_name_plural),
-        rows=[page.line(row) for row in found[:MOST_OF_A_LIST]],
+        rows=[page.line(row) for row in found[:MAX_RESULTS]],
         url=f"{listed}?{urlencode({'q': text, **history})}",
-        has_more=len(found) > MOST_OF_A_LIST,
+        has_more=len(found) > MAX_RESULTS,
     )
 
 
-def _newest(rows: QuerySet[Any], number: int) -> QuerySet[Any, Any]:
-    """Return the numbers of the newest rows."""
-    return rows.order_by("-pk").values("pk")[:number]
+def _newest(rows: QuerySet[Any], limit: int) -> QuerySet[Any, Any]:
+    """Return the ids of the newest rows."""
+    return rows.order_by("-pk").values("pk")[:limit]

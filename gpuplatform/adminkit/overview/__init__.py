@@ -1,1 +1,1 @@
-"""The admin's first page: health, capacity, failures, latency."""
+"""The first page of the admin: health, capacity, failures, latency."""

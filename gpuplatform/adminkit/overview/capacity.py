@@ -1,4 +1,4 @@
-"""The capacity as the overview draws it: one bar a GPU spec, one a product, and their sums."""
+"""Capacity on the overview: a bar for each GPU spec and each GPU product, and the totals."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ USES: Final[Mapping[str, str]] = {
     "ready": "stock ready",
     "starting": "starting",
     "failed": "failed",
-    "deleting": "being removed",
+    "deleting": "terminating",
     "free": "free",
 }
-"""What holds a GPU, in the order of the bars. Stock that starts stands where it will be ready."""
+"""The uses of a GPU, in the order of the bars; starting stock is next to ready stock."""
 
 _BEFORE_READY: Final = ("held_by_pools", "active", "claimed")
 
@@ -36,12 +36,12 @@ class SpecBar:
     url: str
     about: str
     drawing: SafeString
-    stands: str
+    summary: str
     failed: int
     notes: str
     is_short: bool
     misfit: str
-    """Why no node can ever hold one of it; empty where one can."""
+    """Why it does not fit on any node; empty where it fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class ProductBar:
     name: str
     about: str
     drawing: SafeString
-    stands: str
+    summary: str
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityView:
-    """Everything that the overview says about capacity."""
+    """The capacity cards of the overview."""
 
     specs: Sequence[SpecBar] = ()
     further_specs: int = 0
@@ -64,7 +64,7 @@ class CapacityView:
     further_products: int = 0
     total: str = "0"
     allocatable: str = ""
-    """Empty: all are."""
+    """Empty when all are allocatable."""
     gpu_sums: str = ""
     ready: str = "0"
     warm_target: int = 0
@@ -73,7 +73,7 @@ class CapacityView:
 
 
 def capacity_view(seen: Capacity, spec_url: Callable[[str], str]) -> CapacityView:
-    """Return what is drawn; specs that lack most come first."""
+    """Return the cards; specs that lack the most stock are first."""
     specs = sorted(seen.specs, key=lambda spec: (-_lack(spec), spec.name))
     products = seen.products or ()
     free = {product.name: product.free for product in products}
@@ -104,21 +104,22 @@ def _spec_bar(
     numbers = dict(spec.gpus) if spec.gpu else _by_units(spec)
     if spec.gpu:
         numbers["free"] = free.get(spec.product, 0)
-    what = "GPUs" if spec.gpu else "units"
-    segments = [
-        Segment(use, numbers.get(use, 0), f"{numbers.get(use, 0)} {what} {words}")
-        for use, words in USES.items()
-    ]
+    noun = "GPU" if spec.gpu else "unit"
+    segments = [_segment(use, numbers.get(use, 0), noun, label) for use, label in USES.items()]
     held = sum(numbers.get(use, 0) for use in _BEFORE_READY)
     target = spec.warm_target if spec.is_enabled else 0
-    told = [segment.words for segment in segments if segment.number]
-    label = f"{visible(spec.name)}: {', '.join(told) or 'nothing'}; warm target {target} units."
+    shown = [segment.text for segment in segments if segment.number]
+    description = (
+        f"{visible(spec.name)}: {', '.join(shown) or 'nothing'}; warm target {target} units."
+    )
     return SpecBar(
         name=visible(spec.name),
         url=spec_url(spec.name),
         about=_about(spec),
-        drawing=stacked_bar(segments, label, mark=held + target * per_unit if target else None),
-        stands=f"{spec.ready} ready of {target}" if target else f"{spec.ready} ready",
+        drawing=stacked_bar(
+            segments, description, mark=held + target * per_unit if target else None
+        ),
+        summary=f"{spec.ready} ready (target {target})" if target else f"{spec.ready} ready",
         notes=_notes(spec),
         is_short=_missing(spec) > 0,
         failed=spec.failed,
@@ -128,22 +129,23 @@ def _spec_bar(
 
 def _product_bar(product: ProductCapacity) -> ProductBar:
     numbers = {**product.gpus, "free": product.free}
-    segments = [
-        Segment(use, numbers.get(use, 0), f"{numbers.get(use, 0)} GPUs {words}")
-        for use, words in USES.items()
-    ]
-    away = product.total - product.allocatable
-    if away > 0:
-        segments.append(Segment("away", away, f"{away} GPUs not allocatable"))
-    told = ", ".join(segment.words for segment in segments if segment.number > 0)
+    segments = [_segment(use, numbers.get(use, 0), "GPU", label) for use, label in USES.items()]
+    unavailable = product.total - product.allocatable
+    if unavailable > 0:
+        segments.append(_segment("away", unavailable, "GPU", "not allocatable"))
+    shown = ", ".join(segment.text for segment in segments if segment.number > 0)
     name = visible(product.name) or "Any product"
     nodes = "1 node" if product.nodes == 1 else f"{product.nodes} nodes"
     return ProductBar(
         name=name,
-        about=f"{nodes}, {away} not allocatable" if away > 0 else nodes,
-        drawing=stacked_bar(segments, f"{name}: {told or 'nothing'}."),
-        stands=f"{product.free} free of {product.allocatable}",
+        about=f"{nodes}, {unavailable} not allocatable" if unavailable > 0 else nodes,
+        drawing=stacked_bar(segments, f"{name}: {shown or 'nothing'}."),
+        summary=f"{product.free} of {product.allocatable} free",
     )
+
+
+def _segment(use: str, number: int, noun: str, label: str) -> Segment:
+    return Segment(use, number, f"{number} {noun}{'' if number == 1 else 's'} {label}")
 
 
 def _by_units(spec: SpecCapacity) -> dict[str, int]:
@@ -159,12 +161,12 @@ def _by_units(spec: SpecCapacity) -> dict[str, int]:
 
 
 def _lack(spec: SpecCapacity) -> int:
-    """Return how many units of stock a spec lacks; one that fits nowhere lacks one more."""
+    """Return how many stock units a spec lacks; one that fits on no node lacks one more."""
     return _missing(spec) + spec.failed + bool(spec.misfit and spec.is_enabled)
 
 
 def _missing(spec: SpecCapacity) -> int:
-    """Return how many units are ready too few."""
+    """Return how many ready units are missing to the warm target."""
     is_kept = spec.is_enabled and not spec.is_top_up_paused
     return max(spec.warm_target - spec.ready, 0) if is_kept else 0
 

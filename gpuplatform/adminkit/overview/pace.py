@@ -1,4 +1,4 @@
-"""What has been happening: jobs a minute and the time from claim to ready, hour and day."""
+"""Operations per minute and the time from claim to ready, for the last hour and day."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ NOTHING: Final = "—"
 
 
 @dataclass(frozen=True, slots=True)
-class JobsChart:
-    """How many jobs a minute were accepted within a span of time."""
+class OperationsChart:
+    """The operations per minute in a period."""
 
     title: str
     begin: str
@@ -29,34 +29,34 @@ class JobsChart:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The two cards about what has been happening."""
+    """The cards of operations and of claims."""
 
-    jobs: Sequence[JobsChart]
+    operations: Sequence[OperationsChart]
     claims: Sequence[tuple[str, str, str, str]]
-    """A line for the hour and one for the day: what, median, 95th percentile, how many."""
+    """Lines for the hour and the day: title, median, 95th percentile, number of units."""
     claims_top: str
     claims_drawing: SafeString
     is_known: bool
 
 
 def pace(buckets: Sequence[Bucket], sample: PlatformSample | None, now: datetime) -> Pace:
-    """Return what the samples say."""
+    """Return the cards from the samples."""
     by_hour = _places([one for one in buckets if one.at > now - HOUR], now, HOUR, HOUR_STEP)
     by_day = _places(buckets, now, DAY, DAY_STEP)
     known = [value for one in by_day for value in (one.p50, one.p95) if value is not None]
     top = duration(max(known)) if known else ""
     return Pace(
-        jobs=(
-            _jobs_chart("Last hour", "1 h ago", by_hour),
-            _jobs_chart("Last day", "24 h ago", by_day),
+        operations=(
+            _operations_chart("Last hour", "1 h ago", by_hour),
+            _operations_chart("Last day", "24 h ago", by_day),
         ),
         claims=_claims(sample),
         claims_top=top,
         claims_drawing=lines(
             [("p95", [one.p95 for one in by_day]), ("p50", [one.p50 for one in by_day])],
-            f"Seconds from claim to ready over the last day, at most {top}."
+            f"Seconds from claim to ready in the last day, at most {top}."
             if top
-            else "No unit was claimed within the last day.",
+            else "No claims in the last day.",
         ),
         is_known=bool(buckets),
     )
@@ -65,7 +65,7 @@ def pace(buckets: Sequence[Bucket], sample: PlatformSample | None, now: datetime
 def _places(
     buckets: Sequence[Bucket], now: datetime, span: timedelta, step: timedelta
 ) -> list[Bucket]:
-    """Return a bucket for each step of the span, oldest first; empty ones for what is unknown."""
+    """Return a bucket for each step of the span, oldest first; empty ones without data."""
     number = round(span / step)
     sums = [Bucket(now - span + step * place) for place in range(number)]
     for one in buckets:
@@ -75,13 +75,13 @@ def _places(
     return sums
 
 
-def _jobs_chart(title: str, begin: str, places: Sequence[Bucket]) -> JobsChart:
+def _operations_chart(title: str, begin: str, places: Sequence[Bucket]) -> OperationsChart:
     seconds = sum(one.seconds for one in places)
     accepted, failed = sum(one.accepted for one in places), sum(one.failed for one in places)
     rates = [one.rate for one in places]
     top = max((rate for rate in rates if rate is not None), default=0.0)
     mean = accepted / seconds * 60 if seconds else None
-    return JobsChart(
+    return OperationsChart(
         title=title,
         begin=begin,
         rate=NOTHING if mean is None else _rate(mean),
@@ -89,7 +89,7 @@ def _jobs_chart(title: str, begin: str, places: Sequence[Bucket]) -> JobsChart:
         top=_rate(top) if top else "",
         drawing=columns(
             [_column(one) for one in places],
-            f"Jobs a minute, {title.lower()}: {_rate(mean or 0.0)} on average, at most"
+            f"Operations per minute, {title.lower()}: {_rate(mean or 0.0)} on average, at most"
             f" {_rate(top)}; {accepted:,} accepted, {failed:,} failed.",
         ),
     )
@@ -98,10 +98,10 @@ def _jobs_chart(title: str, begin: str, places: Sequence[Bucket]) -> JobsChart:
 def _column(one: Bucket) -> Column:
     at = f"{one.at:%H:%M} UTC"
     if one.rate is None:
-        return Column(None, f"{at}: not known")
+        return Column(None, f"{at}: no data")
     bad = one.failed / one.seconds * 60
-    words = f"{at}: {_rate(one.rate)} a minute, {one.failed} failed"
-    return Column(max(one.rate, bad), words, bad)
+    text = f"{at}: {_rate(one.rate)} per minute, {one.failed} failed"
+    return Column(max(one.rate, bad), text, bad)
 
 
 def _claims(sample: PlatformSample | None) -> Sequence[tuple[str, str, str, str]]:
@@ -118,7 +118,7 @@ def _claims(sample: PlatformSample | None) -> Sequence[tuple[str, str, str, str]
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Return how long something takes; a dash where it is not known."""
+    """Return a duration for people; a dash where it is unknown."""
     return NOTHING if seconds is None else duration(seconds)
 
 

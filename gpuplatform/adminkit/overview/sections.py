@@ -1,8 +1,7 @@
-"""What the first page of the admin says: is all well, what fails, how much is there, what happens.
+"""The context of the overview: health, failures, capacity, pace and counts.
 
-Knows no app: each app's `admin.py` registers a `DashboardPart` that names its own rows. However
-much there is, the page costs the same few queries: large tables are counted up to a cap, and what
-needs more than that is read from the samples that beat takes.
+Each app's `admin.py` registers a `SectionBuilder` for its rows. The number of queries does not
+depend on the number of rows: large tables are counted up to a cap, samples have the rest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +28,12 @@ from gpuplatform.samples.capacity import Capacity
 from gpuplatform.samples.selectors import buckets_of_a_day, latest_capacity, latest_sample
 
 LIVE_CAP = 1_000
-"""Up to here rows are counted while the page is made."""
+"""Maximum number of rows that the page counts; for more it uses the samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedRows:
-    """An app's rows, counted by phase; `sampled` is what the samples call them."""
+    """An app's rows, counted by phase; `sampled` is their name in the samples."""
 
     title: str
     rows: QuerySet[Any]
@@ -45,7 +44,7 @@ class CountedRows:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows are in a phase."""
+    """The number of rows in a phase."""
 
     badge: SafeString
     number: str
@@ -63,7 +62,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Something that happened lately."""
+    """A recent change."""
 
     badge: SafeString
     name: str
@@ -74,7 +73,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class OverviewSection:
-    """What an app adds to the dashboard; nothing that the user may not see."""
+    """What an app adds to the overview, limited to what the user may view."""
 
     counted: Sequence[CountedRows] = ()
     failing: Sequence[FailingRows] = ()
@@ -83,34 +82,34 @@ class OverviewSection:
 
 SectionBuilder = Callable[[HttpRequest], OverviewSection]
 
-_PARTS: list[SectionBuilder] = []
+_BUILDERS: list[SectionBuilder] = []
 
-_SPEC_RIGHT = "inventory.view_gpuspec"
-_JOB_RIGHT = "operations.view_operation"
-_UNIT_RIGHT = "units.view_activeunit"
-_STOCK_RIGHT = "units.view_stockunit"
+_SPEC_PERMISSION = "inventory.view_gpuspec"
+_OPERATION_PERMISSION = "operations.view_operation"
+_UNIT_PERMISSION = "units.view_activeunit"
+_STOCK_PERMISSION = "units.view_stockunit"
 
 
-def register_overview_section(part: SectionBuilder) -> None:
-    """Add an app's part; called once, by its `admin.py`."""
-    _PARTS.append(part)
+def register_overview_section(builder: SectionBuilder) -> None:
+    """Add the section of an app; called once, by its `admin.py`."""
+    _BUILDERS.append(builder)
 
 
 def overview_context(request: HttpRequest) -> dict[str, Any]:
-    """Return what `admin/index.html` draws."""
+    """Return the context of `admin/index.html`."""
     moment, sample = now(), latest_sample()
     at, seen = latest_capacity()
     health = platform_health(sample, moment)
-    parts = [part(request) for part in _PARTS]
-    failing = [rows for part in parts for rows in part.failing]
+    sections = [builder(request) for builder in _BUILDERS]
+    failing = [rows for section in sections for rows in section.failing]
     return {
         "health": health,
         "health_badge": health_summary(health),
         "troubles": [part for part in health if part.shape is Shape.FAILED],
         "failing": failing_now(failing),
         "sees_failing": bool(failing),
-        "tallies": _tallies([rows for part in parts for rows in part.counted], seen),
-        "latest": [line for part in parts for line in part.latest],
+        "tallies": _tallies([rows for one in sections for rows in one.counted], seen),
+        "latest": [line for section in sections for line in section.latest],
         **_capacity(request, at, seen),
         **_pace(request, sample, moment),
     }
@@ -128,7 +127,7 @@ def _tallies(counted: Sequence[CountedRows], seen: Capacity | None) -> list[Tall
 
 def _tally(one: CountedRows, numbers: dict[str, int], sampled: Mapping[str, int]) -> Tally:
     def text(phase: str) -> str:
-        """Return what was counted just now; of very many, what the samples say."""
+        """Return the live count; beyond its cap, the count of the samples."""
         if numbers[phase] < LIVE_CAP:
             return str(numbers[phase])
         known = sampled.get(phase, 0)
@@ -146,10 +145,10 @@ def _tally(one: CountedRows, numbers: dict[str, int], sampled: Mapping[str, int]
 
 
 def _capacity(request: HttpRequest, at: datetime | None, seen: Capacity | None) -> dict[str, Any]:
-    if not request.user.has_perm(_SPEC_RIGHT):
+    if not request.user.has_perm(_SPEC_PERMISSION):
         return {}
     url = reverse("admin:inventory_gpuspec_changelist")
-    sees_stock = request.user.has_perm(_STOCK_RIGHT)
+    sees_stock = request.user.has_perm(_STOCK_PERMISSION)
     return {
         "shows_capacity": True,
         "capacity": None if seen is None else capacity_view(seen, lambda name: f"{url}?q={name}"),
@@ -162,19 +161,21 @@ def _capacity(request: HttpRequest, at: datetime | None, seen: Capacity | None) 
 
 
 def _pace(request: HttpRequest, sample: Any, moment: datetime) -> dict[str, Any]:
-    shows_jobs, shows_claims = (request.user.has_perm(r) for r in (_JOB_RIGHT, _UNIT_RIGHT))
-    if not shows_jobs and not shows_claims:
+    shows_operations, shows_claims = (
+        request.user.has_perm(r) for r in (_OPERATION_PERMISSION, _UNIT_PERMISSION)
+    )
+    if not shows_operations and not shows_claims:
         return {}
     found = pace(buckets_of_a_day(), sample, moment)
     within_hour = sample is not None and sample.hour_claims > 0
     span = "hour" if within_hour else "day"
     return {
         "pace": found,
-        "shows_jobs": shows_jobs,
+        "shows_operations": shows_operations,
         "shows_claims": shows_claims,
         "claim_p50": seconds_text(getattr(sample, f"{span}_p50", None)),
         "claim_p95": seconds_text(getattr(sample, f"{span}_p95", None)),
-        "claim_words": format_html(
+        "claim_count": format_html(
             "{} in the last {}", f"{getattr(sample, f'{span}_claims', 0):,}", span
         ),
     }

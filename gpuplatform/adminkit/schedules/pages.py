@@ -1,19 +1,20 @@
-"""The schedules of the periodic work (django-celery-beat), editable, in our look.
+"""The pages of the periodic tasks (django-celery-beat), their runs, intervals and crontabs.
 
-Replaces the admin pages that the library registers: they rest on inline scripts and on kinds of
-schedule that the platform does not use. Changes reach beat by the library's own notes of change.
+They replace the pages that the library registers, which need inline scripts and offer kinds of
+schedule that the platform does not use. The library's change marker makes beat reload.
 """
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django_celery_beat.models import (
     ClockedSchedule,
@@ -26,23 +27,48 @@ from django_celery_beat.models import (
 from typing_extensions import override
 
 from gpuplatform.adminkit.actions.action import counted
-from gpuplatform.adminkit.display.age import ago_html
+from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.text import NONE, shortened, visible
-from gpuplatform.adminkit.lists.choosing import Deletion, PlatformModelAdmin
+from gpuplatform.adminkit.lists.model_admin import Deletion, PlatformModelAdmin
 from gpuplatform.adminkit.schedules.forms import (
     CrontabForm,
     IntervalForm,
     ScheduleForm,
     TimingField,
-    when_of,
+    timing_text,
 )
-from gpuplatform.adminkit.schedules.run_columns import RunsAdmin
+from gpuplatform.adminkit.schedules.runs import (
+    next_run,
+    run_badge,
+    run_time,
+    runs_strip,
+    runs_table,
+)
+from gpuplatform.clock import now
 from gpuplatform.queueing import enqueue_schedule
+from gpuplatform.samples.models import TaskRun
+from gpuplatform.samples.selectors import runs_of
+
+SHOWN_RUNS: Final = 5
+"""Number of runs that a page shows before a click."""
 
 
-class ScheduleAdmin(RunsAdmin):
-    """What runs when, and how that went."""
+class ScheduleList(ChangeList):
+    """A page of periodic tasks with the latest runs of each."""
+
+    @override
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        rows: list[Any] = list(self.result_list)
+        found = runs_of([row.name for row in rows])
+        for row in rows:
+            row.latest_runs = found.get(row.name, ())
+        self.result_list = rows
+
+
+class ScheduleAdmin(PlatformModelAdmin):
+    """The periodic tasks, their schedules and their runs."""
 
     form = ScheduleForm
     is_live_with_actions = True
@@ -52,7 +78,7 @@ class ScheduleAdmin(RunsAdmin):
         "schedule_text",
         "next",
         "last_run",
-        "took",
+        "duration",
         "result",
         "recent",
         "task",
@@ -66,16 +92,16 @@ class ScheduleAdmin(RunsAdmin):
     actions = ("run_now", "enable", "disable")
     fieldsets = (
         (None, {"fields": ("name", "task", "enabled", "description")}),
-        ("Runs", {"fields": ("next", "runs", "newest")}),
+        ("Runs", {"fields": ("next", "run_count", "latest")}),
         ("Schedule", {"fields": ("interval", "crontab", "start_time", "one_off")}),
         ("Message", {"fields": ("args", "kwargs", "queue", "expire_seconds")}),
     )
-    readonly_fields = ("next", "runs", "newest")
+    readonly_fields = ("next", "run_count", "latest")
 
     @override
     def get_fieldsets(self, request: HttpRequest, obj: PeriodicTask | None = None) -> Any:
         first, runs, *rest = super().get_fieldsets(request, obj)
-        return [first, runs, *rest] if obj else [first, *rest]  # nothing has run yet
+        return [first, runs, *rest] if obj else [first, *rest]  # A new one has no runs.
 
     @override
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
@@ -88,24 +114,68 @@ class ScheduleAdmin(RunsAdmin):
 
     @admin.display(description="State")
     def state(self, row: PeriodicTask) -> SafeString:
-        """Return whether it is sent at all."""
+        """Return whether it is enabled."""
         if row.enabled:
             return shape_badge(Shape.READY, "Enabled")
         return shape_badge(Shape.OFF, "Disabled")
 
     @admin.display(description="Schedule")
     def schedule_text(self, row: PeriodicTask) -> str:
-        """Return when it is sent."""
+        """Return its interval or crontab."""
         timing = row.interval or row.crontab
-        return when_of(timing) if timing else str(row.solar or row.clocked or NONE)
+        return timing_text(timing) if timing else str(row.solar or row.clocked or NONE)
+
+    @admin.display(description="Next run")
+    def next(self, row: PeriodicTask) -> SafeString:
+        """Return when beat sends it next."""
+        return age_html(next_run(row, now()))
+
+    @admin.display(description="Last run")
+    def last_run(self, row: Any) -> SafeString:
+        """Return when a worker last started it; before the first start, when beat sent it."""
+        run = _latest(row)
+        moment = run.started_at if run else row.last_run_at
+        return age_html(moment) if moment else SafeString('<span class="none">never</span>')
+
+    @admin.display(description="Duration")
+    def duration(self, row: Any) -> str:
+        """Return the duration of the last run."""
+        return run_time(_latest(row))
+
+    @admin.display(description="Result")
+    def result(self, row: Any) -> SafeString:
+        """Return the outcome of the last run."""
+        return run_badge(_latest(row))
+
+    @admin.display(description="Latest runs")
+    def recent(self, row: Any) -> SafeString:
+        """Return the latest runs as bars."""
+        return runs_strip(row.latest_runs)
+
+    @admin.display(description="Latest runs")
+    def latest(self, row: PeriodicTask) -> SafeString:
+        """Return the latest runs as bars and as a table, most of them folded."""
+        runs = runs_of([row.name]).get(row.name, ())
+        if not runs:
+            return SafeString("None yet.")
+        first, further = runs[:SHOWN_RUNS], runs[SHOWN_RUNS:]
+        parts = [runs_strip(runs), runs_table(first)]
+        if further:
+            folded = "<details><summary>{} more runs</summary>{}</details>"
+            parts.append(format_html(folded, len(further), runs_table(further)))
+        return format_html_join("", "{}", ((part,) for part in parts))
 
     @admin.display(description="Sent")
-    def runs(self, row: PeriodicTask) -> SafeString:
-        """Return how often beat sent it, and when it wrote that down."""
+    def run_count(self, row: PeriodicTask) -> SafeString:
+        """Return how often beat sent it, and when beat last stored the count."""
         if row.last_run_at is None:
-            return SafeString("not yet")
-        often = counted(row.total_run_count, "time")
-        return format_html("{}, as beat wrote down {}", often, ago_html(row.last_run_at))
+            return SafeString("never")
+        times = counted(row.total_run_count, "time")
+        return format_html("{} (as of {})", times, ago_html(row.last_run_at))
+
+    @override
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return ScheduleList
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[PeriodicTask]:
@@ -114,9 +184,16 @@ class ScheduleAdmin(RunsAdmin):
 
     @override
     def deletion(self, rows: Sequence[PeriodicTask]) -> Deletion:
-        them = "It is" if len(rows) == 1 else "They are"
-        lines = [(row.name, visible(row.description)) for row in rows]
-        return Deletion(f"{them} sent no more. {_what_stops(rows)}", lines)
+        others = PeriodicTask.objects.filter(task__in=[row.task for row in rows], enabled=True)
+        kept = set(others.exclude(pk__in=[row.pk for row in rows]).values_list("task", flat=True))
+        stopped = [visible(row.name) for row in rows if row.task not in kept]
+        work = f" No other schedule does the work of {', '.join(stopped)}." if stopped else ""
+        it, its = ("It", "It is") if len(rows) == 1 else ("They", "They are")
+        return Deletion(
+            f"{it} will no longer run.{work} {its} not recreated, not even on restart. To pause"
+            " the work, disable the task instead.",
+            [(row.name, visible(row.description)) for row in rows],
+        )
 
     @override
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[PeriodicTask]) -> None:
@@ -127,15 +204,19 @@ class ScheduleAdmin(RunsAdmin):
     def run_now(
         self, request: HttpRequest, rows: QuerySet[PeriodicTask]
     ) -> HttpResponseRedirect | None:
-        """Send them at once, beside what beat sends; also those that are disabled."""
+        """Send them immediately, in addition to their schedules, also the disabled ones."""
         for row in rows:
             if self._send(row):
-                self.log_change(request, row, "Sent by hand.")
+                self.log_change(request, row, "Run now.")
                 text, level = "sent to a worker.", messages.SUCCESS
             else:
-                text, level = "the broker takes no messages. Try again later.", messages.ERROR
+                text, level = "the broker is unavailable. Try again later.", messages.ERROR
             self.message_user(request, f"Periodic task {visible(row.name)}: {text}", level)
-        return HttpResponseRedirect(_page_of(rows)) if "from_page" in request.POST else None
+        if "from_page" not in request.POST:
+            return None
+        (row,) = rows[:1]
+        page = reverse("admin:django_celery_beat_periodictask_change", args=[row.pk])
+        return HttpResponseRedirect(page)
 
     @staticmethod
     def _send(row: PeriodicTask) -> bool:
@@ -149,75 +230,60 @@ class ScheduleAdmin(RunsAdmin):
 
     @admin.action(description="Enable", permissions=["change"])
     def enable(self, request: HttpRequest, rows: QuerySet[PeriodicTask]) -> None:
-        """Send them again."""
-        self._switch(request, rows, enabled=True)
+        """Resume their schedules."""
+        names = self._switch(rows, enabled=True)
+        self.message_user(request, f"Enabled: {names}.", messages.SUCCESS)
 
     @admin.action(description="Disable", permissions=["change"])
     def disable(self, request: HttpRequest, rows: QuerySet[PeriodicTask]) -> None:
-        """Send them no more."""
-        self._switch(request, rows, enabled=False)
+        """Pause their schedules."""
+        names = self._switch(rows, enabled=False)
+        text = f"Disabled: {names}. Disabled tasks do not run until they are enabled."
+        self.message_user(request, text, messages.WARNING)
 
-    def _switch(
-        self, request: HttpRequest, rows: QuerySet[PeriodicTask], *, enabled: bool
-    ) -> None:
+    @staticmethod
+    def _switch(rows: QuerySet[PeriodicTask], *, enabled: bool) -> str:
         names = shortened(", ".join(row.name for row in rows))
         rows.update(enabled=enabled)
         PeriodicTasks.update_changed()
-        if enabled:
-            self.message_user(request, f"Enabled: {names}.", messages.SUCCESS)
-        else:
-            text = f"Disabled: {names}. What that does is not done until it is enabled again."
-            self.message_user(request, text, messages.WARNING)
+        return names
 
 
-def _page_of(rows: QuerySet[PeriodicTask]) -> str:
-    (row,) = rows[:1]
-    return reverse("admin:django_celery_beat_periodictask_change", args=[row.pk])
-
-
-def _what_stops(rows: Sequence[PeriodicTask]) -> str:
-    """Return which work ends with these schedules, and what could be done instead."""
-    others = PeriodicTask.objects.filter(task__in=[row.task for row in rows], enabled=True)
-    kept = set(others.exclude(pk__in=[row.pk for row in rows]).values_list("task", flat=True))
-    stopped = [visible(row.name) for row in rows if row.task not in kept]
-    work = f"Nothing else does the work of {', '.join(stopped)}: it stops. " if stopped else ""
-    return (
-        f"{work}A deleted schedule does not come back by itself, at the next start neither."
-        " Disable it instead to stop it for a while."
-    )
+def _latest(row: Any) -> TaskRun | None:
+    return row.latest_runs[0] if row.latest_runs else None
 
 
 class TimingAdmin(PlatformModelAdmin):
-    """An interval or a crontab line that schedules share."""
+    """Intervals or crontabs, which periodic tasks share."""
 
     is_live_with_actions = True
-    list_display = ("when", "used_by")
+    list_display = ("timing", "used_by")
     readonly_fields = ("used_by",)
 
     @override
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return super().get_readonly_fields(request, obj) if obj else ()  # nothing uses it yet
+        return super().get_readonly_fields(request, obj) if obj else ()  # A new one is unused.
 
-    @admin.display(description="When")
-    def when(self, row: Any) -> str:
-        """Return when that is."""
-        return when_of(row)
+    @admin.display(description="Schedule")
+    def timing(self, row: Any) -> str:
+        """Return the interval or crontab as text."""
+        return timing_text(row)
 
     @admin.display(description="Used by")
     def used_by(self, row: IntervalSchedule | CrontabSchedule) -> str:
-        """Return the names of its schedules; while there are any, it cannot be deleted."""
+        """Return the names of its periodic tasks; while it has any, it cannot be deleted."""
         return ", ".join(sorted(task.name for task in row.periodictask_set.all())) or NONE
 
     @override
     def deletion(self, rows: Sequence[IntervalSchedule | CrontabSchedule]) -> Deletion:
-        return Deletion("No schedule uses it.", [(when_of(row), "") for row in rows])
+        return Deletion("No periodic task uses it.", [(timing_text(row), "") for row in rows])
 
     @override
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Refuse what schedules share: with it they would go, too."""
+        """Refuse those in use: their periodic tasks would be deleted with them."""
         deleted, counts, lacking, _ = super().get_deleted_objects(objs, request)
-        sharing = [task.name for row in objs for task in row.periodictask_set.all()]
-        return deleted, counts, lacking, sorted(sharing)
+        using = [task.name for row in objs for task in row.periodictask_set.all()]
+        return deleted, counts, lacking, sorted(using)
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -225,24 +291,24 @@ class TimingAdmin(PlatformModelAdmin):
 
 
 class IntervalAdmin(TimingAdmin):
-    """An interval that schedules share."""
+    """The intervals."""
 
     form = IntervalForm
-    empty_text = "There are no intervals yet. Schedules share them: add one for each."
+    empty_text = "No intervals yet. Periodic tasks share intervals: create one for each."
 
 
 class CrontabAdmin(TimingAdmin):
-    """A line of a crontab that schedules share."""
+    """The crontabs."""
 
     form = CrontabForm
     empty_text = (
-        "There are no crontabs. Schedules that run at a time of the day share them: add one, and"
-        " choose it on the page of the schedule."
+        "No crontabs yet. Periodic tasks that run at fixed times share crontabs: create one, then"
+        " select it on the page of the task."
     )
 
 
 def register_schedules() -> None:
-    """Put our pages in place of the library's; called when all of its own are registered."""
+    """Replace the library's pages; called when the library has registered them."""
     admin.site.unregister(
         [PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule]
     )

@@ -1,11 +1,13 @@
-"""The runs of a schedule, drawn: a badge, a strip of bars, a table."""
+"""The runs of a periodic task: the next one, and the latest as badge, bars and table."""
 
 import math
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django_celery_beat.models import PeriodicTask
 
 from gpuplatform.adminkit.display.age import age_html, duration
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
@@ -15,16 +17,37 @@ from gpuplatform.samples.models import KEPT_RUNS, RunOutcome, TaskRun
 
 _BAR, _STEP, _HEIGHT = 4, 5, 18
 _SHORTEST, _LONGEST = 0.001, 60.0
-"""Seconds between which a bar grows, by their logarithm."""
+"""The durations in seconds of the lowest and the highest bar; the scale is logarithmic."""
+
+
+def next_run(row: PeriodicTask, at: datetime) -> datetime | None:
+    """Return the next time after `at` that beat sends it; None for a disabled one.
+
+    Beat stores the time of the last run only every few minutes; an interval is counted from there.
+    """
+    if not row.enabled:
+        return None
+    start: datetime | None = row.start_time
+    if start is not None and start > at:
+        return start
+    if row.interval is not None:
+        step = timedelta(**{row.interval.period: row.interval.every})
+        last: datetime = row.last_run_at or row.date_changed
+        return last + step * max((at - last) // step + 1, 1)
+    if row.crontab is not None:
+        begin, wait, _ = row.crontab.schedule.remaining_delta(at)
+        due: datetime = begin + wait
+        return due
+    return None
 
 
 def run_time(run: TaskRun | None) -> str:
-    """Return how long a run took, or takes by now."""
+    """Return the duration of a run; of a running one, the time since its start."""
     return NONE if run is None else duration(_seconds(run))
 
 
 def run_badge(run: TaskRun | None) -> SafeString:
-    """Return how a run ended, with what it raised as the title."""
+    """Return the outcome of a run, with its error as tooltip."""
     if run is None:
         return NONE
     if run.outcome:
@@ -32,12 +55,12 @@ def run_badge(run: TaskRun | None) -> SafeString:
             '<span title="{}">{}</span>', shortened(run.message), phase_badge(run.outcome)
         )
     if _seconds(run) > settings.CELERY_TASK_TIME_LIMIT:
-        return shape_badge(Shape.WAITING, "No end seen")
+        return shape_badge(Shape.WAITING, "No result")
     return shape_badge(Shape.PROGRESS, "Running")
 
 
 def runs_strip(runs: Sequence[TaskRun]) -> SafeString:
-    """Return the runs as bars, oldest first: the longer it took the higher, failed ones marked."""
+    """Return the runs as bars, oldest first: the height is the duration, failures are marked."""
     if not runs:
         return NONE
     bars = [_bar(place, run) for place, run in enumerate(reversed(runs), KEPT_RUNS - len(runs))]
@@ -45,15 +68,13 @@ def runs_strip(runs: Sequence[TaskRun]) -> SafeString:
         '<svg class="strip" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>',
         KEPT_RUNS * _STEP,
         _HEIGHT,
-        _in_words(runs),
+        _summary(runs),
         SafeString("".join(bars)),
     )
 
 
 def runs_table(runs: Sequence[TaskRun]) -> SafeString:
     """Return the runs as a table, newest first."""
-    if not runs:
-        return SafeString("None yet.")
     lines = format_html_join(
         "",
         '<tr><td>{}</td><td class="num">{}</td><td>{}</td><td><bdi>{}</bdi></td></tr>',
@@ -63,9 +84,9 @@ def runs_table(runs: Sequence[TaskRun]) -> SafeString:
         ),
     )
     return format_html(
-        '<table class="plain runs"><thead><tr><th scope="col">When</th>'
-        '<th scope="col" class="num">Took</th><th scope="col">Result</th>'
-        '<th scope="col">What was raised</th></tr></thead><tbody>{}</tbody></table>',
+        '<table class="plain runs"><thead><tr><th scope="col">Started</th>'
+        '<th scope="col" class="num">Duration</th><th scope="col">Result</th>'
+        '<th scope="col">Error</th></tr></thead><tbody>{}</tbody></table>',
         lines,
     )
 
@@ -87,12 +108,12 @@ def _bar(place: int, run: TaskRun) -> SafeString:
         0 if is_failed else round(_HEIGHT - height, 1),
         _BAR,
         _HEIGHT if is_failed else height,
-        f"{run.started_at:%H:%M:%S} UTC, {run_time(run)}, {run.outcome or 'not ended'}",
+        f"{run.started_at:%H:%M:%S} UTC, {run_time(run)}, {run.outcome or 'Running'}",
     )
 
 
-def _in_words(runs: Sequence[TaskRun]) -> str:
+def _summary(runs: Sequence[TaskRun]) -> str:
     failed = sum(run.outcome == RunOutcome.FAILED for run in runs)
-    took = [_seconds(run) for run in runs]
-    span = f"{duration(min(took))} to {duration(max(took))}"
-    return f"{len(runs)} runs, {failed} of them failed, {span}"
+    seconds = [_seconds(run) for run in runs]
+    span = f"{duration(min(seconds))} to {duration(max(seconds))}"
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}, {failed} failed, {span}"

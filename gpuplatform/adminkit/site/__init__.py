@@ -1,1 +1,1 @@
-"""The admin site: navigation, log-in, error pages, middleware."""
+"""The admin site: navigation, log-in, permissions, error pages."""

@@ -1,4 +1,4 @@
-"""The left navigation: who looks for what, in groups that do not follow the Python packages."""
+"""The left navigation: groups by subject, which do not follow the Python packages."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from django.urls import reverse
 
 from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
 from gpuplatform.adminkit.display.counts import capped, capped_counts
-from gpuplatform.adminkit.display.generics import ModelAdmin
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin
 
-MOST_FAILED: Final = 1_000
-"""So many failed rows are counted."""
+FAILED_CAP: Final = 1_000
+"""Maximum number of failed rows that are counted."""
 
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Platform", ("operations.operation",)),
@@ -39,7 +39,7 @@ class NavigationLink:
     url: str
     is_here: bool
     failed: str = ""
-    """How many of its rows have failed; empty where none has."""
+    """The number of its failed rows; empty for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def navigation(
 ) -> list[NavigationGroup]:
     """Return the models of Django's app list in groups; unknown ones under their app's name.
 
-    `failed` has the number of failed rows of a model, by its label.
+    `failed` has the number of failed rows by the label of the model.
     """
     home = reverse("admin:index")
     models = {
@@ -73,24 +73,24 @@ def navigation(
 
 
 def failed_rows(request: HttpRequest, pages: Iterable[ModelAdmin]) -> dict[str, str]:
-    """Return how many rows of each page have failed, by the label of its model: one query.
+    """Return the number of failed rows by the label of the model, from one query.
 
-    Counted to `MOST_FAILED` by an index, so that every page can afford it.
+    Runs on every page: it counts up to `FAILED_CAP` rows of an index.
     """
-    asked = [
+    counted = [
         page
         for page in pages
         if isinstance(page, MirrorAdmin) and page.has_view_permission(request)
     ]
-    if not asked:
+    if not counted:
         return {}
-    counts = capped_counts([page.failed_rows() for page in asked], cap=MOST_FAILED)
-    found = zip(asked, counts, strict=True)
-    return {page.opts.label_lower: capped(count, MOST_FAILED) for page, count in found if count}
+    counts = capped_counts([page.failed_rows() for page in counted], cap=FAILED_CAP)
+    found = zip(counted, counts, strict=True)
+    return {page.opts.label_lower: capped(count, FAILED_CAP) for page, count in found if count}
 
 
 def place_of(label: str) -> int:
-    """Return where a model (`auth.user`) stands in the navigation; unknown ones come last."""
+    """Return the position of a model (`auth.user`) in the navigation; unknown ones are last."""
     known = [one for _name, labels in _GROUPS for one in labels]
     return known.index(label) if label in known else len(known)
 

@@ -1,4 +1,4 @@
-"""The admin site: Django's own, with our navigation and notices on every page and our overview."""
+"""The admin site: Django's, with the platform's navigation, notices, search and overview."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -15,9 +15,8 @@ from django.urls import path, reverse
 from typing_extensions import override
 
 from gpuplatform.adminkit.display.badges import Shape
-from gpuplatform.adminkit.display.generics import ModelAdmin
 from gpuplatform.adminkit.display.text import NONE
-from gpuplatform.adminkit.lists.choosing import delete_selected_rows
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin, delete_selected_rows
 from gpuplatform.adminkit.lists.search import search_everything, search_query
 from gpuplatform.adminkit.overview.health import health_summary, platform_health
 from gpuplatform.adminkit.overview.sections import overview_context
@@ -30,14 +29,14 @@ DEVELOPMENT_NOTICE = "Development mode: the API is open on this machine only."
 
 
 class PlatformAdminSite(AdminSite):
-    """The admin of the platform; registrations go to it as to Django's default site."""
+    """The platform's admin; it is Django's default site."""
 
     site_header = "GPU platform"
     site_title = "GPU platform"
     index_title = "Overview"
     site_url = None
     empty_value_display = NONE
-    enable_nav_sidebar = False  # the navigation is our own
+    enable_nav_sidebar = False  # `navigation` replaces it.
     login_form = LogInForm
 
     def __init__(self, name: str = "admin") -> None:
@@ -58,7 +57,7 @@ class PlatformAdminSite(AdminSite):
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
         page: Any = getattr(view, "__self__", None)
         is_list = isinstance(page, BaseModelAdmin) and view.__name__ == "changelist_view"
-        return super().admin_view(_refusing(page, view) if is_list else view, cacheable)
+        return super().admin_view(_checking_action(page, view) if is_list else view, cacheable)
 
     @override
     def get_urls(self) -> list[Any]:
@@ -69,14 +68,14 @@ class PlatformAdminSite(AdminSite):
         ]
 
     def search(self, request: HttpRequest) -> TemplateResponse:
-        """Show what all lists have of a text."""
+        """Answer with the matches of all lists."""
         text = search_query(request)
         found = list(search_everything(request, self._registry.values(), text))
         context = {**self.each_context(request), "title": "Search", "text": text, "found": found}
         return TemplateResponse(request, "admin/search.html", context)
 
     def health(self, request: HttpRequest) -> TemplateResponse:
-        """Answer with a badge for the head of each page, and a word when the cluster is away."""
+        """Answer with the badge of the header, and a banner while the cluster is unavailable."""
         health = platform_health(latest_sample(), now())
         cluster = next(part for part in health if part.name == "cluster")
         context = {
@@ -103,13 +102,15 @@ class PlatformAdminSite(AdminSite):
         return super().index(request, {**overview_context(request), **(extra_context or {})})
 
 
-def _refusing(page: ModelAdmin, view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Refuse an action that somebody may not do, where Django would show the list once more."""
+def _checking_action(
+    page: ModelAdmin, view: Callable[..., HttpResponse]
+) -> Callable[..., HttpResponse]:
+    """Return the view with a 403 for forbidden actions, where Django would show the list."""
 
     @wraps(view)
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        asked = request.POST.get("action", "")
-        if asked and asked not in page.get_actions(request):
+        name = request.POST.get("action", "")
+        if name and name not in page.get_actions(request):
             raise PermissionDenied
         return view(request, *args, **kwargs)
 

@@ -164,8 +164,6 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "verbose_name": "job (operation)",
-                "verbose_name_plural": "jobs (operations)",
                 "ordering": ["-id"],
                 "indexes": [
                     models.Index(

@@ -1,10 +1,10 @@
-/* Buttons marked data-copy put the text before them on the clipboard; without a script they stay hidden. */
+/* Buttons with data-copy copy the text before them to the clipboard; without scripts they stay hidden. */
 "use strict";
 (() => {
-  const SHOWN_MS = 1500;
+  const CONFIRMATION_MS = 1500;
 
-  const put = async (source) => {
-    // The clipboard is for pages of this machine or over TLS; elsewhere the old way has to do.
+  const copy = async (source) => {
+    // navigator.clipboard needs TLS or localhost; execCommand works elsewhere.
     if (navigator.clipboard) return navigator.clipboard.writeText(source.textContent);
     const selection = document.getSelection();
     selection.selectAllChildren(source);
@@ -13,21 +13,21 @@
     return undefined;
   };
 
-  const show = () => document.querySelectorAll("[data-copy]").forEach((button) => { button.hidden = false; });
+  const showButtons = () => document.querySelectorAll("[data-copy]").forEach((button) => { button.hidden = false; });
 
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
     const source = button.previousElementSibling;
     try {
-      await put(source);
+      await copy(source);
       button.textContent = "Copied";
     } catch {
       document.getSelection().selectAllChildren(source);
       button.textContent = "Selected";
     }
-    setTimeout(() => { button.textContent = "Copy"; }, SHOWN_MS);
+    setTimeout(() => { button.textContent = "Copy"; }, CONFIRMATION_MS);
   });
-  new MutationObserver(show).observe(document.body, { childList: true, subtree: true });
-  show();
+  new MutationObserver(showButtons).observe(document.body, { childList: true, subtree: true });
+  showButtons();
 })();

@@ -1,25 +1,24 @@
-/* What the head of each page can do: light or dark by choice, kept by this browser, and how the platform is,
-   asked for beside the page and not while its tab is hidden. Loaded before the page is drawn, so that it does
-   not flash in the other scheme. */
+/* The header of each page: the choice of light or dark, stored in the browser, and the health badge, which
+   pauses while the tab is hidden. Loaded before the page is rendered, so that the scheme does not flash. */
 "use strict";
 (() => {
   const KEY = "gpu-platform-scheme";
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
 
-  const kept = () => {
+  const stored = () => {
     try {
       return localStorage.getItem(KEY);
     } catch {
-      return null;  // The browser keeps nothing for pages: the system's choice it is.
+      return null;  // Storage is disabled: use the scheme of the system.
     }
   };
   const isDark = () => (root.dataset.scheme ? root.dataset.scheme === "dark" : system.matches);
 
-  if (["light", "dark"].includes(kept())) root.dataset.scheme = kept();
+  if (["light", "dark"].includes(stored())) root.dataset.scheme = stored();
 
   document.addEventListener("DOMContentLoaded", () => {
-    // On a phone the navigation is a strip: where one is stands in sight.
+    // On a phone the navigation is a strip: scroll it to the present page.
     const nav = document.querySelector(".nav");
     const here = nav && nav.querySelector(".on");
     if (here) nav.scrollLeft = here.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
@@ -30,19 +29,19 @@
     button.hidden = false;
     system.addEventListener("change", name);
     button.addEventListener("click", () => {
-      const wanted = isDark() ? "light" : "dark";
-      const isUsual = (wanted === "dark") === system.matches;
+      const scheme = isDark() ? "light" : "dark";
+      const isDefault = (scheme === "dark") === system.matches;
       try {
-        if (isUsual) localStorage.removeItem(KEY);
-        else localStorage.setItem(KEY, wanted);
-      } catch { /* It holds for this page then. */ }
-      if (isUsual) delete root.dataset.scheme;
-      else root.dataset.scheme = wanted;
+        if (isDefault) localStorage.removeItem(KEY);
+        else localStorage.setItem(KEY, scheme);
+      } catch { /* Storage is disabled: applies to this page only. */ }
+      if (isDefault) delete root.dataset.scheme;
+      else root.dataset.scheme = scheme;
       name();
     });
   });
 
-  // A browser leaves a box of many lines half out of sight when a key leads to it: its first line is seen.
+  // Browsers leave a focused textarea half outside of the window: scroll it into view.
   document.addEventListener("focusin", ({ target }) => {
     if (target.matches("textarea")) target.scrollIntoView({ block: "nearest" });
   });

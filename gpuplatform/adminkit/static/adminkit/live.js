@@ -1,6 +1,6 @@
-/* What is left to say beside htmx, which asks for the page again and puts its live regions in: rests while
-   the tab is hidden; leaves a region as it is that has not changed, that has the focus or a selection in
-   it; says so when no answer comes, and when the page is no longer there (logged out, deleted). */
+/* Additions to htmx, which polls the page and swaps its live regions: pauses while the tab is hidden; keeps
+   regions that are unchanged or have the focus or a selection; shows a banner when the server does not
+   answer, and when the page is gone (logged out, deleted). */
 "use strict";
 (() => {
   const poller = document.getElementById("live");
@@ -40,8 +40,8 @@
     if (!banner.isConnected) document.querySelector("main").prepend(banner);
   };
 
-  const LOGGED_OUT = "You are no longer logged in.";
-  const GONE = { 403: "You may no longer see this page.", 404: "What this page showed is gone." };
+  const LOGGED_OUT = "You are logged out.";
+  const GONE = { 403: "You no longer have access to this page.", 404: "This object no longer exists." };
 
   poller.addEventListener("htmx:beforeRequest", (event) => {
     if (document.hidden) event.preventDefault();
@@ -50,25 +50,25 @@
   poller.addEventListener("htmx:afterRequest", ({ detail: { xhr, successful } }) => {
     const isElsewhere = successful && new URL(xhr.responseURL).pathname !== location.pathname;
     const gone = isElsewhere ? LOGGED_OUT : GONE[xhr.status];
-    const then = `This page shows how things were at ${answeredAt.toLocaleTimeString()}`;
+    const then = `Showing data from ${answeredAt.toLocaleTimeString()}.`;
     if (gone) {
-      warn(`${gone} ${then}.`);
+      warn(`${gone} ${then}`);
       poller.remove();
     } else if (successful) {
       answeredAt = new Date();
       banner.remove();
     } else {
-      warn(`The server does not answer. ${then}, and asks again by itself.`);
+      warn(`The server isn't responding. ${then} Retrying automatically.`);
     }
   });
 
-  // Django's own script knows the boxes of the page as it was loaded only.
+  // Django's script handles only the check boxes of the page as it was loaded.
   document.addEventListener("change", (event) => {
     const rows = [...document.querySelectorAll("input.action-select")];
     if (event.target.id === "action-toggle") rows.forEach((row) => { row.checked = event.target.checked; });
     else if (!event.target.classList.contains("action-select")) return;
     const counter = document.querySelector(".action-counter");
-    const chosen = rows.filter((row) => row.checked).length;
-    if (counter) counter.textContent = `${chosen} of ${counter.dataset.actionsIcnt} selected`;
+    const selected = rows.filter((row) => row.checked).length;
+    if (counter) counter.textContent = `${selected} of ${counter.dataset.actionsIcnt} selected`;
   });
 })();

@@ -1,11 +1,11 @@
-/* The menus of filters: Escape closes one and leads back to its name; one that is left closes by itself. */
+/* The menus of filters: Escape closes one and focuses its button; one that loses the focus closes. */
 "use strict";
 (() => {
   const opened = () => document.querySelector("details.chip[open]");
 
   const leave = ({ target }) => {
     const menu = opened();
-    // The page itself gets the focus where a menu is clicked between its choices.
+    // A click between the choices focuses the page itself.
     if (menu && target.id !== "content-start" && !menu.contains(target)) menu.open = false;
   };
 

@@ -1,4 +1,4 @@
-/* The key "/" leads to the search, from anywhere but a field. */
+/* The key "/" focuses the search, except in a field. */
 "use strict";
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;

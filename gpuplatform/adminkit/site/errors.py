@@ -1,0 +1,77 @@
+"""Error pages, and the middleware for queries of the admin that cannot be read.
+
+In the admin the navigation stays on error pages. Django calls the views for every address that is
+not below `/api/`; they query the database only for users of the admin.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+from django.contrib import messages
+from django.contrib.admin import site
+from django.contrib.auth.models import User
+from django.db import DataError
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.text import get_text_list
+
+logger = logging.getLogger(__name__)
+
+ASK_FOR_ACCESS = "Ask an administrator for access."
+_PREFIX = "/admin/"
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer 403 with the reason, and with the user's groups where a permission is missing."""
+    if not _is_in_admin(request):
+        return render(request, "403.html", status=403)
+    if str(exception):
+        return _page(request, 403, "Not allowed", [str(exception)])
+    user = request.user
+    if not isinstance(user, User) or user.is_superuser:
+        return _page(request, 403, "Not allowed", ["This object is read-only."])
+    groups = get_text_list([group.name for group in user.groups.all()], "and")
+    account = f"You are logged in as '{user.username}', a member of {groups or 'no group'}."
+    return _page(request, 403, "You don't have permission", [account, ASK_FOR_ACCESS])
+
+
+def not_found(
+    request: HttpRequest,
+    exception: Exception,  # noqa: ARG001 - Django passes it
+) -> HttpResponse:
+    """Answer 404."""
+    if not _is_in_admin(request):
+        return render(request, "404.html", status=404)
+    return _page(request, 404, "Page not found", ["It may have been deleted."])
+
+
+def _is_in_admin(request: HttpRequest) -> bool:
+    return request.path.startswith(reverse("admin:index")) and site.has_permission(request)
+
+
+def _page(request: HttpRequest, status: int, title: str, texts: Sequence[str]) -> HttpResponse:
+    context = {**site.each_context(request), "title": title, "texts": texts}
+    return render(request, "admin/error.html", context, status=status)
+
+
+class InvalidQueryMiddleware:
+    """Redirects to the page without its query when filters or a selection are invalid."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Pass the request on."""
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        """Answer for values that the database refuses; the traceback is in the log."""
+        is_invalid = isinstance(exception, (DataError, OverflowError, ValueError))
+        if not is_invalid or not request.path.startswith(_PREFIX):
+            return None
+        if not request.GET and request.method != "POST":
+            return None
+        logger.warning("invalid query of an admin page", exc_info=exception)
+        messages.error(request, "The filter or the selection is invalid.")
+        return HttpResponseRedirect(request.path)
