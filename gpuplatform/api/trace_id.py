@@ -20,6 +20,11 @@ def current_trace_id() -> str:
     return _current.get() or uuid.uuid4().hex
 
 
+def request_trace_id() -> str:
+    """Return the id of the current request; empty outside of a request."""
+    return _current.get()
+
+
 @contextmanager
 def tracing(trace_id: str) -> Iterator[None]:
     """Make `trace_id` the current one within the block."""

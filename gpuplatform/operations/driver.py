@@ -13,7 +13,6 @@ from django.db import transaction
 from django.db.models import Case, F, QuerySet, When
 from django.db.models.functions import Now
 
-from gpuplatform import clock
 from gpuplatform.errors import (
     ClusterConflict,
     ClusterError,
@@ -26,8 +25,6 @@ from gpuplatform.errors import (
 from gpuplatform.kube.deadline import deadline, remaining
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.transition import movable, transition
-from gpuplatform.metrics.declared import CLAIM_SECONDS, OPERATIONS_ENDED, SUCCESS_SECONDS
-from gpuplatform.metrics.recorder import count, observe
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase, OperationWait
 from gpuplatform.operations.registry import (
@@ -43,6 +40,7 @@ from gpuplatform.operations.registry import (
 )
 from gpuplatform.operations.selectors import operations_runnable
 from gpuplatform.operations.services import ENDED
+from gpuplatform.operations.telemetry import operation_claimed, operation_ended
 from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.leases import RowLease, claim, renewing
@@ -82,8 +80,7 @@ def run(
     )
     if lease is None:
         return None
-    if lease.row.starts == 1 and not lease.row.reason:  # Each wait leaves its reason there.
-        observe(CLAIM_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
+    operation_claimed(lease.row)
     with renewing(lease):
         outcome = _outcome(lease)
         return None if outcome is None else _record(lease, outcome, when_ended)
@@ -194,17 +191,16 @@ def _record(
         if moved:
             operation_kind(lease.row.kind).settle(lease.row, settled_outcome(outcome))
     if moved:
-        count(OPERATIONS_ENDED, kind=lease.row.kind, phase=phase.value)
+        operation_ended(lease.row, phase, changes.get("error_code", ""))
         if isinstance(outcome, Done):
-            observe(SUCCESS_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
-            _follow(lease.row, outcome)
+            _follow_up(lease.row, outcome)
         when_ended(lease.row.pk)
     else:
         logger.info("the outcome of %s came after its lease and is dropped", lease.row)
     return None
 
 
-def _follow(operation: Operation, success: Done) -> None:
+def _follow_up(operation: Operation, success: Done) -> None:
     """Do what a success leads to, while it is at hand; what fails is left to the reconcilers."""
     follow_up = operation_kind(operation.kind).follow_up
     if follow_up is None:
@@ -233,10 +229,6 @@ def _end(outcome: Done | Failed | Cancelled) -> tuple[OperationPhase, dict[str, 
             }
         case Cancelled():
             return OperationPhase.CANCELLED, {}
-
-
-def _age_seconds(operation: Operation) -> float:
-    return (clock.now() - operation.created_at).total_seconds()
 
 
 def _move(rows: QuerySet[Operation], to: OperationPhase, changes: dict[str, Any]) -> bool:

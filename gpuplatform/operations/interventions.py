@@ -13,8 +13,6 @@ from django.db.models.functions import Now
 from gpuplatform.errors import InvariantBroken, NotFound, PhaseConflict
 from gpuplatform.kube.client import Cluster
 from gpuplatform.lifecycle.transition import transition
-from gpuplatform.metrics.declared import OPERATIONS_ENDED
-from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import (
     ENDED_PHASES,
@@ -45,6 +43,7 @@ from gpuplatform.operations.services import (
     check_writable,
     operation_accept,
 )
+from gpuplatform.operations.telemetry import operation_ended
 from gpuplatform.queueing import Queue, enqueue_after_commit
 
 OPERATION_KIND: Final = "Operation"
@@ -180,8 +179,7 @@ def _end(target: Operation, made: Operation) -> None:
     operation_kind(target.kind).settle(target, settled_outcome(Cancelled()))
     for following in next_after(target.pk):
         enqueue_after_commit(OperationTask.RUN, following, queue=Queue.OPERATIONS)
-    phase = OperationPhase.CANCELLED.value
-    transaction.on_commit(lambda: count(OPERATIONS_ENDED, kind=target.kind, phase=phase))
+    transaction.on_commit(lambda: operation_ended(target, OperationPhase.CANCELLED))
 
 
 def _kind(operation: Operation) -> OperationKind:

@@ -30,6 +30,12 @@ class Operation(LeasedRow):
         db_default="",
         help_text="Who asked, in words; empty: the platform by itself.",
     )
+    trace_id = models.CharField(
+        max_length=128,
+        blank=True,
+        db_default="",
+        help_text="The traceID of the HTTP request that was accepted; empty without one.",
+    )
     kind = models.CharField(max_length=64, help_text="What was asked, such as `stockpool.create`.")
     payload = models.JSONField(default=dict, help_text="The normalised request.")
     request_hash = models.CharField(max_length=64, help_text="Fingerprint of the request.")

@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from gpuplatform.api.trace_id import request_trace_id
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.errors import ClusterUnavailable, OperationConflict, RecoveryNeeded
 from gpuplatform.kube.kinds import Manifest
@@ -216,6 +217,7 @@ def _insert(request: Request) -> Operation | None:
         "object_namespace": request.namespace,
         "object_name": request.name,
         "asked_by": current_actor(),
+        "trace_id": request_trace_id(),
         **dict.fromkeys(("reason", "message", "error_code", "error_message", "object_uid"), ""),
         "error_retryable": False,
         "progress_done": 0,
