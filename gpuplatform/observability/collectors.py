@@ -11,6 +11,8 @@ from gpuplatform.health import HealthCode, queue_lengths
 from gpuplatform.metrics import declared
 from gpuplatform.metrics.declared import Metric, Type
 from gpuplatform.observability.reporter import SteadyState, read_state
+from gpuplatform.samples.models import PlatformSample
+from gpuplatform.samples.selectors import latest_sample
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
@@ -54,6 +56,8 @@ def _of_the_database(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
         {("available",): state.available, ("allocated",): state.allocated},
     )
     yield declared.UNITS, {key: float(n) for key, n in state.units.items()}
+    yield declared.TENANT_GPUS, {(name,): float(n) for name, n in state.tenant_gpus.items()}
+    yield declared.CLAIM_TO_READY, _claim_to_ready(latest_sample())
     yield declared.OPERATIONS, {key: float(n) for key, n in state.operations.items()}
     yield declared.OLDEST_OPERATION, {(): state.oldest_operation_seconds or 0.0}
     yield declared.INVOCATIONS, {(name,): float(n) for name, n in state.invocations.items()}
@@ -67,6 +71,18 @@ def _of_the_database(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
         yield declared.NODES, nodes
     running = (process for process in state.processes if process.code is not HealthCode.OFF)
     yield declared.PART_UP, {(process.part,): float(process.ok) for process in running}
+
+
+def _claim_to_ready(sample: PlatformSample | None) -> Values:
+    if sample is None:
+        return {}
+    quantiles = {
+        ("hour", "0.5"): sample.hour_p50,
+        ("hour", "0.95"): sample.hour_p95,
+        ("day", "0.5"): sample.day_p50,
+        ("day", "0.95"): sample.day_p95,
+    }
+    return {labels: seconds for labels, seconds in quantiles.items() if seconds is not None}
 
 
 def controller_values(controller: WatchingProcess) -> Iterator[tuple[Metric, Values]]:

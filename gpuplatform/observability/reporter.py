@@ -23,6 +23,7 @@ from gpuplatform.reconciliation.gate import cluster_state
 from inventory.models import StockPool
 from serverless.models import OPEN_STATES, Invocation
 from units.models import GpuUnit
+from units.selectors import gpus_by_tenant
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class SteadyState:
     allocated: int
     units: Mapping[tuple[str, str], int]
     """By role and phase."""
+    tenant_gpus: Mapping[str, int]
+    """GPUs of active units that are not stopped, by tenant."""
     operations: Mapping[tuple[str, str], int]
     """The open ones, by kind and phase."""
     failed_operations: int
@@ -130,6 +133,7 @@ def _state() -> SteadyState:
         available=replicas["available"] or 0,
         allocated=replicas["allocated"] or 0,
         units=_pairs(units, "role", "phase"),
+        tenant_gpus=gpus_by_tenant(),
         operations=_pairs(Operation.objects.filter(phase__in=OPEN_PHASES), "kind", "phase"),
         failed_operations=Operation.objects.filter(
             phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN

@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuplatform import clock
-from gpuplatform.metrics.declared import CLAIM_SECONDS, OPERATIONS_ENDED, SUCCESS_SECONDS
+from gpuplatform.errors import InsufficientCapacity
+from gpuplatform.metrics.declared import (
+    CLAIM_SECONDS,
+    CLAIMS_REFUSED,
+    OPERATIONS_ENDED,
+    SUCCESS_SECONDS,
+)
 from gpuplatform.metrics.recorder import count, observe
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
@@ -28,6 +34,8 @@ def operation_ended(operation: Operation, phase: OperationPhase, code: str = "")
     count(OPERATIONS_ENDED, kind=operation.kind, phase=phase.value)
     if phase == OperationPhase.SUCCEEDED:
         observe(SUCCESS_SECONDS, seconds, kind=operation.kind)
+    if code == InsufficientCapacity.code:
+        count(CLAIMS_REFUSED, kind=operation.kind)
     outcome = {"phase": phase.value, "code": code}
     logger.info("operation ended", extra={**_fields(operation, seconds), **outcome})
 

@@ -11,6 +11,8 @@ from gpuplatform.errors import (
     PhaseConflict,
     StaleEtag,
 )
+from gpuplatform.metrics.declared import CLAIMS_REFUSED
+from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.conflicts import name_conflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
@@ -50,6 +52,7 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         free = claimable_stock(body.spec_name, stock_name=body.stock_name or "")
         stock = claim(operation, free, waits=True)
         if stock is None:
+            count(CLAIMS_REFUSED, kind=UnitOperation.CREATE)
             raise _insufficient(body)
         with suppress(InvalidSpec):  # Of stock that was edited by hand: its worker says so.
             wanted = body.spec(parse_unit_spec(stock.spec)).normalised()
