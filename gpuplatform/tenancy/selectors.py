@@ -13,7 +13,7 @@ def tenant_by_name(name: str = DEFAULT_TENANT_NAME) -> Tenant:
     try:
         return Tenant.objects.get(name=name)
     except Tenant.DoesNotExist as error:
-        msg = f"There is no tenant '{name}'."
+        msg = f"The tenant '{name}' does not exist."
         raise NotFound(msg) from error
 
 

@@ -160,7 +160,7 @@ class TestPools:
         assert list(operator_client.get(jobs).context["cl"].queryset) == [Operation.objects.get()]
         assert "Accepteddefault/pool-1" in re.sub(r"\s", "", result)
         assert "Refuseddefault/pool-0" in re.sub(r"\s", "", result)
-        assert "is being deleted. Wait until it is gone." in result
+        assert "is being deleted. Wait until it is deleted." in result
         assert LogEntry.objects.count() == 1
 
     def test_a_pool_is_made_as_by_the_api(
@@ -369,7 +369,7 @@ class TestStock:
 
         after = told(confirm(operator_client, page))
 
-        assert "is set aside, taken or being removed" in after
+        assert "is claimed, consumed or being deleted" in after
         assert kinds() == ["stockpool.create"]  # that of the claim
 
     def test_the_first_seeding_of_a_spec_enters_it(
@@ -395,7 +395,7 @@ class TestStock:
         page = operator_client.post(SEED, entered).content.decode()
 
         near = page[page.index('for="id_gpu"') : page.index('id="id_gpu_helptext"')]
-        assert "The catalogue says 1 for 'g1.1', not 4." in told(near)
+        assert "The catalogue has 1 for 'g1.1', not 4." in told(near)
 
 
 class TestSuggestions:

@@ -76,14 +76,14 @@ def test_each_job_says_what_became_of_it_and_the_log_has_the_operation_id(
     operation, other = waiting(), failed()
     page = choose(operator_client, "cancel", operation, other)
     assert "Not possible for 1" in page
-    assert "nothing is left to cancel" in page
+    assert "It has ended as Failed." in page
 
     result = confirm(operator_client, page)
 
     made = Operation.objects.get(kind="job.cancel")
     assert phase(operation) == "Cancelled"
     assert made.asked_by == "admin user 'operator'"
-    assert "Job Create stock pool a: Cancel accepted. See its job" in told(result)
+    assert "Operation Create stock pool a: Cancel accepted." in told(result)
     assert "make-f" not in told(result)
     entry = LogEntry.objects.get()
     assert (entry.object_id, made.operation_id in entry.change_message) == (
@@ -118,7 +118,7 @@ def test_an_obstacle_that_many_jobs_have_is_said_once(
 
     page = choose(operator_client, "cancel", *ended)
 
-    assert page.count("It has ended as Failed; nothing is left to cancel.") == 1
+    assert page.count("It has ended as Failed.") == 1
 
 
 def test_a_confirmation_that_is_sent_twice_is_one_request(

@@ -63,7 +63,7 @@ def test_nobody_learns_how_much_has_failed_of_what_they_may_not_see(rows: Rows) 
 def test_very_many_are_not_counted_to_the_end_and_cost_one_query(
     operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(navigation, "MOST_FAILED", 3)
+    monkeypatch.setattr(navigation, "MAX_FAILED", 3)
     for _ in range(5):
         rows.pool("Failed")
         unit_row(UnitPhase.FAILED)

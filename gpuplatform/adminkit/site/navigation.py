@@ -11,7 +11,7 @@ from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
 from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.display.generics import ModelAdmin
 
-MOST_FAILED: Final = 1_000
+MAX_FAILED: Final = 1_000
 """So many failed rows are counted."""
 
 _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -75,7 +75,7 @@ def navigation(
 def failed_rows(request: HttpRequest, pages: Iterable[ModelAdmin]) -> dict[str, str]:
     """Return how many rows of each page have failed, by the label of its model: one query.
 
-    Counted to `MOST_FAILED` by an index, so that every page can afford it.
+    Counted to `MAX_FAILED` by an index, so that every page can afford it.
     """
     asked = [
         page
@@ -84,9 +84,9 @@ def failed_rows(request: HttpRequest, pages: Iterable[ModelAdmin]) -> dict[str, 
     ]
     if not asked:
         return {}
-    counts = capped_counts([page.failed_rows() for page in asked], cap=MOST_FAILED)
+    counts = capped_counts([page.failed_rows() for page in asked], cap=MAX_FAILED)
     found = zip(asked, counts, strict=True)
-    return {page.opts.label_lower: capped(count, MOST_FAILED) for page, count in found if count}
+    return {page.opts.label_lower: capped(count, MAX_FAILED) for page, count in found if count}
 
 
 def place_of(label: str) -> int:
