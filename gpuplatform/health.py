@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 PROBE_SECONDS: Final = 1
 
-MAX_QUEUED: Final = 1_000
+MAX_BACKLOG: Final = 1_000
 """A broker queue with more messages grows faster than it is consumed; the alert uses the same."""
 
 OVERDUE_SECONDS: Final = 120.0
@@ -243,7 +243,7 @@ def broker_health(lengths: Mapping[str, int] | None) -> PartHealth:
     if lengths is None:
         return PartHealth("broker", HealthCode.UNREACHABLE)
     queued = ", ".join(f"{name} {length}" for name, length in lengths.items() if length)
-    is_long = max(lengths.values()) > MAX_QUEUED
+    is_long = max(lengths.values()) > MAX_BACKLOG
     detail = f"{queued} in queue" if queued else "queues are empty"
     return PartHealth("broker", HealthCode.BACKLOG if is_long else HealthCode.HEALTHY, detail)
 

@@ -1,18 +1,18 @@
-"""Inventory: stock pools."""
+"""The Django app of stock pools and the catalogue."""
 
 from django.apps import AppConfig
 from typing_extensions import override
 
 
 class InventoryConfig(AppConfig):
-    """The capacity that operators declare."""
+    """Capacity that operators declare."""
 
     name = "inventory"
     verbose_name = "Inventory"
 
     @override
     def ready(self) -> None:
-        """Make the kinds of operation of this app known."""
+        """Register the kinds of operation of this app."""
         from inventory.operations import register_operations
 
         register_operations()

@@ -1,7 +1,7 @@
-"""How operations on stock pools are done in the cluster; those on GPU specs have nothing to do.
+"""Executes operations on stock pools in the cluster; those on GPU specs need no execution.
 
-Called by `operations.driver`. Each step may be repeated at any point: a worker that was killed is
-followed by one that knows nothing of it.
+Called by `operations.driver`. Each step can be repeated: after a worker is killed, another one
+starts without its knowledge.
 """
 
 from gpuplatform.errors import InvalidSpec
@@ -44,13 +44,13 @@ _ENVELOPE = frozenset({"name", "namespace"})
 
 
 def register_operations() -> None:
-    """Make the kinds of operation of this app known."""
+    """Register the kinds of operation of this app."""
     kinds, may = PoolOperation, Cancellable
     register(OperationKind(kinds.CREATE, _create, _settle_create, may.WAITING, _retry_create))
     register(OperationKind(kinds.UPDATE, _update, _settle_update, may.UNSTARTED, _retry_update))
     register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, _retry_delete))
     for kind in SpecOperation:
-        register(OperationKind(kind, _written_already, _nothing_to_settle, needs_cluster=False))
+        register(OperationKind(kind, _done, _nothing_to_settle, needs_cluster=False))
 
 
 def _create(cluster: Cluster, operation: Operation) -> Outcome:
@@ -70,15 +70,15 @@ def _settle_create(operation: Operation, outcome: Done | Failed) -> None:
 def _update(cluster: Cluster, operation: Operation) -> Outcome:
     found = _read_target(cluster, operation)
     if found is None:
-        return Failed("not_found", f"The stock pool '{operation.object_name}' is gone.")
+        return Failed("not_found", f"The stock pool '{operation.object_name}' does not exist.")
     if is_applied(found, operation):
-        return Done(found)  # This one was applied, or a later one that replaces it.
+        return Done(found)  # This operation, or a later one that replaces it, was applied.
     body = StockPoolPatch.parse({**operation.payload, "operationID": operation.operation_id})
     try:
         spec = body.applied_to(parse_spec(found.get("spec") or {}))
     except InvalidSpec as error:
         faults = "; ".join(f"{fault.field}: {fault.message}" for fault in error.details)
-        return Failed("invalid_request", f"The stock pool cannot be changed so: {faults}")
+        return Failed("invalid_request", f"The change of the stock pool is invalid: {faults}")
     metadata = found["metadata"]
     patch = {
         "metadata": {
@@ -99,7 +99,7 @@ def _settle_update(operation: Operation, outcome: Done | Failed) -> None:
 
 
 def _delete(cluster: Cluster, operation: Operation) -> Outcome:
-    """Delete the object that the row names by its UID; one that is gone is deleted."""
+    """Delete the pool by the UID of its row; a pool that does not exist counts as deleted."""
     found = _read_target(cluster, operation)
     if found is None:
         return Done()
@@ -144,12 +144,12 @@ def _read(cluster: Cluster, operation: Operation) -> Manifest | None:
 
 
 def _read_target(cluster: Cluster, operation: Operation) -> Manifest | None:
-    """Return the pool that is meant: the one that the create made; None when it is gone.
+    """Return the pool that the create recorded; None if it is deleted or was not created.
 
-    Operations on one pool run in order, so that the row has the UID that the create recorded.
+    Operations on one pool run in order, so the row has the UID that the create recorded.
 
     Raises:
-        ClusterConflict: the answer without it was an old one.
+        ClusterConflict: the answer without it was a stale read.
     """
     row = StockPool.objects.filter(pk=operation.object_row or 0).first()
     if row is None or not row.uid:
@@ -176,7 +176,7 @@ def _manifest(operation: Operation) -> Manifest:
 
 
 def _replacing(present: Manifest, wanted: Manifest) -> Manifest:
-    """Return the merge patch from `present` to `wanted`: what is not wanted becomes null."""
+    """Return the merge patch from `present` to `wanted`; keys that are not wanted become null."""
     patch: Manifest = {key: None for key in present if key not in wanted}
     for key, value in wanted.items():
         before = present.get(key)
@@ -185,7 +185,7 @@ def _replacing(present: Manifest, wanted: Manifest) -> Manifest:
     return patch
 
 
-def _written_already(_cluster: Cluster, _operation: Operation) -> Outcome:
+def _done(_cluster: Cluster, _operation: Operation) -> Outcome:
     return Done()
 
 

@@ -1,4 +1,4 @@
-"""Rebuilding rows and operations of stock pools from what the cluster has.
+"""Rebuilds rows and operations of stock pools from the cluster.
 
 Called by `manage.py recover` only, while no process of the platform runs.
 """
@@ -18,7 +18,7 @@ from inventory.services.pools import PoolOperation
 
 
 def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
-    """Take over every pool of the cluster; yield a line for each thing done or not explained.
+    """Import every pool of the cluster; yield a line for each change and each inconsistency.
 
     Raises:
         ClusterError: the cluster could not be read; nothing was changed.
@@ -29,7 +29,7 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
     seen = {pool["metadata"]["uid"] for pool in listing.items}
     with transaction.atomic():
         if not dry_run:
-            # The cluster may be set up anew: versions of another one say nothing about its copies.
+            # The cluster may be another one, whose versions do not compare with those of the rows.
             StockPool.objects.filter(deleted_at__isnull=True).update(resource_version=0)
         for pool in listing.items:
             yield from _recover_pool(pool, known, dry_run=dry_run)
@@ -37,24 +37,24 @@ def recover_pools(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
             POOL_MIRROR.listed(listing)
     missing = StockPool.objects.filter(deleted_at__isnull=True).exclude(uid="")
     for row in missing.exclude(uid__in=seen):
-        yield f"{row}: the database has it, the cluster does not; it will be closed as gone"
+        yield f"{row}: not in the cluster; its row will be closed"
 
 
 def _recover_pool(pool: Manifest, known: Mapping[str, bool], *, dry_run: bool) -> Iterator[str]:
-    """`known` are the UIDs that have a row, and whether it is open."""
+    """Recover one pool; `known` has the UIDs with a row, and whether the row is open."""
     metadata = pool["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}"
     if not has_marks(pool):
-        yield f"{name}: made by hand; kept without an operation"
+        yield f"{name}: not created by an operation; imported without one"
     elif operation_of(pool) is None:
         yield f"{name}: its operation is rebuilt from its annotations"
         if not dry_run:
             operation_rebuild(pool, kind=PoolOperation.CREATE)
     if metadata["uid"] not in known:
-        yield f"{name}: taken over into the database"
+        yield f"{name}: imported into the database"
         if not dry_run:
             POOL_MIRROR.observed(pool)
     elif not known[metadata["uid"]]:
-        yield f"{name}: its row was closed; it is there again"
+        yield f"{name}: its row was closed; it is opened again"
         if not dry_run and not POOL_MIRROR.reopened(pool, POOL_MIRROR.gone):
-            yield f"{name}: another one of its name is being made; run this again after that"
+            yield f"{name}: an open operation uses its name; run recover again when it has ended"

@@ -1,4 +1,4 @@
-"""Comparing what nodes offer with what their pods hold: which units are on lost GPUs?"""
+"""Compares the GPUs of nodes with those of their pods, to find units on lost GPUs."""
 
 from django.db import transaction
 
@@ -12,14 +12,14 @@ from units.services.maintenance import short_nodes_update
 
 
 def compare_nodes(cluster: Cluster) -> list[int]:
-    """Keep which nodes are short of GPUs; return the numbers of units for which that changed.
+    """Record the nodes with a shortage; return the ids of units on nodes that changed.
 
-    Their reconcilers say so in the status; nothing is deleted, and what is in use runs on.
+    Their reconcilers report the shortage in the status; nothing is deleted or stopped.
 
     Raises:
-        ClusterError: the cluster could not be read; what is known stays.
+        ClusterError: the cluster could not be read; the recorded shortages stay.
     """
-    # The pods first: a node that joins meanwhile is known before anything runs on it.
+    # The pods are read first, so every node that a pod is on is in the list of nodes.
     pods = cluster.list(POD).items
     nodes = cluster.list(NODE).items
     due: list[int] = []

@@ -1,4 +1,4 @@
-"""How long units take from claim to ready, and for how long GPUs were idle in stock."""
+"""Time from claim to ready of units, and idle GPU time of stock, over an hour and a day."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +25,7 @@ DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class ClaimPace:
-    """Seconds from the acceptance of a unit until it was ready first; None: there was none."""
+    """Claims within a span, and quantiles of the seconds from claim to the first readiness."""
 
     claims: int
     p50: float | None
@@ -33,7 +33,7 @@ class ClaimPace:
 
 
 class Percentile(Aggregate):
-    """The value that so large a part of the rows does not exceed."""
+    """The value that the fraction `part` of the rows does not exceed."""
 
     function = "percentile_cont"
     name = "Percentile"
@@ -46,7 +46,7 @@ class Percentile(Aggregate):
 
 
 def claim_pace() -> tuple[ClaimPace, ClaimPace]:
-    """Return the pace of the units that became ready within an hour, and within a day."""
+    """Return the pace of the units that became ready within the last hour, and the last day."""
     since = Now() - DAY
     took = ExpressionWrapper(F("ready_at") - F("unit__created_at"), output_field=DurationField())
     first = (
@@ -70,7 +70,7 @@ def claim_pace() -> tuple[ClaimPace, ClaimPace]:
 
 
 def idle_gpu_seconds() -> dict[str, tuple[int, int]]:
-    """Return the GPU-seconds that each spec's ready stock held within an hour, and a day."""
+    """Return the GPU-seconds of each spec's ready stock within the last hour, and the last day."""
     rows = (
         CapacitySample.objects.filter(at__gt=Now() - DAY)
         .order_by()

@@ -1,4 +1,4 @@
-"""Rebuilding rows and operations of units and stock from what the cluster has.
+"""Rebuilds rows and operations of units and stock from the cluster.
 
 Called by `manage.py recover` only, while no process of the platform runs.
 """
@@ -30,13 +30,13 @@ from units.phases import UnitRole, role_of
 from units.selectors import is_unit_leftover
 from units.services.names import UnitOperation
 
-_HIGHEST_COUNT = 100_000
+_MAX_COUNT = 100_000
 
 
 def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
-    """Take over every unit of the cluster; yield a line for each thing done or not explained.
+    """Import every unit of the cluster; yield a line for each change and each inconsistency.
 
-    A stock unit that a unit names as its source is taken over as consumed by it.
+    A stock unit that a unit names as its source is recorded as consumed by that unit.
 
     Raises:
         ClusterError: the cluster could not be read; nothing was changed.
@@ -47,7 +47,7 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
     known = {uid: closed is None for uid, closed in rows.values_list("uid", "deleted_at")}
     with transaction.atomic():
         if not dry_run:
-            # The cluster may be set up anew: versions of another one say nothing about its copies.
+            # The cluster may be another one, whose versions do not compare with those of the rows.
             GpuUnit.objects.filter(deleted_at__isnull=True).update(resource_version=0)
         for unit in units:
             yield from _recover_unit(unit, known, dry_run=dry_run)
@@ -56,14 +56,14 @@ def recover_units(cluster: Cluster, *, dry_run: bool) -> Iterator[str]:
             UNIT_MIRROR.listed(listing)
     missing = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
     for row in missing.exclude(uid__in={unit["metadata"]["uid"] for unit in units}):
-        yield f"{row}: the database has it, the cluster does not; it will be closed as gone"
+        yield f"{row}: not in the cluster; its row will be closed"
 
 
 def _recover_unit(unit: Manifest, known: Mapping[str, bool], *, dry_run: bool) -> Iterator[str]:
-    """`known` are the UIDs that have a row, and whether it is open."""
+    """Recover one unit; `known` has the UIDs with a row, and whether the row is open."""
     name, operation = full_name(unit), operation_of(unit)
     if not has_marks(unit):
-        yield f"{name}: made by hand; kept without an operation"
+        yield f"{name}: not created by an operation; imported without one"
         operation = None
     elif operation is None:
         yield f"{name}: its operation is rebuilt from its annotations"
@@ -73,21 +73,21 @@ def _recover_unit(unit: Manifest, known: Mapping[str, bool], *, dry_run: bool) -
             yield from _reopen(unit, dry_run=dry_run)
         return
     if operation is not None and operation.phase in OPEN_PHASES:
-        yield f"{name}: its operation is open and goes on with it"
+        yield f"{name}: its operation is open and continues with it"
         return
     if is_unit_leftover(unit, operation):
-        yield f"{name}: left by an operation that ended with another; it will be deleted"
+        yield f"{name}: a leftover of an ended operation; it will be deleted"
         return
-    yield f"{name}: taken over into the database"
+    yield f"{name}: imported into the database"
     if not dry_run and _adopt(unit, operation) is None:
-        yield f"{name}: another row has its name; the next pass takes it over"
+        yield f"{name}: another row has its name; the next reconciliation imports it"
 
 
 def _reopen(unit: Manifest, *, dry_run: bool) -> Iterator[str]:
     name = full_name(unit)
-    yield f"{name}: its row was closed; it is there again"
+    yield f"{name}: its row was closed; it is opened again"
     if not dry_run and not UNIT_MIRROR.reopened(unit, unit_gone):
-        yield f"{name}: another one of its name is being made; run this again after that"
+        yield f"{name}: an open operation uses its name; run recover again when it has ended"
 
 
 def _rebuild(unit: Manifest) -> Operation:
@@ -108,21 +108,21 @@ def _adopt(unit: Manifest, operation: Operation | None) -> int | None:
 
 
 def _count(unit: Manifest, annotation: str) -> int:
-    said = str(annotations(unit).get(annotation, ""))
-    is_sound = said.isdecimal() and said.isascii() and len(said) < 7
-    return min(int(said), _HIGHEST_COUNT) if is_sound else 0
+    text = str(annotations(unit).get(annotation, ""))
+    is_valid = text.isdecimal() and text.isascii() and len(text) < 7
+    return min(int(text), _MAX_COUNT) if is_valid else 0
 
 
 def _recover_sources(units: Sequence[Manifest], *, dry_run: bool) -> Iterator[str]:
-    takers: dict[str, str] = {}
+    consumers: dict[str, str] = {}
     for unit in units:
         source, name = source_of(unit), full_name(unit)
         if source is None or not _is_sourced(unit):
             continue
-        if source.uid in takers:
-            yield f"{name}: names the same stock '{source.name}' as {takers[source.uid]}"
+        if source.uid in consumers:
+            yield f"{name}: names the same source '{source.name}' as {consumers[source.uid]}"
             continue
-        takers[source.uid] = name
+        consumers[source.uid] = name
         operation = _open_operation(unit)
         if operation is None:
             yield from _recover_source(unit, source, dry_run=dry_run)
@@ -131,21 +131,23 @@ def _recover_sources(units: Sequence[Manifest], *, dry_run: bool) -> Iterator[st
 
 
 def _is_sourced(unit: Manifest) -> bool:
-    """Say whether a worker made `unit` for an operation that succeeded, or that is open."""
+    """Return whether a worker created `unit` for an operation that is open or succeeded."""
     if role_of(unit["metadata"]["namespace"]) == UnitRole.STOCK or not has_marks(unit):
         return False
-    maker = operation_of(unit)
+    creator = operation_of(unit)
     is_its = (
-        maker is None or maker.phase in OPEN_PHASES or maker.object_uid == unit["metadata"]["uid"]
+        creator is None
+        or creator.phase in OPEN_PHASES
+        or creator.object_uid == unit["metadata"]["uid"]
     )
     return is_its and was_written_by_platform(unit)
 
 
 def _open_operation(unit: Manifest) -> Operation | None:
-    """Return the open operation that made `unit` or was applied to it; it consumes its source."""
-    maker = operation_of(unit)
-    if maker is not None and maker.phase in OPEN_PHASES:
-        return maker
+    """Return the open operation that created `unit` or was applied to it, if there is one."""
+    creator = operation_of(unit)
+    if creator is not None and creator.phase in OPEN_PHASES:
+        return creator
     about = Operation.objects.filter(id=applied_operation(unit), phase__in=OPEN_PHASES)
     return about.first()
 
@@ -153,31 +155,31 @@ def _open_operation(unit: Manifest) -> Operation | None:
 def _recover_claim(
     unit: Manifest, source: SourceReference, operation: Operation, *, dry_run: bool
 ) -> Iterator[str]:
-    """Set aside for an open operation what its unit names: it consumes that when it ends."""
+    """Claim the unit's source for its open operation, which consumes it when it ends."""
     rows = GpuUnit.objects.filter(_of_source(source), role=UnitRole.STOCK, consumed_by="")
     row = rows.order_by("-uid").first()
     if row is None or row.claimed_by_id == operation.pk:
         return
-    yield f"{row}: set aside for {full_name(unit)}"
+    yield f"{row}: claimed for {full_name(unit)}"
     if not dry_run:
         GpuUnit.objects.filter(claimed_by=operation).update(claimed_by=None)
         GpuUnit.objects.filter(pk=row.pk).update(uid=source.uid, claimed_by=operation)
 
 
 def _of_source(source: SourceReference) -> Q:
-    """Return what finds its row, also where a seeding did not record its UID."""
+    """Return the condition for its row, also if the seeding did not record its UID."""
     return Q(uid=source.uid) | Q(uid="", name=source.name, deleted_at__isnull=True)
 
 
 def _recover_source(unit: Manifest, source: SourceReference, *, dry_run: bool) -> Iterator[str]:
-    """Write down that `unit` consumed its source."""
+    """Record that `unit` consumed its source."""
     uid = unit["metadata"]["uid"]
     rows = GpuUnit.objects.filter(_of_source(source), role=UnitRole.STOCK).order_by("-uid")
     row = rows.first()
     if row is None or row.consumed_by == uid:
         return
     if row.consumed_by:
-        yield f"{full_name(unit)}: its stock '{source.name}' was consumed by another unit"
+        yield f"{full_name(unit)}: its source '{source.name}' was consumed by another unit"
         return
     yield f"{row}: consumed by {full_name(unit)}"
     if not dry_run:

@@ -206,6 +206,13 @@ def usage_by_tenant(tenants: Collection[int]) -> dict[int, dict[str, int]]:
     return {one["tenant"]: {name: one[name] for name in _USED} for one in found}
 
 
+def gpus_by_tenant() -> dict[str, int]:
+    """Return the GPUs of each tenant's units that are not stopped, by the tenant's name."""
+    running = GpuUnit.objects.filter(_LIVE, role=UnitRole.ACTIVE, tenant__isnull=False)
+    rows = running.exclude(phase=UnitPhase.STOPPED).order_by("tenant__name")
+    return dict(rows.values_list("tenant__name").annotate(Sum("gpu")))
+
+
 def is_unit_leftover(unit: Manifest, operation: Operation | None) -> bool:
     """Say whether a late write made `unit`: its operation ended, and knows it not.
 

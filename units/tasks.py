@@ -1,4 +1,4 @@
-"""Celery tasks of the units. Each is a hint: safe to lose, to repeat, and beside itself."""
+"""Celery tasks of units. Each is a hint: it can be lost, repeated and run concurrently."""
 
 from celery import shared_task
 
@@ -20,7 +20,7 @@ COMPARE_SECONDS = 50.0
 
 @shared_task(name=UnitTask.RECONCILE_UNIT)
 def reconcile_unit(row_id: int) -> None:
-    """Move one unit of either role toward its spec; hint at when to look again."""
+    """Reconcile one unit of either role; enqueue it again if it has to wait."""
     report_activity(Part.RECONCILE)
     wait = driver.run(UNITS, row_id)
     enqueue_retry(UnitTask.RECONCILE_UNIT, row_id, wait, queue=Queue.RECONCILE)
@@ -28,7 +28,7 @@ def reconcile_unit(row_id: int) -> None:
 
 @shared_task(name=UnitTask.SWEEP_UNITS)
 def sweep_units() -> None:
-    """Send a hint for every unit that is due: the guarantee that nothing is lost."""
+    """Enqueue every due unit, so that none is lost."""
     if gate.probe():
         due = units_due(MAX_QUEUED)
         enqueue_missed(UnitTask.RECONCILE_UNIT, due, queue=Queue.RECONCILE)
@@ -36,7 +36,7 @@ def sweep_units() -> None:
 
 @shared_task(name=UnitTask.RECONCILE_ALL)
 def reconcile_all_units() -> None:
-    """Compare everything in the cluster with the mirror: what the watch may have missed."""
+    """Compare the cluster with the mirror, to find changes that the watch missed."""
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
             due = compare_all(get_cluster())
@@ -45,7 +45,7 @@ def reconcile_all_units() -> None:
 
 @shared_task(name=UnitTask.COMPARE_NODES)
 def compare_gpu_nodes() -> None:
-    """See which nodes are short of GPUs, and tell the stock on those that changed."""
+    """Find nodes with a GPU shortage, and reconcile the units on nodes that changed."""
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
             due = compare_nodes(get_cluster())
@@ -54,7 +54,7 @@ def compare_gpu_nodes() -> None:
 
 @shared_task(name=UnitTask.DELETE_LEFTOVERS)
 def remove_unit_leftovers() -> None:
-    """Delete what late writes of ended operations left in the cluster."""
+    """Delete the leftovers of ended operations."""
     if gate.probe() and epoch.matches():
         with deadline(COMPARE_SECONDS):
             delete_leftovers(get_cluster())
@@ -62,18 +62,18 @@ def remove_unit_leftovers() -> None:
 
 @shared_task(name=UnitTask.TOP_UP_STOCK)
 def top_up_stock() -> None:
-    """Seed what is missing to the warm targets, and drain specs that are disabled."""
+    """Top up stock to the warm targets, and remove the stock of disabled specs."""
     if gate.probe() and epoch.matches():
         stock_tend()
 
 
 @shared_task(name=UnitTask.SAMPLE_CAPACITY)
 def sample_capacity() -> None:
-    """Keep how the units of each spec stand."""
+    """Insert a capacity sample of each spec."""
     capacity_sample()
 
 
 @shared_task(name=UnitTask.PRUNE_UNITS)
 def prune_units() -> None:
-    """Forget units, history and samples that are old."""
+    """Delete rows of units, history and samples past their retention."""
     units_prune()

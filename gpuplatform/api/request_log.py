@@ -1,9 +1,10 @@
-"""One line of log for each request, and its time in the metrics.
+"""One log line for each request, and its duration in the metrics.
 
-A path is what the caller sent, so it is quoted: no line of the log is theirs to write. The query
-is left out. Probes and static files are of interest to nobody; their lines are of level DEBUG.
+The path and the actor are quoted, so that no caller can write a line of the log. The query is left
+out. Requests of probes and for static files are logged at level DEBUG.
 """
 
+import json
 import logging
 from typing import Final
 
@@ -16,31 +17,46 @@ from gpuplatform.metrics.recorder import count, observe
 
 logger = logging.getLogger("gpuplatform.requests")
 
+ACTOR_KEY: Final = "gpuplatform.actor"
+"""Key in `request.META` of the token or admin user that sent the request."""
+TENANT_KEY: Final = "gpuplatform.tenant"
+"""Key in `request.META` of the name of the caller's tenant."""
+
 PROBES: Final = frozenset({"/livez", "/readyz"})
 METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
-LONGEST_PATH: Final = 300
+MAX_PATH: Final = 300
 
 
-def record_request(request: HttpRequest, status: int, seconds: float, request_id: str) -> None:
-    """Log and count one request that was answered."""
+def record_request(request: HttpRequest, status: int, seconds: float, trace_id: str) -> None:
+    """Log and count one answered request."""
     path = request.path_info
     is_static = path.startswith(settings.STATIC_URL)
-    logger.log(
-        logging.DEBUG if is_static or path in PROBES else logging.INFO,
-        "method=%s path=%s status=%d duration_ms=%.1f request_id=%s",
-        request.method,
-        (iri_to_uri(path) or "")[:LONGEST_PATH],
-        status,
-        seconds * 1000,
-        request_id,
-    )
+    fields = {
+        "method": request.method,
+        "path": (iri_to_uri(path) or "")[:MAX_PATH],
+        "status": status,
+        "duration_ms": round(seconds * 1000, 1),
+        "tenant": request.META.get(TENANT_KEY, ""),
+        "actor": request.META.get(ACTOR_KEY, ""),
+        "traceID": trace_id,
+    }
+    level = logging.DEBUG if is_static or path in PROBES else logging.INFO
+    text = " ".join(f"{name}={_quoted(value)}" for name, value in fields.items() if value != "")
+    logger.log(level, "%s", text, extra=fields)
     method = request.method if request.method in METHODS else "other"
     labels = {"method": str(method), "route": "static" if is_static else _route(request)}
     observe(HTTP_SECONDS, seconds, **labels)
     count(HTTP_REQUESTS, status=str(status), **labels)
 
 
+def _quoted(value: object) -> str:
+    """Return a value for the line; a text with a space or a quote as a JSON string."""
+    text = str(value)
+    is_plain = text.isprintable() and text.isascii() and not set(text) & {" ", '"', "\\"}
+    return text if is_plain else json.dumps(text)
+
+
 def _route(request: HttpRequest) -> str:
-    """Return the pattern of the address: a name in it is no label."""
+    """Return the route's pattern, so that no name in an address becomes a label."""
     match = request.resolver_match
     return "unknown" if match is None else f"/{match.route}"

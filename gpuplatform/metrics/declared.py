@@ -1,7 +1,7 @@
 """Every metric of the platform, declared once: name, type, help, labels and serving process.
 
 Alerts and dashboards (deploy/monitoring) use these names only; a test compares. Labels have few
-values: routes and kinds, never names or ids.
+values: routes and kinds, never ids, and no names but those of tenants.
 """
 
 from dataclasses import dataclass
@@ -194,6 +194,28 @@ PART_UP: Final = Metric(
     "1 for a process with a recent heartbeat; without those that are off by configuration.",
     "beat",
     ("part",),
+)
+CLAIMS_REFUSED: Final = Metric(
+    "gpuplatform_claims_refused_total",
+    Type.COUNTER,
+    "Number of requests and operations that failed because no stock could be claimed.",
+    "web, operations",
+    ("kind",),
+)
+CLAIM_TO_READY: Final = Metric(
+    "gpuplatform_claim_to_ready_seconds",
+    Type.GAUGE,
+    "Time from the claim of stock until the unit was ready first, of the units that became ready"
+    " within the span; absent without any.",
+    "beat",
+    ("span", "quantile"),
+)
+TENANT_GPUS: Final = Metric(
+    "gpuplatform_tenant_gpus",
+    Type.GAUGE,
+    "Number of GPUs of each tenant's units that are not stopped.",
+    "beat",
+    ("tenant",),
 )
 
 METRICS: Final = tuple(value for value in dict(globals()).values() if isinstance(value, Metric))

@@ -1,4 +1,4 @@
-"""Metrics that are read when they are asked for: the platform's state, and the controller's own.
+"""Metrics that are read at each scrape: the platform's state, and those of leader processes.
 
 Beat serves the state, since there is one of it; the controller serves what only it knows. Part of
 the composition root. The client library is loaded where a port is open, not before.
@@ -11,6 +11,8 @@ from gpuplatform.health import HealthCode, queue_lengths
 from gpuplatform.metrics import declared
 from gpuplatform.metrics.declared import Metric, Type
 from gpuplatform.observability.reporter import SteadyState, read_state
+from gpuplatform.samples.models import PlatformSample
+from gpuplatform.samples.selectors import latest_sample
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
@@ -18,15 +20,15 @@ if TYPE_CHECKING:
     from gpuplatform.kube.reflector import Reflector
 
 Values = Mapping[tuple[str, ...], float]
-"""By the values of the metric's labels, in their order."""
+"""Values by the values of the metric's labels, in the declared order."""
 
 
 class LeaderProcess(Protocol):
-    """A process of which at most one leads."""
+    """A process with leader election."""
 
     @property
     def is_leader(self) -> bool:
-        """Whether this process holds the lease."""
+        """Whether this process is the leader."""
 
 
 class WatchingProcess(LeaderProcess, Protocol):
@@ -34,26 +36,28 @@ class WatchingProcess(LeaderProcess, Protocol):
 
     @property
     def reflectors(self) -> "Sequence[Reflector]":
-        """Its watches."""
+        """Its reflectors."""
 
 
 def state_values() -> Iterator[tuple[Metric, Values]]:
-    """Yield what database and broker know; a part that does not answer is left out."""
+    """Yield the metrics from database and broker; without an answer they are left out."""
     state, queues = read_state(), queue_lengths()
     yield declared.STATE_IS_READ, {(): float(state is not None)}
     if state is not None:
-        yield from _of_the_database(state)
+        yield from _database_values(state)
     yield declared.BROKER_UP, {(): float(queues is not None)}
     yield declared.QUEUE_MESSAGES, {(queue,): n for queue, n in (queues or {}).items()}
 
 
-def _of_the_database(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
+def _database_values(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
     yield declared.POOLS, {(phase,): n for phase, n in state.pools.items()}
     yield (
         declared.POOL_REPLICAS,
         {("available",): state.available, ("allocated",): state.allocated},
     )
     yield declared.UNITS, {key: float(n) for key, n in state.units.items()}
+    yield declared.TENANT_GPUS, {(name,): float(n) for name, n in state.tenant_gpus.items()}
+    yield declared.CLAIM_TO_READY, _claim_to_ready(latest_sample())
     yield declared.OPERATIONS, {key: float(n) for key, n in state.operations.items()}
     yield declared.OLDEST_OPERATION, {(): state.oldest_operation_seconds or 0.0}
     yield declared.INVOCATIONS, {(name,): float(n) for name, n in state.invocations.items()}
@@ -69,8 +73,20 @@ def _of_the_database(state: SteadyState) -> Iterator[tuple[Metric, Values]]:
     yield declared.PART_UP, {(process.part,): float(process.ok) for process in running}
 
 
+def _claim_to_ready(sample: PlatformSample | None) -> Values:
+    if sample is None:
+        return {}
+    quantiles = {
+        ("hour", "0.5"): sample.hour_p50,
+        ("hour", "0.95"): sample.hour_p95,
+        ("day", "0.5"): sample.day_p50,
+        ("day", "0.95"): sample.day_p95,
+    }
+    return {labels: seconds for labels, seconds in quantiles.items() if seconds is not None}
+
+
 def controller_values(controller: WatchingProcess) -> Iterator[tuple[Metric, Values]]:
-    """Yield what a controller knows of itself."""
+    """Yield the metrics of a controller."""
     yield declared.IS_LEADER, {(): float(controller.is_leader)}
     restarts: dict[tuple[str, ...], float] = {}
     ages: dict[tuple[str, ...], float] = {}
@@ -84,28 +100,28 @@ def controller_values(controller: WatchingProcess) -> Iterator[tuple[Metric, Val
 
 
 def state_render() -> Callable[[], bytes]:
-    """Return what renders the state of the platform."""
+    """Return a function that renders the state of the platform."""
     return _render_of(state_values)
 
 
 def controller_render(controller: WatchingProcess) -> Callable[[], bytes]:
-    """Return what renders the controller's own metrics."""
+    """Return a function that renders the controller's metrics."""
     return _render_of(lambda: controller_values(controller))
 
 
 def activator_render(activator: LeaderProcess) -> Callable[[], bytes]:
-    """Return what renders the activator's own metrics."""
+    """Return a function that renders the activator's metrics."""
     return _render_of(lambda: [(declared.ACTIVATOR_IS_LEADER, {(): float(activator.is_leader)})])
 
 
 class _Collector:
-    """Puts values into the client library's form, each time it is asked."""
+    """Converts values into the client library's metrics, at each scrape."""
 
     def __init__(self, read: Callable[[], Iterable[tuple[Metric, Values]]]) -> None:
         self._read = read
 
     def collect(self) -> Iterator["Family"]:
-        """Yield one family a metric."""
+        """Yield one family for each metric."""
         from prometheus_client.core import (  # noqa: PLC0415 - see above
             CounterMetricFamily,
             GaugeMetricFamily,

@@ -1,6 +1,6 @@
-"""The steady state of the platform: read as numbers, and logged as one line by a beat schedule.
+"""The state of the platform as numbers: beat logs them as one line and serves them as metrics.
 
-What does not answer is left out (null in the line), never zero. Part of the composition root.
+A value that could not be read is left out (null in the line), never zero.
 """
 
 import json
@@ -23,6 +23,7 @@ from gpuplatform.reconciliation.gate import cluster_state
 from inventory.models import StockPool
 from serverless.models import OPEN_STATES, Invocation
 from units.models import GpuUnit
+from units.selectors import gpus_by_tenant
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ FAILED_WITHIN: Final = timedelta(hours=1)
 
 
 class PlatformTask(StrEnum):
-    """Names of the tasks that belong to no single app."""
+    """Names of the tasks of the platform as a whole."""
 
     REPORT = "platform.report_state"
     SAMPLE = "platform.take_sample"
@@ -39,7 +40,7 @@ class PlatformTask(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SteadyState:
-    """What the database knows at one moment."""
+    """The state that the database has at one moment."""
 
     pools: Mapping[str, int]
     """By phase."""
@@ -47,16 +48,18 @@ class SteadyState:
     allocated: int
     units: Mapping[tuple[str, str], int]
     """By role and phase."""
+    tenant_gpus: Mapping[str, int]
+    """GPUs of active units that are not stopped, by tenant."""
     operations: Mapping[tuple[str, str], int]
-    """The open ones, by kind and phase."""
+    """Open operations, by kind and phase."""
     failed_operations: int
-    """Those that failed within the last hour."""
+    """Operations that failed within the last hour."""
     oldest_operation_seconds: float | None
     invocations: Mapping[str, int]
-    """The open ones, by state."""
+    """Open invocations, by state."""
     oldest_invocation_seconds: float | None
     due_seconds: Mapping[str, float | None]
-    """For how long the oldest row of each table is due that nobody works on."""
+    """Seconds since the oldest row of each table is due that no worker has claimed."""
     cluster: PartHealth
     nodes: int | None
     ready_nodes: int | None
@@ -64,7 +67,7 @@ class SteadyState:
 
 
 def read_state() -> SteadyState | None:
-    """Return what the database knows; None when it does not answer."""
+    """Return the state; None if the database does not answer."""
     try:
         return _state()
     except DatabaseFault as error:
@@ -73,12 +76,12 @@ def read_state() -> SteadyState | None:
 
 
 def report() -> None:
-    """Log the steady state as one line."""
+    """Log the state as one line of JSON."""
     logger.info("steady state %s", json.dumps(line_of(read_state(), queue_lengths())))
 
 
 def line_of(state: SteadyState | None, queues: Mapping[str, int] | None) -> dict[str, Any]:
-    """Return the line's content; the names are always the same ones."""
+    """Return the line's content, with the same keys whatever could be read."""
     known: dict[str, Any] = dict.fromkeys(_NAMES)
     if state is not None:
         pending = sum(state.operations.values())
@@ -130,6 +133,7 @@ def _state() -> SteadyState:
         available=replicas["available"] or 0,
         allocated=replicas["allocated"] or 0,
         units=_pairs(units, "role", "phase"),
+        tenant_gpus=gpus_by_tenant(),
         operations=_pairs(Operation.objects.filter(phase__in=OPEN_PHASES), "kind", "phase"),
         failed_operations=Operation.objects.filter(
             phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN
@@ -159,13 +163,13 @@ def _pairs(rows: QuerySet[Any], first: str, second: str) -> dict[tuple[str, str]
 
 
 def _due_seconds(rows: QuerySet[Any]) -> float | None:
-    """Return for how long the oldest of the rows is due that nobody works on."""
+    """Return the seconds since the oldest row is due that no worker has claimed."""
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
     return _seconds_since(rows.filter(free, due_at__lte=Now()), "due_at")
 
 
 def _seconds_since(rows: QuerySet[Any], name: str) -> float | None:
-    """Return the age of the earliest time that the rows have in this column."""
+    """Return the age in seconds of the earliest time in the column `name`."""
     age = ExpressionWrapper(Now() - Min(name), output_field=DurationField())
     found: timedelta | None = rows.aggregate(age=age)["age"]
     return None if found is None else found.total_seconds()

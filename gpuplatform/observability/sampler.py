@@ -1,7 +1,6 @@
-"""What a beat schedule keeps of the platform every half minute, for the overview to show.
+"""Samples of the platform, which a beat schedule takes every 30 seconds for the overview.
 
-The overview reads what is kept here, so that no page counts large tables. Part of the composition
-root; all the counting is done in queries of their own, and nothing is locked.
+The overview reads the samples, so no page counts large tables. The queries lock nothing.
 """
 
 from datetime import datetime, timedelta
@@ -17,15 +16,15 @@ from gpuplatform.samples.services import capacity_store
 from units.capacity import capacity
 from units.pace import claim_pace, idle_gpu_seconds
 
-SETTLE: Final = timedelta(seconds=5)
-"""Jobs are counted so late that the transactions that accepted them have been committed."""
+SETTLE_DELAY: Final = timedelta(seconds=5)
+"""Delay after which operations are counted, so that open transactions have committed."""
 
-LONGEST: Final = timedelta(minutes=10)
-"""Of what lies further back nothing is said: samples were not taken then."""
+MAX_SPAN: Final = timedelta(minutes=10)
+"""Maximum time that one sample covers; a longer gap counts as unsampled time."""
 
 
 def take_sample() -> None:
-    """Keep how the platform stands and what happened since the last time."""
+    """Store the capacity, and what happened since the previous sample."""
     state = read_state()
     if state is None:
         return
@@ -34,11 +33,11 @@ def take_sample() -> None:
 
 
 def _keep_sample(state: SteadyState) -> None:
-    until = _database_time() - SETTLE
+    until = _database_time() - SETTLE_DELAY
     latest = PlatformSample.objects.order_by("-at").values_list("at", flat=True).first()
-    since = max(latest or until - SETTLE, until - LONGEST)
+    since = max(latest or until - SETTLE_DELAY, until - MAX_SPAN)
     if since >= until:
-        return  # Another one has just been taken.
+        return  # A concurrent run has just taken one.
     accepted, failed = operations_between(since, until)
     hour, day = claim_pace()
     due = [seconds for seconds in state.due_seconds.values() if seconds is not None]
@@ -58,7 +57,7 @@ def _keep_sample(state: SteadyState) -> None:
 
 
 def _database_time() -> datetime:
-    """Return the time by the clock that the rows are stamped with."""
+    """Return the time of the database, whose clock stamps the rows."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT statement_timestamp()")
         moment: datetime = cursor.fetchone()[0]

@@ -1,4 +1,4 @@
-"""Celery tasks that belong to no single app."""
+"""Celery tasks of the platform as a whole."""
 
 from celery import shared_task
 
@@ -9,18 +9,18 @@ from gpuplatform.samples.services import runs_prune, samples_prune
 
 @shared_task(name=PlatformTask.REPORT)
 def report_state() -> None:
-    """Log the steady state of the platform."""
+    """Log the state of the platform."""
     reporter.report()
 
 
 @shared_task(name=PlatformTask.SAMPLE)
 def take_sample() -> None:
-    """Keep how the platform stands."""
+    """Store a sample of the platform."""
     sampler.take_sample()
 
 
 @shared_task(name=PlatformTask.PRUNE_SAMPLES)
 def prune_samples() -> None:
-    """Forget what was kept of the past for long enough."""
+    """Delete samples and runs past their retention."""
     runs_prune()
     samples_prune()

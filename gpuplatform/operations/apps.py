@@ -1,11 +1,11 @@
-"""Operations: what was asked."""
+"""The Django app of operations."""
 
 from django.apps import AppConfig
 from typing_extensions import override
 
 
 class OperationsConfig(AppConfig):
-    """The write path: idempotency, the order of operations, their end."""
+    """Accepts, orders and executes operations."""
 
     name = "gpuplatform.operations"
     label = "operations"
@@ -13,7 +13,7 @@ class OperationsConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Make the kinds of operation of this app known."""
+        """Register the kinds of operation of this app."""
         from gpuplatform.operations.interventions import register_operations
 
         register_operations()

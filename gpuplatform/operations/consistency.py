@@ -1,7 +1,7 @@
-"""Comparing rows with the cluster, for an operator who wants to know that nothing is amiss.
+"""Compares rows with the cluster, for `manage.py check_consistency`. Reads only.
 
-Reads only. The cluster is read before the rows, so that what is on its way may be reported once;
-what is reported twice, some seconds apart, is a fault.
+The cluster is read before the rows, so a change in progress may be reported once. A fault is what
+appears in two runs, some seconds apart.
 """
 
 from collections import Counter
@@ -21,25 +21,25 @@ from gpuplatform.reconciliation.models import MirrorRow
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """Something that rows and cluster do not agree on."""
+    """A difference between rows and cluster."""
 
-    word: str
-    """`leaked`, `lost`, `doubled`, `orphaned`, …"""
+    kind: str
+    """Kind of the difference: `leaked`, `lost`, `doubled`, `orphaned`, …"""
     name: str
     message: str
 
     @override
     def __str__(self) -> str:
-        return f"{self.word}: {self.name}: {self.message}"
+        return f"{self.kind}: {self.name}: {self.message}"
 
 
 def full_name(resource: Manifest) -> str:
-    """Return namespace and name."""
+    """Return `namespace/name`."""
     return f"{resource['metadata']['namespace']}/{resource['metadata']['name']}"
 
 
 def row_faults(resources: Sequence[Manifest], rows: QuerySet[MirrorRow]) -> Iterator[Fault]:
-    """Compare resources of one kind, read before, with the live rows of that kind."""
+    """Yield the differences between resources, which were read before, and their live rows."""
     makers = operations_of_resources(resources)
     live = list(rows.filter(deleted_at__isnull=True))
     known, seen = {row.uid for row in live}, {one["metadata"]["uid"] for one in resources}
@@ -47,24 +47,28 @@ def row_faults(resources: Sequence[Manifest], rows: QuerySet[MirrorRow]) -> Iter
         maker = makers.get(resource["metadata"]["uid"])
         is_open = maker is not None and maker.phase in OPEN_PHASES
         if resource["metadata"]["uid"] not in known and not is_open:
-            yield Fault("leaked", full_name(resource), "the cluster has it, no row does")
+            yield Fault("leaked", full_name(resource), "the resource exists, its row does not")
     for row in live:
         if row.uid and row.uid not in seen and row.deletion_requested_at is None:
-            yield Fault("lost", str(row), "its row is there, its resource is not")
-    yield from _never_made([row for row in live if not row.uid])
+            yield Fault("lost", str(row), "the row exists, its resource does not")
+    yield from _never_created([row for row in live if not row.uid])
 
 
-def _never_made(rows: Sequence[MirrorRow]) -> Iterator[Fault]:
+def _never_created(rows: Sequence[MirrorRow]) -> Iterator[Fault]:
     makers = {row.pk: int(getattr(row, "operation_id", None) or 0) for row in rows}
     still_open = Operation.objects.filter(id__in=set(makers.values()), phase__in=OPEN_PHASES)
     waiting = set(still_open.values_list("id", flat=True))
     for row in rows:
         if makers[row.pk] not in waiting:
-            yield Fault("lost", str(row), "it was never made, and nothing makes it any more")
+            yield Fault(
+                "lost",
+                str(row),
+                "the resource was never created, and no open operation will create it",
+            )
 
 
 def doubled_faults(resources: Sequence[Manifest], *, per: str = "") -> Iterator[Fault]:
-    """Find resources that one operation made twice; `per` is an annotation that may differ."""
+    """Yield resources that one operation created twice; `per` is an annotation that may differ."""
 
     def key(resource: Manifest) -> tuple[str, ...]:
         annotations = resource["metadata"]["annotations"]
@@ -74,4 +78,4 @@ def doubled_faults(resources: Sequence[Manifest], *, per: str = "") -> Iterator[
     counts = Counter(key(resource) for resource in made)
     for resource in made:
         if counts[key(resource)] > 1:
-            yield Fault("doubled", full_name(resource), "its operation made more than one")
+            yield Fault("doubled", full_name(resource), "its operation created more than one")

@@ -1,7 +1,7 @@
-"""Running one operation to its end, or to the point where it has to wait.
+"""Executes one operation until it ends or has to wait.
 
-Called by the task with the operation's number. Killed anywhere, another worker continues after the
-lease: everything before the recorded outcome can be repeated.
+Called by the task with the id of the operation's row. If a worker is killed, another one continues
+when the lease has expired: everything before the recorded outcome can be repeated.
 """
 
 import logging
@@ -13,7 +13,6 @@ from django.db import transaction
 from django.db.models import Case, F, QuerySet, When
 from django.db.models.functions import Now
 
-from gpuplatform import clock
 from gpuplatform.errors import (
     ClusterConflict,
     ClusterError,
@@ -26,8 +25,6 @@ from gpuplatform.errors import (
 from gpuplatform.kube.deadline import deadline, remaining
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.transition import movable, transition
-from gpuplatform.metrics.declared import CLAIM_SECONDS, OPERATIONS_ENDED, SUCCESS_SECONDS
-from gpuplatform.metrics.recorder import count, observe
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPERATION_TRANSITIONS, OperationPhase, OperationWait
 from gpuplatform.operations.registry import (
@@ -43,6 +40,7 @@ from gpuplatform.operations.registry import (
 )
 from gpuplatform.operations.selectors import operations_runnable
 from gpuplatform.operations.services import ENDED
+from gpuplatform.operations.telemetry import operation_claimed, operation_ended
 from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.reconciliation import epoch, gate
 from gpuplatform.reconciliation.leases import RowLease, claim, renewing
@@ -50,49 +48,46 @@ from gpuplatform.reconciliation.leases import RowLease, claim, renewing
 logger = logging.getLogger(__name__)
 
 MAX_STARTS = 10
-"""Starts in a row without an outcome after which an operation is given up."""
+"""Number of consecutive starts without an outcome after which an operation fails."""
 
 RUN_SECONDS = 25.0
-"""What all calls of a run may take together, over all its checkpoints."""
+"""Maximum duration of all calls of a run, over all its checkpoints."""
 
 FOLLOW_UP_SECONDS = 5.0
-"""What the calls after a recorded success may take."""
+"""Maximum duration of the calls after a recorded success."""
 
 MIN_STEP_SECONDS = 5.0
-"""With less than this left of a run no further step is begun."""
+"""A step begins only if at least this much of the run's time is left."""
 
 
-def run(
-    operation_number: int, *, when_ended: Callable[[int], None] = lambda _: None
-) -> float | None:
-    """Take the operation if it is due, free and first of its object; do it; record the outcome.
+def run(row_id: int, *, on_end: Callable[[int], None] = lambda _: None) -> float | None:
+    """Claim the operation if it is due, free and first of its object; execute and record it.
 
-    `when_ended` is called with its number when this run, and no other, ended it.
+    `on_end` is called with the row's id if this run ended the operation.
 
     Returns:
-        The seconds after which to try again; None when it ended or is not this worker's.
+        Seconds until the next attempt; None if it ended or could not be claimed.
     """
-    runnable = operations_runnable().filter(kind__in=_doable())
+    runnable = operations_runnable().filter(kind__in=_executable_kinds())
     lease = claim(
         movable(runnable, OPERATION_TRANSITIONS, OperationPhase.RUNNING),
-        operation_number,
+        row_id,
         phase=OperationPhase.RUNNING,
         starts=F("starts") + 1,
         updated_at=Now(),
     )
     if lease is None:
         return None
-    if lease.row.starts == 1 and not lease.row.reason:  # Each wait leaves its reason there.
-        observe(CLAIM_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
+    operation_claimed(lease.row)
     with renewing(lease):
         outcome = _outcome(lease)
-        return None if outcome is None else _record(lease, outcome, when_ended)
+        return None if outcome is None else _record(lease, outcome, on_end)
 
 
-def _doable() -> list[str]:
-    """Return the kinds that can be done now, of those that this release knows.
+def _executable_kinds() -> list[str]:
+    """Return the kinds that this release knows and can execute now.
 
-    During an upgrade a newer release may have accepted others.
+    During an upgrade a newer release may have accepted operations of other kinds.
     """
     if not gate.is_closed() and epoch.matches():
         return kind_names()
@@ -100,20 +95,20 @@ def _doable() -> list[str]:
 
 
 def _outcome(lease: RowLease[Operation]) -> Outcome | None:
-    """Do it, and turn every failure of the cluster into what to do about it.
+    """Execute the operation; an error of the cluster becomes an outcome.
 
     Returns:
-        What becomes of it; None when a checkpoint found that the lease was lost.
+        The outcome; None if a checkpoint found that the lease was lost.
 
-    A fault of ours is not caught: it leaves a start without an outcome, the lease runs out, and
-    the next start tries again until `MAX_STARTS`.
+    A fault of the platform is not caught: the start has no outcome, the lease expires, and the
+    operation is started again, up to `MAX_STARTS` times.
     """
     operation = lease.row
     if operation.starts > MAX_STARTS:
         return Failed(
             InvariantBroken.code,
-            f"The platform gave up after {MAX_STARTS} starts that ended without a result."
-            " Its operator finds the cause in the log.",
+            f"The operation was started {MAX_STARTS} times without a result. The log of the"
+            " operations worker has the cause.",
             retryable=True,
         )
     try:
@@ -124,18 +119,18 @@ def _outcome(lease: RowLease[Operation]) -> Outcome | None:
 
 
 def _steps(lease: RowLease[Operation]) -> Outcome | None:
-    """Execute until there is an outcome, writing down what a checkpoint brings."""
+    """Execute step by step until there is an outcome; record each checkpoint."""
     operation: Operation = lease.row
     while True:
         step = operation_kind(operation.kind).execute(get_cluster(), operation)
         if not isinstance(step, Checkpoint):
             return step
-        # Model rule `token`: whoever lost the lease writes nothing.
+        # Model rule `token`: a worker that lost the lease writes nothing.
         with transaction.atomic():
             rows = lease.guarded().select_related("tenant").select_for_update(of=("self",))
             fresh = rows.first()
             if fresh is None:
-                logger.info("a step of %s came after its lease and is dropped", operation)
+                logger.info("a step of %s is dropped: its lease was lost", operation)
                 return None
             outcome = step.record(fresh)
             if outcome is not None:
@@ -145,17 +140,17 @@ def _steps(lease: RowLease[Operation]) -> Outcome | None:
             return Cancelled()
         operation = Operation.objects.select_related("tenant").get(pk=fresh.pk)
         if (remaining() or 0) < MIN_STEP_SECONDS:
-            return Waiting(OperationWait.PROGRESSING, "It is under way and goes on.", 0)
+            return Waiting(OperationWait.PROGRESSING, "The operation continues.", 0)
 
 
 def _after(error: ClusterError, failures: int) -> Outcome:
-    """Decide by the kind of error: only a deterministic refusal ends an operation."""
+    """Return the outcome for an error: only a deterministic rejection ends the operation."""
     if gate.is_unreachable(error):
         gate.close(error)
     seconds = error.retry_after or backoff_seconds(failures)
     match error:
         case ClusterRejected():
-            # What is missing, such as a namespace, may be there when the request is sent anew.
+            # A missing object, such as a namespace, may exist when the request is sent again.
             return Failed("invalid_request", str(error), retryable=error.reason == "NotFound")
         case ClusterConflict():
             return Waiting(
@@ -171,9 +166,9 @@ def _after(error: ClusterError, failures: int) -> Outcome:
 
 
 def _record(
-    lease: RowLease[Operation], outcome: Outcome, when_ended: Callable[[int], None]
+    lease: RowLease[Operation], outcome: Outcome, on_end: Callable[[int], None]
 ) -> float | None:
-    """Write the outcome in one transaction, guarded by the lease; return the wait, if any."""
+    """Record the outcome in one transaction, guarded by the lease; return the seconds to wait."""
     if isinstance(outcome, Waiting):
         waits: dict[str, Any] = {
             "reason": outcome.reason,
@@ -187,25 +182,24 @@ def _record(
         wanted = lease.guarded().filter(cancelled_by__isnull=True)
         if _move(wanted, OperationPhase.PENDING, waits):
             return outcome.seconds
-        outcome = Cancelled()  # Or the lease was lost, and this moves nothing either.
+        outcome = Cancelled()  # Or the lease was lost; then this changes nothing either.
     with transaction.atomic():
         phase, changes = _end(outcome)
         moved = _move(lease.guarded(), phase, {**ENDED, **changes})
         if moved:
             operation_kind(lease.row.kind).settle(lease.row, settled_outcome(outcome))
     if moved:
-        count(OPERATIONS_ENDED, kind=lease.row.kind, phase=phase.value)
+        operation_ended(lease.row, phase, changes.get("error_code", ""))
         if isinstance(outcome, Done):
-            observe(SUCCESS_SECONDS, _age_seconds(lease.row), kind=lease.row.kind)
-            _follow(lease.row, outcome)
-        when_ended(lease.row.pk)
+            _follow_up(lease.row, outcome)
+        on_end(lease.row.pk)
     else:
-        logger.info("the outcome of %s came after its lease and is dropped", lease.row)
+        logger.info("the outcome of %s is dropped: its lease was lost", lease.row)
     return None
 
 
-def _follow(operation: Operation, success: Done) -> None:
-    """Do what a success leads to, while it is at hand; what fails is left to the reconcilers."""
+def _follow_up(operation: Operation, success: Done) -> None:
+    """Run the kind's follow-up of a success; if it fails, a reconciler does the same later."""
     follow_up = operation_kind(operation.kind).follow_up
     if follow_up is None:
         return
@@ -213,11 +207,11 @@ def _follow(operation: Operation, success: Done) -> None:
         with deadline(FOLLOW_UP_SECONDS):
             follow_up(get_cluster(), operation, success)
     except ClusterError as error:
-        logger.info("what follows %s is left to a reconciler: %s", operation, error)
+        logger.info("the follow-up of %s is left to a reconciler: %s", operation, error)
 
 
 def _end(outcome: Done | Failed | Cancelled) -> tuple[OperationPhase, dict[str, Any]]:
-    """Return the phase that an outcome ends in, and what else it writes."""
+    """Return the final phase of an outcome, and the other columns that it sets."""
     match outcome:
         case Done():
             uid = str((outcome.resource or {}).get("metadata", {}).get("uid", ""))
@@ -235,12 +229,8 @@ def _end(outcome: Done | Failed | Cancelled) -> tuple[OperationPhase, dict[str, 
             return OperationPhase.CANCELLED, {}
 
 
-def _age_seconds(operation: Operation) -> float:
-    return (clock.now() - operation.created_at).total_seconds()
-
-
 def _move(rows: QuerySet[Operation], to: OperationPhase, changes: dict[str, Any]) -> bool:
-    """Move a guarded row; the start is accounted for by its outcome."""
+    """Move a guarded row, release its lease and reset its starts; return whether it moved."""
     moved = transition(
         rows,
         OPERATION_TRANSITIONS,

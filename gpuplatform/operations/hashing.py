@@ -1,6 +1,7 @@
-"""The fingerprint of a request: the same request has the same one, in every release that knows it.
+"""The hash of a request, by which a replay is recognised. Pure.
 
-A release writes a new version only one release after it can read it. Pure.
+A hash never changes for a given version. A release writes a new version only if the previous
+release can read it.
 """
 
 import hashlib
@@ -15,7 +16,8 @@ HASH_VERSION = 1
 def _version_1(kind: str, name: str, payload: Mapping[str, Any]) -> str:
     """SHA-256 over kind, name and the canonical JSON of the normalised payload.
 
-    The kind of operation stands for method and route. The payload has no operationID in it.
+    The kind of operation represents method and route. The payload does not contain the
+    operationID.
     """
     canonical = json.dumps(
         [kind, name, payload], sort_keys=True, separators=(",", ":"), ensure_ascii=True
@@ -31,9 +33,9 @@ _VERSIONS: Mapping[int, Callable[[str, str, Mapping[str, Any]], str]] = MappingP
 def request_hash(
     kind: str, name: str, payload: Mapping[str, Any], *, version: int = HASH_VERSION
 ) -> str:
-    """Return the fingerprint of the normalised `payload` for the object called `name`.
+    """Return the hash of the normalised `payload` for the object called `name`, as 64 hex digits.
 
     Raises:
-        KeyError: no such version is known.
+        KeyError: this release does not know the version.
     """
     return _VERSIONS[version](kind, name, payload)

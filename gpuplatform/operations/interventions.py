@@ -1,7 +1,7 @@
-"""What operators do about jobs: cancelling what waits, and asking again for what failed.
+"""Interventions of operators: cancelling operations that wait, retrying operations that failed.
 
-Each is a write of its own: a cancellation is an operation on an operation, and a retry is the same
-request under the operationID of whoever asks for it. Called by API and admin.
+A cancellation is an operation on an operation; a retry is the same request under the operationID
+of the retry. Called by API and admin.
 """
 
 from enum import StrEnum
@@ -13,8 +13,6 @@ from django.db.models.functions import Now
 from gpuplatform.errors import InvariantBroken, NotFound, PhaseConflict
 from gpuplatform.kube.client import Cluster
 from gpuplatform.lifecycle.transition import transition
-from gpuplatform.metrics.declared import OPERATIONS_ENDED
-from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import (
     ENDED_PHASES,
@@ -45,10 +43,11 @@ from gpuplatform.operations.services import (
     check_writable,
     operation_accept,
 )
+from gpuplatform.operations.telemetry import operation_ended
 from gpuplatform.queueing import Queue, enqueue_after_commit
 
 OPERATION_KIND: Final = "Operation"
-"""The kind of the objects of this app's own operations."""
+"""The kind of the object of a cancellation."""
 
 ENDING_SECONDS: Final = 1.0
 
@@ -60,58 +59,59 @@ class Intervention(StrEnum):
 
 
 def register_operations() -> None:
-    """Make the kinds of operation of this app known."""
+    """Register the kinds of operation of this app."""
     register(
         OperationKind(Intervention.CANCEL, _cancelled, _nothing_to_settle, needs_cluster=False)
     )
 
 
 def cancel_obstacle(operation: Operation) -> str:
-    """Return why an operation cannot be cancelled, as a sentence; empty when it can."""
+    """Return why an operation cannot be cancelled, as a sentence; empty if it can."""
     when = _kind(operation).cancellable
     if operation.phase in ENDED_PHASES:
-        return f"The job '{operation}' has ended as {operation.phase}; nothing is left to cancel."
+        return f"It has ended as {operation.phase}."
     if when is Cancellable.NEVER:
-        return f"A job of the kind '{operation.kind}' cannot be taken back; let it end."
+        return f"An operation of the kind '{operation.kind}' cannot be cancelled."
     if operation.cancelled_by_id:
-        return f"The job '{operation}' is being cancelled already."
-    if operation.phase == OperationPhase.RUNNING and when is not Cancellable.BETWEEN_PARTS:
-        return f"A worker is at the job '{operation}'; cancel it when it waits, or let it end."
+        return "It is already being cancelled."
+    if operation.phase == OperationPhase.RUNNING and when is not Cancellable.BETWEEN_STEPS:
+        return "A worker executes it. Cancel it while it waits."
     if when is Cancellable.UNSTARTED and operation.reason:  # Each run that waits leaves one.
-        return f"The job '{operation}' was begun and may have been done; let it end."
+        return "It was started and may have been applied."
     return ""
 
 
 def retry_obstacle(operation: Operation) -> str:
-    """Return why an operation cannot be asked for again, as a sentence; empty when it can."""
+    """Return why an operation cannot be retried, as a sentence; empty if it can."""
     if operation.phase != OperationPhase.FAILED:
-        return f"The job '{operation}' has not failed: it is {operation.phase}."
+        return f"It has not failed: it is {operation.phase}."
     if not operation.error_retryable or _kind(operation).retry is None:
-        return f"The job '{operation}' would fail again; send a corrected request."
-    again = Operation.objects.filter(retry_of=operation).first()
-    return f"The job '{operation}' was asked for again as '{again}'." if again else ""
+        return "It would fail again. Send a corrected request."
+    retry = Operation.objects.filter(retry_of=operation).first()
+    return f"It was already retried as '{retry}'." if retry else ""
 
 
 def operation_cancel(*, operation: Operation, operation_id: str) -> Accepted:
-    """Accept that an open operation ends as it is: what it made stays, the rest is given up.
+    """Accept the cancellation of an open operation: what it created stays, the rest is not done.
 
-    What waits has ended when this returns; of what a worker has, the end follows the part that the
-    worker is at, and the accepted job waits for it.
+    An operation that waits has ended when this returns. One that a worker executes ends after its
+    current step, and the cancellation waits for that.
 
     Raises:
-        PhaseConflict: it has ended, or can no longer be taken back.
+        PhaseConflict: it has ended, or can no longer be cancelled.
         OperationConflict: the operationID belongs to another request.
     """
 
-    def prepare(made: Operation) -> int:
+    def prepare(cancellation: Operation) -> int:
         target = _locked(operation)
         if obstacle := cancel_obstacle(target):
-            raise PhaseConflict(obstacle)
+            msg = f"The operation '{target}' cannot be cancelled. {obstacle}"
+            raise PhaseConflict(msg)
         rows = Operation.objects.filter(pk=target.pk)
         if target.phase == OperationPhase.RUNNING:
-            rows.update(cancelled_by=made, updated_at=Now())
+            rows.update(cancelled_by=cancellation, updated_at=Now())
         else:
-            _end(target, made)
+            _end(target, cancellation)
         return target.pk
 
     request = Request(
@@ -127,26 +127,27 @@ def operation_cancel(*, operation: Operation, operation_id: str) -> Accepted:
 
 
 def operation_retry(*, operation: Operation, operation_id: str) -> Accepted:
-    """Accept once more what failed, under another operationID and after all that came since.
+    """Accept the request of a failed operation again, under another operationID.
 
-    The failed one stays as it is, so that its own replays answer as before. It can be asked for
-    again once; the next time it is the new one that is asked for again.
+    The failed operation stays unchanged, so replays of it return it. It can be retried once; if
+    the retry fails, the retry can be retried.
 
     Raises:
-        PhaseConflict: it has not failed, would fail again, or was asked for again already.
+        PhaseConflict: it has not failed, would fail again, or was already retried.
         OperationConflict: the operationID belongs to another request.
-        PlatformError: the request is refused as it would be from its caller.
+        PlatformError: the request is rejected as it would be for its caller.
     """
     check_writable()
     with transaction.atomic():
         failed = _locked(operation)
-        before = Operation.objects.select_related("tenant").filter(retry_of=failed).first()
-        if before is not None and before.operation_id == operation_id:
-            return Accepted(before, is_replay=True)
+        known = Operation.objects.select_related("tenant").filter(retry_of=failed).first()
+        if known is not None and known.operation_id == operation_id:
+            return Accepted(known, is_replay=True)
         retry = _kind(failed).retry
         obstacle = retry_obstacle(failed)
         if obstacle or retry is None:
-            raise PhaseConflict(obstacle)
+            msg = f"The operation '{failed}' cannot be retried. {obstacle}"
+            raise PhaseConflict(msg)
         accepted = retry(RetryRequest(failed, operation_id))
         if not accepted.is_replay:
             Operation.objects.filter(pk=accepted.operation.pk).update(retry_of=failed)
@@ -154,38 +155,37 @@ def operation_retry(*, operation: Operation, operation_id: str) -> Accepted:
 
 
 def _locked(operation: Operation) -> Operation:
-    """Return the operation as it is, kept so: whoever claims or ends it waits for this."""
+    """Return the operation, locked: a worker that claims or ends it waits for this transaction."""
     rows = Operation.objects.select_related("tenant").filter(pk=operation.pk)
-    # Others may refer to it meanwhile, as the history of its object does.
+    # Foreign keys to it can still be inserted, such as in the history of its object.
     found = rows.select_for_update(of=("self",), no_key=True).first()
     if found is None:
-        msg = f"There is no operation '{operation}' any more."
+        msg = f"The operation '{operation}' no longer exists."
         raise NotFound(msg)
     return found
 
 
-def _end(target: Operation, made: Operation) -> None:
+def _end(target: Operation, cancellation: Operation) -> None:
     rows = Operation.objects.filter(pk=target.pk)
     moved = transition(
         rows,
         OPERATION_TRANSITIONS,
         OperationPhase.CANCELLED,
-        cancelled_by=made,
+        cancelled_by=cancellation,
         updated_at=Now(),
         **ENDED,
     )
     if not moved:
-        msg = f"{target} was locked, and could not be cancelled all the same"
+        msg = f"{target} could not be cancelled although it is locked"
         raise InvariantBroken(msg)
     operation_kind(target.kind).settle(target, settled_outcome(Cancelled()))
     for following in next_after(target.pk):
         enqueue_after_commit(OperationTask.RUN, following, queue=Queue.OPERATIONS)
-    phase = OperationPhase.CANCELLED.value
-    transaction.on_commit(lambda: count(OPERATIONS_ENDED, kind=target.kind, phase=phase))
+    transaction.on_commit(lambda: operation_ended(target, OperationPhase.CANCELLED))
 
 
 def _kind(operation: Operation) -> OperationKind:
-    """Return the kind; of one that only another release knows, that nothing can be done."""
+    """Return the kind; for one that this release does not know, a kind without interventions."""
     try:
         return operation_kind(operation.kind)
     except InvariantBroken:
@@ -193,16 +193,14 @@ def _kind(operation: Operation) -> OperationKind:
 
 
 def _cancelled(_: Cluster, operation: Operation) -> Outcome:
-    """Wait until the job that was to be cancelled has ended."""
+    """Wait until the cancelled operation has ended."""
     target = Operation.objects.filter(pk=operation.object_row or 0).first()
     if target is not None and target.phase in OPEN_PHASES:
-        return Waiting(
-            OperationWait.CANCELLING, "The part that it is at ends first.", ENDING_SECONDS
-        )
+        return Waiting(OperationWait.CANCELLING, "The current step ends first.", ENDING_SECONDS)
     if target is None or target.phase == OperationPhase.CANCELLED:
         return Done()
-    return Failed("phase_conflict", f"The job '{target}' ended as {target.phase} before that.")
+    return Failed("phase_conflict", f"The operation '{target}' ended as {target.phase} before.")
 
 
 def _nothing_to_settle(_: Operation, __: Done | Failed) -> None:
-    """The rows say it already."""
+    """The rows were written when the cancellation was accepted."""

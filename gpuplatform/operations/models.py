@@ -1,4 +1,4 @@
-"""The operation: one accepted request, and what became of it."""
+"""The row of an operation: one accepted request and its outcome."""
 
 from typing import ClassVar
 
@@ -14,67 +14,79 @@ from gpuplatform.tenancy.models import Tenant
 
 
 class Operation(LeasedRow):
-    """One accepted request (also called job). It outlives the object that it made by 30 days.
+    """One accepted request. It is kept for 30 days after it ended and its object was deleted.
 
-    Its number (`id`) is the order in which operations were accepted. Written by
-    `operations.services` and `operations.driver` only.
+    The order of the ids is the order of acceptance. Written by the services, the driver and the
+    interventions of this app only.
     """
 
-    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, help_text="Whose request it is.")
+    tenant = models.ForeignKey(
+        Tenant, on_delete=models.PROTECT, help_text="The tenant of the request."
+    )
     operation_id = models.CharField(
-        max_length=128, help_text="The caller's idempotency key, unique a tenant."
+        max_length=128, help_text="The caller's idempotency key, unique within the tenant."
     )
     asked_by = models.CharField(
         max_length=MAX_ACTOR_LENGTH,
         blank=True,
         db_default="",
-        help_text="Who asked, in words; empty: the platform by itself.",
+        help_text="The token or admin user that sent the request; empty: created automatically.",
     )
-    kind = models.CharField(max_length=64, help_text="What was asked, such as `stockpool.create`.")
+    trace_id = models.CharField(
+        max_length=128,
+        blank=True,
+        db_default="",
+        help_text="The traceID of the HTTP request that was accepted; empty without one.",
+    )
+    kind = models.CharField(
+        max_length=64, help_text="Kind of the request, such as `stockpool.create`."
+    )
     payload = models.JSONField(default=dict, help_text="The normalised request.")
-    request_hash = models.CharField(max_length=64, help_text="Fingerprint of the request.")
-    hash_version = models.PositiveSmallIntegerField(help_text="How the fingerprint was made.")
+    request_hash = models.CharField(max_length=64, help_text="Hash of the request.")
+    hash_version = models.PositiveSmallIntegerField(help_text="Version of the hash.")
     phase = models.CharField(
         max_length=16,
         choices=OperationPhase.choices,
         default=OperationPhase.PENDING,
-        help_text="What has become of it.",
+        help_text="Phase of the operation.",
     )
-    reason = models.CharField(max_length=64, blank=True, help_text="Why it waits.")
+    reason = models.CharField(max_length=64, blank=True, help_text="Why it waits, as a code.")
     reason_since = models.DateTimeField(
-        null=True, blank=True, help_text="Since when it waits for that."
+        null=True, blank=True, help_text="Since when it waits for this reason."
     )
-    message = models.TextField(blank=True, help_text="The same for people.")
-    error_code = models.CharField(max_length=64, blank=True, help_text="Why it failed.")
-    error_message = models.TextField(blank=True, help_text="The same for people.")
+    message = models.TextField(blank=True, help_text="Why it waits, for people.")
+    error_code = models.CharField(max_length=64, blank=True, help_text="Why it failed, as a code.")
+    error_message = models.TextField(blank=True, help_text="Why it failed, for people.")
     error_retryable = models.BooleanField(
-        default=False, help_text="Whether the same request under a new operationID can succeed."
+        default=False, help_text="Whether the same request with a new operationID can succeed."
     )
-    object_kind = models.CharField(max_length=32, help_text="Kubernetes kind of its object.")
-    object_namespace = models.CharField(max_length=63, help_text="Namespace of its object.")
-    object_name = models.CharField(max_length=253, help_text="Name of its object.")
-    object_row = models.BigIntegerField(null=True, help_text="Number of its object's row.")
+    object_kind = models.CharField(max_length=32, help_text="Kubernetes kind of the object.")
+    object_namespace = models.CharField(max_length=63, help_text="Namespace of the object.")
+    object_name = models.CharField(max_length=253, help_text="Name of the object.")
+    object_row = models.BigIntegerField(null=True, help_text="Id of the object's row.")
     object_uid = models.CharField(
-        max_length=36, blank=True, help_text="UID of its object, recorded with its success."
+        max_length=36,
+        blank=True,
+        help_text="UID of the object, recorded when the operation succeeds.",
     )
-    progress_done = models.PositiveIntegerField(default=0, help_text="Things made.")
-    progress_total = models.PositiveIntegerField(default=1, help_text="Things to make.")
+    progress_done = models.PositiveIntegerField(default=0, help_text="Objects that are done.")
+    progress_total = models.PositiveIntegerField(default=1, help_text="Objects of the operation.")
     cancelled_by = models.ForeignKey(
         "self",
         null=True,
         on_delete=models.SET_NULL,
         related_name="cancels",
-        help_text="The job that asked for its end; it has one between its parts.",
+        help_text="The operation that cancels this one; it takes effect after the current step.",
     )
     retry_of = models.OneToOneField(
         "self",
         null=True,
         on_delete=models.SET_NULL,
         related_name="retried_by",
-        help_text="The failed job that this one does again.",
+        help_text="The failed operation that this one retries.",
     )
     starts = models.PositiveSmallIntegerField(
-        default=0, help_text="Starts in a row that recorded no outcome."
+        default=0, help_text="Consecutive starts without an outcome."
     )
     created_at = models.DateTimeField(db_default=Now(), help_text="When it was accepted.")
     updated_at = models.DateTimeField(db_default=Now(), help_text="When it last changed.")
@@ -109,7 +121,7 @@ class Operation(LeasedRow):
             models.Index(fields=["ended_at"], name="operation_ended"),
             models.Index(fields=["phase", "-id"], name="operation_phase"),
             models.Index(fields=["kind", "-id"], name="operation_kind"),
-            # For "within so many seconds": newest first would pass every older one.
+            # For a maximum age: an index by id would read every older row.
             models.Index(fields=["created_at"], name="operation_created"),
         ]
 

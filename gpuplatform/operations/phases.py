@@ -10,17 +10,17 @@ from gpuplatform.lifecycle.transition import PhaseTable, open_phases, terminal_p
 
 
 class OperationPhase(TextChoices):
-    """What has become of what was asked.
+    """The state of an accepted request.
 
     ::
 
         Pending ──claim──> Running ──outcome──> Succeeded | Failed
            │  ^               │ │
-           │  └── waits ──────┘ └─ cancel (a seeding, between its parts) ──> Cancelled
+           │  └── waits ──────┘ └─ cancel (a seeding, between its steps) ──> Cancelled
            └── cancel ──> Cancelled
 
-    An operator cancels what waits; the worker that has it makes every other move. *Succeeded*
-    says that the resource is in the cluster, never that it is ready.
+    An operator cancels an operation that waits; the worker that claimed it makes every other
+    move. *Succeeded* means that the change is stored in the cluster, not that the object is ready.
     """
 
     PENDING = "Pending", "Pending"
@@ -32,14 +32,14 @@ class OperationPhase(TextChoices):
 
 OPERATION_PHASES: MappingProxyType[OperationPhase, str] = MappingProxyType(
     {
-        OperationPhase.PENDING: "It waits for a worker, its turn, or what its reason names.",
-        OperationPhase.RUNNING: "A worker is at it.",
-        OperationPhase.SUCCEEDED: "It is done in the cluster; the object says when it is ready.",
-        OperationPhase.FAILED: "It was refused; the code says why.",
-        OperationPhase.CANCELLED: "An operator took it back; what was made stays.",
+        OperationPhase.PENDING: "It waits for a worker, an earlier operation, or its reason.",
+        OperationPhase.RUNNING: "A worker executes it.",
+        OperationPhase.SUCCEEDED: "The change is stored in the cluster.",
+        OperationPhase.FAILED: "It failed; the error code is the cause.",
+        OperationPhase.CANCELLED: "An operator cancelled it; objects that it created remain.",
     }
 )
-"""What each of them means."""
+"""Meaning of each phase."""
 
 OPERATION_TRANSITIONS: PhaseTable = MappingProxyType(
     {
@@ -65,7 +65,7 @@ ENDED_PHASES = terminal_phases(OPERATION_TRANSITIONS)
 
 
 class OperationWait(StrEnum):
-    """Why an operation of any kind waits; apps have further ones beside their phases."""
+    """Reasons for which an operation of any kind waits; apps define further ones."""
 
     CLUSTER_UNAVAILABLE = "ClusterUnavailable"
     CLUSTER_FORBIDDEN = "ClusterForbidden"
@@ -80,40 +80,40 @@ class OperationWait(StrEnum):
 OPERATION_WAITS: MappingProxyType[OperationWait, Explanation] = MappingProxyType(
     {
         OperationWait.CLUSTER_UNAVAILABLE: Explanation(
-            "The cluster does not answer, answers 5xx, or asks to wait.",
-            "Check the API server and the path to it; the job goes on by itself.",
+            "The cluster does not answer, answers 5xx or limits the rate of requests.",
+            "Check the API server and the network; the operation is retried automatically.",
         ),
         OperationWait.CLUSTER_FORBIDDEN: Explanation(
-            "The cluster refuses for want of rights or quota; the message has its words.",
-            "Give the account the right, or raise the quota; the job goes on by itself.",
+            "The cluster refuses the request because of permissions or quota; see the message.",
+            "Grant the permission or raise the quota; the operation is retried automatically.",
         ),
         OperationWait.CLUSTER_REJECTED: Explanation(
-            "The cluster refuses a stop; it is tried again, since a stop never fails.",
-            "Remove what the message names, such as an admission policy.",
+            "The cluster refuses to stop the unit; a stop is retried until it succeeds.",
+            "Remove the obstacle in the message, such as an admission policy.",
         ),
         OperationWait.CLUSTER_ERROR: Explanation(
-            "The cluster answered with an error of another kind; the message has its words.",
-            "Read the message; the job is tried again by itself.",
+            "The cluster answered with another error; see the message.",
+            "Read the message; the operation is retried automatically.",
         ),
         OperationWait.CONFLICT: Explanation(
-            "Somebody else changed the object at the same time.",
-            "Wait; if it lasts, find who else writes the object.",
+            "Another writer changed the object at the same time.",
+            "Wait; if it persists, find the other writer of the object.",
         ),
         OperationWait.PROGRESSING: Explanation(
-            "A long job has done a part and goes on.",
-            "Wait; its progress says how far it is.",
+            "A long operation has finished a step and continues.",
+            "Wait; the progress shows how much is done.",
         ),
         OperationWait.CANCELLING: Explanation(
-            "A cancellation waits until the part that a worker is at has ended.",
-            "Wait; it ends by itself.",
+            "A cancellation waits until the current step of a worker has ended.",
+            "Wait; it ends automatically.",
         ),
         OperationWait.LEFTOVER_IN_THE_WAY: Explanation(
-            "A late write of a job that has ended left an object of that name.",
-            "Wait; the platform removes it.",
+            "A late write of an ended operation left an object with that name.",
+            "Wait; the platform deletes it.",
         ),
     }
 )
-"""What each of them means, and what a person does."""
+"""Meaning and next step for each reason."""
 
 WAIT_NEXT_STEPS = next_steps(OPERATION_WAITS)
-"""What a person does next, by what it waits for."""
+"""Next step for each reason."""

@@ -1,6 +1,6 @@
-"""The marks that an operation leaves on the resource it made, and how to read them. Pure.
+"""Annotations by which a resource names the operations that created it and changed it last. Pure.
 
-From them `manage.py recover` rebuilds operations, and a repeated create recognises its own.
+From them `manage.py recover` rebuilds operations, and a repeated create recognises its object.
 """
 
 import re
@@ -16,19 +16,19 @@ OPERATION_ID_ANNOTATION: Final = f"{GROUP}/operation-id"
 REQUEST_HASH_ANNOTATION: Final = f"{GROUP}/request-hash"
 HASH_VERSION_ANNOTATION: Final = f"{GROUP}/hash-version"
 APPLIED_OPERATION_ANNOTATION: Final = f"{GROUP}/applied-operation"
-"""The number of the last operation that changed the spec; an older one is not applied over it."""
+"""The id of the last operation that changed the spec; an older one is not applied over it."""
 
-_SOUND_MARKS: Final = {
+_VALID_MARKS: Final = {
     TENANT_ANNOTATION: r"[-a-z0-9]{1,63}",
     OPERATION_ID_ANNOTATION: names.OPERATION_ID,
     REQUEST_HASH_ANNOTATION: r"[0-9a-f]{64}",
     HASH_VERSION_ANNOTATION: r"[0-9]{1,4}",
 }
-"""Anybody with rights on the resource can write there what no row can hold."""
+"""Valid values: a person with rights on the resource can write any text there."""
 
 
 def marks(operation: Operation) -> dict[str, str]:
-    """Return the annotations of a resource that `operation` makes."""
+    """Return the annotations of a resource that `operation` creates."""
     return {
         TENANT_ANNOTATION: operation.tenant.name,
         OPERATION_ID_ANNOTATION: operation.operation_id,
@@ -39,19 +39,19 @@ def marks(operation: Operation) -> dict[str, str]:
 
 
 def annotations(resource: Manifest) -> dict[str, Any]:
-    """Return the annotations; empty where there are none."""
+    """Return the annotations of a resource; empty without any."""
     found = resource.get("metadata", {}).get("annotations")
     return found if isinstance(found, dict) else {}
 
 
 def has_marks(resource: Manifest) -> bool:
-    """Say whether an operation made `resource`; marks that none can have do not count."""
+    """Return whether an operation created `resource`, by valid annotations."""
     found = annotations(resource)
-    return all(re.fullmatch(mark, str(found.get(key, ""))) for key, mark in _SOUND_MARKS.items())
+    return all(re.fullmatch(mark, str(found.get(key, ""))) for key, mark in _VALID_MARKS.items())
 
 
 def bears(resource: Manifest, operation: Operation) -> bool:
-    """Say whether `operation` made `resource`."""
+    """Return whether `operation` created `resource`."""
     found = annotations(resource)
     wanted = marks(operation)
     return all(
@@ -61,7 +61,7 @@ def bears(resource: Manifest, operation: Operation) -> bool:
 
 
 def was_written_by_platform(resource: Manifest) -> bool:
-    """Say whether a worker wrote the object itself, as against its status only.
+    """Return whether a worker wrote the object itself, and not only its status.
 
     Source: Kubernetes documentation, "Server-Side Apply", field management.
     """
@@ -73,6 +73,6 @@ def was_written_by_platform(resource: Manifest) -> bool:
 
 
 def applied_operation(resource: Manifest) -> int:
-    """Return the number of the last operation that changed `resource`; 0 if none says so."""
-    number = str(annotations(resource).get(APPLIED_OPERATION_ANNOTATION, ""))
-    return int(number) if number.isdecimal() and len(number) < 19 else 0
+    """Return the id of the last operation that changed `resource`; 0 if it names none."""
+    value = str(annotations(resource).get(APPLIED_OPERATION_ANNOTATION, ""))
+    return int(value) if value.isdecimal() and len(value) < 19 else 0

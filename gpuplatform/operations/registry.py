@@ -1,4 +1,4 @@
-"""The kinds of operation; each app makes its own known from its `ready()`."""
+"""The kinds of operation; each app registers its own in `ready()`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ from gpuplatform.operations.services import Accepted
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It is in the cluster (or gone from it); `resource` is the object as read back."""
+    """The change is stored in the cluster; `resource` is the object as the cluster returned it."""
 
     resource: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """It cannot go on yet, for a reason that passes."""
+    """The operation cannot continue yet, for a temporary reason."""
 
     reason: str
-    """A word that is explained beside the phases, such as an `OperationWait`."""
+    """Member of an app's enum of waits, such as `OperationWait`."""
     message: str
     seconds: float
     is_failure: bool = False
-    """Whether it was tried in vain, so that the next failure is waited out for longer."""
+    """Whether an attempt failed, so that the backoff increases."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A deterministic refusal. `resource` is what stands in the way, if it was read."""
+    """A deterministic rejection. `resource` is the conflicting object, if it was read."""
 
     code: str
     message: str
@@ -44,14 +44,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """An operator asked that it stops, and it has come to where it may."""
+    """The operation was cancelled, and has reached a point where it can end."""
 
 
 Outcome: TypeAlias = Done | Waiting | Failed | Cancelled
 
 
 def settled_outcome(outcome: Done | Failed | Cancelled) -> Done | Failed:
-    """Return what an app settles: what was cancelled gives back what a refusal would."""
+    """Return the outcome for the app's `settle`: a cancellation releases what a failure would."""
     if isinstance(outcome, Cancelled):
         return Failed("cancelled", "An operator cancelled it.")
     return outcome
@@ -59,11 +59,11 @@ def settled_outcome(outcome: Done | Failed | Cancelled) -> Done | Failed:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Something has to be written down before it goes on, or it is far enough to be worth it.
+    """A step is done that has to be recorded before the next one.
 
-    The driver calls `record` in a transaction that begins with locking the operation under its
-    lease, and then `execute` again with the operation as it is by then. An outcome that `record`
-    returns is the operation's; such a `record` has written nothing.
+    The driver calls `record` in a transaction in which the operation is locked under its lease,
+    and then `execute` again with the operation as it is now. If `record` returns an outcome, it is
+    the operation's, and `record` has written nothing.
     """
 
     record: Callable[[Operation], Outcome | None]
@@ -76,49 +76,50 @@ class Cancellable(Enum):
     """When an operator may cancel an operation of a kind."""
 
     NEVER = "never"
-    """Accepting it has changed something already, or what it does must not be left undone."""
+    """Accepting it has already changed something, or it must not be left undone."""
     UNSTARTED = "unstarted"
-    """While no worker has ever taken it: a write of it may have arrived without an answer."""
+    """Until its first claim: after that, a write without an answer may have been applied."""
     WAITING = "waiting"
-    """While no worker has it: what a lost or late write of it made is a leftover."""
-    BETWEEN_PARTS = "between parts"
-    """At any time: a worker that has it ends it when the part that it is at is written down."""
+    """While no worker executes it: what a late write creates is a leftover."""
+    BETWEEN_STEPS = "between steps"
+    """At any time: a worker that executes it ends it after the current step is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRequest:
-    """The rest of a request that failed, to be asked for under another operationID."""
+    """A failed operation, and the operationID under which its remainder is requested again."""
 
     failed: Operation
     operation_id: str
 
     def payload(self) -> dict[str, Any]:
-        """Return what was asked for, as the request's model takes it."""
+        """Return the payload of the failed request with the new operationID, for its model."""
         return {**self.failed.payload, "operationID": self.operation_id}
 
     def of_same_object(self, accepted: Accepted) -> Accepted:
-        """Return what was accepted, if it is about the object that the failed one was about.
+        """Return the accepted retry, if its object is that of the failed operation.
 
         Raises:
-            PhaseConflict: that one is gone, and another has its name.
+            PhaseConflict: the object was deleted, and another one has its name.
         """
         if accepted.operation.object_row != self.failed.object_row:
-            msg = f"What the job '{self.failed}' was about is gone; another has its name."
+            msg = f"The object of '{self.failed}' was deleted; another one has its name."
             raise PhaseConflict(msg)
         return accepted
 
 
 @dataclass(frozen=True, slots=True)
 class OperationKind:
-    """How one kind of operation is done.
+    """One kind of operation.
 
-    `execute` asks the cluster; repeating it is safe; it opens no transaction and writes no row.
-    `settle` writes the rows of the outcome, inside the transaction that ends the operation; a
-    cancelled one is settled like a refused one. `retry` asks the app's service for the same again;
-    a kind without it cannot fail in a way that passes. A kind whose `execute` asks the cluster
-    nothing is done while that one is away. `follow_up` is done at once when a success is written
-    down; a worker that dies before it loses nothing that a reconciler would not do. `retained` are
-    those that ended and still say something about their object: they are not forgotten.
+    `execute` calls the cluster; it can be repeated, opens no transaction and writes no row.
+    `settle` writes the rows of the outcome, in the transaction that ends the operation; a
+    cancelled operation is settled like a failed one. `retry` sends the request of a failed
+    operation to the app's service again; without it, failures of the kind are permanent. Kinds
+    without `needs_cluster` are also executed while the cluster is unavailable. `follow_up` runs
+    after a success is recorded; if the worker is killed before it, a reconciler does the same.
+    `retained` returns ended operations that still decide something about their object: they are
+    not deleted.
     """
 
     name: str
@@ -135,21 +136,21 @@ _kinds: dict[str, OperationKind] = {}
 
 
 def register(kind: OperationKind) -> None:
-    """Make a kind known.
+    """Register a kind.
 
     Raises:
-        InvariantBroken: the name is taken by another.
+        InvariantBroken: another kind has the name.
     """
     if _kinds.setdefault(kind.name, kind) is not kind:
-        msg = f"the kind of operation {kind.name} is declared twice"
+        msg = f"the kind of operation {kind.name} is registered twice"
         raise InvariantBroken(msg)
 
 
 def operation_kind(name: str) -> OperationKind:
-    """Return the kind.
+    """Return the kind of that name.
 
     Raises:
-        InvariantBroken: a row names a kind that this release does not know.
+        InvariantBroken: this release does not know the kind.
     """
     try:
         return _kinds[name]
@@ -159,12 +160,12 @@ def operation_kind(name: str) -> OperationKind:
 
 
 def operations_retained() -> list[QuerySet[Operation]]:
-    """Return the operations that are not forgotten, however long ago they ended."""
+    """Return the operations that are not deleted after their retention."""
     return [kind.retained() for kind in _kinds.values() if kind.retained is not None]
 
 
 def kind_names(*, without_cluster: bool = False) -> list[str]:
-    """Return the names of all kinds, sorted; of those done while the cluster is away."""
+    """Return the names of all kinds, sorted, or of those that do not need the cluster."""
     return sorted(
         name for name, kind in _kinds.items() if not (without_cluster and kind.needs_cluster)
     )

@@ -1,4 +1,4 @@
-"""Reading operations."""
+"""Queries of operations."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -31,9 +31,9 @@ from gpuplatform.operations.provenance import (
 from gpuplatform.reconciliation.epoch import newest_operation
 from gpuplatform.tenancy.models import Tenant
 
-MOST_SEARCHED: Final = 50_000
-"""So many jobs are looked through for a text: the names that are made up are random, and among
-those an index of trigrams finds nothing faster."""
+MAX_SEARCHED: Final = 50_000
+"""Number of operations that a search reads. Generated names are random, so an index of trigrams
+would not find them faster."""
 
 
 def operations_of(tenant: Tenant) -> QuerySet[Operation]:
@@ -42,29 +42,29 @@ def operations_of(tenant: Tenant) -> QuerySet[Operation]:
 
 
 def operations_with(
-    rows: QuerySet[Operation], text: str, *, among: int = MOST_SEARCHED
+    rows: QuerySet[Operation], text: str, *, among: int = MAX_SEARCHED
 ) -> QuerySet[Operation]:
-    """Return those that have `text` in operationID or object's name, of the newest of all."""
-    older = Operation.objects.order_by("-id").values("id")[among : among + 1]
-    has_it = Q(operation_id__contains=text) | Q(object_name__contains=text)
-    return rows.filter(has_it, id__gt=Coalesce(Subquery(older), 0))
+    """Return the rows with `text` in operationID or object name, among the newest operations."""
+    oldest = Operation.objects.order_by("-id").values("id")[among : among + 1]
+    matches = Q(operation_id__contains=text) | Q(object_name__contains=text)
+    return rows.filter(matches, id__gt=Coalesce(Subquery(oldest), 0))
 
 
 def operation_get(tenant: Tenant, operation_id: str) -> Operation:
-    """Return one operation.
+    """Return the tenant's operation of that operationID.
 
     Raises:
-        NotFound: this tenant has none of that id.
+        NotFound: the tenant has none.
     """
     operation = operations_of(tenant).filter(operation_id=operation_id).first()
     if operation is None:
-        msg = f"There is no operation '{operation_id}'."
+        msg = f"The operation '{operation_id}' does not exist."
         raise NotFound(msg)
     return operation
 
 
 def operations_runnable() -> QuerySet[Operation]:
-    """Return open operations that no earlier open one of the same object stands before."""
+    """Return the open operations without an earlier open one on the same object."""
     earlier = Operation.objects.filter(
         object_kind=OuterRef("object_kind"),
         object_namespace=OuterRef("object_namespace"),
@@ -76,16 +76,16 @@ def operations_runnable() -> QuerySet[Operation]:
 
 
 def operations_due(limit: int, kinds: Sequence[str]) -> list[int]:
-    """Return the numbers of operations of these kinds that a worker should take, oldest first."""
+    """Return the ids of operations of these kinds that a worker may claim, oldest first."""
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
     due = operations_runnable().filter(free, due_at__lte=Now(), kind__in=kinds).order_by("id")
     return list(due.values_list("id", flat=True)[:limit])
 
 
-def next_after(operation_number: int) -> list[int]:
-    """Return the operation that waited behind this ended one of the same object, if any."""
-    ended = Operation.objects.filter(id=operation_number).exclude(phase__in=OPEN_PHASES)
-    behind = Operation.objects.filter(
+def next_after(row_id: int) -> list[int]:
+    """Return the id of the next open operation on the object of an ended one, in a list."""
+    ended = Operation.objects.filter(id=row_id).exclude(phase__in=OPEN_PHASES)
+    waiting = Operation.objects.filter(
         Exists(
             ended.filter(
                 object_kind=OuterRef("object_kind"),
@@ -93,14 +93,14 @@ def next_after(operation_number: int) -> list[int]:
                 object_name=OuterRef("object_name"),
             )
         ),
-        id__gt=operation_number,
+        id__gt=row_id,
         phase__in=OPEN_PHASES,
     )
-    return list(behind.order_by("id").values_list("id", flat=True)[:1])
+    return list(waiting.order_by("id").values_list("id", flat=True)[:1])
 
 
 def pending_operations() -> tuple[int, float | None]:
-    """Return how many operations are open, and the age of the oldest in seconds."""
+    """Return the number of open operations, and the age of the oldest in seconds."""
     age = ExpressionWrapper(Now() - Min("created_at"), output_field=DurationField())
     totals = Operation.objects.filter(phase__in=OPEN_PHASES).aggregate(count=Count("id"), age=age)
     oldest: timedelta | None = totals["age"]
@@ -117,28 +117,28 @@ def operations_between(since: datetime, until: datetime) -> tuple[int, int]:
 
 
 def operation_of(resource: Manifest) -> Operation | None:
-    """Return the operation whose marks `resource` bears, if this database knows it."""
+    """Return the operation that `resource` names as its creator, if it is in this database."""
     tenant, operation_id = marks_of(resource)
     found = Operation.objects.select_related("tenant")
     return found.filter(tenant__name=tenant, operation_id=operation_id).first()
 
 
 def operations_of_resources(resources: Sequence[Manifest]) -> dict[str, Operation]:
-    """Return the operations whose marks `resources` bear, by the resource's UID."""
+    """Return the operations that created `resources`, by the resource's UID."""
     return makers_among(operations_about(resources), resources)
 
 
 def is_applied(resource: Manifest, operation: Operation) -> bool:
-    """Say whether `operation`, or a later one that replaces it, was applied to `resource`.
+    """Return whether `operation`, or a later one that replaces it, was applied to `resource`.
 
-    Anybody with rights on it can write a number there: one that no operation had says nothing.
+    A person with rights on the resource can write any id there; one of no operation is ignored.
     """
     applied = applied_operation(resource)
     return applied == operation.pk or operation.pk < applied <= newest_operation()
 
 
 def operations_about(resources: Sequence[Manifest]) -> list[Operation]:
-    """Return what made `resources`, by their marks, or was applied to them last; one query."""
+    """Return the operations that created `resources` or were applied to them last; one query."""
     ids = {_searchable(annotations(one).get(OPERATION_ID_ANNOTATION)) for one in resources}
     applied = {applied_operation(one) for one in resources} - {0}
     about = Q(operation_id__in=ids - {""}) | Q(id__in=applied)
@@ -148,7 +148,7 @@ def operations_about(resources: Sequence[Manifest]) -> list[Operation]:
 def makers_among(
     operations: Sequence[Operation], resources: Sequence[Manifest]
 ) -> dict[str, Operation]:
-    """Return those whose marks `resources` bear, by the resource's UID."""
+    """Return those of `operations` that created `resources`, by the resource's UID."""
     by_marks = {(one.tenant.name, one.operation_id): one for one in operations}
     return {
         resource["metadata"]["uid"]: by_marks[marks]
@@ -158,7 +158,7 @@ def makers_among(
 
 
 def marks_of(resource: Manifest) -> tuple[str, str]:
-    """Return the tenant's name and the operationID that `resource` bears; empty where none."""
+    """Return the tenant's name and the operationID that `resource` names; empty without any."""
     marks = annotations(resource)
     return (
         _searchable(marks.get(TENANT_ANNOTATION)),
@@ -167,15 +167,15 @@ def marks_of(resource: Manifest) -> tuple[str, str]:
 
 
 def _searchable(mark: object) -> str:
-    """Return a mark as text; PostgreSQL has none with NUL, which a person may write there."""
+    """Return an annotation as text without NUL, which PostgreSQL does not store."""
     return "" if mark is None else str(mark).replace("\x00", "")
 
 
 def is_leftover(resource: Manifest, operation: Operation | None) -> bool:
-    """Say whether a late write made `resource`: its operation ended, and with another object.
+    """Return whether `resource` is a leftover: its operation ended with another object.
 
-    `resource` has to be read first and `operation` second. A copy that a person made, which bears
-    the marks of the original, is none: the platform did not write it, or it has another name.
+    `resource` has to be read before `operation`. A person's copy, which has the annotations of the
+    original, is not a leftover: the platform did not write it, or it has another name.
     """
     metadata = resource["metadata"]
     return (

@@ -1,7 +1,7 @@
-"""Accepting operations. The only writer of new operation rows.
+"""Accepts operations. The only writer of new operation rows.
 
 Called by the apps' services, never by a view. Accepting is one transaction without a network call:
-the operation, and whatever row the app makes for its object.
+it inserts the operation and writes the app's row of the object.
 """
 
 import json
@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
+from gpuplatform.api.trace_id import request_trace_id
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.errors import ClusterUnavailable, OperationConflict, RecoveryNeeded
 from gpuplatform.kube.kinds import Manifest
@@ -37,15 +38,15 @@ from gpuplatform.tenancy.actor import current_actor
 from gpuplatform.tenancy.models import Tenant
 
 RETENTION_DAYS = 30
-"""How long an ended operation answers replays. Published in the API's documentation."""
+"""Days for which replays of an ended operation return it. Published in the API's documentation."""
 
 ENDED: Mapping[str, Any] = MappingProxyType(
     {"reason": "", "reason_since": None, "message": "", "due_at": None, "ended_at": Now()}
 )
-"""What every end of an operation writes, beside its phase."""
+"""Columns that every end of an operation sets, in addition to its phase."""
 
 _OBJECTS = ("stock_pools", "gpu_units", "claimed_stock", "functions")
-"""The rows, by the names that apps give the way back, that keep their operation."""
+"""Reverse relations of rows whose operation is not deleted."""
 
 
 class OperationTask(StrEnum):
@@ -58,7 +59,7 @@ class OperationTask(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One write, normalised: who asks, under which operationID, for what."""
+    """One normalised write: tenant, operationID, kind, object and payload."""
 
     tenant: Tenant
     operation_id: str
@@ -68,22 +69,22 @@ class Request:
     name: str
     payload: Mapping[str, Any]
     urgency: Urgency = Urgency.NEXT
-    """How soon a worker takes it, among others."""
+    """Priority among the operations that wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The operation of a request; `is_replay` when it had been accepted before."""
+    """The operation of a request; `is_replay` if it was accepted before."""
 
     operation: Operation
     is_replay: bool
 
 
 def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -> Accepted:
-    """Accept `request`, or find that it was accepted before.
+    """Accept `request`, or return the operation that it was accepted as before.
 
-    `prepare` makes or takes the row of the object in the same transaction and returns its number;
-    what it raises leaves nothing behind.
+    `prepare` writes the row of the object in the same transaction and returns its id; if it
+    raises, nothing is stored.
 
     Raises:
         OperationConflict: the operationID belongs to another request.
@@ -92,7 +93,7 @@ def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -
     """
     check_writable()
     with transaction.atomic():
-        _take_turn(request)
+        _lock_object(request)
         operation = _insert(request)
         if operation is not None:
             row = prepare(operation)
@@ -118,14 +119,14 @@ def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -
 
 
 def check_writable() -> None:
-    """Refuse writes when the platform has no cluster or not the one of this database.
+    """Check that the platform has a cluster and that it belongs to this database.
 
     Raises:
-        OperatorUnavailable: the platform runs without a cluster (`KUBE_MODE=off`, or `auto` with
-            none to be found).
+        OperatorUnavailable: the platform runs without a cluster (`KUBE_MODE=off`, or `auto`
+            without a configured cluster).
         RecoveryNeeded: cluster and database do not belong together.
     """
-    with suppress(ClusterUnavailable):  # Not there yet is an outage: the operation waits.
+    with suppress(ClusterUnavailable):  # An outage: the operation waits.
         get_cluster()
     if gate.awaits_recovery():
         raise RecoveryNeeded(str(RecoveryNeeded.example()), retry_after=60)
@@ -134,10 +135,10 @@ def check_writable() -> None:
 def operation_rebuild(
     resource: Manifest, *, kind: str, batch: str = "", total: int = 1
 ) -> Operation:
-    """Make the ended operation that `resource` says made it, for a database that lost it.
+    """Insert the ended operation that created `resource`, for a database that lost it.
 
-    A replay of the request then answers as before. Of an operation that made many, `batch` is its
-    object's name and `total` how many it made.
+    A replay of the request then returns it. For an operation that created several objects, `batch`
+    is the name of its object and `total` the number of objects.
     """
     marks, metadata = annotations(resource), resource["metadata"]
     tenant, _ = Tenant.objects.get_or_create(
@@ -163,22 +164,22 @@ def operation_rebuild(
     )
 
 
-def operations_prune(kept: Iterable[QuerySet[Operation]] = ()) -> int:
-    """Delete operations that ended long ago and whose object's row is gone; return how many.
+def operations_prune(retained: Iterable[QuerySet[Operation]] = ()) -> int:
+    """Delete operations past their retention whose object's row is deleted; return the count.
 
-    None of those that are to be `kept`.
+    Operations of the querysets in `retained` are not deleted.
     """
     ended = Operation.objects.filter(
         phase__in=ENDED_PHASES, ended_at__lt=Now() - timedelta(days=RETENTION_DAYS)
     )
     unused = {f"{rows}__isnull": True for rows in _OBJECTS}
-    for rows in kept:
+    for rows in retained:
         ended = ended.exclude(id__in=rows.values("id"))
     return ended.filter(**unused).delete()[0]
 
 
 def _expected_hash(request: Request, version: int) -> str | None:
-    """Return what `request` hashes to; None for a version that only a later release knows."""
+    """Return the hash of `request`; None for a version that this release does not know."""
     try:
         return request_hash(request.kind, _full_name(request), request.payload, version=version)
     except KeyError:
@@ -189,10 +190,10 @@ def _full_name(request: Request) -> str:
     return f"{request.namespace}/{request.name}"
 
 
-def _take_turn(request: Request) -> None:
-    """Accept the writes on one object one after another, so that their numbers are their order.
+def _lock_object(request: Request) -> None:
+    """Serialise the writes on one object, so that the order of their ids is their order.
 
-    A number is drawn at the insert: without this a later one could be committed, and done, first.
+    The id is assigned at the insert: without the lock, a later id could be committed first.
     """
     key = "/".join((request.object_kind, request.namespace, request.name))
     with connection.cursor() as cursor:
@@ -200,9 +201,9 @@ def _take_turn(request: Request) -> None:
 
 
 def _insert(request: Request) -> Operation | None:
-    """Insert the operation and return it; None when its id is there already.
+    """Insert the operation and return it; None if its operationID exists already.
 
-    One arbitrated insert: of two at the same moment the second waits for the first one's end.
+    One statement decides: of two concurrent inserts, the second waits for the end of the first.
     """
     columns: dict[str, int | str | bool] = {
         "tenant_id": request.tenant.pk,
@@ -216,6 +217,7 @@ def _insert(request: Request) -> Operation | None:
         "object_namespace": request.namespace,
         "object_name": request.name,
         "asked_by": current_actor(),
+        "trace_id": request_trace_id(),
         **dict.fromkeys(("reason", "message", "error_code", "error_message", "object_uid"), ""),
         "error_retryable": False,
         "progress_done": 0,
@@ -226,7 +228,7 @@ def _insert(request: Request) -> Operation | None:
     }
     table = connection.ops.quote_name(Operation._meta.db_table)  # noqa: SLF001 - Django's public name
     sql = (
-        f"INSERT INTO {table} ({', '.join(columns)}, due_at)"  # noqa: S608 - names of ours
+        f"INSERT INTO {table} ({', '.join(columns)}, due_at)"  # noqa: S608 - constant names
         f" VALUES ({', '.join(['%s'] * len(columns))}, now())"
         " ON CONFLICT (tenant_id, operation_id) DO NOTHING RETURNING *"
     )

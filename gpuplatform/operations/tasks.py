@@ -1,4 +1,4 @@
-"""Celery tasks of the write path. Each is a hint: safe to lose, to repeat, and beside itself."""
+"""Celery tasks of operations. Each is a hint: it can be lost, repeated and run concurrently."""
 
 from celery import shared_task
 
@@ -12,31 +12,31 @@ from gpuplatform.reconciliation.heartbeats import Part, report_activity
 
 
 @shared_task(name=OperationTask.RUN)
-def run_operation(operation_number: int) -> None:
-    """Take one operation as far as it goes; hint at what comes next."""
+def run_operation(row_id: int) -> None:
+    """Execute one operation as far as possible; enqueue the operation that waits for it."""
     report_activity(Part.OPERATIONS)
-    wait = driver.run(operation_number, when_ended=_hint_at_next)
-    enqueue_retry(OperationTask.RUN, operation_number, wait, queue=Queue.OPERATIONS)
+    wait = driver.run(row_id, on_end=_enqueue_next)
+    enqueue_retry(OperationTask.RUN, row_id, wait, queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.SWEEP)
 def sweep_operations() -> None:
-    """Send a hint for everything that is due: the guarantee that nothing is lost."""
+    """Enqueue every due operation, so that none is lost."""
     kinds = kind_names(without_cluster=not gate.probe())
     enqueue_missed(OperationTask.RUN, operations_due(MAX_QUEUED, kinds), queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.PRUNE)
 def prune_operations() -> None:
-    """Forget operations whose retention is over."""
+    """Delete operations past their retention."""
     operations_prune(operations_retained())
 
 
-def _hint_at_next(ended: int) -> None:
-    """Hint at what waited behind an operation. Only whoever ended that one does.
+def _enqueue_next(ended: int) -> None:
+    """Enqueue the operation that waited for an ended one.
 
-    Hints are repeated by sweeps. If each that comes late led to another one, a queue that was long
-    once would stay as long for as long as somebody asks for more.
+    Only the run that ended it does so. Sweeps repeat hints; if every late hint enqueued another
+    one, a queue that was long once would stay long under load.
     """
     for following in next_after(ended):
         enqueue(OperationTask.RUN, following, queue=Queue.OPERATIONS)

@@ -1,1 +1,1 @@
-"""Samples and runs that are kept for the pages of the admin."""
+"""Samples of the platform and runs of periodic tasks, for the admin."""

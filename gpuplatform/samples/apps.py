@@ -1,10 +1,10 @@
-"""What is kept of the past so that pages can show it."""
+"""The Django app of samples and of runs of periodic tasks."""
 
 from django.apps import AppConfig
 
 
 class SamplesConfig(AppConfig):
-    """Runs of the periodic work."""
+    """Samples, and runs of periodic tasks."""
 
     name = "gpuplatform.samples"
     label = "samples"

@@ -1,4 +1,4 @@
-"""Rows that say how things were: nobody decides by them, and all of them are forgotten soon."""
+"""Rows for display: no decision reads them, and all of them have a short retention."""
 
 from typing import ClassVar, Final
 
@@ -8,29 +8,31 @@ from django.db.models.functions import Now
 from typing_extensions import override
 
 KEPT_RUNS: Final = 20
-"""Runs of each schedule that are kept."""
+"""Number of runs of each schedule that are kept."""
 
 
 class RunOutcome(models.TextChoices):
-    """How a run of periodic work ended."""
+    """Outcome of a run of a periodic task."""
 
     SUCCEEDED = "Succeeded", "Succeeded"
     FAILED = "Failed", "Failed"
 
 
 class TaskRun(models.Model):
-    """One run of a schedule's task. Written by the edge of the tasks; the newest ones are kept."""
+    """One run of a schedule's task, recorded by the worker; the newest runs are kept."""
 
     task_id = models.CharField(max_length=64, unique=True, help_text="Celery's id of the message.")
     schedule = models.CharField(max_length=200, help_text="Name of the schedule that sent it.")
-    started_at = models.DateTimeField(help_text="When a worker took it.")
+    started_at = models.DateTimeField(help_text="When a worker started it.")
     ended_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it ended; empty: it runs, or its worker died."
+        null=True, blank=True, help_text="When it ended; empty: it runs, or its worker was killed."
     )
     outcome = models.CharField(
-        max_length=16, choices=RunOutcome.choices, blank=True, help_text="How it ended."
+        max_length=16, choices=RunOutcome.choices, blank=True, help_text="Outcome of the run."
     )
-    message = models.CharField(max_length=300, blank=True, help_text="What was raised.")
+    message = models.CharField(
+        max_length=300, blank=True, help_text="The exception that it raised."
+    )
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
@@ -51,23 +53,27 @@ class TaskRun(models.Model):
 
 
 class PlatformSample(models.Model):
-    """What happened on the platform since the sample before; taken by beat. Kept for two days.
+    """What happened on the platform since the previous sample. Kept for two days.
 
     *Claim to ready* is the time from the acceptance of a unit, which claims its stock, until the
     unit was ready first: of those that became ready within the last hour, and the last day.
     """
 
-    at = models.DateTimeField(help_text="Up to when jobs are counted.")
-    seconds = models.FloatField(help_text="What it covers; more than that is not known.")
-    accepted = models.PositiveIntegerField(help_text="Jobs that were accepted.")
-    failed = models.PositiveIntegerField(help_text="Jobs that failed.")
+    at = models.DateTimeField(help_text="Time up to which operations are counted.")
+    seconds = models.FloatField(help_text="Seconds that the sample covers.")
+    accepted = models.PositiveIntegerField(help_text="Number of accepted operations.")
+    failed = models.PositiveIntegerField(help_text="Number of failed operations.")
     oldest_due_seconds = models.FloatField(
-        null=True, help_text="For how long the oldest row is due; empty: none is."
+        null=True, help_text="Seconds since the oldest row is due; empty: none is due."
     )
-    hour_claims = models.PositiveIntegerField(help_text="Units ready within an hour.")
+    hour_claims = models.PositiveIntegerField(
+        help_text="Units that became ready within the last hour."
+    )
     hour_p50 = models.FloatField(null=True, help_text="Half of them took at most these seconds.")
     hour_p95 = models.FloatField(null=True, help_text="19 of 20 took at most these seconds.")
-    day_claims = models.PositiveIntegerField(help_text="Units ready within a day.")
+    day_claims = models.PositiveIntegerField(
+        help_text="Units that became ready within the last day."
+    )
     day_p50 = models.FloatField(null=True, help_text="Half of them took at most these seconds.")
     day_p95 = models.FloatField(null=True, help_text="19 of 20 took at most these seconds.")
 
@@ -83,13 +89,13 @@ class PlatformSample(models.Model):
 
 
 class CapacitySnapshot(models.Model):
-    """The one row with the capacity as it was last seen, counted by beat and not by pages."""
+    """The one row with the latest capacity, which beat counts for the pages."""
 
     SINGLETON: ClassVar[int] = 1
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
-    at = models.DateTimeField(db_default=Now(), help_text="When it was seen.")
-    document = models.JSONField(help_text="What was seen, as `samples.capacity` has it.")
+    at = models.DateTimeField(db_default=Now(), help_text="When it was stored.")
+    document = models.JSONField(help_text="A `samples.capacity.Capacity`.")
 
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [

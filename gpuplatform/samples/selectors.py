@@ -1,4 +1,4 @@
-"""Reading what was kept."""
+"""Queries of samples and runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ DAY_STEP: Final = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What the samples of a minute, or of a quarter of an hour, say together."""
+    """The samples of a minute, or of a quarter of an hour, added up."""
 
     at: datetime
     """When it begins."""
     seconds: float = 0.0
-    """What the samples cover; 0: nothing is known."""
+    """Seconds that the samples cover; 0: no sample."""
     accepted: int = 0
     failed: int = 0
     p50: float | None = None
@@ -33,11 +33,11 @@ class Bucket:
 
     @property
     def rate(self) -> float | None:
-        """Jobs a minute that were accepted; None where nothing is known."""
+        """Accepted operations per minute; None without a sample."""
         return self.accepted / self.seconds * 60 if self.seconds else None
 
     def plus(self, other: "Bucket") -> "Bucket":
-        """Return both as one that begins where this one does; the later times hold."""
+        """Return the sum of both, with the begin of this one and the later quantiles."""
         return Bucket(
             self.at,
             self.seconds + other.seconds,
@@ -49,7 +49,7 @@ class Bucket:
 
 
 def runs_of(schedules: Sequence[str]) -> Mapping[str, Sequence[TaskRun]]:
-    """Return the newest runs of each schedule, newest first: one query."""
+    """Return the newest runs of each schedule, newest first, with one query."""
     newest_first = Window(RowNumber(), partition_by="schedule", order_by="-started_at")
     ranked = TaskRun.objects.filter(schedule__in=schedules).annotate(rank=newest_first)
     runs: dict[str, list[TaskRun]] = {}
@@ -64,7 +64,7 @@ def latest_sample() -> PlatformSample | None:
 
 
 def buckets_of_a_day() -> list[Bucket]:
-    """Return the last day, oldest first: by quarters of an hour, and the last hour by minutes."""
+    """Return the last day, oldest first, in quarters of an hour, and the last hour in minutes."""
     recent = When(at__gt=Now() - HOUR, then=_begin_of(HOUR_STEP))
     rows = (
         PlatformSample.objects.filter(at__gt=Now() - DAY)
@@ -96,11 +96,11 @@ def _begin_of(step: timedelta) -> Any:
 
 
 def latest_capacity() -> tuple[datetime | None, Capacity | None]:
-    """Return the capacity as it was last seen, and when; None before it was, and if unreadable."""
+    """Return the latest capacity and its time; None without one, or if it is unreadable."""
     snapshot = CapacitySnapshot.objects.filter(pk=CapacitySnapshot.SINGLETON).first()
     if snapshot is None:
         return None, None
     try:
         return snapshot.at, Capacity.model_validate(snapshot.document)
     except ValidationError:
-        return snapshot.at, None  # Of a release that tells it otherwise; the next sample is ours.
+        return snapshot.at, None  # Stored by another release; the next sample replaces it.

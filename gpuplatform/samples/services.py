@@ -1,4 +1,4 @@
-"""Writing down how things are, and forgetting it again. The only writer of this app's rows."""
+"""Stores and deletes samples and runs. The only writer of this app's rows."""
 
 from datetime import timedelta
 from typing import Final
@@ -15,17 +15,17 @@ from gpuplatform.samples.models import (
     TaskRun,
 )
 
-KEPT_RUNS_FOR: Final = timedelta(days=30)
-"""A schedule that is gone leaves nothing after this."""
+RUN_RETENTION: Final = timedelta(days=30)
+"""Retention of runs, also of deleted schedules."""
 
-KEPT_SAMPLES_FOR: Final = timedelta(days=2)
-"""Twice what is shown."""
+SAMPLE_RETENTION: Final = timedelta(days=2)
+"""Twice the time that the overview displays."""
 
 _MESSAGE_LENGTH: Final = 300
 
 
 def run_began(task_id: str, *, schedule: str) -> None:
-    """Write down that a worker took a schedule's task; a task that is taken again begins anew."""
+    """Record that a worker started a schedule's task; a redelivered task starts again."""
     TaskRun.objects.bulk_create(
         [TaskRun(task_id=task_id, schedule=schedule[:200], started_at=Now())],
         update_conflicts=True,
@@ -35,28 +35,28 @@ def run_began(task_id: str, *, schedule: str) -> None:
 
 
 def run_ended(task_id: str, fault: BaseException | None = None) -> None:
-    """Write down that the task ended, and what it raised."""
+    """Record that the task ended, and the exception that it raised."""
     outcome = RunOutcome.SUCCEEDED if fault is None else RunOutcome.FAILED
-    message = "" if fault is None else _words_of(fault)
+    message = "" if fault is None else _text_of(fault)
     open_run = TaskRun.objects.filter(task_id=task_id, ended_at__isnull=True)
     open_run.update(ended_at=Now(), outcome=outcome, message=message)
 
 
 def runs_prune() -> int:
-    """Forget all but the newest runs of each schedule; return how many rows."""
+    """Delete all but the newest runs of each schedule; return the count."""
     newest_first = Window(RowNumber(), partition_by="schedule", order_by="-started_at")
     ranked = TaskRun.objects.annotate(rank=newest_first)
-    old = Q(rank__gt=KEPT_RUNS) | Q(started_at__lt=Now() - KEPT_RUNS_FOR)
+    old = Q(rank__gt=KEPT_RUNS) | Q(started_at__lt=Now() - RUN_RETENTION)
     numbers = list(ranked.filter(old).order_by().values_list("pk", flat=True))
     return TaskRun.objects.filter(pk__in=numbers).delete()[0]
 
 
-def capacity_store(seen: Capacity) -> None:
-    """Replace the capacity that pages show."""
+def capacity_store(capacity: Capacity) -> None:
+    """Replace the stored capacity."""
     CapacitySnapshot.objects.bulk_create(
         [
             CapacitySnapshot(
-                id=CapacitySnapshot.SINGLETON, at=Now(), document=seen.model_dump(mode="json")
+                id=CapacitySnapshot.SINGLETON, at=Now(), document=capacity.model_dump(mode="json")
             )
         ],
         update_conflicts=True,
@@ -66,10 +66,10 @@ def capacity_store(seen: Capacity) -> None:
 
 
 def samples_prune() -> int:
-    """Forget old samples; return how many."""
-    return PlatformSample.objects.filter(at__lt=Now() - KEPT_SAMPLES_FOR).delete()[0]
+    """Delete samples past their retention; return the count."""
+    return PlatformSample.objects.filter(at__lt=Now() - SAMPLE_RETENTION).delete()[0]
 
 
-def _words_of(fault: BaseException) -> str:
+def _text_of(fault: BaseException) -> str:
     text = str(fault).replace("\x00", "") or type(fault).__name__
     return " ".join(text.split())[:_MESSAGE_LENGTH]

@@ -1,11 +1,11 @@
-"""Tenants and who may call on their behalf."""
+"""The Django app of tenants, tokens and admin groups."""
 
 from django.apps import AppConfig
 from typing_extensions import override
 
 
 class TenancyConfig(AppConfig):
-    """Who owns what."""
+    """Tenants, and the tokens that call on their behalf."""
 
     name = "gpuplatform.tenancy"
     label = "tenancy"
@@ -13,5 +13,5 @@ class TenancyConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Let the OpenAPI document know how callers are told."""
+        """Register the security scheme of the OpenAPI document."""
         from gpuplatform.tenancy import openapi as _openapi  # noqa: F401 - registers itself

@@ -1,4 +1,4 @@
-"""Authentication by API token, and the permission that every API view has.
+"""Authentication by API token, and the permission of every API view.
 
 Source: RFC 6750, "The OAuth 2.0 Authorization Framework: Bearer Token Usage", section 2.1.
 """
@@ -10,9 +10,10 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from typing_extensions import override
 
+from gpuplatform.api.request_log import TENANT_KEY
 from gpuplatform.errors import NotAllowed, Unauthenticated
 from gpuplatform.tenancy.actor import set_actor
-from gpuplatform.tenancy.callers import Caller, may_be_anybody, scope_of
+from gpuplatform.tenancy.callers import Caller, needs_no_token, scope_of
 from gpuplatform.tenancy.models import Scope
 from gpuplatform.tenancy.services import token_used
 
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
 class TokenAuthentication(BaseAuthentication):
     """Reads `Authorization: Bearer <token>` into a `Caller`.
 
-    There is none by session: a browser that is logged in to the admin must not be able to be made
-    to call the API, and without sessions there is no CSRF to guard against.
+    Sessions are not accepted: no page can make a browser that is logged in to the admin call the
+    API, so the API needs no protection against CSRF.
     """
 
     @override
     def authenticate(self, request: Request) -> tuple[None, Caller] | None:
-        """Return the caller; None when nothing says who it is.
+        """Return the caller; None without a token where one is required.
 
         Raises:
-            Unauthenticated: a token was sent that is unknown, expired or revoked.
+            Unauthenticated: the token is unknown, expired or revoked.
         """
         header = get_authorization_header(request)
         if not header:
-            return self._anybody(request)
+            return self._without_token(request)
         scheme, _, secret = header.partition(b" ")
         if scheme.lower() != b"bearer" or not secret.strip():
             raise Unauthenticated("Send the token as 'Authorization: Bearer <token>'.")
@@ -46,8 +47,8 @@ class TokenAuthentication(BaseAuthentication):
             raise Unauthenticated("The API token is unknown, expired or revoked.")
         return None, Caller(frozenset(token.scopes), token)
 
-    def _anybody(self, request: Request) -> tuple[None, Caller] | None:
-        if not may_be_anybody(request.META.get("REMOTE_ADDR", "")):
+    def _without_token(self, request: Request) -> tuple[None, Caller] | None:
+        if not needs_no_token(request.META.get("REMOTE_ADDR", "")):
             return None
         return None, Caller(frozenset(Scope.values), None)
 
@@ -57,22 +58,24 @@ class TokenAuthentication(BaseAuthentication):
 
 
 class ScopePermission(BasePermission):
-    """Lets nobody in who is not known, and everybody only where a scope leads."""
+    """Admits authenticated callers to the addresses of their scopes."""
 
     @override
     def has_permission(self, request: Request, view: "APIView") -> bool:
-        """Let the caller pass.
+        """Admit the caller, and record it as the actor of the request.
 
         Raises:
-            Unauthenticated: nobody is known to be calling.
-            NotAllowed: the token has not the scope of this address.
+            Unauthenticated: the request has no valid token.
+            NotAllowed: the token lacks the scope of this address.
         """
         caller = request.auth
         if not isinstance(caller, Caller):
             raise Unauthenticated(str(Unauthenticated.example()))
+        set_actor(caller.actor)
+        if caller.token:
+            request.META[TENANT_KEY] = caller.token.tenant.name
         scope = scope_of(request.path_info)
         if scope not in caller.scopes:
-            msg = f"This address takes a token with the scope '{scope}'."
+            msg = f"This address requires a token with the scope '{scope}'."
             raise NotAllowed(msg)
-        set_actor(caller.words)
         return True

@@ -1,4 +1,4 @@
-"""Who calls the API: the holder of a token, or in development mode anybody on this machine."""
+"""Callers of the API: the holder of a token or, in development mode, any local program."""
 
 import re
 from dataclasses import dataclass
@@ -12,37 +12,37 @@ from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
 
 _REPLAY: Final = re.compile("/api/v1/serverless/invocations/[^/]+/replay")
-"""Sending dead letters again is for operators, though it stands beside what users do."""
+"""Replaying dead letters is for operators, although its address is among those of users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf a request is made, and what it may do."""
+    """The sender of a request, and the scopes that it has."""
 
     scopes: frozenset[str]
     token: ApiToken | None
-    """None for a caller without a token, in development mode."""
+    """None for a local caller without a token, in development mode."""
 
     @property
     def tenant(self) -> Tenant:
-        """The tenant that the request is made for."""
+        """The tenant on whose behalf the request is made."""
         return self.token.tenant if self.token else tenant_by_name()
 
     @property
-    def words(self) -> str:
-        """Who it is, for people; the tenant is said elsewhere."""
-        return f"token '{self.token.name}'" if self.token else "anybody on this machine"
+    def actor(self) -> str:
+        """The caller as the actor of operations, without the tenant."""
+        return f"token '{self.token.name}'" if self.token else "local caller without a token"
 
 
 def caller_of(request: Request) -> Caller:
-    """Return who makes a request that was let in."""
+    """Return the caller of a request that passed the permission."""
     caller = request.auth
-    assert isinstance(caller, Caller)  # noqa: S101 - the permission of every view has seen to it
+    assert isinstance(caller, Caller)  # noqa: S101 - the permission of every view checks it
     return caller
 
 
-def may_be_anybody(address: str) -> bool:
-    """Say whether a request from `address` needs no token: development mode, loopback only."""
+def needs_no_token(address: str) -> bool:
+    """Return whether a request from `address` needs no token: development mode, loopback only."""
     if not settings.GPUPLATFORM_DEV:
         return False
     try:
@@ -52,10 +52,10 @@ def may_be_anybody(address: str) -> bool:
 
 
 def scope_of(path: str) -> Scope:
-    """Return the scope that a path of the API takes: the very one that its view is found by.
+    """Return the scope that a path of the API requires.
 
-    The address decides, so that no route can forget to say it. What a proxy says stands before it
-    (SCRIPT_NAME) is no part of it; a caller may have said it.
+    The path decides, so no route can forget to declare its scope. The prefix that a proxy adds
+    (SCRIPT_NAME) is not part of `path`: a caller may have sent it.
     """
-    is_operators = path.startswith("/api/v1/operator/") or _REPLAY.fullmatch(path)
-    return Scope.OPERATOR if is_operators else Scope.USER
+    is_for_operators = path.startswith("/api/v1/operator/") or _REPLAY.fullmatch(path)
+    return Scope.OPERATOR if is_for_operators else Scope.USER

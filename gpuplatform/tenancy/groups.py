@@ -1,7 +1,7 @@
-"""Groups of people in the admin, and what each may do; put into the database by migrations.
+"""Groups of admin users and their permissions; migrations insert them.
 
-A migration grants once and never takes away, so an edit of a group stays. Called by migrations
-only, with their own `apps`.
+A migration adds permissions once and never removes any, so an operator's edit of a group is kept.
+Called by migrations only, with their own `apps`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,18 +27,18 @@ _AND_HIGHER: Final[Mapping[StaffGroup, tuple[StaffGroup, ...]]] = {
 
 
 def grant(apps: Apps, group: StaffGroup, rights: Iterable[str]) -> None:
-    """Let a group, and those above it, do more.
+    """Grant permissions to a group and to the groups above it.
 
-    `rights` are written as Django asks for them: `inventory.scale_stockpool`. A permission that is
-    not there yet is made: Django makes its own only when all migrations have run.
+    `rights` are permissions as Django names them, such as `inventory.scale_stockpool`. A missing
+    permission is created: Django creates its own only after all migrations.
     """
     groups = [
         apps.get_model("auth", "Group").objects.get_or_create(name=name.value)[0]
         for name in _AND_HIGHER[group]
     ]
     permissions = [_permission(apps, right) for right in rights]
-    for one in groups:
-        one.permissions.add(*permissions)
+    for granted in groups:
+        granted.permissions.add(*permissions)
 
 
 def _permission(apps: Apps, right: str) -> Any:

@@ -1,11 +1,11 @@
-"""How the OpenAPI document names the API's tokens; imported once the apps are ready."""
+"""The security scheme of API tokens in the OpenAPI document; imported when the apps are ready."""
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from typing_extensions import override
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # drf-spectacular's metaclass has no types
-    """How the OpenAPI document names it; Swagger's Authorize button asks for the token."""
+    """The scheme `token`, for which Swagger's Authorize button asks."""
 
     target_class = "gpuplatform.tenancy.authentication.TokenAuthentication"
     name = "token"
@@ -15,5 +15,5 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
         return {
             "type": "http",
             "scheme": "bearer",
-            "description": "An API token, made by an operator (`manage.py token_create`).",
+            "description": "An API token, created by an operator (`manage.py token_create`).",
         }

@@ -1,27 +1,27 @@
-"""Reading tenants."""
+"""Queries of tenants."""
 
 from gpuplatform.errors import NotFound
 from gpuplatform.tenancy.models import DEFAULT_TENANT_NAME, Tenant
 
 
 def tenant_by_name(name: str = DEFAULT_TENANT_NAME) -> Tenant:
-    """Return the tenant.
+    """Return the tenant of that name, by default the default tenant.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no tenant has that name.
     """
     try:
         return Tenant.objects.get(name=name)
     except Tenant.DoesNotExist as error:
-        msg = f"There is no tenant '{name}'."
+        msg = f"The tenant '{name}' does not exist."
         raise NotFound(msg) from error
 
 
 def tenant_of(namespace: str) -> Tenant:
-    """Return the tenant whose units live in the namespace.
+    """Return the tenant of a namespace.
 
     Raises:
-        NotFound: it is nobody's.
+        NotFound: the namespace belongs to no tenant.
     """
     found = Tenant.objects.filter(namespace=namespace).first()
     if found is None:

@@ -1,4 +1,4 @@
-"""Making, using and taking back API tokens. The only writer of `ApiToken`."""
+"""Creates, verifies and revokes API tokens. The only writer of `ApiToken`."""
 
 import hashlib
 import secrets
@@ -14,16 +14,16 @@ from gpuplatform import clock
 from gpuplatform.errors import FieldError, NameConflict
 from gpuplatform.tenancy.models import ApiToken, Tenant
 
-TOKEN_PREFIX: Final = "gpu_"  # noqa: S105 - not a secret; makes a leaked one findable by scanners
+TOKEN_PREFIX: Final = "gpu_"  # noqa: S105 - not a secret; lets scanners find leaked tokens
 SECRET_BYTES: Final = 32
 HINT_LENGTH: Final = 8
-NOTED_EVERY: Final = timedelta(minutes=1)
+USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 
 
 def token_create(
     *, tenant: Tenant, name: str, scopes: Collection[str], expires_at: datetime | None = None
 ) -> tuple[ApiToken, str]:
-    """Make a token; return it with its secret, which is shown once and kept nowhere.
+    """Create a token; return it with its secret, of which only the digest is stored.
 
     Raises:
         NameConflict: the tenant has a token of that name.
@@ -46,7 +46,7 @@ def token_create(
 
 
 def token_used(secret: str) -> ApiToken | None:
-    """Return the valid token with that secret and note its use, at most once a minute."""
+    """Return the valid token with that secret and record its use, at most once a minute."""
     valid = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
     tokens = ApiToken.objects.filter(valid, revoked_at__isnull=True, digest=_digest(secret))
     token = tokens.select_related("tenant").first()
@@ -56,15 +56,15 @@ def token_used(secret: str) -> ApiToken | None:
 
 
 def token_revoke(token: ApiToken) -> bool:
-    """Take a token back for good; say whether it was valid until now."""
-    open_ = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
-    return bool(open_.update(revoked_at=Now()))
+    """Revoke a token; return whether it was not revoked before."""
+    active = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
+    return bool(active.update(revoked_at=Now()))
 
 
 def _digest(secret: str) -> str:
-    # 256 random bits need no slow hash: nothing shorter than all of them can be guessed.
+    # A secret of 256 random bits cannot be guessed, so it needs no slow hash.
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _is_old(at: datetime | None) -> bool:
-    return at is None or clock.now() - at > NOTED_EVERY
+    return at is None or clock.now() - at > USE_RECORDED_EVERY

@@ -1,7 +1,7 @@
-"""Entering, changing and removing GPU specs.
+"""Creates, changes and deletes GPU specs.
 
-The catalogue lives in the database alone, so the row is written in the transaction that accepts
-the request; its operation has nothing left to do in the cluster.
+The catalogue exists in the database only: the row is written in the transaction that accepts the
+request, and the operation needs no execution.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
 from inventory.selectors import spec_missing
 
 SPEC_KIND = "GPUSpec"
-"""The kind of the catalogue's entries in operations; the cluster has none of that name."""
+"""Kind of the catalogue's entries in operations; no Kubernetes kind has this name."""
 
 
 class SpecOperation(StrEnum):
@@ -30,17 +30,17 @@ class SpecOperation(StrEnum):
 
 
 def gpu_spec_create(*, tenant: Tenant, body: GpuSpecCreate) -> Accepted:
-    """Enter a spec.
+    """Add a spec to the catalogue.
 
     Raises:
-        NameConflict: the catalogue has one of that name.
+        NameConflict: the catalogue has a spec of that name.
         OperationConflict: the operationID belongs to another request.
     """
 
     def prepare(_: Operation) -> int:
         row, is_new = GpuSpec.objects.get_or_create(name=body.name, defaults=body.columns())
         if not is_new:
-            msg = f"The catalogue has a GPU spec '{body.name}'. Change that one."
+            msg = f"The catalogue already has a GPU spec '{body.name}'. Change it instead."
             raise NameConflict(msg, details=[FieldError("name", "Is in use.")])
         return row.pk
 
@@ -49,10 +49,10 @@ def gpu_spec_create(*, tenant: Tenant, body: GpuSpecCreate) -> Accepted:
 
 
 def gpu_spec_update(*, tenant: Tenant, name: str, body: GpuSpecPatch) -> Accepted:
-    """Change a spec; what is in stock and what runs keeps the values that it has.
+    """Change a spec; existing stock and units keep their values.
 
     Raises:
-        NotFound: the catalogue has none of that name.
+        NotFound: the catalogue has no spec of that name.
     """
 
     def prepare(_: Operation) -> int:
@@ -65,10 +65,10 @@ def gpu_spec_update(*, tenant: Tenant, name: str, body: GpuSpecPatch) -> Accepte
 
 
 def gpu_spec_delete(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Remove a spec that is disabled, so that nothing is claimed or seeded of it any more.
+    """Delete a disabled spec from the catalogue.
 
     Raises:
-        NotFound: the catalogue has none of that name.
+        NotFound: the catalogue has no spec of that name.
         PhaseConflict: it is enabled.
     """
 
@@ -77,9 +77,9 @@ def gpu_spec_delete(*, tenant: Tenant, name: str, operation_id: str) -> Accepted
         if row.is_enabled:
             msg = f"The GPU spec '{name}' is enabled. Disable it first; its stock is then removed."
             raise PhaseConflict(msg)
-        number = row.pk
+        row_id = row.pk
         row.delete()
-        return number
+        return row_id
 
     request = _request(tenant, SpecOperation.DELETE, operation_id, name)
     return operation_accept(request, prepare=prepare)
@@ -98,7 +98,7 @@ def _request(tenant: Tenant, kind: SpecOperation, operation_id: str, name: str) 
 
 
 def _locked(name: str) -> GpuSpec:
-    """Return the entry, locked, so that changes of it are accepted in one order."""
+    """Return the entry, locked, so that its changes are accepted one after the other."""
     found = GpuSpec.objects.select_for_update().filter(name=name).first()
     if found is None:
         raise spec_missing(name)

@@ -1,4 +1,4 @@
-"""Making, changing and deleting stock pools."""
+"""Creates, changes and deletes stock pools: accepted requests and their outcomes."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -34,7 +34,7 @@ class InventoryTask(StrEnum):
 
 
 class PoolOperation(StrEnum):
-    """The kinds of operation on pools."""
+    """The kinds of operation on stock pools."""
 
     CREATE = "stockpool.create"
     UPDATE = "stockpool.update"
@@ -42,7 +42,7 @@ class PoolOperation(StrEnum):
 
 
 def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
-    """Accept the creation of a pool; its row is there at once, `Pending` and without a uid.
+    """Accept the creation of a pool and insert its row, `Pending` and without a UID.
 
     Raises:
         NameConflict: the name is in use in that namespace.
@@ -59,14 +59,14 @@ def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
             name=name,
             **spec_columns(spec),
         )
-        # One arbitrated insert: of two with the same name the second one inserts nothing.
+        # The unique name decides: of two concurrent inserts the second one inserts nothing.
         StockPool.objects.bulk_create([row], ignore_conflicts=True)
-        made = operation.stock_pools.values_list("id", flat=True).first()
-        if made is None:
+        row_id = operation.stock_pools.values_list("id", flat=True).first()
+        if row_id is None:
             holders = StockPool.objects.filter(namespace=body.namespace, name=name)
             where = f" in the namespace '{body.namespace}'"
             raise name_conflict(holders, f"stock pool '{name}'", where=where)
-        return made
+        return row_id
 
     request = Request(
         tenant=tenant,
@@ -84,7 +84,7 @@ def pool_update(*, tenant: Tenant, namespace: str, name: str, body: StockPoolPat
     """Accept a change of a pool's spec.
 
     Raises:
-        NotFound: there is no such pool.
+        NotFound: the pool does not exist.
         PhaseConflict: it is being deleted.
         InvalidSpec: the changed spec breaks a rule.
     """
@@ -92,7 +92,7 @@ def pool_update(*, tenant: Tenant, namespace: str, name: str, body: StockPoolPat
     def prepare(_: Operation) -> int:
         pool = _locked(namespace, name)
         if pool.deletion_requested_at:
-            msg = f"The stock pool '{name}' is being deleted. Wait until it is gone."
+            msg = f"The stock pool '{name}' is being deleted. Wait until it is deleted."
             raise PhaseConflict(msg)
         body.applied_to(parse_spec(pool.spec))
         return pool.id
@@ -112,10 +112,10 @@ def pool_update(*, tenant: Tenant, namespace: str, name: str, body: StockPoolPat
 def pool_request_deletion(
     *, tenant: Tenant, operation_id: str, namespace: str, name: str
 ) -> Accepted:
-    """Accept the deletion of a pool; it shows `Terminating` at once.
+    """Accept the deletion of a pool; its phase is `Terminating` from then on.
 
     Raises:
-        NotFound: there is no such pool.
+        NotFound: the pool does not exist.
     """
 
     def prepare(_: Operation) -> int:
@@ -136,43 +136,43 @@ def pool_request_deletion(
 
 
 def pool_reconcile_soon(pool: StockPool) -> None:
-    """Let a pool be looked at now, whatever pause its failures put before that.
+    """Have a pool reconciled now, without waiting for the backoff of its failures.
 
     Raises:
         PhaseConflict: it has no resource.
     """
     if pool.deleted_at or not pool.uid:
-        msg = f"The stock pool '{pool.name}' has no resource in the cluster to look at."
+        msg = f"The stock pool '{pool.name}' has no resource in the cluster."
         raise PhaseConflict(msg)
     with transaction.atomic():
         _reconcile_soon(StockPool.objects.filter(pk=pool.pk))
 
 
 def pool_created(operation: Operation, resource: Manifest) -> None:
-    """Give the row its resource, in the transaction in which the operation succeeds."""
+    """Copy the created resource into the row, in the transaction that ends the operation."""
     POOL_MIRROR.recorded(_row_of(operation).filter(uid=""), resource)
     _reconcile_soon(_row_of(operation))
 
 
-def pool_create_failed(operation: Operation, in_the_way: Manifest | None) -> None:
-    """Close the row of a pool that was never made; show what stands in its place."""
-    POOL_MIRROR.gone(_row_of(operation).filter(uid=""), in_the_way)
+def pool_create_failed(operation: Operation, conflicting: Manifest | None) -> None:
+    """Close the row of a pool that was not created; copy the conflicting resource, if any."""
+    POOL_MIRROR.gone(_row_of(operation).filter(uid=""), conflicting)
 
 
 def pool_changed(operation: Operation, resource: Manifest) -> None:
-    """Copy the changed resource and let it be reconciled."""
+    """Copy the changed resource, and have it reconciled."""
     rows = _row_of(operation)
     POOL_MIRROR.recorded(rows, resource)
     _reconcile_soon(rows)
 
 
 def pool_deletion_sent(operation: Operation) -> None:
-    """Let the reconciler see that the resource is gone."""
+    """Have the reconciler confirm the deletion."""
     _reconcile_soon(_row_of(operation))
 
 
 def pools_prune() -> int:
-    """Forget pools that are gone for longer than operations are kept; return how many."""
+    """Delete rows of pools past their retention; return the count."""
     old = StockPool.objects.filter(deleted_at__lt=Now() - timedelta(days=RETENTION_DAYS))
     return old.delete()[0]
 
@@ -183,8 +183,8 @@ def _row_of(operation: Operation) -> QuerySet[StockPool]:
 
 def _reconcile_soon(rows: QuerySet[StockPool]) -> None:
     mark_due(rows)
-    for number in rows.values_list("id", flat=True):
-        enqueue_after_commit(InventoryTask.RECONCILE_POOL, number, queue=Queue.RECONCILE)
+    for row_id in rows.values_list("id", flat=True):
+        enqueue_after_commit(InventoryTask.RECONCILE_POOL, row_id, queue=Queue.RECONCILE)
 
 
 def _locked(namespace: str, name: str) -> StockPool:
@@ -193,6 +193,6 @@ def _locked(namespace: str, name: str) -> StockPool:
     locked = StockPool.objects.select_for_update().filter(pk=pool.pk, deleted_at__isnull=True)
     found = locked.first()
     if found is None:
-        msg = f"There is no stock pool '{name}' in the namespace '{namespace}'."
+        msg = f"The stock pool '{name}' does not exist in the namespace '{namespace}'."
         raise NotFound(msg)
     return found

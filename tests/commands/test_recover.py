@@ -124,7 +124,7 @@ def test_a_dry_run_may_be_made_beside_running_processes(cluster: FakeCluster) ->
 def test_what_was_made_by_hand_is_kept_and_reported(cluster: FakeCluster) -> None:
     cluster.put(STOCK_POOL, pool_resource("by-hand"))
 
-    assert "by-hand: made by hand" in recover()
+    assert "by-hand: not created by an operation" in recover()
 
     assert StockPool.objects.get().operation is None
     assert cluster.names(STOCK_POOL) == ["by-hand"]
@@ -146,7 +146,7 @@ def test_a_pool_that_the_cluster_does_not_have_is_closed_by_the_next_pass(
     made(name="a")
     cluster.remove(STOCK_POOL, "a", namespace="default")
 
-    assert "default/a: the database has it" in recover()
+    assert "default/a: not in the cluster" in recover()
     reconciliation.run(POOLS, StockPool.objects.get().id)
 
     assert StockPool.objects.get().deleted_at is not None
@@ -181,7 +181,7 @@ def test_a_pool_that_a_restored_cluster_brings_back_counts_again(cluster: FakeCl
     assert StockPool.objects.get().deleted_at is not None
     cluster.put(STOCK_POOL, backed_up)
 
-    assert "default/a: its row was closed; it is there again" in recover()
+    assert "default/a: its row was closed; it is opened again" in recover()
 
     row = StockPool.objects.get()
     assert (row.deleted_at, row.deletion_requested_at) == (None, None)
@@ -197,7 +197,7 @@ def test_a_pool_that_comes_back_waits_for_one_of_its_name_that_is_being_made(
     accept_create(**create_body(name="a"))
     cluster.put(STOCK_POOL, backed_up)
 
-    assert "default/a: another one of its name is being made" in recover()
+    assert "default/a: an open operation uses its name" in recover()
 
     assert StockPool.objects.filter(deleted_at=None).get().uid == ""
 

@@ -169,7 +169,7 @@ def test_two_units_with_one_source_are_reported_and_the_older_one_has_it(
 
     said = recover()
 
-    assert f"{NAMESPACE}/b: names the same stock" in said
+    assert f"{NAMESPACE}/b: names the same source" in said
     consumers = set(GpuUnit.objects.exclude(consumed_by="").values_list("consumed_by", flat=True))
     assert consumers == {first["metadata"]["uid"]}
     assert any("same stock" in fault for fault in faults(cluster))
@@ -185,7 +185,7 @@ def test_a_unit_made_by_hand_is_kept_and_takes_no_stock(cluster: FakeCluster) ->
     cluster.put(GPU_UNIT, unit_resource("by-hand", metadata={"annotations": named}))
     lose_the_database()
 
-    assert "by-hand: made by hand" in recover()
+    assert "by-hand: not created by an operation" in recover()
 
     assert GpuUnit.objects.get(role=UnitRole.STOCK).consumed_by == ""
     assert GpuUnit.objects.get(name="by-hand").operation is None
@@ -199,7 +199,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(cluster: FakeCluster) -> No
 
     said = recover("--dry-run")
 
-    assert f"{NAMESPACE}/a: taken over" in said
+    assert f"{NAMESPACE}/a: imported into" in said
     assert not GpuUnit.objects.exists()
     assert not Operation.objects.exists()
     assert cluster.writes == []
@@ -252,7 +252,7 @@ def test_a_unit_that_a_restored_cluster_brings_back_counts_again(cluster: FakeCl
 
     unit = GpuUnit.objects.get(pk=unit.pk)
     assert (unit.deleted_at, unit.phase) == (None, "Ready")
-    assert f"{NAMESPACE}/a: its row was closed; it is there again" in said
+    assert f"{NAMESPACE}/a: its row was closed; it is opened again" in said
     assert faults(cluster) == []
 
 

@@ -49,9 +49,9 @@ class Api:
         """Read."""
         return _answer(self.client.get(path, query))
 
-    def post(self, path: str, body: Any) -> Answer:
-        """Send a JSON body."""
-        return self.send("POST", path, json.dumps(body).encode())
+    def post(self, path: str, body: Any, **extra: Any) -> Answer:
+        """Send a JSON body; `extra` are headers as WSGI has them."""
+        return self.send("POST", path, json.dumps(body).encode(), **extra)
 
     def put(self, path: str, body: Any, **extra: Any) -> Answer:
         """Send a JSON body; `extra` are headers as WSGI has them."""

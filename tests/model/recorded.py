@@ -80,7 +80,7 @@ class Recorded:
         for name in ("get", "create", "merge_patch", "delete"):
             patch.setattr(self.cluster, name, self._told(name, getattr(self.cluster, name)))
         patch.setattr(driver, "_record", self._recorded(driver._record))
-        patch.setattr(driver, "_follow", self._followed(driver._follow))
+        patch.setattr(driver, "_follow_up", self._followed(driver._follow_up))
         patch.setattr("units.operations.handover.reassign", self._assigned(reassign))
 
     def ask(self) -> bool:

@@ -13,7 +13,7 @@ from tests.fakes.cluster import Killed
 from tests.fakes.unit_world import UnitWorld
 from tests.model.properties import unsettled
 from tests.model.recorded import Recorded
-from units.operations.handover import PATIENCE
+from units.operations.handover import STOCK_TIMEOUT
 
 pytestmark = pytest.mark.django_db
 
@@ -92,7 +92,9 @@ def test_stock_that_is_gone_is_assigned_anew_or_waited_for_and_given_up(begin: B
 
     code.run(2)
     assert steps(code)[-4:] == ["take", "get", "read", "wait"]
-    Operation.objects.filter(pk=code.operations[1].pk).update(reason_since=Now() - 2 * PATIENCE)
+    Operation.objects.filter(pk=code.operations[1].pk).update(
+        reason_since=Now() - 2 * STOCK_TIMEOUT
+    )
     code.run(2)
 
     assert steps(code)[-4:] == ["take", "get", "read", "fail"]

@@ -2,19 +2,28 @@
 
 import pytest
 
-from gpuplatform.errors import ClusterConflict, ClusterRejected, ClusterUnavailable
+from gpuplatform.errors import (
+    ClusterConflict,
+    ClusterRejected,
+    ClusterUnavailable,
+    InsufficientCapacity,
+)
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.metrics.declared import (
     CLAIM_SECONDS,
+    CLAIMS_REFUSED,
     OPERATIONS_ENDED,
     RECONCILE_SECONDS,
     SUCCESS_SECONDS,
 )
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.tasks import run_operation
+from gpuplatform.operations.telemetry import operation_ended
 from inventory.models import StockPool
 from inventory.tasks import reconcile_pool
 from tests.factories.inventory import accept_create
+from tests.factories.unit_resources import accept_unit
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.counted import Counted, counted
 from tests.fakes.installed import Broker
@@ -62,6 +71,23 @@ def test_a_failed_operation_is_no_success(
 
     assert counted.values(OPERATIONS_ENDED) == {(CREATE, "Failed"): 1}
     assert counted.values(SUCCESS_SECONDS) == {}
+
+
+def test_a_create_without_stock_is_a_refused_claim(cluster: FakeCluster, counted: Counted) -> None:
+    with pytest.raises(InsufficientCapacity):
+        accept_unit()
+
+    assert counted.values(CLAIMS_REFUSED) == {("unit.create",): 1}
+
+
+def test_a_start_whose_stock_does_not_come_is_a_refused_claim(
+    cluster: FakeCluster, counted: Counted
+) -> None:
+    operation = accept_create(name="a").operation
+
+    operation_ended(operation, OperationPhase.FAILED, InsufficientCapacity.code)
+
+    assert counted.values(CLAIMS_REFUSED) == {(CREATE,): 1}
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from gpuplatform.queueing import Queue, enqueue
 from gpuplatform.reconciliation import gate
 from gpuplatform.reconciliation.heartbeats import Part, report_heartbeat
 from gpuplatform.reconciliation.models import ClusterState
+from gpuplatform.samples.models import PlatformSample
 from tests.factories.inventory import accept_create, pool_row
 from tests.factories.serverless import accept, function_row
 from tests.factories.unit_rows import stock_row, unit_row
@@ -188,7 +189,7 @@ def test_the_state_costs_the_same_few_queries_however_much_there_is(
     with CaptureQueriesContext(connection) as queries:
         read_state()
 
-    assert len(queries) <= 17
+    assert len(queries) <= 18
 
 
 @pytest.mark.django_db
@@ -199,6 +200,10 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     accept_create(name="b")
     accept(function_row())
     report_heartbeat(Part.BEAT)
+    tenant = unit_row(gpu=4).tenant
+    unit_row("Stopped", gpu=8)
+    paces = {"hour_claims": 1, "hour_p50": 0.5, "hour_p95": 2.0, "day_claims": 1}
+    PlatformSample.objects.create(at=Now(), seconds=30, accepted=0, failed=0, **paces)
 
     found = samples()
 
@@ -206,6 +211,9 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
     assert found["gpuplatform_stock_pools", "Ready"] == 1
     assert found["gpuplatform_stock_pool_replicas", "available"] == 2
     assert found["gpuplatform_units", "Ready", "stock"] == 1
+    assert found["gpuplatform_tenant_gpus", str(tenant)] == 4
+    assert found["gpuplatform_claim_to_ready_seconds", "0.95", "hour"] == 2.0
+    assert ("gpuplatform_claim_to_ready_seconds", "0.5", "day") not in found
     assert found["gpuplatform_operations", "stockpool.create", "Pending"] == 1
     assert found["gpuplatform_invocations", "Queued"] == 1
     assert found["gpuplatform_oldest_open_invocation_seconds",] >= 0

@@ -1,8 +1,8 @@
-"""How operations on GPU units and stock are done in the cluster.
+"""Executes operations on GPU units and stock in the cluster.
 
-Called by `operations.driver`. Each step may be repeated at any point: a worker that was killed is
-followed by one that knows nothing of it. The rules named in comments are those of the model in
-`tests/model`; it is changed before this is.
+Called by `operations.driver`. Each step can be repeated: after a worker is killed, another one
+starts without its knowledge. The rules in comments are those of the model in `tests/model`, which
+is changed before the code.
 """
 
 from gpuplatform.operations.registry import Cancellable, OperationKind, register
@@ -12,9 +12,9 @@ from units.services.names import UnitOperation
 
 
 def register_operations() -> None:
-    """Make the kinds of operation of this app known."""
+    """Register the kinds of operation of this app."""
     kinds, may = UnitOperation, Cancellable
-    # A stop and a deletion never fail and are never taken back: the model rests on it.
+    # A stop and a deletion never fail and cannot be cancelled: the model depends on it.
     for kind in (
         OperationKind(
             kinds.CREATE,
@@ -40,7 +40,7 @@ def register_operations() -> None:
         OperationKind(
             kinds.DELETE, changes.delete, changes.settle_delete, may.NEVER, retry.delete
         ),
-        OperationKind(kinds.SEED, stock.seed, stock.settle_seed, may.BETWEEN_PARTS, retry.seed),
+        OperationKind(kinds.SEED, stock.seed, stock.settle_seed, may.BETWEEN_STEPS, retry.seed),
         OperationKind(
             kinds.REMOVE, stock.remove, stock.settle_remove, may.UNSTARTED, retry.remove
         ),

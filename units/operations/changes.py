@@ -1,4 +1,4 @@
-"""Changing, stopping and deleting a GPU unit: exactly the one that its create made."""
+"""Changes, stops and deletes a GPU unit: the one whose UID its create recorded."""
 
 from typing import Final
 
@@ -29,20 +29,20 @@ def update(cluster: Cluster, operation: Operation) -> Outcome:
     if version not in {None, etag_of(found["metadata"]["uid"], found["metadata"]["generation"])}:
         return Failed(
             "stale_etag",
-            f"The GPU unit '{operation.object_name}' was changed meanwhile. Read it again, then"
-            " change it.",
+            f"The GPU unit '{operation.object_name}' was changed since you read it. Read it and"
+            " try again.",
         )
     try:
-        wanted = _asked(operation).applied_to(_present(found))
+        wanted = _body(operation).applied_to(_spec(found))
     except InvalidSpec as error:
-        return Failed("invalid_request", f"The GPU unit cannot be changed so: {error}")
+        return Failed("invalid_request", f"The change of the GPU unit is invalid: {error}")
     spec = _replacing(found.get("spec") or {}, wanted.normalised())
     changed = change(cluster, operation, found, spec)
     return gone(operation) if changed is None else Done(changed)
 
 
 def stop(cluster: Cluster, operation: Operation) -> Outcome:
-    """Suspend the unit. A stop never fails: one whose unit is gone has nothing to stop."""
+    """Suspend the unit. A stop never fails; without the unit there is nothing to stop."""
     found = read_target(cluster, operation)
     if found is None:
         return Done()
@@ -61,7 +61,7 @@ def settle_change(operation: Operation, outcome: Done | Failed) -> None:
 
 
 def delete(cluster: Cluster, operation: Operation) -> Outcome:
-    """Delete the unit; one that is gone is deleted."""
+    """Delete the unit; a unit that does not exist counts as deleted."""
     found = read_target(cluster, operation)
     if found is None:
         return Done()
@@ -74,22 +74,22 @@ def delete(cluster: Cluster, operation: Operation) -> Outcome:
 
 
 def settle_delete(operation: Operation, outcome: Done | Failed) -> None:
-    """Let the reconciler see that it is gone."""
+    """Have the reconciler confirm the deletion."""
     if isinstance(outcome, Done):
         unit_deletion_sent(operation)
 
 
-def _asked(operation: Operation) -> GpuUnitUpdate:
+def _body(operation: Operation) -> GpuUnitUpdate:
     payload = {key: value for key, value in operation.payload.items() if key != IF_MATCH}
     return GpuUnitUpdate.parse({**payload, "operationID": operation.operation_id})
 
 
-def _present(found: Manifest) -> GPUUnitSpec:
+def _spec(found: Manifest) -> GPUUnitSpec:
     return parse_unit_spec(found.get("spec") or {})
 
 
 def _replacing(present: Manifest, wanted: Manifest) -> Manifest:
-    """Return the merge patch from `present` to `wanted`: what is not wanted becomes null."""
+    """Return the merge patch from `present` to `wanted`; keys that are not wanted become null."""
     patch: Manifest = {key: None for key in present if key not in wanted}
     for key, value in wanted.items():
         before = present.get(key)

@@ -1,8 +1,8 @@
-"""The hand-over: how a create, and a start, get the stock that was set aside for them.
+"""The hand-over: a create or a start moves its unit onto the stock that it claimed.
 
 Steps, as in the model: get → (read → [assign] → post) → succeed or fail; a start patches the unit
-instead of making it. The row of the stock decides; nothing is marked in the cluster. What happens
-after the success is the planners' work.
+instead of creating it. The row of the stock decides; the cluster has no marks of claims. After the
+success, the planners continue.
 """
 
 from datetime import timedelta
@@ -57,10 +57,10 @@ from units.services.outcomes import (
 )
 
 STOCK_SECONDS: Final = 2.0
-"""After this it is looked again for free stock."""
+"""Interval at which a waiting operation tries to claim stock."""
 
-PATIENCE: Final = timedelta(minutes=10)
-"""How long an operation whose stock vanished waits for other stock."""
+STOCK_TIMEOUT: Final = timedelta(minutes=10)
+"""Maximum time for which an operation whose stock was deleted waits for other stock."""
 
 STOPPING_SECONDS: Final = 1.0
 
@@ -71,8 +71,8 @@ _SUPERSEDED_BY: Final = {
 
 
 def create(cluster: Cluster, operation: Operation) -> Step:
-    """Make the unit on the stock that is set aside for it."""
-    found = read_unit(cluster, operation)  # Step `get`, before all else: rule `getfirst`.
+    """Create the unit on the stock that the operation claimed."""
+    found = read_unit(cluster, operation)  # Step `get` comes first: rule `getfirst`.
     if found is None:
         return _post(cluster, operation)
     return outcome_for_existing(found, operation, "A GPU unit")
@@ -82,15 +82,17 @@ def _post(cluster: Cluster, operation: Operation) -> Step:
     stock, live = _read_stock(cluster, operation)
     if stock is None or live is None:
         return _assign(operation, stock)
-    # The payload was checked when it was accepted; that of a worker has a block more.
-    shape = WorkerUnitCreate if "serverless" in operation.payload else GpuUnitCreate
-    asked = shape.parse(
+    # The payload was validated when it was accepted; a worker's has an additional block.
+    model = WorkerUnitCreate if "serverless" in operation.payload else GpuUnitCreate
+    body = model.parse(
         {**operation.payload, "operationID": operation.operation_id, "name": operation.object_name}
     )
     try:
-        spec = asked.spec(parse_unit_spec(live.get("spec") or {}))
+        spec = body.spec(parse_unit_spec(live.get("spec") or {}))
     except InvalidSpec as error:
-        return Failed("invalid_request", f"The stock unit '{stock.name}' was edited: {error}")
+        return Failed(
+            "invalid_request", f"The stock unit '{stock.name}' has an invalid spec: {error}"
+        )
     source = SourceReference(stock.name, stock.uid)
     annotations = {**marks(operation), **source.annotations()}
     manifest = resource(operation.object_namespace, operation.object_name, spec, annotations)
@@ -98,7 +100,7 @@ def _post(cluster: Cluster, operation: Operation) -> Step:
 
 
 def settle_create(operation: Operation, outcome: Done | Failed) -> None:
-    """Consume the stock that the unit names, or free what was set aside."""
+    """Consume the stock that the unit names, or release the claim."""
     if isinstance(outcome, Failed):
         unit_create_failed(operation, outcome.resource)
     elif outcome.resource is not None:
@@ -106,10 +108,10 @@ def settle_create(operation: Operation, outcome: Done | Failed) -> None:
 
 
 def release_stock(cluster: Cluster, _: Operation, success: Done) -> None:
-    """Delete the stock that the unit has consumed, as its planner would; rule `uidstock`.
+    """Delete the stock that the unit consumed, as its planner would; rule `uidstock`.
 
     Raises:
-        ClusterError: it was not deleted; its planner does it.
+        ClusterError: it was not deleted; its planner deletes it later.
     """
     row = consumed_stock(success.resource).first() if success.resource else None
     if row is None or row.deleted_at:
@@ -122,20 +124,20 @@ def release_stock(cluster: Cluster, _: Operation, success: Done) -> None:
 
 
 def start(cluster: Cluster, operation: Operation) -> Step:
-    """Let a stopped unit run again, on the stock that is set aside for it."""
+    """Start a stopped unit on the stock that the operation claimed."""
     found = read_target(cluster, operation)
-    # One that only a finalizer keeps would take stock and never run.
+    # A unit that is being deleted would consume stock and never run.
     if found is None or field(found, "metadata", "deletionTimestamp"):
         return gone(operation)
-    # Rule `applied`: this one was applied, or a later one that replaces it. A unit that runs keeps
-    # its GPU; the claim is freed.
+    # Rule `applied`: this operation, or a later one that replaces it, was applied. A unit that
+    # runs keeps its GPUs; the claim is released.
     if is_applied(found, operation) or not _is_stopped(found):
         return Done(found)
-    # Rule `startwaits`: the source is read and the unit patched only once the old pods are gone.
-    if not _gave_up_its_gpu(cluster, found):
+    # Rule `startwaits`: the source is read and the unit patched after the old pods are deleted.
+    if not _has_released_gpus(cluster, found):
         return _superseded(operation) or Waiting(
             UnitWait.STOPPING,
-            "The unit is still giving up its GPU; then it starts.",
+            "The unit still holds its GPUs; it starts when they are released.",
             STOPPING_SECONDS,
         )
     stock, live = _read_stock(cluster, operation)
@@ -147,7 +149,7 @@ def start(cluster: Cluster, operation: Operation) -> Step:
 
 
 def settle_start(operation: Operation, outcome: Done | Failed) -> None:
-    """Consume the stock that the unit names, or free what was set aside."""
+    """Consume the stock that the unit names, or release the claim."""
     if isinstance(outcome, Failed):
         unit_start_failed(operation)
     elif outcome.resource is not None:
@@ -155,15 +157,15 @@ def settle_start(operation: Operation, outcome: Done | Failed) -> None:
 
 
 def _is_stopped(unit: Manifest) -> bool:
-    """Say whether a unit counts as suspended; rule `voidstart`: also after a start that failed."""
+    """Return whether a unit counts as suspended; rule `voidstart`: also after a failed start."""
     return field(unit, "spec", "suspend") is True or is_start_void(unit)
 
 
-def _gave_up_its_gpu(cluster: Cluster, unit: Manifest) -> bool:
-    """Say whether its Deployment is seen at 0 and its pods are gone.
+def _has_released_gpus(cluster: Cluster, unit: Manifest) -> bool:
+    """Return whether its Deployment has 0 replicas and its pods are deleted.
 
-    A suspended unit without a Deployment gets one of 0 replicas from its planner (rule `zero`):
-    until then a late write could still make one that runs.
+    The planner creates a Deployment of 0 replicas for a suspended unit without one (rule `zero`):
+    until then, a late write could still create one that runs.
     """
     view = ResourceView.of(unit)
     deployment = cluster.get(DEPLOYMENT, deployment_name(view.name), namespace=view.namespace)
@@ -178,7 +180,7 @@ def _gave_up_its_gpu(cluster: Cluster, unit: Manifest) -> bool:
 
 
 def _read_stock(cluster: Cluster, operation: Operation) -> tuple[GpuUnit | None, Manifest | None]:
-    """Return the stock that is set aside and its resource; None where it is gone or going.
+    """Return the claimed stock and its resource; None for a resource that is (being) deleted.
 
     Step `read`.
     """
@@ -192,43 +194,42 @@ def _read_stock(cluster: Cluster, operation: Operation) -> tuple[GpuUnit | None,
     return stock, None if field(live, "metadata", "deletionTimestamp") else live
 
 
-def _assign(operation: Operation, vanished: GpuUnit | None) -> Step:
-    """Step `assign`: take another stock unit, in one transaction with giving up the first."""
+def _assign(operation: Operation, deleted: GpuUnit | None) -> Step:
+    """Claim another stock unit and release the first, in one transaction. Step `assign`."""
     stock_name = str(operation.payload.get("stockName") or "")
     if stock_name:
-        message = f"The stock unit '{stock_name}' is gone. Take another one."
+        message = f"The stock unit '{stock_name}' was deleted. Choose another one."
         return Failed("insufficient_capacity", message, retryable=True)
 
     def record(fresh: Operation) -> Outcome | None:
         spec_name = str(fresh.payload.get("specName") or row_of(fresh).spec_name)
         free = claimable_stock(spec_name)
-        return None if reassign(fresh, vanished, free) else _without_stock(fresh, spec_name)
+        return None if reassign(fresh, deleted, free) else _without_stock(fresh, spec_name)
 
     return Checkpoint(record)
 
 
 def _without_stock(operation: Operation, spec_name: str) -> Outcome:
-    """Wait for stock, and give up in the end: steps `wait` and `giveup`."""
+    """Wait for stock, and fail after a timeout: steps `wait` and `giveup`."""
     waited = Operation.objects.filter(
-        pk=operation.pk, reason=UnitWait.WAITING_FOR_STOCK, reason_since__lt=Now() - PATIENCE
+        pk=operation.pk, reason=UnitWait.WAITING_FOR_STOCK, reason_since__lt=Now() - STOCK_TIMEOUT
     )
     if waited.exists():
         return Failed(
             "insufficient_capacity",
-            f"No ready stock of the GPU spec '{spec_name}' was left for 10 minutes. Try again"
+            f"No stock of the GPU spec '{spec_name}' became ready within 10 minutes. Try again"
             " later.",
             retryable=True,
         )
     return _superseded(operation) or Waiting(
         UnitWait.WAITING_FOR_STOCK,
-        f"No ready stock of the GPU spec '{spec_name}' is left. It is taken as soon as there is"
-        " some.",
+        f"No stock of the GPU spec '{spec_name}' is ready. The operation continues when some is.",
         STOCK_SECONDS,
     )
 
 
 def _superseded(operation: Operation) -> Failed | None:
-    """Return the end of an operation that waits, and that a later one makes pointless."""
+    """Return the failure of a waiting operation that a later one supersedes."""
     later = Operation.objects.filter(
         object_kind=operation.object_kind,
         object_namespace=operation.object_namespace,
@@ -241,5 +242,5 @@ def _superseded(operation: Operation) -> Failed | None:
         return None
     return Failed(
         "phase_conflict",
-        f"The GPU unit '{operation.object_name}' was asked to stop or to be deleted meanwhile.",
+        f"A later request stops or deletes the GPU unit '{operation.object_name}'.",
     )

@@ -1,6 +1,6 @@
-"""Asking once more for what failed, through the services that its caller came by.
+"""Requests failed operations again, through the same services as their callers.
 
-A seeding, and a removal of stock, that failed half-way is body for its rest.
+A seeding or a removal that failed half-way is requested for the remaining units.
 """
 
 from typing import Any
@@ -22,16 +22,16 @@ from units.services.units import (
 
 
 def create(retry: RetryRequest) -> Accepted:
-    """Ask for a unit of that name, on stock that is ready by now."""
+    """Request a unit of the same name again, on stock that is ready now."""
     if "serverless" in retry.failed.payload:
-        msg = "Workers of functions are replaced by the platform itself."
+        msg = "The platform replaces workers of functions automatically."
         raise PhaseConflict(msg)
     body = GpuUnitCreate.parse({**retry.payload(), "name": retry.failed.object_name})
     return unit_create(tenant=retry.failed.tenant, body=body)
 
 
 def update(retry: RetryRequest) -> Accepted:
-    """Ask for the same change of the same unit, in the same version where one was named."""
+    """Request the same change of the same unit, and of the same version if one was given."""
     payload = retry.payload()
     etag = payload.pop(IF_MATCH, None)
     failed, body = retry.failed, GpuUnitUpdate.parse(payload)
@@ -40,28 +40,28 @@ def update(retry: RetryRequest) -> Accepted:
 
 
 def stop(retry: RetryRequest) -> Accepted:
-    """Ask for the stop of the same unit."""
+    """Request the stop of the same unit."""
     return retry.of_same_object(unit_stop(**_unit(retry)))
 
 
 def start(retry: RetryRequest) -> Accepted:
-    """Ask for the start of the same unit, on stock that is ready by now."""
+    """Request the start of the same unit, on stock that is ready now."""
     return retry.of_same_object(unit_start(**_unit(retry)))
 
 
 def delete(retry: RetryRequest) -> Accepted:
-    """Ask for the deletion of the same unit."""
+    """Request the deletion of the same unit."""
     return retry.of_same_object(unit_request_deletion(**_unit(retry)))
 
 
 def seed(retry: RetryRequest) -> Accepted:
-    """Ask for the stock that was not made."""
-    body = StockSeed.parse({**retry.payload(), "replicas": _left(retry)})
+    """Request the stock units that were not created."""
+    body = StockSeed.parse({**retry.payload(), "replicas": _remaining(retry)})
     return stock_seed(tenant=retry.failed.tenant, body=body)
 
 
 def remove(retry: RetryRequest) -> Accepted:
-    """Ask for the removal of as much as was not removed, or of that very one."""
+    """Request the removal of the remaining stock units, or of the named one."""
     name = retry.failed.payload.get("stockName")
     if name:
         return stock_remove_one(
@@ -73,7 +73,7 @@ def remove(retry: RetryRequest) -> Accepted:
         tenant=retry.failed.tenant,
         operation_id=retry.operation_id,
         spec_name=str(retry.failed.payload.get("specName", "")),
-        number=_left(retry),
+        number=_remaining(retry),
     )
 
 
@@ -86,5 +86,5 @@ def _unit(retry: RetryRequest) -> dict[str, Any]:
     }
 
 
-def _left(retry: RetryRequest) -> int:
+def _remaining(retry: RetryRequest) -> int:
     return retry.failed.progress_total - retry.failed.progress_done

@@ -1,4 +1,4 @@
-"""Making and removing stock, so many at a time; each step is written down before the next."""
+"""Creates and removes stock in steps; each step is recorded before the next one."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -26,19 +26,19 @@ from units.services.outcomes import (
     stock_to_remove,
 )
 
-A_STEP: Final = 20
-"""How many are made, or removed, before it is written down."""
+STEP_SIZE: Final = 20
+"""Maximum number of stock units that are created or deleted before it is recorded."""
 
 SEEDING_SECONDS: Final = 2.0
 
 
 def seed(cluster: Cluster, operation: Operation) -> Step:
-    """Make what has no UID yet. What has one is never made again, whatever became of it."""
-    rows = list(stock_to_create(operation)[:A_STEP])
+    """Create the units without a UID; a unit with one is never created again, even if deleted."""
+    rows = list(stock_to_create(operation)[:STEP_SIZE])
     if not rows:
         return Done()
     seen: dict[int, Manifest | None] = {}
-    for row, found in _makings(cluster, operation, rows):
+    for row, found in _creations(cluster, operation, rows):
         if isinstance(found, Failed):
             if seen:
                 break
@@ -48,48 +48,50 @@ def seed(cluster: Cluster, operation: Operation) -> Step:
 
 
 def settle_seed(operation: Operation, _outcome: Done | Failed) -> None:
-    """Close what was never made; what was made stays."""
+    """Close the rows whose resource was not created; the other units stay."""
     stock_seeding_ended(operation)
 
 
 def remove(cluster: Cluster, operation: Operation) -> Step:
-    """Delete what is set aside for removal, by UID."""
-    rows = list(stock_to_remove(operation).select_related("operation")[:A_STEP])
+    """Delete the claimed units, by UID."""
+    rows = list(stock_to_remove(operation).select_related("operation")[:STEP_SIZE])
     if not rows:
         return Done()
-    sent = _deleted(cluster, [row for row in rows if not _is_being_made(row)])
+    sent = _deleted(cluster, [row for row in rows if not _is_being_created(row)])
     if sent:
         return Checkpoint(lambda fresh: stock_removal_sent(fresh, sent))
     return Waiting(
-        UnitWait.SEEDING, "Some of it is just being made; then it goes.", SEEDING_SECONDS
+        UnitWait.SEEDING,
+        "Some units are still being created; they are deleted afterwards.",
+        SEEDING_SECONDS,
     )
 
 
 def settle_remove(operation: Operation, outcome: Done | Failed) -> None:
-    """Give back what was not removed."""
+    """Release the units that were not removed."""
     if isinstance(outcome, Failed):
         stock_removal_failed(operation)
 
 
 def _is_late() -> bool:
-    """Say whether this run has too little time left for one more: a lost answer costs more."""
+    """Return whether this run has too little time left for another call."""
     left = remaining()
     return left is not None and left < MIN_STEP_SECONDS
 
 
-def _makings(
+def _creations(
     cluster: Cluster, operation: Operation, rows: Sequence[GpuUnit]
 ) -> Iterator[tuple[GpuUnit, Manifest | Failed | None]]:
-    """Make one after the other; what was made before a failure is written down before it counts.
+    """Create one after the other and yield each result; stop at a failure, which is tried again.
 
     Raises:
         ClusterError: the first one failed.
     """
-    for number, row in enumerate(rows):
+    for index, row in enumerate(rows):
         try:
-            found = _made(cluster, operation, row)
+            found = _created(cluster, operation, row)
         except ClusterError:
-            if number:
+            if index:
                 return
             raise
         yield row, found
@@ -97,10 +99,10 @@ def _makings(
             return
 
 
-def _made(cluster: Cluster, operation: Operation, row: GpuUnit) -> Manifest | Failed | None:
-    """Make one stock unit, or find that it was made; None when it is wanted no more."""
+def _created(cluster: Cluster, operation: Operation, row: GpuUnit) -> Manifest | Failed | None:
+    """Create one stock unit, or return the existing one; None if it is removed before."""
     found = _read(cluster, row) if row.deletion_requested_at else _post(cluster, operation, row)
-    return found if found is None or bears(found, operation) else _in_the_way(row, found)
+    return found if found is None or bears(found, operation) else _name_conflict(row, found)
 
 
 def _post(cluster: Cluster, operation: Operation, row: GpuUnit) -> Manifest:
@@ -123,17 +125,17 @@ def _read(cluster: Cluster, row: GpuUnit) -> Manifest | None:
     return cluster.get(GPU_UNIT, row.name, namespace=row.namespace)
 
 
-def _is_being_made(row: GpuUnit) -> bool:
-    """Say whether a seeding is about to record its UID, or that it was never made."""
-    maker = row.operation
-    return not row.uid and maker is not None and maker.phase in OPEN_PHASES
+def _is_being_created(row: GpuUnit) -> bool:
+    """Return whether an open seeding has yet to record its UID."""
+    seeding = row.operation
+    return not row.uid and seeding is not None and seeding.phase in OPEN_PHASES
 
 
 def _deleted(cluster: Cluster, rows: Sequence[GpuUnit]) -> list[int]:
-    """Delete one after the other; what was deleted before a failure is written down first.
+    """Delete one after the other; return the ids of the rows whose deletion was sent.
 
     Raises:
-        ClusterError: the first one failed.
+        ClusterError: the first one failed; a later failure is tried again in the next step.
     """
     sent: list[int] = []
     for row in rows:
@@ -150,22 +152,22 @@ def _deleted(cluster: Cluster, rows: Sequence[GpuUnit]) -> list[int]:
 
 
 def _delete(cluster: Cluster, row: GpuUnit) -> None:
-    """Delete one stock unit, if it was made; rule `uidstock`: exactly this one."""
+    """Delete one stock unit, if it was created; rule `uidstock`: exactly this one."""
     if not row.uid:
         return
     try:
         cluster.delete(GPU_UNIT, row.name, namespace=row.namespace, uid=row.uid)
     except ClusterConflict:
-        # Not every conflict means that another one has its name.
+        # Not every conflict means that another unit has its name.
         found = _read(cluster, row)
         if found is not None and found["metadata"]["uid"] == row.uid:
             raise
 
 
-def _in_the_way(row: GpuUnit, found: Manifest) -> Failed:
+def _name_conflict(row: GpuUnit, found: Manifest) -> Failed:
     return Failed(
         "name_conflict",
-        f"A GPU unit '{row.name}' that this operation did not make exists in the namespace"
-        f" '{row.namespace}'. Remove it, and seed again.",
+        f"A GPU unit '{row.name}' that this operation did not create exists in the namespace"
+        f" '{row.namespace}'. Delete it, and seed again.",
         resource=found,
     )

@@ -1,4 +1,4 @@
-"""The unit that an operation is about: reading it, and changing exactly what was read."""
+"""The unit of an operation: reads it, and changes exactly the version that was read."""
 
 from typing import Any, Final
 
@@ -12,22 +12,22 @@ from gpuplatform.reconciliation.staleness import confirm_gone
 from units.models import GpuUnit
 
 NOT_FOUND: Final = "NotFound"
-"""The reason with which an API server refuses to change what is not there."""
+"""Reason with which the API server rejects a change of an object that does not exist."""
 
 
 def read_unit(cluster: Cluster, operation: Operation) -> Manifest | None:
-    """Return the resource that has the name of the operation's unit."""
+    """Return the resource with the name of the operation's unit."""
     return cluster.get(GPU_UNIT, operation.object_name, namespace=operation.object_namespace)
 
 
 def read_target(cluster: Cluster, operation: Operation) -> Manifest | None:
-    """Return the unit that is meant: the one that the create made; None when it is gone.
+    """Return the unit that the create recorded; None if it is deleted or was not created.
 
-    Rules `recorduid` and `order`: operations on one unit run in order, so that the row has the UID
-    that the create recorded; none, if it made none.
+    Rules `recorduid` and `order`: operations on one unit run in order, so the row has the UID that
+    the create recorded.
 
     Raises:
-        ClusterConflict: the answer without it was an old one.
+        ClusterConflict: the answer without it was a stale read.
     """
     row = row_of(operation)
     if not row.uid:
@@ -51,13 +51,13 @@ def change(
     spec: Manifest,
     marks: dict[str, Any] | None = None,
 ) -> Manifest | None:
-    """Change the spec of the unit as it was read; None when it is gone by now.
+    """Patch the spec of the unit that was read; return the unit, None if it is deleted.
 
-    Rule `rvpatch`: UID and resource version guard it. Rule `applied`: it carries the number of its
-    operation, so that an older one is not applied over it.
+    Rule `rvpatch`: UID and resource version guard the patch. Rule `applied`: the patch annotates
+    the id of its operation, so that an older one is not applied over it.
 
     Raises:
-        ClusterConflict: it is not as it was read; it is read again.
+        ClusterConflict: the unit changed since it was read.
     """
     metadata = found["metadata"]
     patch = {
@@ -79,5 +79,5 @@ def change(
 
 
 def gone(operation: Operation) -> Failed:
-    """Return the end of a change whose unit is gone."""
-    return Failed("not_found", f"The GPU unit '{operation.object_name}' is gone.")
+    """Return the outcome of a change whose unit is deleted."""
+    return Failed("not_found", f"The GPU unit '{operation.object_name}' does not exist.")

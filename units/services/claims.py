@@ -1,8 +1,8 @@
-"""Who gets which stock unit: the rows decide, one transaction at a time.
+"""Claims of stock: the rows decide which operation gets which stock unit.
 
-A stock row is free, claimed by one open operation, consumed by one unit (final), or gone. Every
-change between these is here; each function runs inside the transaction of its caller. The rules
-named in comments are those of the model in `tests/model`.
+A stock row is free, claimed by one open operation, consumed by one unit (final), or deleted. This
+module makes every change between these states, in the transaction of its caller. The rules in
+comments are those of the model in `tests/model`.
 """
 
 from typing import Final
@@ -25,68 +25,68 @@ from units.selectors import claimable
 from units.services.names import UnitTask
 
 GONE = Q(deletion_requested_at__isnull=False) | Q(deleted_at__isnull=False)
-"""Never to be claimed again, whether its resource is still seen or not."""
+"""Stock that is never claimed again, whether its resource still exists or not."""
 
 GPU_RELEASE_SECONDS: Final = 3.0
-"""How long a stock unit may take to give up its GPU before anybody looks what it is about: the
-event of its last pod's end comes long before."""
+"""Seconds after which a consumed stock unit is reconciled if the deletion event of its last pod,
+which usually arrives much earlier, is missing."""
 
 
 def claimable_stock(spec_name: str, *, stock_name: str = "") -> QuerySet[GpuUnit]:
-    """Return what may be claimed, oldest first; nothing of a spec that is disabled."""
+    """Return the stock that may be claimed, oldest first; none of a disabled spec."""
     disabled = GpuSpec.objects.filter(name=OuterRef("spec_name"), is_enabled=False)
     free = claimable(spec_name).filter(~Exists(disabled))
     return free.filter(name=stock_name) if stock_name else free
 
 
 def claim(operation: Operation, free: QuerySet[GpuUnit], *, waits: bool) -> GpuUnit | None:
-    """Set the first of `free` aside for `operation`; return it, None when there is none.
+    """Claim the first row of `free` for `operation` and return it; None without any.
 
-    Rows that another transaction holds are passed over. With `waits`, when nothing else is left
-    they are waited for one after the other: a row that is only being copied is free all the same,
-    so that N claims over M free rows take exactly min(N, M).
+    Rows that another transaction has locked are skipped. With `waits`, if no other row is left,
+    they are waited for one after the other: the mirror may have locked a free row, and N claims
+    over M free rows must succeed exactly min(N, M) times.
     """
     free = free.only("name", "spec")
-    taken = free.select_for_update(skip_locked=True, of=("self",)).first()
-    if taken is None and waits:
-        taken = _waited_for(free)
-    if taken is not None:
-        GpuUnit.objects.filter(pk=taken.pk).update(claimed_by=operation)
-    return taken
+    claimed_row = free.select_for_update(skip_locked=True, of=("self",)).first()
+    if claimed_row is None and waits:
+        claimed_row = _first_unlocked(free)
+    if claimed_row is not None:
+        GpuUnit.objects.filter(pk=claimed_row.pk).update(claimed_by=operation)
+    return claimed_row
 
 
-def _waited_for(free: QuerySet[GpuUnit]) -> GpuUnit | None:
-    """Wait for the rows that others hold; return the first that is free all the same, locked.
+def _first_unlocked(free: QuerySet[GpuUnit]) -> GpuUnit | None:
+    """Wait for locked rows; return the first that is still free, locked.
 
-    A row that was waited for in vain would stay locked until the end of the transaction, and two
-    that wait for each other's rows would be a deadlock: the savepoint lets it go.
+    A row that turns out not to be free would stay locked until the end of the transaction, and two
+    transactions that wait for each other's rows would deadlock: the savepoint releases it.
     """
-    for number in list(free.values_list("pk", flat=True)):
+    for row_id in list(free.values_list("pk", flat=True)):
         with transaction.atomic():
-            taken = free.filter(pk=number).select_for_update(of=("self",)).first()
-            if taken is not None:
-                return taken
+            claimed_row = free.filter(pk=row_id).select_for_update(of=("self",)).first()
+            if claimed_row is not None:
+                return claimed_row
             transaction.set_rollback(True)
     return None
 
 
 def claimed_stock(operation: Operation) -> GpuUnit | None:
-    """Return the row that is set aside for `operation`."""
+    """Return the stock unit that `operation` has claimed."""
     return GpuUnit.objects.filter(claimed_by=operation).order_by("id").first()
 
 
-def reassign(operation: Operation, vanished: GpuUnit | None, free: QuerySet[GpuUnit]) -> bool:
-    """Claim another row in place of one whose resource was seen gone.
+def reassign(operation: Operation, deleted: GpuUnit | None, free: QuerySet[GpuUnit]) -> bool:
+    """Claim another row in place of one whose resource was deleted.
 
-    Returns False when there is none; nothing is written then.
+    Returns:
+        False if no other row is free; nothing is written then.
     """
-    lost = GpuUnit.objects.filter(pk=vanished.pk if vanished else 0, claimed_by=operation)
-    # The old row is locked first and the new one without waiting, so that no two can hold what
-    # the other waits for.
+    lost = GpuUnit.objects.filter(pk=deleted.pk if deleted else 0, claimed_by=operation)
+    # The old row is locked first and the new one without waiting, which excludes a deadlock.
     found = list(lost.select_for_update())
     if claim(operation, free, waits=False) is None:
         return False
-    # Rule `gonerow`: what was seen gone is never free again; the reconciler closes its row.
+    # Rule `gonerow`: this row is never free again; the reconciler closes it.
     gone = GpuUnit.objects.filter(pk__in=[row.pk for row in found])
     gone.update(claimed_by=None)
     unit_ending(gone)
@@ -95,35 +95,36 @@ def reassign(operation: Operation, vanished: GpuUnit | None, free: QuerySet[GpuU
 
 
 def consume(operation: Operation, unit: Manifest) -> bool:
-    """Give the stock that `unit` names as its source to it; free what else was set aside.
+    """Record that `unit` consumed the stock that it names as its source; release other claims.
 
-    Rule `named`: the source is taken from the unit as read back, never from the claim. It is
-    consumed if this operation claims it, or if it is gone and not consumed.
+    Rule `named`: the source is read from the unit as the cluster returned it, never from the
+    claim. It is consumed if this operation claims it, or if it is deleted and not consumed.
 
-    Returns whether it was there, as far as is known: its pods are still to go then.
+    Returns:
+        Whether the source still existed, so that its pods have yet to be deleted.
     """
     source = source_of(unit)
-    is_there = source is not None and _take(operation, source, unit["metadata"]["uid"])
+    existed = source is not None and _consume(operation, source, unit["metadata"]["uid"])
     release_claims(operation)
-    return is_there
+    return existed
 
 
-def _take(operation: Operation, source: SourceReference, unit_uid: str) -> bool:
+def _consume(operation: Operation, source: SourceReference, unit_uid: str) -> bool:
     rows = GpuUnit.objects.filter(role=UnitRole.STOCK, name=source.name, uid=source.uid)
-    free = rows.filter(consumed_by="")  # Rule `final`: what is consumed stays with its unit.
-    taken = {"claimed_by": None, "consumed_by": unit_uid, "consumed_at": Now()}
-    if free.filter(claimed_by=operation).exclude(GONE).update(**taken):
-        # Whoever recorded this deletes it at once; this is for where that does not happen.
+    free = rows.filter(consumed_by="")  # Rule `final`.
+    columns = {"claimed_by": None, "consumed_by": unit_uid, "consumed_at": Now()}
+    if free.filter(claimed_by=operation).exclude(GONE).update(**columns):
+        # The run that records this deletes the source next; the mark is for when it does not.
         mark_due_in(rows, GPU_RELEASE_SECONDS)
         return True
-    may_take = Q(claimed_by=operation) | (GONE & Q(claimed_by__isnull=True))
-    if free.filter(may_take).update(**taken):
+    is_eligible = Q(claimed_by=operation) | (GONE & Q(claimed_by__isnull=True))
+    if free.filter(is_eligible).update(**columns):
         reconcile_soon(rows)
     return False
 
 
 def consumed_stock(unit: Manifest) -> QuerySet[GpuUnit]:
-    """Return the row of the stock that `unit` names, if it is consumed by exactly this unit."""
+    """Return the row of the stock that `unit` names, if exactly this unit consumed it."""
     source = source_of(unit)
     return GpuUnit.objects.filter(
         role=UnitRole.STOCK,
@@ -133,39 +134,39 @@ def consumed_stock(unit: Manifest) -> QuerySet[GpuUnit]:
 
 
 def release_claims(operation: Operation) -> None:
-    """Free what is set aside for an operation that ends."""
+    """Release the claims of an operation that ends."""
     rows = GpuUnit.objects.filter(claimed_by=operation)
-    numbers = list(rows.values_list("id", flat=True))
-    if numbers:
+    ids = list(rows.values_list("id", flat=True))
+    if ids:
         rows.update(claimed_by=None)
-        reconcile_soon(GpuUnit.objects.filter(id__in=numbers))
+        reconcile_soon(GpuUnit.objects.filter(id__in=ids))
 
 
 def reconcile_later(rows: QuerySet[GpuUnit], seconds: float) -> None:
-    """Let the rows be looked at after so many seconds, unless an event comes before."""
+    """Have the rows reconciled after `seconds`, unless an event comes earlier."""
     mark_due_in(rows, seconds)
-    for number in rows.values_list("id", flat=True):
+    for row_id in rows.values_list("id", flat=True):
         enqueue_after_commit(
-            UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE, countdown=seconds
+            UnitTask.RECONCILE_UNIT, row_id, queue=Queue.RECONCILE, countdown=seconds
         )
 
 
 def unit_reconcile_soon(unit: GpuUnit) -> None:
-    """Let a unit be looked at now, whatever pause its failures put before that.
+    """Have a unit reconciled now, without waiting for the backoff of its failures.
 
     Raises:
         PhaseConflict: it has no resource.
     """
     if unit.deleted_at or not unit.uid:
-        msg = f"The GPU unit '{unit.name}' has no resource in the cluster to look at."
+        msg = f"The GPU unit '{unit.name}' has no resource in the cluster."
         raise PhaseConflict(msg)
     with transaction.atomic():
         reconcile_soon(GpuUnit.objects.filter(pk=unit.pk))
 
 
 def reconcile_soon(rows: QuerySet[GpuUnit], urgency: Urgency = Urgency.NEXT) -> None:
-    """Mark the rows due that have a resource, and hint at them once this is committed."""
-    for number in mark_changed(rows.filter(deleted_at__isnull=True).exclude(uid="")):
+    """Mark the rows with a resource due, and enqueue them after the commit."""
+    for row_id in mark_changed(rows.filter(deleted_at__isnull=True).exclude(uid="")):
         enqueue_after_commit(
-            UnitTask.RECONCILE_UNIT, number, queue=Queue.RECONCILE, urgency=urgency
+            UnitTask.RECONCILE_UNIT, row_id, queue=Queue.RECONCILE, urgency=urgency
         )

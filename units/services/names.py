@@ -1,4 +1,4 @@
-"""Names that tasks and operations of this app go by."""
+"""Names of the tasks and of the kinds of operation of this app."""
 
 from enum import StrEnum
 from typing import Final
@@ -8,7 +8,7 @@ from units.phases import UnitRole
 from units.selectors import START_KIND
 
 UNIT_KIND: Final = "GPUUnit"
-"""The kind of the objects of this app's operations."""
+"""Kubernetes kind of the objects of this app's operations."""
 
 
 class UnitTask(StrEnum):
@@ -37,5 +37,5 @@ class UnitOperation(StrEnum):
 
 
 def urgency_of(role: UnitRole) -> Urgency:
-    """Return how urgent work on units of a role is: of units in use a person waits for the end."""
+    """Return the urgency of work on units of a role: a user waits for active units."""
     return Urgency.LAST if role == UnitRole.STOCK else Urgency.NEXT

@@ -1,4 +1,4 @@
-"""Rows of an outcome: called in the transaction that ends an operation, or writes a step down."""
+"""Applies outcomes and steps of operations to the rows, in the transactions that record them."""
 
 from collections.abc import Mapping
 
@@ -21,74 +21,74 @@ from units.services.stock import restock
 
 
 def unit_created(operation: Operation, resource: Manifest) -> None:
-    """Give the row its resource, and the unit the stock that it names."""
+    """Copy the created resource into the row, and consume the stock that it names."""
     unit_recorded(_row_of(operation).filter(uid=""), resource)
     _hand_over(operation, resource)
 
 
-def unit_create_failed(operation: Operation, in_the_way: Manifest | None) -> None:
-    """Free the claim and close the row of a unit that was never made; show what has its name."""
+def unit_create_failed(operation: Operation, conflicting: Manifest | None) -> None:
+    """Release the claim and close the row; copy the conflicting resource, if there is one."""
     release_claims(operation)
-    unit_gone(_row_of(operation).filter(uid=""), in_the_way)
+    unit_gone(_row_of(operation).filter(uid=""), conflicting)
 
 
 def unit_started(operation: Operation, resource: Manifest) -> None:
-    """Copy the unit, and give it the stock that it names."""
+    """Copy the started unit, and consume the stock that it names."""
     unit_recorded(_row_of(operation), resource)
     _hand_over(operation, resource)
 
 
 def unit_start_failed(operation: Operation) -> None:
-    """Free the claim; the unit counts as suspended, whether the change reached it or not."""
+    """Release the claim; the unit counts as suspended, whether it was changed or not."""
     release_claims(operation)
     reconcile_soon(_row_of(operation))
 
 
 def unit_changed(operation: Operation, resource: Manifest | None) -> None:
-    """Copy the changed resource and let it be reconciled."""
+    """Copy the changed resource, and have it reconciled."""
     if resource is not None:
         unit_recorded(_row_of(operation), resource)
     reconcile_soon(_row_of(operation))
 
 
 def unit_deletion_sent(operation: Operation) -> None:
-    """Let the reconciler see that the resource is gone; restock where the spec says so."""
+    """Have the reconciler confirm the deletion; restock if the spec requests it."""
     reconcile_soon(_row_of(operation))
     for unit in _row_of(operation):
         restock(unit)
 
 
 def stock_to_create(operation: Operation) -> QuerySet[GpuUnit]:
-    """Return the rows of a seeding whose resource is not known yet, in their order."""
+    """Return the rows of a seeding whose resource is not created yet, by ordinal."""
     rows = operation.gpu_units.filter(uid="", deleted_at__isnull=True)
     return rows.order_by("ordinal")
 
 
-def stock_created(operation: Operation, seen: Mapping[int, Manifest | None]) -> None:
-    """Write down, by row, what a step of a seeding made; None for what is wanted no more.
+def stock_created(operation: Operation, step: Mapping[int, Manifest | None]) -> None:
+    """Record what a step of a seeding created, by row id; None for rows that are not wanted.
 
-    What is written down is never made again, whatever becomes of it.
+    A recorded unit is never created again, even if it is deleted.
     """
-    made = {number: resource for number, resource in seen.items() if resource is not None}
-    for number, resource in made.items():
-        unit_recorded(GpuUnit.objects.filter(pk=number, uid=""), resource)
-    unit_gone(GpuUnit.objects.filter(pk__in=seen.keys() - made.keys(), uid=""), None)
-    reconcile_soon(GpuUnit.objects.filter(pk__in=list(made)), Urgency.LAST)
+    created = {row_id: resource for row_id, resource in step.items() if resource is not None}
+    for row_id, resource in created.items():
+        unit_recorded(GpuUnit.objects.filter(pk=row_id, uid=""), resource)
+    unit_gone(GpuUnit.objects.filter(pk__in=step.keys() - created.keys(), uid=""), None)
+    reconcile_soon(GpuUnit.objects.filter(pk__in=list(created)), Urgency.LAST)
     _progressed(operation, operation.progress_total - stock_to_create(operation).count())
 
 
 def stock_seeding_ended(operation: Operation) -> None:
-    """Close the rows that were never made; what was made stays."""
+    """Close the rows whose resource was not created; the other units stay."""
     unit_gone(stock_to_create(operation).order_by(), None)
 
 
 def stock_to_remove(operation: Operation) -> QuerySet[GpuUnit]:
-    """Return the rows that a removal has still to remove."""
+    """Return the rows that a removal has yet to remove."""
     return GpuUnit.objects.filter(claimed_by=operation).order_by("id")
 
 
 def stock_removal_sent(operation: Operation, rows: list[int]) -> None:
-    """Write down whose deletion was asked for; the reconciler sees when they are gone."""
+    """Record whose deletion was sent; the reconciler confirms it."""
     sent = GpuUnit.objects.filter(pk__in=rows, claimed_by=operation)
     sent.update(claimed_by=None)
     reconcile_soon(GpuUnit.objects.filter(pk__in=rows), Urgency.LAST)
@@ -96,7 +96,7 @@ def stock_removal_sent(operation: Operation, rows: list[int]) -> None:
 
 
 def stock_removal_failed(operation: Operation) -> None:
-    """Give back what was not removed: its next copy shows it as it is."""
+    """Release the rows that were not removed; their next copy sets their phase."""
     rows = GpuUnit.objects.filter(
         pk__in=list(stock_to_remove(operation).values_list("pk", flat=True))
     )
@@ -105,7 +105,7 @@ def stock_removal_failed(operation: Operation) -> None:
 
 
 def _hand_over(operation: Operation, unit: Manifest) -> None:
-    """Consume the stock; the end of its pods is the event that the unit waits for."""
+    """Consume the stock; the unit waits for the deletion of the stock's pods."""
     if consume(operation, unit):
         reconcile_later(_row_of(operation), GPU_RELEASE_SECONDS)
     else:

@@ -1,4 +1,4 @@
-"""Seeding and removing stock, keeping it at its target, and draining what is disabled."""
+"""Seeds and removes stock, maintains warm targets, and removes the stock of disabled specs."""
 
 import uuid
 from contextlib import suppress
@@ -33,23 +33,23 @@ from units.requests import StockSeed
 from units.services.claims import claimable_stock
 from units.services.names import UNIT_KIND, UnitOperation, urgency_of
 
-MOST_A_TOP_UP: Final = 10
-"""Stock units that one top-up asks for: a large target is filled step by step."""
+MAX_TOP_UP: Final = 10
+"""Maximum number of stock units of one top-up; a large target is reached in several."""
 
-MOST_FAILED: Final = 3
-"""With so many failed stock units of a spec, no more of it are made by themselves."""
+MAX_FAILED: Final = 3
+"""Number of failed stock units of a spec at which its top-up stops."""
 
 _TOP_UP_PREFIX = "top-up"
 _BATCH = 500
 
 
 def stock_seed(*, tenant: Tenant, body: StockSeed) -> Accepted:
-    """Accept the seeding of stock; its rows are there at once, `Pending` and without a uid.
+    """Accept the seeding of stock and insert its rows, `Pending` and without a UID.
 
-    A spec that is not in the catalogue enters it with the values of this seeding.
+    A spec that is not in the catalogue is added with the values of this request.
 
     Raises:
-        InvalidSpec: a value contradicts the catalogue.
+        InvalidSpec: a value differs from the catalogue.
         PhaseConflict: the spec is disabled.
         OperationConflict: the operationID belongs to another request.
     """
@@ -69,19 +69,19 @@ def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: i
     """Accept the removal of exactly `number` ready, unclaimed stock units, or of none.
 
     Raises:
-        InsufficientCapacity: there are not so many.
+        InsufficientCapacity: fewer are ready and unclaimed.
         OperationConflict: the operationID belongs to another request.
     """
     request = _request(tenant, UnitOperation.REMOVE, operation_id, spec_name)
 
     def prepare(operation: Operation) -> int:
-        # Creates take the oldest first: the newest stand in nobody's way.
+        # Creates claim the oldest first, so removing the newest disturbs them least.
         free = claimable_stock(spec_name).order_by("-id").select_for_update(of=("self",))
         rows = list(free.values_list("id", flat=True)[:number])
         if len(rows) < number:
             msg = (
-                f"Of the GPU spec '{spec_name}' {len(rows)} stock units are ready and free, not"
-                f" {number}. None was removed."
+                f"{number} stock units of the GPU spec '{spec_name}' are requested, and"
+                f" {len(rows)} are ready and unclaimed. None was removed."
             )
             raise InsufficientCapacity(msg)
         return _claim_for_removal(operation, rows)
@@ -91,10 +91,10 @@ def stock_remove(*, tenant: Tenant, operation_id: str, spec_name: str, number: i
 
 
 def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Accepted:
-    """Accept the removal of this stock unit, ready or not, that no job and no unit has.
+    """Accept the removal of this unclaimed stock unit, whether it is ready or not.
 
     Raises:
-        PhaseConflict: it is set aside, taken or going.
+        PhaseConflict: it is claimed, consumed or being deleted.
         OperationConflict: the operationID belongs to another request.
     """
     request = _request(tenant, UnitOperation.REMOVE, operation_id, stock.spec_name)
@@ -103,7 +103,7 @@ def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Ac
         rows = _unclaimed(stock.spec_name).filter(pk=stock.pk, deletion_requested_at__isnull=True)
         found = rows.select_for_update(of=("self",)).first()
         if found is None:
-            msg = f"The stock unit '{stock.name}' is set aside, taken or being removed."
+            msg = f"The stock unit '{stock.name}' is claimed, consumed or being deleted."
             raise PhaseConflict(msg)
         return _claim_for_removal(operation, [found.pk])
 
@@ -112,9 +112,9 @@ def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Ac
 
 
 def stock_drain(spec: GpuSpec) -> Accepted | None:
-    """Remove all stock of a spec that is neither claimed nor consumed; None when there is none.
+    """Accept the removal of all unclaimed stock of a spec; None without any.
 
-    What is claimed stays for its unit; when that fails the next drain finds it free.
+    Claimed stock stays for its unit; if the claim is released, the next call removes it.
     """
     left = _unclaimed(spec.name).filter(deletion_requested_at__isnull=True)
     if not left.exists():
@@ -127,16 +127,16 @@ def stock_drain(spec: GpuSpec) -> Accepted | None:
         locked = left.order_by("-id").select_for_update(of=("self",))
         return _claim_for_removal(operation, list(locked.values_list("id", flat=True)))
 
-    with suppress(InsufficientCapacity):  # It was all taken meanwhile.
+    with suppress(InsufficientCapacity):  # All of it has just been claimed.
         return operation_accept(replace(request, payload={"specName": spec.name}), prepare=prepare)
     return None
 
 
 def top_up(spec: GpuSpec) -> Accepted | None:
-    """Seed what is missing to the warm target of a spec; None when nothing is, or may be.
+    """Seed the stock that is missing to the warm target of a spec; None if none is needed.
 
-    At most one top-up of a spec is under way, of at most `MOST_A_TOP_UP` units. Two at the same
-    moment make one.
+    At most one top-up of a spec is open, with at most `MAX_TOP_UP` units; of two concurrent calls
+    one returns None.
     """
     with transaction.atomic():
         rows = GpuSpec.objects.filter(pk=spec.pk).select_for_update(skip_locked=True)
@@ -148,29 +148,29 @@ def top_up(spec: GpuSpec) -> Accepted | None:
         if missing <= 0:
             return None
         operation_id = f"{_TOP_UP_PREFIX}-{uuid.uuid4().hex}"
-        return _seed_by_itself(locked, operation_id, min(missing, MOST_A_TOP_UP))
+        return _seed_automatically(locked, operation_id, min(missing, MAX_TOP_UP))
 
 
 def top_up_obstacle(spec: GpuSpec) -> str:
-    """Return why a spec is not topped up by itself, as a sentence; empty when nothing bars it."""
+    """Return why a spec has no top-up, as a sentence; empty if it may have one."""
     if not spec.is_enabled:
         return "The GPU spec is disabled."
     if spec.is_top_up_paused:
         return "The top-up is paused."
     failed = _unclaimed(spec.name).filter(phase=UnitPhase.FAILED).count()
-    if failed >= MOST_FAILED:
-        return f"{failed} stock units failed; no more are made until that is corrected."
-    under_way = Operation.objects.filter(
+    if failed >= MAX_FAILED:
+        return f"{failed} stock units have failed. The top-up resumes when fewer have."
+    open_seeds = Operation.objects.filter(
         kind=UnitOperation.SEED,
         operation_id__startswith=f"{_TOP_UP_PREFIX}-",
         payload__specName=spec.name,
         phase__in=OPEN_PHASES,
     )
-    return "A top-up is under way." if under_way.exists() else ""
+    return "A top-up is in progress." if open_seeds.exists() else ""
 
 
 def stock_tend() -> None:
-    """Bring the stock of every spec to its target: topped up, or drained where it is disabled."""
+    """Top up the stock of every enabled spec, and remove the stock of disabled ones."""
     for spec in GpuSpec.objects.order_by("name"):
         if spec.is_enabled:
             top_up(spec)
@@ -179,9 +179,9 @@ def stock_tend() -> None:
 
 
 def restock(unit: GpuUnit) -> Accepted | None:
-    """Seed one stock unit for a deleted unit that held a GPU, where its spec says so.
+    """Seed one stock unit for a deleted unit that held a GPU, if its spec requests it.
 
-    Once a unit, whoever deletes it how often.
+    At most once for each unit, however often its deletion is requested.
     """
     wanted = GpuSpec.objects.filter(
         name=unit.spec_name, restocks_on_delete=True, is_enabled=True
@@ -189,21 +189,22 @@ def restock(unit: GpuUnit) -> Accepted | None:
     held = not unit.is_suspended and GpuUnit.objects.filter(consumed_by=unit.uid).exists()
     if wanted is None or not unit.uid or not held:
         return None
-    with suppress(OperationConflict):  # A person took that operationID: no reason to fail.
-        return _seed_by_itself(wanted, f"restock-{unit.uid}", 1)
+    with suppress(OperationConflict):  # A caller used that operationID; the deletion succeeds.
+        return _seed_automatically(wanted, f"restock-{unit.uid}", 1)
     return None
 
 
-def _seed_by_itself(spec: GpuSpec, operation_id: str, number: int) -> Accepted:
+def _seed_automatically(spec: GpuSpec, operation_id: str, number: int) -> Accepted:
     request = _request(tenant_by_name(), UnitOperation.SEED, operation_id, spec.name)
     payload = {"specName": spec.name, "replicas": number}
     return operation_accept(
-        replace(request, payload=payload), prepare=lambda made: _insert_stock(made, spec, number)
+        replace(request, payload=payload),
+        prepare=lambda operation: _insert_stock(operation, spec, number),
     )
 
 
 def _catalogued(body: StockSeed) -> GpuSpec:
-    """Return the catalogue's entry, created from the request if there is none.
+    """Return the catalogue's entry, or a new one with the values of the request.
 
     Raises:
         InvalidSpec: a value differs from the entry.
@@ -226,7 +227,7 @@ def _catalogued(body: StockSeed) -> GpuSpec:
         "gpu": (body.gpu, spec.gpu),
     }
     faults = [
-        FieldError(name, f"The catalogue says {known or 'none'} for '{spec.name}', not {given}.")
+        FieldError(name, f"The catalogue has {known or 'none'} for '{spec.name}', not {given}.")
         for name, (given, known) in pairs.items()
         if given is not None and given != known
     ]
@@ -236,9 +237,9 @@ def _catalogued(body: StockSeed) -> GpuSpec:
 
 
 def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
-    """Insert the rows of a seeding and return the number of the first.
+    """Insert the rows of a seeding and return the id of the first.
 
-    The values of the catalogue are copied, so that a change of it never touches what was seeded.
+    The values of the catalogue are copied, so a change of the catalogue does not affect them.
     """
     batch = operation.object_name
     columns = spec_columns(_stock_spec(spec))
@@ -254,12 +255,12 @@ def _insert_stock(operation: Operation, spec: GpuSpec, number: int) -> int:
         for ordinal in range(1, number + 1)
     ]
     GpuUnit.objects.bulk_create(rows, batch_size=_BATCH, ignore_conflicts=True)
-    made = list(operation.gpu_units.order_by("id").values_list("id", flat=True))
-    if len(made) < number:
-        msg = f"A stock unit whose name begins with '{batch}' is there already."
+    inserted = list(operation.gpu_units.order_by("id").values_list("id", flat=True))
+    if len(inserted) < number:
+        msg = f"A stock unit whose name begins with '{batch}' exists already."
         raise NameConflict(msg)
     _set_total(operation, number)
-    return made[0]
+    return inserted[0]
 
 
 def _stock_spec(spec: GpuSpec) -> dict[str, Any]:
@@ -267,14 +268,14 @@ def _stock_spec(spec: GpuSpec) -> dict[str, Any]:
     if spec.product:
         selector = {**placement.get("nodeSelector", {}), "nvidia.com/gpu.product": spec.product}
         placement["nodeSelector"] = selector
-    said = {"cpu": spec.cpu, "memory": spec.memory, "gpu": spec.gpu, "placement": placement}
-    given = {key: value for key, value in said.items() if value}
+    values = {"cpu": spec.cpu, "memory": spec.memory, "gpu": spec.gpu, "placement": placement}
+    given = {key: value for key, value in values.items() if value}
     return parse_unit_spec({"specName": spec.name, **given}).normalised()
 
 
 def _claim_for_removal(operation: Operation, rows: list[int]) -> int:
     if not rows:
-        msg = "There is no stock left to remove."
+        msg = "No unclaimed stock is left to remove."
         raise InsufficientCapacity(msg)
     claimed = GpuUnit.objects.filter(pk__in=rows)
     request_deletion(claimed, claimed_by=operation)
@@ -294,7 +295,7 @@ def _unclaimed(spec_name: str) -> QuerySet[GpuUnit]:
 
 
 def _request(tenant: Tenant, kind: UnitOperation, operation_id: str, spec_name: str) -> Request:
-    """Return a request whose object is the batch: seedings and removals wait for nobody."""
+    """Return a request whose object is its batch, so that it waits for no other operation."""
     return Request(
         tenant=tenant,
         operation_id=operation_id,

@@ -1,4 +1,4 @@
-"""Accepting what users ask for: making, changing, stopping, starting and deleting GPU units."""
+"""Accepts requests to create, change, stop, start and delete GPU units."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +11,8 @@ from gpuplatform.errors import (
     PhaseConflict,
     StaleEtag,
 )
+from gpuplatform.metrics.declared import CLAIMS_REFUSED
+from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.conflicts import name_conflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
@@ -27,7 +29,7 @@ from units.services.claims import claim, claimable_stock
 from units.services.names import UNIT_KIND, UnitOperation
 
 IF_MATCH = "ifMatch"
-"""In the payload of an update: the version of the unit that the caller read."""
+"""Key in the payload of an update: the version of the unit that the caller read."""
 
 
 def etag_of(uid: str, generation: int) -> str:
@@ -36,12 +38,12 @@ def etag_of(uid: str, generation: int) -> str:
 
 
 def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
-    """Accept the creation of a unit: its row, and a ready stock unit set aside for it.
+    """Accept the creation of a unit: insert its row and claim a ready stock unit for it.
 
     Raises:
         InvalidSpec: the namespace is not the tenant's.
         NameConflict: the name is in use.
-        InsufficientCapacity: no ready stock of that spec (or not that very one) is left.
+        InsufficientCapacity: no stock of that spec, or not the named stock unit, can be claimed.
         OperationConflict: the operationID belongs to another request.
     """
     body.check_namespace(tenant.namespace)
@@ -51,8 +53,9 @@ def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
         free = claimable_stock(body.spec_name, stock_name=body.stock_name or "")
         stock = claim(operation, free, waits=True)
         if stock is None:
+            count(CLAIMS_REFUSED, kind=UnitOperation.CREATE)
             raise _insufficient(body)
-        with suppress(InvalidSpec):  # Of stock that was edited by hand: its worker says so.
+        with suppress(InvalidSpec):  # The stock was edited by hand; the worker reports it.
             wanted = body.spec(parse_unit_spec(stock.spec)).normalised()
             GpuUnit.objects.filter(pk=unit.pk).update(**spec_columns(wanted))
         append_history([unit], operation)
@@ -68,7 +71,7 @@ def unit_update(
     """Accept a change of a unit; with `etag`, of exactly that version of it.
 
     Raises:
-        NotFound: there is no such unit.
+        NotFound: the unit does not exist.
         PhaseConflict: it is being deleted.
         StaleEtag: it changed after the caller read it.
         InvalidSpec: the changed spec breaks a rule.
@@ -76,7 +79,7 @@ def unit_update(
 
     def check(unit: GpuUnit) -> None:
         if etag is not None and etag != etag_of(unit.uid, unit.generation):
-            msg = f"The GPU unit '{name}' was changed meanwhile. Read it again, then change it."
+            msg = f"The GPU unit '{name}' was changed since you read it. Read it and try again."
             raise StaleEtag(msg)
         body.applied_to(parse_unit_spec(unit.spec))
 
@@ -89,10 +92,10 @@ def unit_update(
 
 
 def unit_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept that a unit gives up its GPU and keeps its name.
+    """Accept the stop of a unit: it releases its GPUs and keeps its name.
 
     Raises:
-        NotFound: there is no such unit.
+        NotFound: the unit does not exist.
         PhaseConflict: it is being deleted.
     """
     request = _request(tenant, UnitOperation.STOP, operation_id, name)
@@ -100,31 +103,31 @@ def unit_stop(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
 
 
 def unit_start(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept that a stopped unit runs again, on ready stock that is set aside for it.
+    """Accept the start of a stopped unit, and claim ready stock for it.
 
-    Without ready stock the operation waits for some, and says so.
+    Without ready stock the operation waits with the reason `WaitingForStock`.
 
     Raises:
-        NotFound: there is no such unit.
+        NotFound: the unit does not exist.
         PhaseConflict: it is being deleted.
     """
-    take = _changing(tenant, name)
+    lock = _changing(tenant, name)
 
     def prepare(operation: Operation) -> int:
-        number = take(operation)
-        spec_name = GpuUnit.objects.values_list("spec_name", flat=True).get(pk=number)
+        row_id = lock(operation)
+        spec_name = GpuUnit.objects.values_list("spec_name", flat=True).get(pk=row_id)
         claim(operation, claimable_stock(spec_name), waits=True)
-        return number
+        return row_id
 
     request = _request(tenant, UnitOperation.START, operation_id, name)
     return operation_accept(request, prepare=prepare)
 
 
 def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
-    """Accept the deletion of a unit; it shows `Terminating` at once.
+    """Accept the deletion of a unit; its phase is `Terminating` from then on.
 
     Raises:
-        NotFound: there is no such unit.
+        NotFound: the unit does not exist.
     """
 
     def prepare(operation: Operation) -> int:
@@ -141,12 +144,12 @@ def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Ac
 def _changing(
     tenant: Tenant, name: str, check: Callable[[GpuUnit], None] = lambda _: None
 ) -> Callable[[Operation], int]:
-    """Return what takes the row of a unit that is to stay, and checks it."""
+    """Return a `prepare` that locks the row of a unit, and checks that it may be changed."""
 
     def prepare(_: Operation) -> int:
         unit = _locked(tenant, name)
         if unit.deletion_requested_at:
-            msg = f"The GPU unit '{name}' is being deleted. Wait until it is gone."
+            msg = f"The GPU unit '{name}' is being deleted. Wait until it is deleted."
             raise PhaseConflict(msg)
         check(unit)
         return unit.pk
@@ -155,7 +158,7 @@ def _changing(
 
 
 def _insert(operation: Operation, body: GpuUnitCreate) -> GpuUnit:
-    """Insert the row of a unit to be and return it.
+    """Insert the row of a new unit and return it.
 
     Raises:
         NameConflict: the name is in use.
@@ -168,35 +171,38 @@ def _insert(operation: Operation, body: GpuUnitCreate) -> GpuUnit:
         name=body.name,
         spec_name=body.spec_name,
     )
-    # One arbitrated insert: of two with the same name the second one inserts nothing.
+    # The unique name decides: of two concurrent inserts the second one inserts nothing.
     GpuUnit.objects.bulk_create([row], ignore_conflicts=True)
-    made = operation.gpu_units.values_list("id", flat=True).first()
-    if made is None:
+    row_id = operation.gpu_units.values_list("id", flat=True).first()
+    if row_id is None:
         holders = GpuUnit.objects.filter(namespace=row.namespace, name=row.name)
         raise name_conflict(holders, f"GPU unit '{body.name}'")
-    row.pk = made
+    row.pk = row_id
     return row
 
 
 def _insufficient(body: GpuUnitCreate) -> InsufficientCapacity:
-    what = f"The stock unit '{body.stock_name}' of" if body.stock_name else "No ready stock of"
-    end = "is not ready and free" if body.stock_name else "is left"
-    return InsufficientCapacity(
-        f"{what} the GPU spec '{body.spec_name}' {end}. Try again later, or take another one."
-    )
+    if body.stock_name:
+        msg = (
+            f"The stock unit '{body.stock_name}' of the GPU spec '{body.spec_name}' cannot be"
+            " claimed: it is not ready, or it is claimed. Choose another one."
+        )
+    else:
+        msg = f"No stock of the GPU spec '{body.spec_name}' is ready. Try again later."
+    return InsufficientCapacity(msg)
 
 
 def _locked(tenant: Tenant, name: str) -> GpuUnit:
     """Return the live unit, locked, so that operations on it are accepted in one order.
 
     Raises:
-        NotFound: there is none.
+        NotFound: the unit does not exist.
     """
     unit = unit_get(tenant.namespace, name)
     rows = GpuUnit.objects.select_for_update().filter(pk=unit.pk, deleted_at__isnull=True)
     found = rows.first()
     if found is None:
-        msg = f"There is no GPU unit '{name}'."
+        msg = f"The GPU unit '{name}' does not exist."
         raise NotFound(msg)
     return found
 

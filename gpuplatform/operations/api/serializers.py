@@ -55,6 +55,11 @@ class OperationReply(Reply):
     error: OperationError | None = Field(description="Why it failed, if it did.", examples=[None])
     created_at: datetime = Field(description="When it was accepted.")
     updated_at: datetime = Field(description="When it last changed.")
+    trace_id: str | None = Field(
+        description="The traceID of the HTTP request that was accepted; null for an operation that"
+        " the platform created automatically.",
+        examples=["0f6c1d2e3b4a59687766554433221100"],
+    )
 
     @classmethod
     def of(cls, operation: Operation) -> Self:
@@ -75,6 +80,7 @@ class OperationReply(Reply):
             else None,
             created_at=operation.created_at,
             updated_at=operation.updated_at,
+            trace_id=operation.trace_id or None,
         )
 
 

@@ -25,7 +25,7 @@ from gpuplatform.operations.api.serializers import OperationReply
 from gpuplatform.operations.interventions import operation_cancel, operation_retry
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.selectors import (
-    MOST_SEARCHED,
+    MAX_SEARCHED,
     operation_get,
     operations_of,
     operations_with,
@@ -74,7 +74,7 @@ class JobsQuery(JobQuery, PageQuery):
         default=None,
         max_length=128,
         description="Only jobs whose operationID or object's name has this in it. The newest"
-        f" {MOST_SEARCHED:,} are looked through; an older one is read by its operationID.",
+        f" {MAX_SEARCHED:,} are looked through; an older one is read by its operationID.",
     )
 
 

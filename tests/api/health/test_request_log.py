@@ -1,4 +1,4 @@
-"""One line a request; nothing that a caller sends becomes a line of its own or a label."""
+"""One line for each request; nothing that a caller sends becomes a line or a label."""
 
 import logging
 
@@ -6,6 +6,9 @@ import pytest
 from django.test import Client
 
 from gpuplatform.metrics.declared import HTTP_REQUESTS, HTTP_SECONDS
+from gpuplatform.tenancy.models import Scope
+from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.tenancy.services import token_create
 from tests.fakes.counted import Counted, counted
 
 __all__ = ["counted"]
@@ -23,10 +26,27 @@ def test_a_request_is_one_line(lines: pytest.LogCaptureFixture) -> None:
     Client().get("/api/v1/operator/jobs?phase=Failed", headers={"X-Request-ID": "mine-1"})
 
     (line,) = [record for record in lines.records if record.name == LOGGER]
-    text = line.getMessage()
+    text, fields = line.getMessage(), vars(line)
     assert text.startswith("method=GET path=/api/v1/operator/jobs status=200 duration_ms=")
-    assert text.endswith(" request_id=mine-1")
+    assert text.endswith(' actor="local caller without a token" traceID=mine-1')
     assert line.levelno == logging.INFO
+    assert (fields["status"], fields["traceID"]) == (200, "mine-1")
+
+
+def test_a_request_names_its_tenant_and_token(lines: pytest.LogCaptureFixture) -> None:
+    _, secret = token_create(tenant=tenant_by_name(), name='a "b"', scopes=[Scope.USER])
+
+    client = Client(headers={"Authorization": f"Bearer {secret}"})
+    statuses = [
+        client.get(f"/api/v1/{path}").status_code for path in ("gpu-units", "operator/jobs")
+    ]
+
+    records = [record for record in lines.records if record.name == LOGGER]
+    assert statuses == [200, 403]
+    for record in records:
+        fields = vars(record)
+        assert (fields["tenant"], fields["actor"]) == ("default", "token 'a \"b\"'")
+        assert ' actor="token \'a \\"b\\"\'" ' in record.getMessage()
 
 
 @pytest.mark.parametrize(

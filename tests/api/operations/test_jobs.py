@@ -8,8 +8,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.operations.models import Operation
 from gpuplatform.tenancy.models import Tenant
-from tests.factories.inventory import accept_create, accept_delete
-from tests.fakes.api import JOBS, Api
+from tests.factories.inventory import accept_create, accept_delete, create_body
+from tests.fakes.api import JOBS, POOLS, Api
 from tests.fakes.cluster import FakeCluster
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +33,9 @@ def test_a_job_has_the_published_shape(api: Api, cluster: FakeCluster) -> None:
         "error",
         "createdAt",
         "updatedAt",
+        "traceID",
     }
+    assert job["traceID"] is None, "no HTTP request was accepted"
     assert job["progress"] == {"done": 0, "total": 1}
     assert job["object"] == {
         "kind": "StockPool",
@@ -42,6 +44,14 @@ def test_a_job_has_the_published_shape(api: Api, cluster: FakeCluster) -> None:
         "uid": None,
         "href": "/api/v1/operator/stockpools/a?namespace=default",
     }
+
+
+def test_a_job_has_the_trace_id_of_its_first_request(api: Api, cluster: FakeCluster) -> None:
+    body = create_body()
+
+    replies = [api.post(POOLS, body, HTTP_X_REQUEST_ID=f"trace-{number}") for number in (1, 2)]
+
+    assert [reply.data["traceID"] for reply in replies] == ["trace-1", "trace-1"]
 
 
 def test_jobs_are_listed_newest_first_and_filtered(api: Api, cluster: FakeCluster) -> None:

@@ -1,4 +1,4 @@
-"""An operation says who asked for it; that decides nothing and is no part of the request."""
+"""An operation and a log line name the actor of the request, which no decision reads."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 BODY = {"operationID": "op", "name": "a", "specName": "g1.1", "replicas": 0}
 
 
-def test_a_token_is_named_and_another_one_may_replay(cluster: FakeCluster) -> None:
+def test_a_token_is_the_actor_and_another_token_may_replay(cluster: FakeCluster) -> None:
     api = Api()
     secrets = {
         name: token_create(tenant=tenant_by_name(), name=name, scopes=[Scope.OPERATOR])[1]
@@ -34,13 +34,13 @@ def test_a_token_is_named_and_another_one_may_replay(cluster: FakeCluster) -> No
     assert Operation.objects.get().asked_by == "token 'ci'"
 
 
-def test_who_needs_no_token_is_anybody_on_this_machine(cluster: FakeCluster) -> None:
+def test_a_local_caller_without_a_token_is_named_as_such(cluster: FakeCluster) -> None:
     Api().post(POOLS, BODY)
 
-    assert Operation.objects.get().asked_by == "anybody on this machine"
+    assert Operation.objects.get().asked_by == "local caller without a token"
 
 
-def test_a_person_in_the_admin_is_named_and_shown(cluster: FakeCluster) -> None:
+def test_a_user_of_the_admin_is_the_actor_and_is_shown(cluster: FakeCluster) -> None:
     person, client = User.objects.create_superuser("ada"), Client()
     client.force_login(person)
     row = GpuSpec.objects.create(name="g1.1", is_enabled=False)
@@ -54,7 +54,7 @@ def test_a_person_in_the_admin_is_named_and_shown(cluster: FakeCluster) -> None:
     assert "admin user &#x27;ada&#x27;" in page.content.decode()
 
 
-def test_what_the_platform_does_by_itself_names_nobody(cluster: FakeCluster) -> None:
+def test_an_automatic_operation_has_no_actor(cluster: FakeCluster) -> None:
     Api().post(POOLS, BODY)
 
     accept_create(name="b", operationID="own")
@@ -62,7 +62,7 @@ def test_what_the_platform_does_by_itself_names_nobody(cluster: FakeCluster) -> 
     assert Operation.objects.get(operation_id="own").asked_by == ""
 
 
-def test_nobody_is_remembered_beyond_the_block_and_no_word_is_too_long_for_its_column() -> None:
+def test_the_actor_is_reset_after_the_block_and_fits_its_column() -> None:
     with acting_as("x" * 999):
         assert len(current_actor()) == MAX_ACTOR_LENGTH
         set_actor("y" * 999)

@@ -111,7 +111,7 @@ def test_a_name_that_stays_in_use_is_not_worth_waiting_for(api: Api, cluster: Fa
 
     again = api.post(UNITS, {**BODY, "operationID": "again"})
 
-    assert "There is a GPU unit 'trainer'." in again.json["error"]["message"]
+    assert (again.status, again.code, again.fields) == (409, "name_conflict", ["name"])
     assert "Retry-After" not in again.headers
 
 

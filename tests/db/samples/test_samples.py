@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from gpuplatform.clock import now
 from gpuplatform.errors import ClusterUnavailable
 from gpuplatform.kube.kinds import NODE
-from gpuplatform.observability.sampler import LONGEST, SETTLE, take_sample
+from gpuplatform.observability.sampler import MAX_SPAN, SETTLE_DELAY, take_sample
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.samples.models import PlatformSample
 from gpuplatform.samples.selectors import latest_capacity
@@ -58,7 +58,7 @@ def test_jobs_are_counted_once_between_two_samples(cluster: FakeCluster) -> None
 
     assert sample is not None
     assert (sample.accepted, sample.failed) == (3, 1)
-    assert sample.seconds == pytest.approx(360 - SETTLE.total_seconds(), abs=3)
+    assert sample.seconds == pytest.approx(360 - SETTLE_DELAY.total_seconds(), abs=3)
 
 
 def test_a_long_time_without_samples_is_not_said_to_be_known(cluster: FakeCluster) -> None:
@@ -68,7 +68,7 @@ def test_a_long_time_without_samples_is_not_said_to_be_known(cluster: FakeCluste
     sample = PlatformSample.objects.order_by("at").last()
 
     assert sample is not None
-    assert sample.seconds == LONGEST.total_seconds()
+    assert sample.seconds == MAX_SPAN.total_seconds()
 
 
 def test_the_oldest_due_row_is_told(cluster: FakeCluster) -> None:
