@@ -119,6 +119,9 @@ DASHBOARDS: Final = (
             Panel("Age of the oldest open operation", declared.OLDEST_OPERATION),
             Panel("Acceptance to first claim", declared.CLAIM_SECONDS, where=_UNITS),
             Panel("Acceptance to success", declared.SUCCESS_SECONDS, where=_UNITS),
+            Panel("Claim to ready", declared.CLAIM_TO_READY),
+            Panel("Refused claims", declared.CLAIMS_REFUSED),
+            Panel("GPUs by tenant", declared.TENANT_GPUS),
         ),
     ),
     Dashboard(

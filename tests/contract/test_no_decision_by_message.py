@@ -48,7 +48,6 @@ ALLOWED: Final = {
         "_is_refusal",
     ),  # Kubernetes gives these two answers no machine value of their own.
     "gpuplatform/workloads/startup.py": ("_state_failure",),  # Which part of it is shown.
-    "gpuplatform/adminkit/display/text.py": ("condense",),  # Which part of it is shown.
 }
 """Functions by file that may look into a message, with the reason."""
 

@@ -14,14 +14,7 @@ from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION
 from gpuplatform.reconciliation import driver as reconciliation
 from gpuplatform.reconciliation import gate
 from tests.fakes.cluster import Killed
-from tests.fakes.unit_world import (
-    NAMESPACE,
-    UnitWorld,
-    release,
-    state,
-    stock_rows,
-    unit_row,
-)
+from tests.fakes.unit_world import NAMESPACE, UnitWorld, release, state, stock_rows, unit_row
 from units.comparison import delete_leftovers
 from units.core.names import GENERATION_ANNOTATION
 from units.core.sources import source_of
