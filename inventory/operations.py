@@ -4,15 +4,13 @@ Called by `operations.driver`. Each step can be repeated: after a worker is kill
 starts without its knowledge.
 """
 
+from typing import Final
+
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import STOCK_POOL, Manifest
-from gpuplatform.operations.conflicts import outcome_for_existing
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.provenance import (
-    APPLIED_OPERATION_ANNOTATION,
-    marks,
-)
+from gpuplatform.operations.provenance import marks
 from gpuplatform.operations.registry import (
     Cancellable,
     Done,
@@ -24,7 +22,7 @@ from gpuplatform.operations.registry import (
 )
 from gpuplatform.operations.selectors import is_applied
 from gpuplatform.operations.services import Accepted
-from gpuplatform.reconciliation.staleness import confirm_gone
+from gpuplatform.operations.target import Target, replacement
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
@@ -40,6 +38,8 @@ from inventory.services.pools import (
     pool_update,
 )
 
+POOL: Final = Target(STOCK_POOL, StockPool, "stock pool")
+
 _ENVELOPE = frozenset({"name", "namespace"})
 
 
@@ -48,16 +48,16 @@ def register_operations() -> None:
     kinds, may = PoolOperation, Cancellable
     register(OperationKind(kinds.CREATE, _create, _settle_create, may.WAITING, _retry_create))
     register(OperationKind(kinds.UPDATE, _update, _settle_update, may.UNSTARTED, _retry_update))
-    register(OperationKind(kinds.DELETE, _delete, _settle_delete, may.NEVER, _retry_delete))
+    register(OperationKind(kinds.DELETE, POOL.delete, _settle_delete, may.NEVER, _retry_delete))
     for kind in SpecOperation:
-        register(OperationKind(kind, _done, _nothing_to_settle, needs_cluster=False))
+        register(OperationKind(kind, needs_cluster=False))
 
 
 def _create(cluster: Cluster, operation: Operation) -> Outcome:
-    found = _read(cluster, operation)
+    found = POOL.named(cluster, operation)
     if found is None:
         return Done(cluster.create(STOCK_POOL, _manifest(operation)))
-    return outcome_for_existing(found, operation, "A stock pool")
+    return POOL.existing(found, operation)
 
 
 def _settle_create(operation: Operation, outcome: Done | Failed) -> None:
@@ -68,9 +68,9 @@ def _settle_create(operation: Operation, outcome: Done | Failed) -> None:
 
 
 def _update(cluster: Cluster, operation: Operation) -> Outcome:
-    found = _read_target(cluster, operation)
+    found = POOL.read(cluster, operation)
     if found is None:
-        return Failed("not_found", f"The stock pool '{operation.object_name}' does not exist.")
+        return POOL.missing(operation)
     if is_applied(found, operation):
         return Done(found)  # This operation, or a later one that replaces it, was applied.
     body = StockPoolPatch.parse({**operation.payload, "operationID": operation.operation_id})
@@ -79,33 +79,13 @@ def _update(cluster: Cluster, operation: Operation) -> Outcome:
     except InvalidSpec as error:
         faults = "; ".join(f"{fault.field}: {fault.message}" for fault in error.details)
         return Failed("invalid_request", f"The change of the stock pool is invalid: {faults}")
-    metadata = found["metadata"]
-    patch = {
-        "metadata": {
-            "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"],
-            "annotations": {APPLIED_OPERATION_ANNOTATION: str(operation.pk)},
-        },
-        "spec": _replacing(found.get("spec") or {}, spec.normalised()),
-    }
-    return Done(
-        cluster.merge_patch(STOCK_POOL, metadata["name"], patch, namespace=metadata["namespace"])
-    )
+    wanted = replacement(found.get("spec") or {}, spec.normalised())
+    return POOL.change(cluster, operation, found, wanted)
 
 
 def _settle_update(operation: Operation, outcome: Done | Failed) -> None:
     if isinstance(outcome, Done) and outcome.resource is not None:
         pool_changed(operation, outcome.resource)
-
-
-def _delete(cluster: Cluster, operation: Operation) -> Outcome:
-    """Delete the pool by the UID of its row; a pool that does not exist counts as deleted."""
-    found = _read_target(cluster, operation)
-    if found is None:
-        return Done()
-    place = {"name": operation.object_name, "namespace": operation.object_namespace}
-    cluster.delete(STOCK_POOL, uid=found["metadata"]["uid"], **place)
-    return Done(found)
 
 
 def _settle_delete(operation: Operation, outcome: Done | Failed) -> None:
@@ -139,28 +119,6 @@ def _retry_delete(retry: RetryRequest) -> Accepted:
     return retry.of_same_object(accepted)
 
 
-def _read(cluster: Cluster, operation: Operation) -> Manifest | None:
-    return cluster.get(STOCK_POOL, operation.object_name, namespace=operation.object_namespace)
-
-
-def _read_target(cluster: Cluster, operation: Operation) -> Manifest | None:
-    """Return the pool that the create recorded; None if it is deleted or was not created.
-
-    Operations on one pool run in order, so the row has the UID that the create recorded.
-
-    Raises:
-        ClusterConflict: the answer without it was a stale read.
-    """
-    row = StockPool.objects.filter(pk=operation.object_row or 0).first()
-    if row is None or not row.uid:
-        return None
-    found = _read(cluster, operation)
-    if found is not None and found["metadata"]["uid"] == row.uid:
-        return found
-    confirm_gone(cluster, STOCK_POOL, row, found)
-    return None
-
-
 def _manifest(operation: Operation) -> Manifest:
     spec = {key: value for key, value in operation.payload.items() if key not in _ENVELOPE}
     return {
@@ -173,21 +131,3 @@ def _manifest(operation: Operation) -> Manifest:
         },
         "spec": StockPoolSpec.parse(spec).normalised(),
     }
-
-
-def _replacing(present: Manifest, wanted: Manifest) -> Manifest:
-    """Return the merge patch from `present` to `wanted`; keys that are not wanted become null."""
-    patch: Manifest = {key: None for key in present if key not in wanted}
-    for key, value in wanted.items():
-        before = present.get(key)
-        is_object = isinstance(value, dict) and isinstance(before, dict)
-        patch[key] = _replacing(before or {}, value) if is_object else value
-    return patch
-
-
-def _done(_cluster: Cluster, _operation: Operation) -> Outcome:
-    return Done()
-
-
-def _nothing_to_settle(_operation: Operation, _outcome: Done | Failed) -> None:
-    return

@@ -69,18 +69,10 @@ def claim_pace() -> tuple[ClaimPace, ClaimPace]:
     return _pace(found, "hour"), _pace(found, "day")
 
 
-def idle_gpu_seconds() -> dict[str, tuple[int, int]]:
-    """Return the GPU-seconds of each spec's ready stock within the last hour, and the last day."""
-    rows = (
-        CapacitySample.objects.filter(at__gt=Now() - DAY)
-        .order_by()
-        .values("spec_name")
-        .annotate(
-            hour=Sum("idle_gpu_seconds", filter=Q(at__gt=Now() - HOUR)),
-            day=Sum("idle_gpu_seconds"),
-        )
-    )
-    return {row["spec_name"]: (row["hour"] or 0, row["day"] or 0) for row in rows}
+def idle_gpu_seconds() -> dict[str, int]:
+    """Return the GPU-seconds of each spec's ready stock within the last day."""
+    samples = CapacitySample.objects.filter(at__gt=Now() - DAY).order_by()
+    return dict(samples.values_list("spec_name").annotate(Sum("idle_gpu_seconds")))
 
 
 def _pace(found: dict[str, Any], name: str) -> ClaimPace:

@@ -10,7 +10,7 @@ from django.db import connection
 
 from gpuplatform.observability.reporter import SteadyState, read_state
 from gpuplatform.operations.selectors import operations_between
-from gpuplatform.samples.capacity import Capacity, SpecCapacity
+from gpuplatform.samples.capacity import Capacity
 from gpuplatform.samples.models import PlatformSample
 from gpuplatform.samples.services import capacity_store
 from units.capacity import capacity
@@ -72,11 +72,10 @@ def _snapshot(state: SteadyState) -> Capacity:
         counts.setdefault(role, {})[phase] = number
     return current.model_copy(
         update={
-            "specs": [_with_idle(spec, *idle.get(spec.name, (0, 0))) for spec in current.specs],
+            "specs": [
+                spec.model_copy(update={"idle_gpu_seconds_day": idle.get(spec.name, 0)})
+                for spec in current.specs
+            ],
             "counts": counts,
         }
     )
-
-
-def _with_idle(spec: SpecCapacity, hour: int, day: int) -> SpecCapacity:
-    return spec.model_copy(update={"idle_gpu_seconds_hour": hour, "idle_gpu_seconds_day": day})

@@ -60,9 +60,7 @@ class Intervention(StrEnum):
 
 def register_operations() -> None:
     """Register the kinds of operation of this app."""
-    register(
-        OperationKind(Intervention.CANCEL, _cancelled, _nothing_to_settle, needs_cluster=False)
-    )
+    register(OperationKind(Intervention.CANCEL, _cancelled, needs_cluster=False))
 
 
 def cancel_obstacle(operation: Operation) -> str:
@@ -189,7 +187,7 @@ def _kind(operation: Operation) -> OperationKind:
     try:
         return operation_kind(operation.kind)
     except InvariantBroken:
-        return OperationKind(operation.kind, _cancelled, _nothing_to_settle)
+        return OperationKind(operation.kind)
 
 
 def _cancelled(_: Cluster, operation: Operation) -> Outcome:
@@ -200,7 +198,3 @@ def _cancelled(_: Cluster, operation: Operation) -> Outcome:
     if target is None or target.phase == OperationPhase.CANCELLED:
         return Done()
     return Failed("phase_conflict", f"The operation '{target}' ended as {target.phase} before.")
-
-
-def _nothing_to_settle(_: Operation, __: Done | Failed) -> None:
-    """The rows were written when the cancellation was accepted."""

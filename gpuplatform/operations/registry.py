@@ -108,6 +108,15 @@ class RetryRequest:
         return accepted
 
 
+def done_when_accepted(_: Cluster, __: Operation) -> Step:
+    """Execute nothing: accepting the operation has done everything."""
+    return Done()
+
+
+def settle_nothing(_: Operation, __: Done | Failed) -> None:
+    """Write no row: accepting the operation has written all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class OperationKind:
     """One kind of operation.
@@ -123,8 +132,8 @@ class OperationKind:
     """
 
     name: str
-    execute: Callable[[Cluster, Operation], Step]
-    settle: Callable[[Operation, Done | Failed], None]
+    execute: Callable[[Cluster, Operation], Step] = done_when_accepted
+    settle: Callable[[Operation, Done | Failed], None] = settle_nothing
     cancellable: Cancellable = Cancellable.NEVER
     retry: Callable[[RetryRequest], Accepted] | None = None
     needs_cluster: bool = True

@@ -7,7 +7,7 @@ it inserts the operation and writes the app's row of the object.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -19,7 +19,13 @@ from django.db.models.functions import Now
 
 from gpuplatform.api.trace_id import request_trace_id
 from gpuplatform.clock import parse_rfc3339
-from gpuplatform.errors import ClusterUnavailable, OperationConflict, RecoveryNeeded
+from gpuplatform.errors import (
+    ClusterUnavailable,
+    FieldError,
+    NameConflict,
+    OperationConflict,
+    RecoveryNeeded,
+)
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.operations.hashing import HASH_VERSION, request_hash
@@ -36,6 +42,9 @@ from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation import gate
 from gpuplatform.tenancy.actor import current_actor
 from gpuplatform.tenancy.models import Tenant
+
+DELETION_SECONDS = 5
+"""Seconds after which a caller may use the name of an object that is being deleted."""
 
 RETENTION_DAYS = 30
 """Days for which replays of an ended operation return it. Published in the API's documentation."""
@@ -67,7 +76,7 @@ class Request:
     object_kind: str
     namespace: str
     name: str
-    payload: Mapping[str, Any]
+    payload: Mapping[str, Any] = field(default_factory=dict)
     urgency: Urgency = Urgency.NEXT
     """Priority among the operations that wait."""
 
@@ -130,6 +139,21 @@ def check_writable() -> None:
         get_cluster()
     if gate.awaits_recovery():
         raise RecoveryNeeded(str(RecoveryNeeded.example()), retry_after=60)
+
+
+def name_conflict(
+    holders: QuerySet[Any], what: str, *, where: str = "", field: str = "name"
+) -> NameConflict:
+    """Return the error for a name in use: `holders` are the rows that have, or had, it.
+
+    `what` is the object for the message, as in "stock pool 'h100'"; `where` is appended to it.
+    """
+    details = [FieldError(field, "Is in use.")]
+    deleting = holders.filter(deleted_at__isnull=True, deletion_requested_at__isnull=False)
+    if deleting.exists():
+        msg = f"The {what} is still being deleted. Try again when it is deleted."
+        return NameConflict(msg, details=details, retry_after=DELETION_SECONDS)
+    return NameConflict(f"A {what} exists{where}. Choose another name.", details=details)
 
 
 def operation_rebuild(

@@ -44,9 +44,8 @@ class SpecCapacity(_Value):
     pods_of_pools: int = 0
     gpus: Mapping[str, int] = {}
     """GPUs by what holds or wants them, a key for each of `units.capacity.USES`."""
-    idle_gpu_seconds_hour: int = 0
     idle_gpu_seconds_day: int = 0
-    """GPU-seconds that its ready stock held within the last hour, and the last day."""
+    """GPU-seconds that its ready stock held within the last day."""
 
     @property
     def total(self) -> int:

@@ -86,15 +86,7 @@ def gpu_spec_delete(*, tenant: Tenant, name: str, operation_id: str) -> Accepted
 
 
 def _request(tenant: Tenant, kind: SpecOperation, operation_id: str, name: str) -> Request:
-    return Request(
-        tenant=tenant,
-        operation_id=operation_id,
-        kind=kind,
-        object_kind=SPEC_KIND,
-        namespace="",
-        name=name,
-        payload={},
-    )
+    return Request(tenant, operation_id, kind, SPEC_KIND, "", name)
 
 
 def _locked(name: str) -> GpuSpec:

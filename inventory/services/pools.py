@@ -1,5 +1,6 @@
 """Creates, changes and deletes stock pools: accepted requests and their outcomes."""
 
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 
@@ -9,9 +10,14 @@ from django.db.models.functions import Now
 
 from gpuplatform.errors import NotFound, PhaseConflict
 from gpuplatform.kube.kinds import Manifest
-from gpuplatform.operations.conflicts import name_conflict
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.services import RETENTION_DAYS, Accepted, Request, operation_accept
+from gpuplatform.operations.services import (
+    RETENTION_DAYS,
+    Accepted,
+    Request,
+    name_conflict,
+    operation_accept,
+)
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.mirror import request_deletion
@@ -68,16 +74,9 @@ def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
             raise name_conflict(holders, f"stock pool '{name}'", where=where)
         return row_id
 
-    request = Request(
-        tenant=tenant,
-        operation_id=body.operation_id,
-        kind=PoolOperation.CREATE,
-        object_kind="StockPool",
-        namespace=body.namespace,
-        name=name,
-        payload=body.payload(),
-    )
-    return operation_accept(request, prepare=prepare)
+    place = (body.namespace, name)
+    request = _request(tenant, PoolOperation.CREATE, body.operation_id, place)
+    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
 
 
 def pool_update(*, tenant: Tenant, namespace: str, name: str, body: StockPoolPatch) -> Accepted:
@@ -97,16 +96,8 @@ def pool_update(*, tenant: Tenant, namespace: str, name: str, body: StockPoolPat
         body.applied_to(parse_spec(pool.spec))
         return pool.id
 
-    request = Request(
-        tenant=tenant,
-        operation_id=body.operation_id,
-        kind=PoolOperation.UPDATE,
-        object_kind="StockPool",
-        namespace=namespace,
-        name=name,
-        payload=body.payload(),
-    )
-    return operation_accept(request, prepare=prepare)
+    request = _request(tenant, PoolOperation.UPDATE, body.operation_id, (namespace, name))
+    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
 
 
 def pool_request_deletion(
@@ -123,15 +114,7 @@ def pool_request_deletion(
         request_deletion(StockPool.objects.filter(pk=pool.pk, deletion_requested_at__isnull=True))
         return pool.id
 
-    request = Request(
-        tenant=tenant,
-        operation_id=operation_id,
-        kind=PoolOperation.DELETE,
-        object_kind="StockPool",
-        namespace=namespace,
-        name=name,
-        payload={},
-    )
+    request = _request(tenant, PoolOperation.DELETE, operation_id, (namespace, name))
     return operation_accept(request, prepare=prepare)
 
 
@@ -175,6 +158,16 @@ def pools_prune() -> int:
     """Delete rows of pools past their retention; return the count."""
     old = StockPool.objects.filter(deleted_at__lt=Now() - timedelta(days=RETENTION_DAYS))
     return old.delete()[0]
+
+
+def _request(
+    tenant: Tenant,
+    kind: PoolOperation,
+    operation_id: str,
+    place: tuple[str, str],
+) -> Request:
+    """Return a request without payload about the pool at `place`, its namespace and name."""
+    return Request(tenant, operation_id, kind, "StockPool", *place)
 
 
 def _row_of(operation: Operation) -> QuerySet[StockPool]:

@@ -8,9 +8,8 @@ from django.db.models.functions import Now
 
 from gpuplatform.errors import PhaseConflict
 from gpuplatform.lifecycle.transition import transition
-from gpuplatform.operations.conflicts import name_conflict
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.operations.services import Accepted, Request, name_conflict, operation_accept
 from gpuplatform.tenancy.models import Tenant
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function

@@ -38,7 +38,7 @@ def register_operations() -> None:
         ),
         OperationKind(kinds.STOP, changes.stop, changes.settle_change, may.NEVER, retry.stop),
         OperationKind(
-            kinds.DELETE, changes.delete, changes.settle_delete, may.NEVER, retry.delete
+            kinds.DELETE, changes.UNIT.delete, changes.settle_delete, may.NEVER, retry.delete
         ),
         OperationKind(kinds.SEED, stock.seed, stock.settle_seed, may.BETWEEN_STEPS, retry.seed),
         OperationKind(

@@ -9,20 +9,23 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationWait
 from gpuplatform.operations.registry import Done, Failed, Outcome, Waiting
 from gpuplatform.operations.selectors import is_applied
+from gpuplatform.operations.target import Target, replacement
 from units.core.spec import GPUUnitSpec, parse_unit_spec
-from units.operations.target import change, gone, read_target
+from units.models import GpuUnit
 from units.requests import GpuUnitUpdate
 from units.services.outcomes import unit_changed, unit_deletion_sent
 from units.services.units import IF_MATCH, etag_of
+
+UNIT: Final = Target(GPU_UNIT, GpuUnit, "GPU unit")
 
 REFUSED_STOP_SECONDS: Final = 60.0
 
 
 def update(cluster: Cluster, operation: Operation) -> Outcome:
     """Change image, template or access of the unit."""
-    found = read_target(cluster, operation)
+    found = UNIT.read(cluster, operation)
     if found is None:
-        return gone(operation)
+        return UNIT.missing(operation)
     if is_applied(found, operation):
         return Done(found)  # Rule `applied`: this one, or a later one that replaces it.
     version = operation.payload.get(IF_MATCH)
@@ -36,41 +39,28 @@ def update(cluster: Cluster, operation: Operation) -> Outcome:
         wanted = _body(operation).applied_to(_spec(found))
     except InvalidSpec as error:
         return Failed("invalid_request", f"The change of the GPU unit is invalid: {error}")
-    spec = _replacing(found.get("spec") or {}, wanted.normalised())
-    changed = change(cluster, operation, found, spec)
-    return gone(operation) if changed is None else Done(changed)
+    spec = replacement(found.get("spec") or {}, wanted.normalised())
+    return UNIT.change(cluster, operation, found, spec)
 
 
 def stop(cluster: Cluster, operation: Operation) -> Outcome:
     """Suspend the unit. A stop never fails; without the unit there is nothing to stop."""
-    found = read_target(cluster, operation)
+    found = UNIT.read(cluster, operation)
     if found is None:
         return Done()
     if is_applied(found, operation):
         return Done(found)
     try:
-        return Done(change(cluster, operation, found, {"suspend": True}))
+        changed = UNIT.change(cluster, operation, found, {"suspend": True})
     except ClusterRejected as error:
         return Waiting(OperationWait.CLUSTER_REJECTED, str(error), REFUSED_STOP_SECONDS)
+    return changed if isinstance(changed, Done) else Done()
 
 
 def settle_change(operation: Operation, outcome: Done | Failed) -> None:
     """Copy the changed unit."""
     if isinstance(outcome, Done):
         unit_changed(operation, outcome.resource)
-
-
-def delete(cluster: Cluster, operation: Operation) -> Outcome:
-    """Delete the unit; a unit that does not exist counts as deleted."""
-    found = read_target(cluster, operation)
-    if found is None:
-        return Done()
-    metadata = found["metadata"]
-    # Rule `uidunit`: never the next unit of that name.
-    cluster.delete(
-        GPU_UNIT, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
-    )
-    return Done(found)
 
 
 def settle_delete(operation: Operation, outcome: Done | Failed) -> None:
@@ -86,13 +76,3 @@ def _body(operation: Operation) -> GpuUnitUpdate:
 
 def _spec(found: Manifest) -> GPUUnitSpec:
     return parse_unit_spec(found.get("spec") or {})
-
-
-def _replacing(present: Manifest, wanted: Manifest) -> Manifest:
-    """Return the merge patch from `present` to `wanted`; keys that are not wanted become null."""
-    patch: Manifest = {key: None for key in present if key not in wanted}
-    for key, value in wanted.items():
-        before = present.get(key)
-        is_object = isinstance(value, dict) and isinstance(before, dict)
-        patch[key] = _replacing(before or {}, value) if is_object else value
-    return patch

@@ -14,7 +14,6 @@ from gpuplatform.errors import ClusterError, InvalidSpec
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.fields import field, number
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest
-from gpuplatform.operations.conflicts import outcome_for_existing
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.provenance import marks
@@ -37,7 +36,7 @@ from units.core.shortage import holds_gpu
 from units.core.sources import SourceReference
 from units.core.spec import parse_unit_spec
 from units.models import GpuUnit
-from units.operations.target import change, gone, read_target, read_unit, row_of
+from units.operations.changes import UNIT
 from units.phases import UnitWait
 from units.requests import GpuUnitCreate, WorkerUnitCreate
 from units.selectors import is_start_void
@@ -72,10 +71,10 @@ _SUPERSEDED_BY: Final = {
 
 def create(cluster: Cluster, operation: Operation) -> Step:
     """Create the unit on the stock that the operation claimed."""
-    found = read_unit(cluster, operation)  # Step `get` comes first: rule `getfirst`.
+    found = UNIT.named(cluster, operation)  # Step `get` comes first: rule `getfirst`.
     if found is None:
         return _post(cluster, operation)
-    return outcome_for_existing(found, operation, "A GPU unit")
+    return UNIT.existing(found, operation)
 
 
 def _post(cluster: Cluster, operation: Operation) -> Step:
@@ -125,10 +124,10 @@ def release_stock(cluster: Cluster, _: Operation, success: Done) -> None:
 
 def start(cluster: Cluster, operation: Operation) -> Step:
     """Start a stopped unit on the stock that the operation claimed."""
-    found = read_target(cluster, operation)
+    found = UNIT.read(cluster, operation)
     # A unit that is being deleted would consume stock and never run.
     if found is None or field(found, "metadata", "deletionTimestamp"):
-        return gone(operation)
+        return UNIT.missing(operation)
     # Rule `applied`: this operation, or a later one that replaces it, was applied. A unit that
     # runs keeps its GPUs; the claim is released.
     if is_applied(found, operation) or not _is_stopped(found):
@@ -144,8 +143,7 @@ def start(cluster: Cluster, operation: Operation) -> Step:
     if stock is None or live is None:
         return _assign(operation, stock)
     source = SourceReference(stock.name, stock.uid)
-    changed = change(cluster, operation, found, {"suspend": None}, source.annotations())
-    return gone(operation) if changed is None else Done(changed)
+    return UNIT.change(cluster, operation, found, {"suspend": None}, source.annotations())
 
 
 def settle_start(operation: Operation, outcome: Done | Failed) -> None:
@@ -202,7 +200,7 @@ def _assign(operation: Operation, deleted: GpuUnit | None) -> Step:
         return Failed("insufficient_capacity", message, retryable=True)
 
     def record(fresh: Operation) -> Outcome | None:
-        spec_name = str(fresh.payload.get("specName") or row_of(fresh).spec_name)
+        spec_name = str(fresh.payload.get("specName") or UNIT.row(fresh).spec_name)
         free = claimable_stock(spec_name)
         return None if reassign(fresh, deleted, free) else _without_stock(fresh, spec_name)
 

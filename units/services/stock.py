@@ -296,13 +296,6 @@ def _unclaimed(spec_name: str) -> QuerySet[GpuUnit]:
 
 def _request(tenant: Tenant, kind: UnitOperation, operation_id: str, spec_name: str) -> Request:
     """Return a request whose object is its batch, so that it waits for no other operation."""
-    return Request(
-        tenant=tenant,
-        operation_id=operation_id,
-        kind=kind,
-        object_kind=UNIT_KIND,
-        namespace=STOCK_NAMESPACE,
-        name=stock_batch_name(spec_name, tenant=tenant.name, operation_id=operation_id),
-        payload={},
-        urgency=urgency_of(UnitRole.STOCK),
-    )
+    batch = stock_batch_name(spec_name, tenant=tenant.name, operation_id=operation_id)
+    request = Request(tenant, operation_id, kind, UNIT_KIND, STOCK_NAMESPACE, batch)
+    return replace(request, urgency=urgency_of(UnitRole.STOCK))

@@ -13,9 +13,8 @@ from gpuplatform.errors import (
 )
 from gpuplatform.metrics.declared import CLAIMS_REFUSED
 from gpuplatform.metrics.recorder import count
-from gpuplatform.operations.conflicts import name_conflict
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.operations.services import Accepted, Request, name_conflict, operation_accept
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
 from units.core.spec import parse_unit_spec
@@ -208,12 +207,4 @@ def _locked(tenant: Tenant, name: str) -> GpuUnit:
 
 
 def _request(tenant: Tenant, kind: UnitOperation, operation_id: str, name: str) -> Request:
-    return Request(
-        tenant=tenant,
-        operation_id=operation_id,
-        kind=kind,
-        object_kind=UNIT_KIND,
-        namespace=tenant.namespace,
-        name=name,
-        payload={},
-    )
+    return Request(tenant, operation_id, kind, UNIT_KIND, tenant.namespace, name)
