@@ -1,4 +1,4 @@
-"""`check_consistency` and `reconcile_all`: what an operator sees, and what a script gets."""
+"""`check_consistency` and `reconcile_all`: output and exit codes."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -147,7 +147,7 @@ def a_pool_that_is_lost(cluster: FakeCluster) -> None:
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
-def test_each_kind_of_fault_is_said_by_name_and_ends_with_1(
+def test_each_kind_of_fault_is_printed_and_exits_with_1(
     cluster: FakeCluster, meddle: Callable[[FakeCluster], None], word: str, name: str
 ) -> None:
     stocked(cluster, 2)
@@ -162,7 +162,7 @@ def test_each_kind_of_fault_is_said_by_name_and_ends_with_1(
     assert any(line.startswith(f"{word}: {name}") for line in faults()), faults()
 
 
-def test_a_pod_that_lost_its_mark_is_the_one_of_its_unit(cluster: FakeCluster) -> None:
+def test_a_pod_without_its_label_still_belongs_to_its_unit(cluster: FakeCluster) -> None:
     [row] = stocked(cluster)
     [pod] = cluster.list(POD, namespace=STOCK_NAMESPACE).items
     del pod["metadata"]["labels"]["runtime.lokiwager.io/unit-uid"]
@@ -176,7 +176,7 @@ def test_a_pod_that_lost_its_mark_is_the_one_of_its_unit(cluster: FakeCluster) -
     assert any(line.startswith(f"orphaned: Pod {STOCK_NAMESPACE}/") for line in faults())
 
 
-def test_what_is_under_way_is_no_fault(cluster: FakeCluster) -> None:
+def test_a_change_in_progress_is_not_a_fault(cluster: FakeCluster) -> None:
     stocked(cluster, 2)
     accept_unit(name="waits")
     finished(accept_unit(name="made"))
@@ -190,7 +190,7 @@ def test_what_is_under_way_is_no_fault(cluster: FakeCluster) -> None:
     assert faults() == []
 
 
-def test_what_comes_right_meanwhile_is_no_fault(cluster: FakeCluster) -> None:
+def test_a_difference_that_disappears_while_waiting_is_not_a_fault(cluster: FakeCluster) -> None:
     stocked(cluster)
     a_unit_without_a_row(cluster)
     reads = iter([None, None, None])
@@ -206,7 +206,7 @@ def test_what_comes_right_meanwhile_is_no_fault(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("wait", ["-1", "nan", "inf", "soon"])
-def test_a_wait_that_is_none_is_refused(wait: str) -> None:
+def test_an_invalid_wait_is_rejected(wait: str) -> None:
     with pytest.raises(CommandError, match="seconds"):
         run("check_consistency", f"--wait={wait}")
 

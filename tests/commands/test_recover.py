@@ -1,4 +1,4 @@
-"""`recover`: the cluster's truth into the database, once no process runs; then a new epoch."""
+"""`recover` imports the cluster into the database while no process runs, and sets a new epoch."""
 
 from io import StringIO
 from typing import Any
@@ -115,13 +115,13 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(cluster: FakeCluster
     assert cluster.writes == []
 
 
-def test_a_dry_run_may_be_made_beside_running_processes(cluster: FakeCluster) -> None:
+def test_a_dry_run_is_possible_while_processes_run(cluster: FakeCluster) -> None:
     report_heartbeat(Part.BEAT)
 
     assert "nothing was changed" in recover("--dry-run")
 
 
-def test_what_was_made_by_hand_is_kept_and_reported(cluster: FakeCluster) -> None:
+def test_pools_created_by_hand_are_imported_and_reported(cluster: FakeCluster) -> None:
     cluster.put(STOCK_POOL, pool_resource("by-hand"))
 
     assert "by-hand: not created by an operation" in recover()
@@ -152,7 +152,7 @@ def test_a_pool_that_the_cluster_does_not_have_is_closed_by_the_next_pass(
     assert StockPool.objects.get().deleted_at is not None
 
 
-def test_a_cluster_that_was_set_up_anew_has_lower_versions_and_is_believed(
+def test_a_new_cluster_with_lower_versions_is_imported(
     cluster: FakeCluster,
 ) -> None:
     """Versions of another cluster cannot be compared with those in the rows."""
@@ -188,7 +188,7 @@ def test_a_pool_that_a_restored_cluster_brings_back_counts_again(cluster: FakeCl
     assert row.resource_version > 0
 
 
-def test_a_pool_that_comes_back_waits_for_one_of_its_name_that_is_being_made(
+def test_a_restored_pool_waits_for_an_open_create_of_its_name(
     cluster: FakeCluster,
 ) -> None:
     made(name="a")
@@ -227,9 +227,7 @@ def test_a_cluster_that_cannot_be_read_decides_nothing(cluster: FakeCluster) -> 
     ],
     ids=lambda marks: str(marks)[22:60],
 )
-def test_marks_that_somebody_meddled_with_do_not_stop_it(
-    cluster: FakeCluster, marks: dict[str, str]
-) -> None:
+def test_invalid_annotations_do_not_stop_it(cluster: FakeCluster, marks: dict[str, str]) -> None:
     made(name="a")
     cluster.put(STOCK_POOL, marked(**marks))
     lose_the_database()
@@ -252,7 +250,7 @@ def test_a_replay_of_a_request_hashed_by_another_release_is_a_conflict_and_no_cr
     assert type(caught.value).__name__ == "OperationConflict"
 
 
-def test_operations_that_were_open_in_the_back_up_find_what_they_made(
+def test_open_operations_of_the_backup_find_the_objects_that_they_created(
     cluster: FakeCluster,
 ) -> None:
     body = made(name="a")

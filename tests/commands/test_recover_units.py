@@ -1,4 +1,4 @@
-"""`recover` with units and stock: what a lost or restored database is told by the cluster."""
+"""`recover` with units and stock, for a lost and for a restored database."""
 
 from io import StringIO
 
@@ -83,7 +83,7 @@ def test_a_lost_database_is_rebuilt_and_replays_answer_as_before(cluster: FakeCl
     assert faults(cluster) == []
 
 
-def test_stock_that_a_unit_names_is_taken_over_as_consumed(cluster: FakeCluster) -> None:
+def test_stock_that_a_unit_names_is_imported_as_consumed(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     take_without_deleting(cluster, "a")
     unit = GpuUnit.objects.get(name="a")
@@ -99,7 +99,9 @@ def test_stock_that_a_unit_names_is_taken_over_as_consumed(cluster: FakeCluster)
     assert GpuUnit.objects.get(name="a").phase == "Ready"
 
 
-def test_a_restored_database_learns_what_was_consumed_meanwhile(cluster: FakeCluster) -> None:
+def test_a_restored_database_learns_what_was_consumed_after_the_backup(
+    cluster: FakeCluster,
+) -> None:
     [stock] = stocked(cluster)
     unit = handed_over(cluster, name="a")
     assert unit.operation is not None
@@ -122,7 +124,7 @@ def test_a_restored_database_learns_what_was_consumed_meanwhile(cluster: FakeClu
     assert faults(cluster) == []
 
 
-def test_stock_consumed_before_its_seeding_recorded_it_is_never_made_again(
+def test_stock_consumed_before_its_seeding_recorded_it_is_never_created_again(
     cluster: FakeCluster,
 ) -> None:
     [stock] = stocked(cluster, operationID="seed")
@@ -175,7 +177,7 @@ def test_two_units_with_one_source_are_reported_and_the_older_one_has_it(
     assert any("same stock" in fault for fault in faults(cluster))
 
 
-def test_a_unit_made_by_hand_is_kept_and_takes_no_stock(cluster: FakeCluster) -> None:
+def test_a_unit_created_by_hand_is_imported_and_consumes_no_stock(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     named = {
         "runtime.lokiwager.io/source-stock-name": stock.name,
@@ -220,9 +222,7 @@ def test_a_second_run_changes_nothing_more(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("ordinal", ["", "x", "9" * 40, "-1", "\u0663"])
-def test_marks_that_somebody_meddled_with_do_not_stop_it(
-    cluster: FakeCluster, ordinal: str
-) -> None:
+def test_invalid_annotations_do_not_stop_it(cluster: FakeCluster, ordinal: str) -> None:
     [stock] = stocked(cluster)
     live = cluster.get(GPU_UNIT, stock.name, namespace=STOCK_NAMESPACE)
     assert live is not None
@@ -256,7 +256,7 @@ def test_a_unit_that_a_restored_cluster_brings_back_counts_again(cluster: FakeCl
     assert faults(cluster) == []
 
 
-def test_stock_that_was_consumed_and_comes_back_goes_again(cluster: FakeCluster) -> None:
+def test_restored_stock_that_was_consumed_is_deleted_again(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     backed_up = cluster.get(GPU_UNIT, stock.name, namespace=STOCK_NAMESPACE)
     assert backed_up is not None
@@ -272,7 +272,7 @@ def test_stock_that_was_consumed_and_comes_back_goes_again(cluster: FakeCluster)
     assert faults(cluster) == []
 
 
-def test_the_next_unit_of_a_name_gives_way_to_the_one_that_is_there(
+def test_a_live_row_of_the_same_name_is_closed_for_the_restored_unit(
     cluster: FakeCluster,
 ) -> None:
     stocked(cluster, 2)

@@ -1,4 +1,4 @@
-"""`manage.py seed_stock`: what an operator's script gets."""
+"""`manage.py seed_stock`: output and exit codes."""
 
 from io import StringIO
 
@@ -19,7 +19,7 @@ def _run(*arguments: str) -> str:
     return output.getvalue()
 
 
-def test_it_accepts_a_seeding_once() -> None:
+def test_a_repeated_command_is_accepted_once() -> None:
     arguments = ("g1.1", "2", "--gpu", "1", "--operation-id", "seed-1")
 
     first, again = _run(*arguments), _run(*arguments)
@@ -28,7 +28,7 @@ def test_it_accepts_a_seeding_once() -> None:
     assert GpuUnit.objects.count() == 2
 
 
-def test_it_says_what_became_of_it(cluster: FakeCluster) -> None:
+def test_it_prints_the_outcome(cluster: FakeCluster) -> None:
     _run("g1.1", "2", "--operation-id", "seed-1")
     driver.run(Operation.objects.get().pk)
 

@@ -1,4 +1,4 @@
-"""Beat, over a database that is away for a while."""
+"""Beat with a database that is unavailable for a while."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def scheduler(broker: Broker) -> Iterator[HeartbeatScheduler]:
 
 
 @COMMITTING
-def test_a_database_that_is_away_when_all_schedules_are_read_does_not_end_beat(
+def test_beat_survives_an_unavailable_database_while_it_reads_schedules(
     scheduler: HeartbeatScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scheduler.tick()
@@ -45,7 +45,7 @@ def test_a_database_that_is_away_when_all_schedules_are_read_does_not_end_beat(
 
 
 @COMMITTING
-def test_beat_shows_its_life_as_soon_as_the_database_is_back(
+def test_beat_sends_a_heartbeat_as_soon_as_the_database_is_back(
     scheduler: HeartbeatScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 

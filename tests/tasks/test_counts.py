@@ -1,4 +1,4 @@
-"""What workers count: claims, ends and successes of operations, and runs over objects."""
+"""Metrics of workers: claims, ends and successes of operations, and reconciliations."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_an_operation_is_claimed_once_and_ends_once(
     assert counted.values(OPERATIONS_ENDED) == {(CREATE, "Succeeded"): 1}
 
 
-def test_a_second_try_is_no_second_claim(
+def test_a_second_attempt_is_not_a_second_claim(
     cluster: FakeCluster, broker: Broker, counted: Counted
 ) -> None:
     number = accept_create(name="a").operation.id
@@ -61,7 +61,7 @@ def test_a_second_try_is_no_second_claim(
     assert counted.values(OPERATIONS_ENDED) == {(CREATE, "Succeeded"): 1}
 
 
-def test_a_failed_operation_is_no_success(
+def test_a_failed_operation_does_not_count_as_a_success(
     cluster: FakeCluster, broker: Broker, counted: Counted
 ) -> None:
     number = accept_create(name="a").operation.id
@@ -80,7 +80,7 @@ def test_a_create_without_stock_is_a_refused_claim(cluster: FakeCluster, counted
     assert counted.values(CLAIMS_REFUSED) == {("unit.create",): 1}
 
 
-def test_a_start_whose_stock_does_not_come_is_a_refused_claim(
+def test_an_operation_that_fails_without_stock_is_a_refused_claim(
     cluster: FakeCluster, counted: Counted
 ) -> None:
     operation = accept_create(name="a").operation
@@ -99,7 +99,7 @@ def test_a_start_whose_stock_does_not_come_is_a_refused_claim(
         pytest.param(ZeroDivisionError(), "fault", id="ours"),
     ],
 )
-def test_a_run_over_an_object_is_counted_by_its_outcome(
+def test_a_reconciliation_is_observed_with_its_outcome(
     cluster: FakeCluster,
     broker: Broker,
     counted: Counted,

@@ -29,7 +29,7 @@ TASK = "operations.run_operation"
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Redis]:
-    """This worker's broker, without messages, and nobody who waits for it."""
+    """The broker without messages and without a pause after a failure."""
     monkeypatch.setattr(queueing._Pause, "until", 0.0)
     monkeypatch.setattr(queueing, "_SENDER", ProcessThreads(1, "hints"))
     client = redis.Redis.from_url(settings.CELERY_BROKER_URL)
@@ -49,7 +49,9 @@ def test_each_hint_is_a_message(broker: redis.Redis) -> None:
     assert waiting_messages(Queue.OPERATIONS) == 3
 
 
-def test_what_only_begins_something_is_taken_after_what_is_further_on(broker: redis.Redis) -> None:
+def test_messages_that_begin_work_are_taken_after_those_that_finish_it(
+    broker: redis.Redis,
+) -> None:
     enqueue(TASK, 1, queue=Queue.RECONCILE, urgency=Urgency.LAST)
     enqueue(TASK, 2, queue=Queue.RECONCILE, urgency=Urgency.LATER)
     enqueue(TASK, 3, queue=Queue.RECONCILE)
@@ -67,7 +69,7 @@ def test_what_only_begins_something_is_taken_after_what_is_further_on(broker: re
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("cluster")
-def test_stock_is_made_after_what_people_wait_for(
+def test_seedings_are_taken_after_requests_of_users(
     broker: redis.Redis, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
@@ -77,14 +79,14 @@ def test_stock_is_made_after_what_people_wait_for(
     assert list(waiting.values()) == [0, 0, 1]
 
 
-def test_events_of_stock_are_dealt_with_after_those_of_units_in_use() -> None:
+def test_events_of_stock_are_taken_after_those_of_active_units() -> None:
     [units] = [watched for watched in WATCHED if watched.kind == GPU_UNIT]
 
     assert units.urgency(STOCK_NAMESPACE) == Urgency.LAST
     assert units.urgency("runtime-instance") == Urgency.NEXT
 
 
-def test_all_urgencies_count_as_waiting(broker: redis.Redis) -> None:
+def test_messages_of_every_urgency_count_as_queued(broker: redis.Redis) -> None:
     for urgency in Urgency:
         enqueue(TASK, 1, queue=Queue.RECONCILE, urgency=urgency)
 
@@ -92,7 +94,7 @@ def test_all_urgencies_count_as_waiting(broker: redis.Redis) -> None:
     assert sum(int(broker.llen(key)) for key in keys_of(Queue.RECONCILE)) == 3
 
 
-def test_sweeps_do_not_pile_up_messages_that_wait_already(broker: redis.Redis) -> None:
+def test_sweeps_do_not_enqueue_beyond_the_limit(broker: redis.Redis) -> None:
     due = list(range(MAX_QUEUED + 100))
 
     enqueue_missed(TASK, due, queue=Queue.OPERATIONS)
@@ -101,13 +103,13 @@ def test_sweeps_do_not_pile_up_messages_that_wait_already(broker: redis.Redis) -
     assert waiting_messages(Queue.OPERATIONS) == MAX_QUEUED
 
 
-def test_a_broker_that_is_away_fails_nobody_and_is_left_alone_for_a_while(
+def test_an_unavailable_broker_fails_no_caller_and_is_not_tried_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(queueing._Pause, "until", 0.0)
-    nobody = Celery("nobody", broker="redis://127.0.0.1:1/0", set_as_current=False)
-    nobody.conf.broker_transport_options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
-    monkeypatch.setattr(queueing, "current_app", nobody)
+    unreachable = Celery("unreachable", broker="redis://127.0.0.1:1/0", set_as_current=False)
+    unreachable.conf.broker_transport_options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    monkeypatch.setattr(queueing, "current_app", unreachable)
 
     sent = enqueue(TASK, 1, queue=Queue.OPERATIONS)
     paused = queueing._Pause.until

@@ -1,4 +1,4 @@
-"""The steady state is one line whatever is away, and the same numbers are metrics."""
+"""The state is one line, whatever is unavailable, and the same numbers are metrics."""
 
 import json
 import logging
@@ -78,7 +78,7 @@ def samples() -> dict[tuple[str, ...], float]:
 
 
 @pytest.mark.django_db
-def test_the_line_says_how_everything_stands(
+def test_the_line_has_the_state_of_the_platform(
     cluster: FakeCluster, broker: Broker, lines: pytest.LogCaptureFixture
 ) -> None:
     pool_row(phase="Ready", available_replicas=2)
@@ -131,7 +131,7 @@ def test_without_a_broker_the_line_has_all_but_the_queues(
 
 
 @pytest.mark.django_db
-def test_without_a_database_the_line_says_so_and_no_number_is_zero(
+def test_without_a_database_its_numbers_are_null_and_not_zero(
     broker: Broker, lines: pytest.LogCaptureFixture
 ) -> None:
     with broken_database():
@@ -164,7 +164,7 @@ def test_the_line_has_the_health_code_of_the_cluster(
 
 
 @pytest.mark.django_db
-def test_only_what_a_worker_could_take_counts_as_due(cluster: FakeCluster, broker: Broker) -> None:
+def test_only_claimable_rows_count_as_due(cluster: FakeCluster, broker: Broker) -> None:
     pool_row(due_at="2026-01-01T00:00:00Z", lease_expires_at="2999-01-01T00:00:00Z")
     pool_row(due_at="2026-01-01T00:00:00Z", uid="", name="not-made-yet")
     pool_row(due_at="2999-01-01T00:00:00Z")
@@ -178,7 +178,7 @@ def test_only_what_a_worker_could_take_counts_as_due(cluster: FakeCluster, broke
 
 
 @pytest.mark.django_db
-def test_the_state_costs_the_same_few_queries_however_much_there_is(
+def test_the_number_of_queries_does_not_depend_on_the_number_of_rows(
     cluster: FakeCluster, broker: Broker
 ) -> None:
     for _ in range(3):
@@ -224,7 +224,7 @@ def test_beat_serves_the_same_numbers(cluster: FakeCluster, broker: Broker) -> N
 
 
 @pytest.mark.django_db
-def test_what_is_away_has_no_numbers(settings: Settings) -> None:
+def test_unavailable_parts_have_no_metrics(settings: Settings) -> None:
     settings.CELERY_BROKER_URL = NO_BROKER
 
     with broken_database():

@@ -1,4 +1,4 @@
-"""Tasks are hints: registered by name, safe twice and beside themselves, and dispensable."""
+"""Tasks are hints: they can be lost, repeated and run concurrently."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -52,14 +52,14 @@ def work_off(cluster: FakeCluster, rounds: int = 8) -> None:
 @pytest.mark.parametrize(
     "name", [*OperationTask, *InventoryTask, *UnitTask, *ServerlessTask, *HEARTBEATS]
 )
-def test_every_name_that_is_sent_is_registered(name: str) -> None:
+def test_every_task_name_that_is_sent_is_registered(name: str) -> None:
     current_app.loader.import_default_modules()
 
     assert str(name) in current_app.tasks
 
 
 @pytest.mark.parametrize("names", [OperationTask, InventoryTask, UnitTask, ServerlessTask])
-def test_no_task_of_an_app_is_without_a_name_to_send(names: type[StrEnum]) -> None:
+def test_every_registered_task_of_an_app_has_a_name(names: type[StrEnum]) -> None:
     current_app.loader.import_default_modules()
     prefix = next(iter(names)).split(".")[0]
 
@@ -98,7 +98,7 @@ def test_the_guarantees_run_often_enough() -> None:
 
 
 @pytest.mark.django_db
-def test_a_sweep_sends_a_hint_for_each_due_row(cluster: FakeCluster, broker: Broker) -> None:
+def test_a_sweep_enqueues_each_due_row(cluster: FakeCluster, broker: Broker) -> None:
     for _ in range(3):
         accept_create()
         pool_row(due_at=Now())
@@ -117,7 +117,7 @@ def test_a_sweep_sends_a_hint_for_each_due_row(cluster: FakeCluster, broker: Bro
 
 
 @pytest.mark.django_db
-def test_a_row_that_somebody_works_on_gets_no_hint(cluster: FakeCluster, broker: Broker) -> None:
+def test_a_claimed_row_is_not_enqueued(cluster: FakeCluster, broker: Broker) -> None:
     pool_row(due_at=Now(), lease_expires_at="2999-01-01T00:00:00Z")
     pool_row(due_at=Now(), lease_expires_at="2026-01-01T00:00:00Z")
 
@@ -127,7 +127,7 @@ def test_a_row_that_somebody_works_on_gets_no_hint(cluster: FakeCluster, broker:
 
 
 @pytest.mark.django_db
-def test_a_sweep_sends_nothing_while_the_cluster_is_away(
+def test_a_sweep_enqueues_nothing_while_the_cluster_is_unavailable(
     cluster: FakeCluster, broker: Broker
 ) -> None:
     accept_create()
@@ -139,7 +139,7 @@ def test_a_sweep_sends_nothing_while_the_cluster_is_away(
 
 
 @COMMITTING
-def test_what_asks_no_cluster_is_swept_and_ends_while_that_is_away(
+def test_operations_without_cluster_calls_end_while_it_is_unavailable(
     cluster: FakeCluster, broker: Broker
 ) -> None:
     waits, stays = accept_create().operation, accept_create().operation
@@ -157,7 +157,7 @@ def test_what_asks_no_cluster_is_swept_and_ends_while_that_is_away(
 
 
 @COMMITTING
-def test_every_message_lost_costs_time_only(cluster: FakeCluster, broker: Broker) -> None:
+def test_lost_messages_are_replaced_by_the_sweep(cluster: FakeCluster, broker: Broker) -> None:
     for number in range(5):
         accept_create(name=f"pool{number}")
         broker.lose_everything()
@@ -177,9 +177,7 @@ def test_every_message_lost_costs_time_only(cluster: FakeCluster, broker: Broker
 
 
 @pytest.mark.django_db
-def test_a_task_that_runs_twice_does_nothing_the_second_time(
-    cluster: FakeCluster, broker: Broker
-) -> None:
+def test_a_repeated_task_does_nothing(cluster: FakeCluster, broker: Broker) -> None:
     operation = accept_create(name="a").operation
     run_operation(operation.id)
     row = StockPool.objects.get()
@@ -197,7 +195,7 @@ def test_a_task_that_runs_twice_does_nothing_the_second_time(
 
 
 @COMMITTING
-def test_a_task_beside_itself_makes_one_thing(cluster: FakeCluster, broker: Broker) -> None:
+def test_concurrent_runs_of_a_task_create_one_object(cluster: FakeCluster, broker: Broker) -> None:
     operation = accept_create(name="a").operation
 
     first = at_once([lambda: run_operation(operation.id)] * 8)
@@ -211,14 +209,17 @@ def test_a_task_beside_itself_makes_one_thing(cluster: FakeCluster, broker: Brok
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("task", [run_operation, reconcile_pool])
-def test_a_hint_at_nothing_does_nothing(
+def test_a_hint_for_an_unknown_row_does_nothing(
     cluster: FakeCluster, task: Callable[[int], None], broker: Broker
 ) -> None:
     task(10**9)
 
+    assert set(cluster.writes) <= {"create ConfigMap gpu-platform-epoch"}
+    assert [broker.hints(queue) for queue in Queue] == [0] * len(Queue)
+
 
 @pytest.mark.django_db
-def test_the_end_of_an_operation_hints_at_the_next_of_its_object(
+def test_the_end_of_an_operation_enqueues_the_next_on_its_object(
     cluster: FakeCluster, broker: Broker
 ) -> None:
     first = accept_create(name="a").operation
@@ -260,7 +261,7 @@ def test_reconcile_all_finds_what_the_watch_missed(cluster: FakeCluster, broker:
 
 
 @pytest.mark.django_db
-def test_reconcile_all_writes_nothing_where_all_is_settled(
+def test_reconcile_all_writes_nothing_if_nothing_changed(
     cluster: FakeCluster, broker: Broker
 ) -> None:
     run_operation(accept_create(name="a").operation.id)
@@ -289,7 +290,9 @@ def test_one_broken_object_does_not_stop_reconcile_all(
 
 
 @pytest.mark.django_db
-def test_without_a_cluster_by_choice_no_task_fails(settings: Settings, broker: Broker) -> None:
+def test_without_a_cluster_by_configuration_no_task_fails(
+    settings: Settings, broker: Broker
+) -> None:
     settings.KUBE_MODE = "off"
 
     for task in (sweep_operations, sweep_pools, reconcile_all, remove_leftovers):
@@ -299,7 +302,7 @@ def test_without_a_cluster_by_choice_no_task_fails(settings: Settings, broker: B
 
 
 @pytest.mark.django_db
-def test_what_ended_long_ago_is_forgotten_and_nothing_else(cluster: FakeCluster) -> None:
+def test_only_operations_past_their_retention_are_deleted(cluster: FakeCluster) -> None:
     kept, gone = accept_create(name="kept").operation, accept_create(name="gone").operation
     recent, opened = accept_create(name="recent").operation, accept_create(name="open").operation
     ended = {"phase": "Succeeded", "due_at": None}
@@ -318,7 +321,7 @@ def test_what_ended_long_ago_is_forgotten_and_nothing_else(cluster: FakeCluster)
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", HEARTBEATS)
-def test_a_worker_that_takes_the_sign_of_life_shows_it(name: str) -> None:
+def test_a_worker_records_its_heartbeat(name: str) -> None:
     current_app.loader.import_default_modules()
 
     current_app.tasks[name]()

@@ -1,4 +1,4 @@
-"""Tasks of units and stock are hints: safe twice, beside themselves, and dispensable."""
+"""Tasks of units and stock are hints: they can be lost, repeated and run concurrently."""
 
 import pytest
 from django.db.models.functions import Now
@@ -53,7 +53,7 @@ def work_off_tasks(cluster: FakeCluster, rounds: int = 8) -> None:
 
 
 @ONE
-def test_a_sweep_sends_a_hint_for_each_due_row(cluster: FakeCluster, broker: Broker) -> None:
+def test_a_sweep_enqueues_each_due_row(cluster: FakeCluster, broker: Broker) -> None:
     stock_row(due_at=Now())
     unit_row(due_at=Now())
     stock_row()
@@ -65,7 +65,9 @@ def test_a_sweep_sends_a_hint_for_each_due_row(cluster: FakeCluster, broker: Bro
 
 
 @ONE
-def test_nothing_is_sent_while_the_cluster_is_away(cluster: FakeCluster, broker: Broker) -> None:
+def test_nothing_is_enqueued_while_the_cluster_is_unavailable(
+    cluster: FakeCluster, broker: Broker
+) -> None:
     stock_row(due_at=Now())
     spec_row(warm_target=3)
     gate.close(ClusterUnavailable("connection refused"))
@@ -78,7 +80,7 @@ def test_nothing_is_sent_while_the_cluster_is_away(cluster: FakeCluster, broker:
 
 
 @COMMITTING
-def test_every_message_lost_costs_time_only(cluster: FakeCluster, broker: Broker) -> None:
+def test_lost_messages_are_replaced_by_the_sweep(cluster: FakeCluster, broker: Broker) -> None:
     accept_seed(3)
     broker.lose_everything()
     work_off_tasks(cluster)
@@ -96,9 +98,7 @@ def test_every_message_lost_costs_time_only(cluster: FakeCluster, broker: Broker
 
 
 @ONE
-def test_a_task_that_runs_twice_does_nothing_the_second_time(
-    cluster: FakeCluster, broker: Broker
-) -> None:
+def test_a_repeated_task_does_nothing(cluster: FakeCluster, broker: Broker) -> None:
     stocked(cluster, 2)
     operation = finished(accept_unit())
     work_off(cluster)
@@ -114,7 +114,7 @@ def test_a_task_that_runs_twice_does_nothing_the_second_time(
 
 
 @COMMITTING
-def test_a_task_beside_itself_makes_one_thing(cluster: FakeCluster, broker: Broker) -> None:
+def test_concurrent_runs_of_a_task_create_one_object(cluster: FakeCluster, broker: Broker) -> None:
     operation = accept_seed().operation
 
     at_once([lambda: run_operation(operation.pk)] * 8)
@@ -126,12 +126,15 @@ def test_a_task_beside_itself_makes_one_thing(cluster: FakeCluster, broker: Brok
 
 
 @ONE
-def test_a_hint_at_nothing_does_nothing(cluster: FakeCluster, broker: Broker) -> None:
+def test_a_hint_for_an_unknown_row_does_nothing(cluster: FakeCluster, broker: Broker) -> None:
     reconcile_unit(10**9)
+
+    assert set(cluster.writes) <= {"create ConfigMap gpu-platform-epoch"}
+    assert [broker.hints(queue) for queue in Queue] == [0] * len(Queue)
 
 
 @ONE
-def test_the_end_of_the_stock_hints_at_the_unit_that_waits_for_it(
+def test_the_deletion_of_the_stock_enqueues_the_unit_that_waits_for_it(
     cluster: FakeCluster,
     broker: Broker,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
@@ -151,9 +154,7 @@ def test_the_end_of_the_stock_hints_at_the_unit_that_waits_for_it(
 
 
 @ONE
-def test_reconcile_all_takes_up_what_was_made_by_hand(
-    cluster: FakeCluster, broker: Broker
-) -> None:
+def test_reconcile_all_imports_units_created_by_hand(cluster: FakeCluster, broker: Broker) -> None:
     cluster.put(GPU_UNIT, unit_resource("by-hand"))
     cluster.put(GPU_UNIT, unit_resource("bad", metadata={"uid": "bad"}, memory="a\x00b"))
 
@@ -177,7 +178,7 @@ def test_stock_is_topped_up_to_its_target(cluster: FakeCluster, broker: Broker) 
 
 
 @ONE
-def test_stock_of_a_disabled_spec_goes_and_its_units_stay(
+def test_stock_of_a_disabled_spec_is_removed_and_its_units_stay(
     cluster: FakeCluster, broker: Broker
 ) -> None:
     stocked(cluster, 2)
@@ -207,7 +208,7 @@ def test_a_sample_is_taken_of_each_spec(broker: Broker) -> None:
 
 
 @ONE
-def test_what_is_gone_for_long_is_forgotten_with_its_history_and_nothing_else(
+def test_only_deleted_units_past_their_retention_are_pruned_with_their_history(
     cluster: FakeCluster,
 ) -> None:
     old = "2026-01-01T00:00:00Z"
@@ -226,7 +227,9 @@ def test_what_is_gone_for_long_is_forgotten_with_its_history_and_nothing_else(
 
 
 @ONE
-def test_without_a_cluster_by_choice_no_task_fails(settings: Settings, broker: Broker) -> None:
+def test_without_a_cluster_by_configuration_no_task_fails(
+    settings: Settings, broker: Broker
+) -> None:
     settings.KUBE_MODE = "off"
 
     for task in (

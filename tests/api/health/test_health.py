@@ -1,4 +1,4 @@
-"""Health: always 200 and soon; `ready` exactly when every part works; what is unknown is null."""
+"""Health: always 200 and quickly; `ready` exactly if every part is ok; unknown counts are null."""
 
 import time
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ from tests.fakes.queue_server import QueueServer
 HEALTH = "/api/v1/health"
 
 COMMITTING = pytest.mark.django_db(transaction=True, serialized_rollback=True)
-"""Health asks from threads of its own, which see what is committed."""
+"""Health reads in other threads, which see committed rows only."""
 
 
 @contextmanager
 def database_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Point every new connection at a port where nobody listens."""
+    """Point every new connection at a closed port."""
     with monkeypatch.context() as patch:
         connection.close()
         patch.setitem(connection.settings_dict, "PORT", str(free_port()))
@@ -211,7 +211,7 @@ def test_a_platform_without_a_cluster_by_configuration_is_ok(
 
 
 @COMMITTING
-def test_without_the_database_health_says_null_and_livez_lives(
+def test_without_the_database_counts_are_null_and_livez_answers(
     api: Api, cluster: FakeCluster, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with database_away(monkeypatch):
@@ -244,7 +244,7 @@ def test_without_the_database_everything_else_is_a_503_until_it_is_back(
 
 
 @COMMITTING
-def test_without_the_broker_a_create_is_accepted_and_soon(
+def test_without_the_broker_a_create_is_accepted_quickly(
     api: Api, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with broker_away(monkeypatch):

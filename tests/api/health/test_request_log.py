@@ -66,7 +66,7 @@ def test_a_path_is_quoted_and_cut(lines: pytest.LogCaptureFixture, sent: str, lo
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/static/adminkit/theme.css"])
-def test_probes_and_static_files_are_lines_for_debugging(
+def test_requests_of_probes_and_static_files_are_logged_at_debug(
     lines: pytest.LogCaptureFixture, path: str
 ) -> None:
     Client().get(path).close()

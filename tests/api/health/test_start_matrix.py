@@ -1,4 +1,4 @@
-"""Each mode with each cluster: what health says, and how soon. Starts are in `tests/commands`."""
+"""Health in each mode with each cluster, and its duration. Starts are in `tests/commands`."""
 
 import time
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ CANNOT_BE_USED = "kubeconfig"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A cluster, and what health says of it in each mode that looks for one."""
+    """Part of the error of health for a cluster, in each mode that uses one."""
 
     auto: str
     required: str
@@ -54,7 +54,7 @@ CASES = {
 def kubeconfig(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """The kubeconfig of the case's cluster; an empty text where there is none."""
+    """The kubeconfig of the case's cluster; empty without a cluster."""
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -66,7 +66,7 @@ def kubeconfig(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("kubeconfig", "state"), [(s, s) for s in CASES], indirect=["kubeconfig"])
-def test_health_says_what_mode_and_cluster_come_to(
+def test_health_reports_each_mode_with_each_cluster(
     api: Api, broker: Broker, settings: Settings, kubeconfig: str, state: str, mode: str
 ) -> None:
     settings.KUBE_MODE, settings.KUBECONFIG, settings.GPUPLATFORM_DEV = mode, kubeconfig, True

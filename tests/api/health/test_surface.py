@@ -1,4 +1,4 @@
-"""The addresses of chapter 18 are there, each with an answer of its own."""
+"""Each published address answers."""
 
 import pytest
 from django.test import Client
@@ -22,5 +22,5 @@ __all__ = ["cluster"]
         "/swagger/index.html",
     ],
 )
-def test_each_address_of_the_chapter_answers(client: Client, address: str) -> None:
+def test_each_published_address_answers(client: Client, address: str) -> None:
     assert client.get(address).status_code == 200

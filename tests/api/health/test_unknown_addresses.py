@@ -1,4 +1,4 @@
-"""Addresses and methods that do not exist, asked as a program does: without a CSRF token."""
+"""Unknown addresses and methods, requested without a CSRF token."""
 
 import pytest
 from django.test import Client
@@ -22,7 +22,7 @@ def test_an_unknown_address_is_a_404_in_json_for_every_method(
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
-def test_a_probe_takes_no_writes(program: Client, path: str) -> None:
+def test_a_probe_accepts_no_writes(program: Client, path: str) -> None:
     answer = program.post(path)
 
     assert answer.status_code == 405

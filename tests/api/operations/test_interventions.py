@@ -1,4 +1,4 @@
-"""The routes with which operators cancel and retry jobs."""
+"""The routes with which operators cancel and retry operations."""
 
 import pytest
 from django.db.models.functions import Now
@@ -23,7 +23,7 @@ def failed(cluster: FakeCluster) -> Operation:
     Operation.objects.filter(pk=operation.pk).update(
         phase="Failed",
         error_code="invalid_request",
-        error_message="There is no such namespace.",
+        error_message="The namespace does not exist.",
         error_retryable=True,
         due_at=None,
         ended_at=Now(),
@@ -31,7 +31,7 @@ def failed(cluster: FakeCluster) -> Operation:
     return operation
 
 
-def test_a_cancellation_is_a_job_about_a_job(api: Api, cluster: FakeCluster) -> None:
+def test_a_cancellation_is_an_operation_on_an_operation(api: Api, cluster: FakeCluster) -> None:
     accept_create(name="a", operationID="op")
 
     answer = api.post(f"{JOBS}/op/cancel", {"operationID": "stop-it"})
@@ -49,7 +49,7 @@ def test_a_cancellation_is_a_job_about_a_job(api: Api, cluster: FakeCluster) -> 
     assert api.get(f"{POOLS}/a").status == 404
 
 
-def test_a_retry_is_a_job_of_the_same_kind(api: Api, failed: Operation) -> None:
+def test_a_retry_is_an_operation_of_the_same_kind(api: Api, failed: Operation) -> None:
     answer = api.post(f"{JOBS}/first/retry", {"operationID": "second"})
 
     assert (answer.status, answer.headers["Location"]) == (202, f"{JOBS}/second")
@@ -58,7 +58,7 @@ def test_a_retry_is_a_job_of_the_same_kind(api: Api, failed: Operation) -> None:
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
-def test_the_same_again_is_a_replay(
+def test_a_repeated_request_is_a_replay(
     api: Api, failed: Operation, verb: str, cluster: FakeCluster
 ) -> None:
     accept_create(name="b", operationID="open")
@@ -81,7 +81,7 @@ def test_the_same_again_is_a_replay(
         ("none/retry", "not_found"),
     ],
 )
-def test_a_refusal_is_one_sentence_and_leaves_nothing(
+def test_a_rejected_intervention_leaves_no_operation(
     api: Api, failed: Operation, path: str, code: str
 ) -> None:
     accept_create(name="b", operationID="open")
@@ -93,9 +93,7 @@ def test_a_refusal_is_one_sentence_and_leaves_nothing(
     assert not Operation.objects.filter(operation_id="new").exists()
 
 
-def test_a_retry_whose_name_was_taken_meanwhile_is_a_name_conflict(
-    api: Api, failed: Operation
-) -> None:
+def test_a_retry_whose_name_is_in_use_is_a_name_conflict(api: Api, failed: Operation) -> None:
     accept_create(name="a")
 
     answer = api.post(f"{JOBS}/first/retry", {"operationID": "new"})
@@ -116,7 +114,9 @@ def test_bad_input_names_the_field(
     assert Operation.objects.get().phase == "Pending"
 
 
-def test_another_tenants_job_is_named_with_its_tenant(api: Api, cluster: FakeCluster) -> None:
+def test_an_operation_of_another_tenant_is_addressed_with_the_tenant(
+    api: Api, cluster: FakeCluster
+) -> None:
     accept_create(name="a", operationID="theirs")
     other = Tenant.objects.create(name="other", namespace="tenant-other")
     Operation.objects.update(tenant=other)

@@ -1,4 +1,4 @@
-"""The jobs routes: one shape, filters, and nothing of other tenants."""
+"""The routes of operations: shape, filters and tenants."""
 
 from typing import Any
 
@@ -104,7 +104,7 @@ def test_every_id_that_is_accepted_has_an_address(api: Api, cluster: FakeCluster
         assert api.get(location).data["operationID"] == operation_id
 
 
-def test_another_tenants_job_is_no_job(api: Api, cluster: FakeCluster) -> None:
+def test_an_operation_of_another_tenant_is_not_found(api: Api, cluster: FakeCluster) -> None:
     accept_create(operationID="theirs")
     other = Tenant.objects.create(name="other", namespace="tenant-other")
     Operation.objects.update(tenant=other)
@@ -130,7 +130,7 @@ def test_a_page_of_100_jobs_costs_few_queries(
     assert len(page.data) == 100
 
 
-def test_pages_of_jobs_lose_and_repeat_none(api: Api, cluster: FakeCluster) -> None:
+def test_pages_neither_lose_nor_repeat_operations(api: Api, cluster: FakeCluster) -> None:
     for number in range(5):
         accept_create(operationID=f"op{number}")
     seen: list[str] = []

@@ -1,4 +1,4 @@
-"""Who may call: outside development mode nobody without a token, and nobody beyond its scopes."""
+"""Outside development mode every call needs a token, with the scope of its address."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,7 +17,7 @@ JOBS = "/api/v1/operator/jobs"
 OPEN = {"/api/v1/health", "/api/v1/schema"}
 """Health answers without the database that knows the tokens; the document has no secrets."""
 SIGNED = "/api/v1/serverless/invocations/1/result"
-"""A link that whoever got it may follow for ten minutes; its signature is the proof."""
+"""A link that is valid for ten minutes; its signature replaces a token."""
 FOR_OPERATORS = ("/api/v1/operator/", "/api/v1/serverless/invocations/1/replay")
 SAMPLES = {"name": "a", "operation_id": "op-1"}
 
@@ -97,7 +97,7 @@ def test_each_route_takes_the_scope_of_its_address_only(client: Client, path: st
 @pytest.mark.django_db
 @pytest.mark.usefixtures("guarded")
 @pytest.mark.parametrize("before", ["/x", "/api/v1/serverless", "/api/v1/operator"])
-def test_what_stands_before_an_address_changes_no_scope(client: Client, before: str) -> None:
+def test_a_prefix_of_the_address_does_not_change_the_scope(client: Client, before: str) -> None:
     user = _secret(Scope.USER)
 
     for path in filter(lambda path: path.startswith(FOR_OPERATORS), GUARDED):
@@ -121,7 +121,7 @@ def test_what_stands_before_an_address_changes_no_scope(client: Client, before: 
         "Bearer " + "x" * 6000,
     ],
 )
-def test_what_is_no_token_is_refused(client: Client, header: str) -> None:
+def test_an_invalid_token_is_rejected(client: Client, header: str) -> None:
     answer = client.get(JOBS, headers={"Authorization": header})
 
     assert answer.status_code == 401
@@ -130,7 +130,7 @@ def test_what_is_no_token_is_refused(client: Client, header: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("guarded")
-def test_a_token_ends_by_time_and_by_being_taken_back(client: Client) -> None:
+def test_a_token_ends_by_expiry_and_by_revocation(client: Client) -> None:
     soon = clock.now() + timedelta(hours=1)
     token, secret = token_create(
         tenant=tenant_by_name(), name="short", scopes=[Scope.OPERATOR], expires_at=soon
@@ -148,7 +148,7 @@ def test_a_token_ends_by_time_and_by_being_taken_back(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_a_wrong_token_is_refused_in_development_mode_too(client: Client) -> None:
+def test_an_invalid_token_is_rejected_in_development_mode_too(client: Client) -> None:
     assert client.get(JOBS).status_code == 200
     assert client.get(JOBS, headers=_bearer("gpu_wrong")).status_code == 401
     assert client.get(JOBS, REMOTE_ADDR="10.0.0.1").status_code == 401
@@ -169,7 +169,7 @@ def test_a_token_sees_its_own_tenant(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_only_the_digest_is_kept_and_the_use_is_noted_by_the_minute() -> None:
+def test_only_the_digest_is_stored_and_the_use_is_recorded_once_a_minute() -> None:
     token, secret = token_create(tenant=tenant_by_name(), name="ci", scopes=[Scope.USER])
     kept = ApiToken.objects.values().get(pk=token.pk)
     assert not any(secret in str(value) for value in kept.values())

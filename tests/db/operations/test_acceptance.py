@@ -1,4 +1,4 @@
-"""Accepting operations: once, whoever asks at the same moment, and nothing half-done."""
+"""Acceptance of operations: exactly once under concurrency, and atomically."""
 
 import threading
 from collections import Counter
@@ -30,7 +30,7 @@ from tests.fakes.threads import DEADLINE_SECONDS, at_once
 
 
 @pytest.mark.django_db
-def test_a_create_makes_operation_and_row_at_once(cluster: FakeCluster) -> None:
+def test_a_create_inserts_operation_and_row_in_one_transaction(cluster: FakeCluster) -> None:
     accepted = accept_create(name="a", memory="1.5Gi")
 
     row = StockPool.objects.get(name="a")
@@ -66,7 +66,7 @@ def test_a_replay_with_another_spelling_of_the_same_payload_is_the_same(
 @pytest.mark.parametrize(
     "change", [{"replicas": 3}, {"name": "another"}, {"namespace": "other"}, {"gpu": 1}]
 )
-def test_the_same_id_for_something_else_is_an_operation_conflict(
+def test_a_reused_operation_id_is_an_operation_conflict(
     cluster: FakeCluster, change: dict[str, object]
 ) -> None:
     body = create_body()
@@ -79,7 +79,7 @@ def test_the_same_id_for_something_else_is_an_operation_conflict(
 
 
 @pytest.mark.django_db
-def test_the_id_of_a_create_is_taken_for_every_other_kind(cluster: FakeCluster) -> None:
+def test_an_operation_id_is_shared_by_all_kinds(cluster: FakeCluster) -> None:
     accept_create(name="a", operationID="op")
 
     with pytest.raises(OperationConflict):
@@ -109,7 +109,7 @@ def test_the_same_name_in_another_namespace_is_free(cluster: FakeCluster) -> Non
 
 
 @pytest.mark.django_db
-def test_a_change_or_a_deletion_of_nothing_leaves_no_operation(cluster: FakeCluster) -> None:
+def test_a_change_or_deletion_of_an_unknown_pool_leaves_no_operation(cluster: FakeCluster) -> None:
     with pytest.raises(NotFound):
         accept_update("no", replicas=1)
     with pytest.raises(NotFound):
@@ -119,7 +119,7 @@ def test_a_change_or_a_deletion_of_nothing_leaves_no_operation(cluster: FakeClus
 
 
 @pytest.mark.django_db
-def test_a_pool_that_is_being_deleted_takes_no_change_and_frees_no_name(
+def test_a_pool_that_is_being_deleted_accepts_no_change_and_keeps_its_name(
     cluster: FakeCluster,
 ) -> None:
     accept_create(name="a")
@@ -134,7 +134,7 @@ def test_a_pool_that_is_being_deleted_takes_no_change_and_frees_no_name(
 
 
 @pytest.mark.django_db
-def test_a_replay_answers_after_the_object_is_gone(cluster: FakeCluster) -> None:
+def test_a_replay_returns_the_operation_after_the_object_is_deleted(cluster: FakeCluster) -> None:
     body = create_body(name="a")
     accept_create(**body)
     accept_update("a", operation_id="up", replicas=5)
@@ -152,7 +152,7 @@ def test_a_replay_answers_after_the_object_is_gone(cluster: FakeCluster) -> None
 
 
 @pytest.mark.django_db
-def test_without_a_cluster_by_choice_nothing_is_accepted(settings: Settings) -> None:
+def test_without_a_cluster_by_configuration_nothing_is_accepted(settings: Settings) -> None:
     settings.KUBE_MODE = "off"
 
     with pytest.raises(OperatorUnavailable):
@@ -173,7 +173,7 @@ def test_nothing_is_accepted_until_recovery(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_32_identical_requests_at_once_insert_one(cluster: FakeCluster) -> None:
+def test_32_concurrent_identical_requests_insert_one_operation(cluster: FakeCluster) -> None:
     body = create_body()
 
     results = at_once([lambda: accept_create(**body)] * 32)
@@ -186,7 +186,7 @@ def test_32_identical_requests_at_once_insert_one(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_50_requests_for_one_name_at_once_make_one_pool_and_leave_nothing(
+def test_50_concurrent_requests_for_one_name_create_one_pool(
     cluster: FakeCluster,
 ) -> None:
     results = at_once([lambda: accept_create(name="same")] * 50)
@@ -197,7 +197,7 @@ def test_50_requests_for_one_name_at_once_make_one_pool_and_leave_nothing(
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_two_payloads_under_one_id_at_once_have_one_winner(cluster: FakeCluster) -> None:
+def test_of_two_concurrent_payloads_with_one_id_one_is_accepted(cluster: FakeCluster) -> None:
     one, other = create_body(), create_body()
     other["operationID"] = one["operationID"]
 
@@ -209,7 +209,7 @@ def test_two_payloads_under_one_id_at_once_have_one_winner(cluster: FakeCluster)
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_two_changes_at_once_are_both_applied_whichever_is_committed_first(
+def test_two_concurrent_changes_are_both_applied_in_any_commit_order(
     cluster: FakeCluster,
 ) -> None:
     """The number of an operation is taken before it is committed: it must still be its order."""

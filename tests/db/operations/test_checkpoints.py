@@ -1,4 +1,4 @@
-"""Operations in steps: each is written down under the lease before the next one begins."""
+"""Operations in steps: each step is recorded under the lease before the next one."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -65,7 +65,7 @@ def free(operation: Operation) -> None:
     )
 
 
-def test_each_step_sees_what_the_one_before_wrote_down(
+def test_each_step_reads_the_record_of_the_previous_step(
     cluster: FakeCluster, kinds: Callable[..., Operation]
 ) -> None:
     operation = kinds()
@@ -75,7 +75,7 @@ def test_each_step_sees_what_the_one_before_wrote_down(
     assert (state(operation).phase, state(operation).progress_done) == ("Succeeded", STEPS)
 
 
-def test_a_death_between_steps_loses_none_of_them(
+def test_a_worker_killed_between_steps_loses_no_step(
     cluster: FakeCluster, kinds: Callable[..., Operation]
 ) -> None:
     operation = kinds()
@@ -99,7 +99,7 @@ def test_a_death_between_steps_loses_none_of_them(
     assert (state(operation).phase, state(operation).progress_done) == ("Succeeded", STEPS)
 
 
-def test_a_step_after_the_lease_was_lost_writes_nothing_and_ends_the_run(
+def test_a_step_after_the_lease_was_lost_records_nothing_and_ends_the_run(
     cluster: FakeCluster, kinds: Callable[..., Operation]
 ) -> None:
     calls = []
@@ -140,7 +140,7 @@ def test_progress_counts_as_an_outcome_of_a_start(
     assert state(operation).progress_done == 2 * (driver.MAX_STARTS + 2)
 
 
-def test_a_run_that_has_no_time_left_goes_on_at_once_in_another(
+def test_a_run_without_time_left_continues_immediately_in_the_next(
     cluster: FakeCluster, kinds: Callable[..., Operation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "MIN_STEP_SECONDS", driver.RUN_SECONDS + 1)
@@ -159,7 +159,7 @@ def test_a_run_that_has_no_time_left_goes_on_at_once_in_another(
     ],
     ids=["waits", "refused"],
 )
-def test_what_a_record_finds_out_can_be_the_outcome(
+def test_a_record_can_return_the_outcome(
     cluster: FakeCluster, kinds: Callable[..., Operation], outcome: Outcome, phase: str
 ) -> None:
     operation = kinds(lambda cluster, operation: Checkpoint(lambda fresh: outcome))
@@ -174,7 +174,7 @@ def test_what_a_record_finds_out_can_be_the_outcome(
     [(ClusterUnavailable("busy", status=429), "Pending"), (ClusterRejected("no"), "Failed")],
     ids=["may pass", "deterministic"],
 )
-def test_a_failure_after_some_steps_is_dealt_with_as_ever(
+def test_an_error_after_some_steps_makes_the_operation_wait(
     cluster: FakeCluster,
     kinds: Callable[..., Operation],
     error: ClusterUnavailable,
@@ -192,7 +192,7 @@ def test_a_failure_after_some_steps_is_dealt_with_as_ever(
     assert (state(operation).phase, state(operation).progress_done) == (phase, 2)
 
 
-def test_waiting_for_something_is_no_failure(
+def test_a_wait_does_not_count_as_a_failure(
     cluster: FakeCluster, kinds: Callable[..., Operation]
 ) -> None:
     operation = kinds(lambda cluster, operation: Waiting("NotYet", "Wait.", 1))
@@ -204,7 +204,7 @@ def test_waiting_for_something_is_no_failure(
     assert state(operation).failures == 0
 
 
-def test_since_when_it_waits_changes_with_the_reason_only(
+def test_reason_since_changes_only_with_the_reason(
     cluster: FakeCluster, kinds: Callable[..., Operation]
 ) -> None:
     said = {"reason": "One"}

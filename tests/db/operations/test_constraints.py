@@ -1,4 +1,4 @@
-"""What the database itself refuses, and the one way in which a phase changes."""
+"""Constraints of the database, and transitions of phases."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ ENDED: dict[str, Any] = {"due_at": None, "ended_at": Now()}
     ],
     ids=" ".join,
 )
-def test_an_operation_that_cannot_be_is_refused(
+def test_an_invalid_operation_is_rejected_by_the_database(
     cluster: FakeCluster, changes: dict[str, Any]
 ) -> None:
     accept_create()
@@ -41,7 +41,7 @@ def test_an_operation_that_cannot_be_is_refused(
         Operation.objects.update(**changes)
 
 
-def test_an_operation_id_is_unique_a_tenant(cluster: FakeCluster) -> None:
+def test_an_operation_id_is_unique_within_a_tenant(cluster: FakeCluster) -> None:
     first = accept_create(operationID="a").operation
     other = accept_create(operationID="b").operation
 
@@ -56,14 +56,14 @@ def test_an_operation_id_is_unique_a_tenant(cluster: FakeCluster) -> None:
 @pytest.mark.parametrize(
     "changes", [{"phase": "Sleeping"}, {"phase": "Failed", "reason": ""}], ids=str
 )
-def test_a_pool_that_cannot_be_is_refused(changes: dict[str, Any]) -> None:
+def test_an_invalid_pool_is_rejected_by_the_database(changes: dict[str, Any]) -> None:
     pool_row()
 
     with pytest.raises(IntegrityError), transaction.atomic():
         StockPool.objects.update(**changes)
 
 
-def test_a_pools_name_is_unique_among_the_living() -> None:
+def test_a_pool_name_is_unique_among_live_rows() -> None:
     pool_row(name="a", deleted_at=Now())
     pool_row(name="a")
 
@@ -71,7 +71,7 @@ def test_a_pools_name_is_unique_among_the_living() -> None:
         pool_row(name="a")
 
 
-def test_a_uid_is_never_in_two_rows_and_an_empty_one_may_be() -> None:
+def test_a_uid_is_unique_unless_it_is_empty() -> None:
     pool_row(uid="u", deleted_at=Now())
     pool_row(uid="")
     pool_row(uid="")
@@ -80,7 +80,7 @@ def test_a_uid_is_never_in_two_rows_and_an_empty_one_may_be() -> None:
         pool_row(uid="u")
 
 
-def test_there_is_one_cluster() -> None:
+def test_the_cluster_state_is_a_single_row() -> None:
     ClusterState.objects.get_or_create(id=1)
 
     with pytest.raises(IntegrityError), transaction.atomic():

@@ -1,4 +1,4 @@
-"""One operation on its way: outcomes, waits, order, lost leases, deaths at every step."""
+"""Execution of one operation: outcomes, waits, order, lost leases and killed workers."""
 
 from datetime import timedelta
 
@@ -74,7 +74,7 @@ def test_a_create_ends_succeeded_with_the_uid_in_operation_and_row(cluster: Fake
     assert row.phase == "Pending"
 
 
-def test_what_is_made_bears_its_operation(cluster: FakeCluster) -> None:
+def test_a_created_resource_names_its_operation(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
 
     driver.run(operation.id)
@@ -85,7 +85,7 @@ def test_what_is_made_bears_its_operation(cluster: FakeCluster) -> None:
     assert marks[REQUEST_HASH_ANNOTATION] == operation.request_hash
 
 
-def test_an_ended_operation_is_not_done_again(cluster: FakeCluster) -> None:
+def test_an_ended_operation_is_not_executed_again(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     driver.run(operation.id)
     cluster.remove(STOCK_POOL, "a", namespace="default")
@@ -113,7 +113,7 @@ def test_operations_on_one_object_run_in_the_order_of_their_acceptance(
     assert cluster.names(STOCK_POOL) == []
 
 
-def test_one_that_waits_holds_back_the_later_ones_of_its_object_only(
+def test_a_waiting_operation_blocks_later_ones_on_its_object_only(
     cluster: FakeCluster,
 ) -> None:
     first = accept_create(name="a").operation
@@ -135,7 +135,7 @@ def test_one_that_waits_holds_back_the_later_ones_of_its_object_only(
         (UNREACHABLE, "ClusterUnavailable"),
     ],
 )
-def test_what_may_pass_makes_an_operation_wait_and_then_succeed(
+def test_a_temporary_error_makes_an_operation_wait_and_then_succeed(
     cluster: FakeCluster, error: ClusterError, reason: str
 ) -> None:
     operation = accept_create(name="a").operation
@@ -158,14 +158,14 @@ def test_what_may_pass_makes_an_operation_wait_and_then_succeed(
     assert state(operation).reason == ""
 
 
-def test_the_server_says_how_long_to_wait(cluster: FakeCluster) -> None:
+def test_the_wait_is_the_servers_retry_after(cluster: FakeCluster) -> None:
     operation = accept_create().operation
     cluster.fail("create", STOCK_POOL, BUSY)
 
     assert driver.run(operation.id) == 3
 
 
-def test_a_refusal_that_is_the_same_tomorrow_ends_the_operation(cluster: FakeCluster) -> None:
+def test_a_deterministic_rejection_ends_the_operation(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     cluster.fail("create", STOCK_POOL, ClusterRejected("spec.replicas: Invalid", status=422))
 
@@ -177,7 +177,7 @@ def test_a_refusal_that_is_the_same_tomorrow_ends_the_operation(cluster: FakeClu
     assert StockPool.objects.get().deleted_at is not None
 
 
-def test_a_cluster_that_is_away_closes_the_gate_for_all(cluster: FakeCluster) -> None:
+def test_an_unreachable_cluster_closes_the_gate(cluster: FakeCluster) -> None:
     first, second = accept_create().operation, accept_create().operation
     cluster.fail("get", STOCK_POOL, UNREACHABLE)
     driver.run(first.id)
@@ -189,7 +189,7 @@ def test_a_cluster_that_is_away_closes_the_gate_for_all(cluster: FakeCluster) ->
     assert state(second).failures == 0, "it was not even tried"
 
 
-def test_nothing_ends_while_cluster_and_database_do_not_belong_together(
+def test_no_operation_ends_while_recovery_is_needed(
     cluster: FakeCluster,
 ) -> None:
     waits = accept_create().operation
@@ -210,7 +210,7 @@ def test_one_server_error_does_not_close_the_gate(cluster: FakeCluster) -> None:
     assert cluster_state().failures == 0
 
 
-def test_a_pool_of_somebody_else_is_a_name_conflict_and_is_shown(cluster: FakeCluster) -> None:
+def test_a_pool_of_another_creator_is_a_name_conflict_and_is_copied(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     theirs = cluster.put(STOCK_POOL, pool_resource("a"))
 
@@ -223,7 +223,7 @@ def test_a_pool_of_somebody_else_is_a_name_conflict_and_is_shown(cluster: FakeCl
 
 
 @pytest.mark.parametrize("acts_first", [False, True], ids=["before the call", "after the call"])
-def test_a_worker_killed_at_the_create_is_followed_by_one_that_finishes(
+def test_after_a_worker_is_killed_at_a_create_another_finishes_it(
     cluster: FakeCluster, acts_first: bool
 ) -> None:
     operation = accept_create(name="a").operation
@@ -242,7 +242,7 @@ def test_a_worker_killed_at_the_create_is_followed_by_one_that_finishes(
 
 @pytest.mark.parametrize("acts_first", [False, True], ids=["before the call", "after the call"])
 @pytest.mark.parametrize(("verb", "ask"), [("patch", "update"), ("delete", "delete")])
-def test_a_worker_killed_at_a_change_is_followed_by_one_that_finishes(
+def test_after_a_worker_is_killed_at_a_change_another_finishes_it(
     cluster: FakeCluster, acts_first: bool, verb: str, ask: str
 ) -> None:
     driver.run(accept_create(name="a").operation.id)
@@ -262,7 +262,9 @@ def test_a_worker_killed_at_a_change_is_followed_by_one_that_finishes(
         assert cluster.names(STOCK_POOL) == []
 
 
-def test_a_lost_answer_of_a_create_is_no_conflict_with_itself(cluster: FakeCluster) -> None:
+def test_a_create_whose_answer_was_lost_does_not_conflict_with_itself(
+    cluster: FakeCluster,
+) -> None:
     operation = accept_create(name="a").operation
     cluster.fail("create", STOCK_POOL, UNREACHABLE, acts_first=True)
     driver.run(operation.id)
@@ -275,7 +277,7 @@ def test_a_lost_answer_of_a_create_is_no_conflict_with_itself(cluster: FakeClust
     assert state(operation).object_uid == cluster.get_pool("a")["metadata"]["uid"]
 
 
-def test_an_outcome_after_the_lease_was_taken_over_is_dropped(cluster: FakeCluster) -> None:
+def test_an_outcome_after_the_lease_was_lost_is_dropped(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
 
     def taken_over(verb: str, kind: object) -> None:
@@ -293,7 +295,7 @@ def test_an_outcome_after_the_lease_was_taken_over_is_dropped(cluster: FakeClust
     assert StockPool.objects.get().uid == ended.object_uid
 
 
-def test_ten_deaths_in_a_row_end_an_operation(cluster: FakeCluster) -> None:
+def test_ten_consecutive_kills_end_an_operation(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     for _ in range(driver.MAX_STARTS):
         cluster.fail("create", STOCK_POOL, Killed())
@@ -312,7 +314,7 @@ def test_ten_deaths_in_a_row_end_an_operation(cluster: FakeCluster) -> None:
     assert StockPool.objects.get().deleted_at is not None, "the name is free again"
 
 
-def test_waiting_does_not_count_toward_giving_up(cluster: FakeCluster) -> None:
+def test_waits_do_not_count_as_starts_without_outcome(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     for _ in range(driver.MAX_STARTS + 2):
         cluster.fail("create", STOCK_POOL, BUSY)
@@ -324,7 +326,7 @@ def test_waiting_does_not_count_toward_giving_up(cluster: FakeCluster) -> None:
     assert state(operation).phase == "Succeeded"
 
 
-def test_a_kind_that_this_release_does_not_know_is_left_to_one_that_does(
+def test_an_operation_of_an_unknown_kind_is_not_claimed(
     cluster: FakeCluster,
 ) -> None:
     operation = accept_create(name="a").operation
@@ -335,7 +337,7 @@ def test_a_kind_that_this_release_does_not_know_is_left_to_one_that_does(
     assert (state(operation).phase, state(operation).starts) == ("Pending", 0)
 
 
-def test_a_deletion_takes_the_object_that_the_create_made_and_no_other(
+def test_a_deletion_deletes_only_the_object_that_the_create_created(
     cluster: FakeCluster,
 ) -> None:
     driver.run(accept_create(name="a").operation.id)
@@ -349,7 +351,7 @@ def test_a_deletion_takes_the_object_that_the_create_made_and_no_other(
     assert cluster.get_pool("a")["metadata"]["uid"] == other["metadata"]["uid"]
 
 
-def test_a_change_of_something_that_is_gone_fails_and_says_so(cluster: FakeCluster) -> None:
+def test_a_change_of_a_deleted_object_fails_with_not_found(cluster: FakeCluster) -> None:
     driver.run(accept_create(name="a").operation.id)
     change = accept_update("a", replicas=1).operation
     cluster.remove(STOCK_POOL, "a", namespace="default")
@@ -359,7 +361,7 @@ def test_a_change_of_something_that_is_gone_fails_and_says_so(cluster: FakeClust
     assert (state(change).phase, state(change).error_code) == ("Failed", "not_found")
 
 
-def test_a_change_is_not_lost_to_somebody_who_edits_at_the_same_time(
+def test_a_change_is_not_lost_to_a_concurrent_edit(
     cluster: FakeCluster,
 ) -> None:
     driver.run(accept_create(name="a").operation.id)
@@ -382,7 +384,7 @@ def test_a_change_is_not_lost_to_somebody_who_edits_at_the_same_time(
     assert (spec["image"], spec["replicas"]) == ("by-hand:1", 5)
 
 
-def test_a_change_takes_a_template_away(cluster: FakeCluster) -> None:
+def test_a_change_removes_a_template(cluster: FakeCluster) -> None:
     template = {"envs": [{"name": "A", "value": "1"}], "args": ["x"]}
     driver.run(accept_create(name="a", template=template).operation.id)
 
@@ -393,7 +395,7 @@ def test_a_change_takes_a_template_away(cluster: FakeCluster) -> None:
     assert "template" not in cluster.get_pool("a")["spec"]
 
 
-def test_a_leftover_makes_a_create_wait_and_not_fail(cluster: FakeCluster) -> None:
+def test_a_create_waits_for_the_deletion_of_a_leftover(cluster: FakeCluster) -> None:
     earlier = accept_create(name="a").operation
     driver.run(earlier.id)
     driver.run(accept_delete("a").operation.id)
@@ -416,7 +418,7 @@ def test_a_leftover_makes_a_create_wait_and_not_fail(cluster: FakeCluster) -> No
     assert state(operation).phase == "Succeeded"
 
 
-def test_nothing_is_taken_while_recovery_is_needed(cluster: FakeCluster) -> None:
+def test_nothing_is_claimed_while_recovery_is_needed(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     ClusterState.objects.filter(id=cluster_state().id).update(recovery_reason="another database")
 
@@ -427,7 +429,7 @@ def test_nothing_is_taken_while_recovery_is_needed(cluster: FakeCluster) -> None
 
 
 @pytest.mark.parametrize("ask", ["update", "delete"])
-def test_a_pool_that_an_old_answer_lacks_is_not_taken_for_gone(
+def test_a_stale_read_without_the_pool_does_not_count_as_its_deletion(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, ask: str
 ) -> None:
     driver.run(accept_create(name="a").operation.id)

@@ -1,4 +1,4 @@
-"""Cancelling and retrying: only where it is sound, once, and whoever is faster."""
+"""Cancel and retry: only where it is safe, once, and under concurrency."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -85,7 +85,7 @@ def test_a_create_that_waits_is_cancelled_and_its_name_is_free(cluster: FakeClus
 
 
 @ONE
-def test_a_cancelled_operation_is_never_taken(cluster: FakeCluster) -> None:
+def test_a_cancelled_operation_is_never_claimed(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     cancel(operation)
 
@@ -95,7 +95,7 @@ def test_a_cancelled_operation_is_never_taken(cluster: FakeCluster) -> None:
 
 
 @ONE
-def test_what_a_lost_answer_left_is_a_leftover_of_the_cancelled_create(
+def test_a_create_whose_answer_was_lost_leaves_a_leftover_when_cancelled(
     cluster: FakeCluster,
 ) -> None:
     operation = accept_create(name="a").operation
@@ -110,7 +110,7 @@ def test_what_a_lost_answer_left_is_a_leftover_of_the_cancelled_create(
 
 
 @COMMITTING
-def test_what_waited_behind_a_cancelled_operation_is_hinted_at(
+def test_the_next_operation_is_enqueued_after_a_cancellation(
     cluster: FakeCluster, broker: Broker
 ) -> None:
     operation = accept_create(name="a").operation
@@ -124,7 +124,7 @@ def test_what_waited_behind_a_cancelled_operation_is_hinted_at(
 
 
 @ONE
-def test_a_cancellation_can_be_sent_again_and_means_one_job(cluster: FakeCluster) -> None:
+def test_a_cancellation_is_idempotent(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     other = accept_create(name="b").operation
     first = cancel(operation)
@@ -198,7 +198,7 @@ def test_an_operation_that_cannot_be_cancelled_stays_as_it_is(
 
 
 @ONE
-def test_a_change_that_no_worker_has_taken_is_cancelled(cluster: FakeCluster) -> None:
+def test_an_unclaimed_change_is_cancelled(cluster: FakeCluster) -> None:
     run(accept_create(name="a", replicas=1).operation)
     operation = accept_update("a", replicas=9).operation
 
@@ -209,7 +209,7 @@ def test_a_change_that_no_worker_has_taken_is_cancelled(cluster: FakeCluster) ->
 
 
 @COMMITTING
-def test_of_a_cancellation_and_a_worker_at_once_one_wins(
+def test_of_a_concurrent_cancellation_and_claim_one_wins(
     cluster: FakeCluster, broker: Broker
 ) -> None:
     operation = accept_create(name="a").operation
@@ -231,9 +231,7 @@ def test_of_a_cancellation_and_a_worker_at_once_one_wins(
 
 
 @COMMITTING
-def test_of_many_cancellations_at_once_one_is_accepted(
-    cluster: FakeCluster, broker: Broker
-) -> None:
+def test_of_concurrent_cancellations_one_is_accepted(cluster: FakeCluster, broker: Broker) -> None:
     operation = accept_create(name="a").operation
 
     answers = at_once([partial(cancel, operation, f"c{number}") for number in range(8)])
@@ -244,7 +242,7 @@ def test_of_many_cancellations_at_once_one_is_accepted(
 
 
 @ONE
-def test_a_retry_is_the_same_request_as_a_job_of_its_own(cluster: FakeCluster) -> None:
+def test_a_retry_is_the_same_request_as_a_new_operation(cluster: FakeCluster) -> None:
     first = failed(cluster)
 
     accepted = retry(first)
@@ -262,7 +260,7 @@ def test_a_retry_is_the_same_request_as_a_job_of_its_own(cluster: FakeCluster) -
 
 
 @ONE
-def test_a_retry_can_be_sent_again_and_a_second_one_is_refused(cluster: FakeCluster) -> None:
+def test_a_retry_is_idempotent_and_a_second_one_is_rejected(cluster: FakeCluster) -> None:
     first = failed(cluster)
     accepted = retry(first)
 
@@ -275,7 +273,7 @@ def test_a_retry_can_be_sent_again_and_a_second_one_is_refused(cluster: FakeClus
 
 
 @ONE
-def test_a_retry_that_failed_is_retried_in_its_turn(cluster: FakeCluster) -> None:
+def test_a_failed_retry_can_be_retried(cluster: FakeCluster) -> None:
     second = retry(failed(cluster)).operation
     cluster.fail("create", STOCK_POOL, NO_NAMESPACE)
     assert run(second).phase == "Failed"
@@ -286,7 +284,7 @@ def test_a_retry_that_failed_is_retried_in_its_turn(cluster: FakeCluster) -> Non
 
 
 @ONE
-def test_a_retry_whose_name_was_taken_meanwhile_is_a_name_conflict(cluster: FakeCluster) -> None:
+def test_a_retry_whose_name_is_in_use_is_a_name_conflict(cluster: FakeCluster) -> None:
     first = failed(cluster)
     accept_create(name="a")
 
@@ -298,7 +296,7 @@ def test_a_retry_whose_name_was_taken_meanwhile_is_a_name_conflict(cluster: Fake
 
 
 @ONE
-def test_what_would_fail_again_is_not_retried(cluster: FakeCluster) -> None:
+def test_a_permanent_failure_is_not_retried(cluster: FakeCluster) -> None:
     first = failed(cluster, INVALID)
 
     with pytest.raises(PhaseConflict, match="would fail again"):
@@ -306,7 +304,7 @@ def test_what_would_fail_again_is_not_retried(cluster: FakeCluster) -> None:
 
 
 @ONE
-def test_what_has_not_failed_is_not_retried(cluster: FakeCluster) -> None:
+def test_an_operation_that_has_not_failed_is_not_retried(cluster: FakeCluster) -> None:
     with pytest.raises(PhaseConflict, match="has not failed: it is Pending"):
         retry(accept_create(name="a").operation)
 
@@ -338,7 +336,7 @@ def test_the_id_of_another_request_is_a_conflict(cluster: FakeCluster) -> None:
 
 
 @COMMITTING
-def test_of_many_retries_at_once_one_is_accepted(cluster: FakeCluster, broker: Broker) -> None:
+def test_of_concurrent_retries_one_is_accepted(cluster: FakeCluster, broker: Broker) -> None:
     first = failed(cluster)
 
     answers = at_once([partial(retry, first, f"r{number}") for number in range(8)])
@@ -349,7 +347,7 @@ def test_of_many_retries_at_once_one_is_accepted(cluster: FakeCluster, broker: B
 
 
 @ONE
-def test_interventions_are_forgotten_with_time_like_other_jobs(cluster: FakeCluster) -> None:
+def test_interventions_are_deleted_after_their_retention(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     made = cancel(operation).operation
     run(made)

@@ -1,4 +1,4 @@
-"""What is read of operations."""
+"""Queries of operations."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize(("among", "found"), [(1, 0), (2, 1), (3, 2), (4, 2)])
-def test_a_text_is_looked_for_among_the_newest(
+def test_a_search_reads_the_newest_operations(
     cluster: FakeCluster, among: int, found: int
 ) -> None:
     made = [

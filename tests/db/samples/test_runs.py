@@ -1,4 +1,4 @@
-"""Runs of the periodic work are written down, and only the newest are kept."""
+"""Runs of periodic tasks are recorded, and only the newest are kept."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ def work_off(number: str, headers: Mapping[str, str], fault: OSError | None = No
     prune_samples.pop_request()
 
 
-def test_a_schedules_task_is_written_down_with_its_times() -> None:
+def test_a_run_of_a_schedule_is_recorded_with_its_times() -> None:
     work_off("a", {SCHEDULE_HEADER: "Prune samples"})
 
     run = TaskRun.objects.get()
@@ -32,20 +32,20 @@ def test_a_schedules_task_is_written_down_with_its_times() -> None:
     assert run.ended_at >= run.started_at
 
 
-def test_what_a_run_raised_is_written_down() -> None:
+def test_the_exception_of_a_run_is_recorded() -> None:
     work_off("a", {SCHEDULE_HEADER: "Prune samples"}, OSError("no\x00 space\nleft"))
 
     run = TaskRun.objects.get()
     assert (run.outcome, run.message) == (RunOutcome.FAILED, "no space left")
 
 
-def test_a_task_that_no_schedule_sent_is_not_written_down() -> None:
+def test_a_task_without_a_schedule_is_not_recorded() -> None:
     work_off("a", {})
 
     assert not TaskRun.objects.exists()
 
 
-def test_a_task_that_is_taken_again_is_one_run() -> None:
+def test_a_redelivered_task_is_one_run() -> None:
     run_began("a", schedule="s")
     run_began("a", schedule="s")
     run_ended("a")

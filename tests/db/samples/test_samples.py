@@ -1,4 +1,4 @@
-"""What beat keeps of the platform: counted once, by the database's clock, and forgotten again."""
+"""Samples of the platform: counted once by the database's clock, and deleted after retention."""
 
 from datetime import timedelta
 from typing import Any
@@ -45,7 +45,7 @@ def _sampled_before(**ago: float) -> None:
     PlatformSample.objects.update(at=Now() - timedelta(**ago))
 
 
-def test_jobs_are_counted_once_between_two_samples(cluster: FakeCluster) -> None:
+def test_operations_are_counted_once_between_two_samples(cluster: FakeCluster) -> None:
     rows = Rows()
     _sampled_before(minutes=6)
     rows.operation()
@@ -61,7 +61,7 @@ def test_jobs_are_counted_once_between_two_samples(cluster: FakeCluster) -> None
     assert sample.seconds == pytest.approx(360 - SETTLE_DELAY.total_seconds(), abs=3)
 
 
-def test_a_long_time_without_samples_is_not_said_to_be_known(cluster: FakeCluster) -> None:
+def test_a_sample_covers_a_limited_time(cluster: FakeCluster) -> None:
     _sampled_before(hours=3)
     take_sample()
 
@@ -71,7 +71,7 @@ def test_a_long_time_without_samples_is_not_said_to_be_known(cluster: FakeCluste
     assert sample.seconds == MAX_SPAN.total_seconds()
 
 
-def test_the_oldest_due_row_is_told(cluster: FakeCluster) -> None:
+def test_a_sample_has_the_age_of_the_oldest_due_row(cluster: FakeCluster) -> None:
     Rows().pool(PoolPhase.PROGRESSING, due_at=Now() - timedelta(seconds=90))
 
     take_sample()
@@ -79,7 +79,7 @@ def test_the_oldest_due_row_is_told(cluster: FakeCluster) -> None:
     assert PlatformSample.objects.get().oldest_due_seconds == pytest.approx(90, abs=3)
 
 
-def test_the_capacity_is_kept_with_what_the_nodes_have(cluster: FakeCluster) -> None:
+def test_the_stored_capacity_has_the_gpus_of_the_nodes(cluster: FakeCluster) -> None:
     cluster.put(NODE, _node("a", built_in="8", offered="6"))
     cluster.put(NODE, _node("b", built_in="8", offered="8"))
     spec_row(warm_target=3)
@@ -97,7 +97,7 @@ def test_the_capacity_is_kept_with_what_the_nodes_have(cluster: FakeCluster) -> 
     assert (product.nodes, product.total, product.allocatable, product.free) == (2, 16, 14, 12)
 
 
-def test_a_spec_that_no_node_can_hold_says_so_and_others_do_not(cluster: FakeCluster) -> None:
+def test_only_a_spec_that_no_node_can_hold_has_a_misfit(cluster: FakeCluster) -> None:
     cluster.put(NODE, _node("a", built_in="8", offered="0"))
     spec_row()
     spec_row("huge", gpu=16)
@@ -113,7 +113,7 @@ def test_a_spec_that_no_node_can_hold_says_so_and_others_do_not(cluster: FakeClu
     assert "nvidia.com/gpu.product=H200" in said["elsewhere"]
 
 
-def test_what_fits_no_node_takes_nothing_from_what_is_free(cluster: FakeCluster) -> None:
+def test_unschedulable_specs_do_not_reduce_free_gpus(cluster: FakeCluster) -> None:
     cluster.put(NODE, _node("a", built_in="8", offered="8"))
     spec_row("huge", gpu=64)
     huge = {"spec_name": "huge", "gpu": 64, "spec": {"specName": "huge", "gpu": 64}}
@@ -131,7 +131,7 @@ def test_what_fits_no_node_takes_nothing_from_what_is_free(cluster: FakeCluster)
     assert {spec.name: spec.gpus["starting"] for spec in seen.specs} == {"g1.1": 1, "huge": 64}
 
 
-def test_a_cluster_that_says_nothing_leaves_the_products_unknown(cluster: FakeCluster) -> None:
+def test_without_an_answer_of_the_cluster_the_products_are_unknown(cluster: FakeCluster) -> None:
     cluster.fail("list", NODE, ClusterUnavailable.example())
     spec_row()
 
@@ -143,7 +143,7 @@ def test_a_cluster_that_says_nothing_leaves_the_products_unknown(cluster: FakeCl
     assert [spec.name for spec in seen.specs] == ["g1.1"]
 
 
-def test_without_the_database_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_database_no_sample_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuplatform.observability.sampler.read_state", lambda: None)
 
     take_sample()
@@ -151,7 +151,7 @@ def test_without_the_database_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -
     assert not PlatformSample.objects.exists()
 
 
-def test_claim_to_ready_is_the_first_readiness_of_units_that_took_stock() -> None:
+def test_claim_to_ready_ends_with_the_first_readiness_of_units_with_a_source() -> None:
     for seconds in (1.0, 2.0, 9.0):
         _ready_unit(seconds)
     _ready_unit(100.0, source_name="")
@@ -173,7 +173,7 @@ def test_idle_gpu_seconds_are_summed_over_the_samples_of_capacity() -> None:
     assert idle_gpu_seconds()["g1.1"] == pytest.approx(600, abs=3)
 
 
-def test_old_samples_are_forgotten(cluster: FakeCluster) -> None:
+def test_old_samples_are_deleted(cluster: FakeCluster) -> None:
     _sampled_before(days=3)
     take_sample()
 

@@ -18,7 +18,7 @@ def world(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> UnitWorld:
     cluster = ManagedCluster()
     monkeypatch.setattr(modes, "_REQUESTS", ProcessLocal(lambda: cluster))
     monkeypatch.setattr(epoch, "_COMPARED", ProcessLocal(threading.Event))
-    # Events are written beside, by a thread of their own, and may be lost: these tests count the
+    # Events are written by another thread and may be lost: these tests count the
     # writes of workers, and compare what is left.
     monkeypatch.setattr(event_writer, "submit", lambda *_: None)
     return UnitWorld(cluster)

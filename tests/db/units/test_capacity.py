@@ -96,9 +96,7 @@ ROW = st.fixed_dictionaries(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(ROW, max_size=8))
-def test_whatever_the_rows_say_the_counts_add_up(
-    cluster: FakeCluster, rows: list[dict[str, Any]]
-) -> None:
+def test_the_counts_add_up_for_any_rows(cluster: FakeCluster, rows: list[dict[str, Any]]) -> None:
     """E3: free + claimed + starting + failed + deleting is the total, for any rows."""
     with transaction.atomic():
         operation = accept_seed(specName="maker").operation
@@ -125,7 +123,7 @@ def test_whatever_the_rows_say_the_counts_add_up(
         transaction.set_rollback(True)
 
 
-def test_what_can_be_claimed_is_the_oldest_first_and_only_what_is_ready_and_free() -> None:
+def test_claimable_stock_is_ready_unclaimed_and_oldest_first() -> None:
     first, second = stock_row(), stock_row()
     stock_row(UnitPhase.PROGRESSING)
     stock_row(consumed_by="u", consumed_at=Now())
@@ -167,7 +165,7 @@ def test_the_health_document_has_both_counts(cluster: FakeCluster) -> None:
     assert (found["stockUnitCount"], found["activeUnitCount"]) == (1, 1)
 
 
-def test_due_are_units_with_a_uid_that_nobody_works_on() -> None:
+def test_due_units_have_a_uid_and_no_lease() -> None:
     late = stock_row(due_at="2026-01-02T00:00:00Z")
     later = unit_row(due_at="2026-01-03T00:00:00Z")
     stock_row(due_at=Now(), uid="")
@@ -179,7 +177,7 @@ def test_due_are_units_with_a_uid_that_nobody_works_on() -> None:
     assert units_due(1) == [late.pk]
 
 
-def test_a_sample_keeps_how_long_gpus_were_idle_in_stock() -> None:
+def test_a_sample_has_the_idle_gpu_seconds_of_ready_stock() -> None:
     spec_row()
     stock_row(gpu=4)
     stock_row(gpu=2)
@@ -194,7 +192,7 @@ def test_a_sample_keeps_how_long_gpus_were_idle_in_stock() -> None:
     assert 600 <= latest.idle_gpu_seconds <= 720
 
 
-def test_a_gap_between_samples_is_no_idle_time() -> None:
+def test_a_gap_between_samples_does_not_count_as_idle_time() -> None:
     stock_row(gpu=4)
     capacity_sample()
     CapacitySample.objects.update(at=F("at") - timedelta(days=3))

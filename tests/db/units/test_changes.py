@@ -1,4 +1,4 @@
-"""Stop, update and delete: exactly the unit that the create made, and in the order asked for."""
+"""Stop, update and delete: exactly the unit that the create created, in order of acceptance."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def replaced_at(world: UnitWorld, verb: str) -> None:
     world.cluster.on_call = replace
 
 
-def test_a_stop_gives_the_gpu_up_and_keeps_the_unit(running: UnitWorld) -> None:
+def test_a_stop_releases_the_gpus_and_keeps_the_unit(running: UnitWorld) -> None:
     operation = running.run(running.stop("a"))
     running.work()
 
@@ -49,14 +49,14 @@ def test_a_stop_gives_the_gpu_up_and_keeps_the_unit(running: UnitWorld) -> None:
     assert running.pods("a") == 0
 
 
-def test_a_stop_of_what_is_gone_succeeds(running: UnitWorld) -> None:
+def test_a_stop_of_a_deleted_unit_succeeds(running: UnitWorld) -> None:
     operation = running.stop("a")
     running.cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
 
     assert running.run(operation).phase == "Succeeded"
 
 
-def test_a_stop_of_what_goes_at_that_moment_succeeds(running: UnitWorld) -> None:
+def test_a_stop_of_a_unit_deleted_concurrently_succeeds(running: UnitWorld) -> None:
     operation = running.stop("a")
 
     def remove(verb: str, kind: object) -> None:
@@ -89,7 +89,7 @@ def test_recorduid_a_stop_leaves_the_next_unit_of_that_name_alone(running: UnitW
     assert "suspend" not in (running.resource("a") or {})["spec"]
 
 
-def test_a_deletion_removes_the_unit_and_frees_the_name_once_it_is_gone(
+def test_a_deletion_frees_the_name_when_the_unit_is_deleted(
     running: UnitWorld,
 ) -> None:
     operation = running.run(running.delete("a"))
@@ -102,7 +102,7 @@ def test_a_deletion_removes_the_unit_and_frees_the_name_once_it_is_gone(
 
 
 @pytest.mark.parametrize("verb", ["get", "delete"])
-def test_uidunit_a_deletion_never_takes_the_next_unit_of_that_name(
+def test_uidunit_a_deletion_never_deletes_the_next_unit_of_that_name(
     running: UnitWorld, verb: str
 ) -> None:
     operation = running.delete("a")
@@ -112,7 +112,7 @@ def test_uidunit_a_deletion_never_takes_the_next_unit_of_that_name(
     assert running.resource("a") is not None
 
 
-def test_an_update_changes_what_is_given_and_nothing_else(running: UnitWorld) -> None:
+def test_an_update_changes_only_the_given_fields(running: UnitWorld) -> None:
     ports = [{"name": "web", "port": 80}]
     operation = running.run(running.update("a", template={"ports": ports}))
 
@@ -138,7 +138,7 @@ def test_an_update_of_a_version_that_changed_after_it_was_accepted_fails(
     assert (running.resource("a") or {})["spec"]["image"] == "example.com/b:1"
 
 
-def test_an_update_of_what_is_gone_fails_and_says_so(running: UnitWorld) -> None:
+def test_an_update_of_a_deleted_unit_fails_with_not_found(running: UnitWorld) -> None:
     operation = running.update("a", image="example.com/b:1")
     running.cluster.remove(GPU_UNIT, "a", namespace=NAMESPACE)
 
@@ -147,7 +147,7 @@ def test_an_update_of_what_is_gone_fails_and_says_so(running: UnitWorld) -> None
     assert (ended.phase, ended.error_code) == ("Failed", "not_found")
 
 
-def test_an_update_that_no_longer_fits_fails_and_says_so(running: UnitWorld) -> None:
+def test_an_update_that_has_become_invalid_fails(running: UnitWorld) -> None:
     with_port = running.update("a", template={"ports": [{"name": "web", "port": 80}]})
     running.run(with_port)
     operation = running.update("a", access={"primaryPort": "web"})
@@ -161,7 +161,7 @@ def test_an_update_that_no_longer_fits_fails_and_says_so(running: UnitWorld) -> 
     assert "primaryPort" in ended.error_message
 
 
-def test_order_a_deletion_asked_for_during_a_create_comes_after_it(world: UnitWorld) -> None:
+def test_order_a_deletion_accepted_during_a_create_runs_after_it(world: UnitWorld) -> None:
     world.seed(1)
     create = world.create("a")
     delete = world.delete("a")
@@ -177,7 +177,7 @@ def test_order_a_deletion_asked_for_during_a_create_comes_after_it(world: UnitWo
     assert stock_rows()[0].consumed_by == state(create).object_uid
 
 
-def test_order_a_stop_asked_for_during_the_hand_over_comes_after_it(world: UnitWorld) -> None:
+def test_order_a_stop_accepted_during_the_hand_over_runs_after_it(world: UnitWorld) -> None:
     world.seed(1)
     create, stop = world.create("a"), world.stop("a")
 
@@ -213,7 +213,7 @@ def test_a_deletion_ends_a_create_that_waits_for_stock(world: UnitWorld) -> None
     assert unit_row("a").deleted_at is not None
 
 
-def test_a_change_of_a_unit_that_was_never_made_ends_rightly(world: UnitWorld) -> None:
+def test_a_change_of_a_unit_that_was_not_created_ends(world: UnitWorld) -> None:
     world.seed(1)
     create = world.create("a")
     asked = [world.update("a", image="example.com/b:1"), world.stop("a"), world.start("a")]
@@ -228,7 +228,7 @@ def test_a_change_of_a_unit_that_was_never_made_ends_rightly(world: UnitWorld) -
     assert GpuUnit.objects.filter(claimed_by__isnull=False).count() == 0
 
 
-def test_a_deleted_unit_is_replaced_in_stock_once_where_the_spec_says_so(
+def test_a_deleted_unit_is_restocked_once_if_the_spec_requests_it(
     running: UnitWorld,
 ) -> None:
     GpuSpec.objects.update(restocks_on_delete=True)
@@ -240,7 +240,7 @@ def test_a_deleted_unit_is_replaced_in_stock_once_where_the_spec_says_so(
     assert [row.phase for row in stock_rows() if not row.deleted_at] == ["Ready"] * 2
 
 
-def test_a_stopped_unit_holds_no_gpu_to_be_replaced(running: UnitWorld) -> None:
+def test_a_stopped_unit_is_not_restocked(running: UnitWorld) -> None:
     GpuSpec.objects.update(restocks_on_delete=True)
     running.stop("a")
     running.work()
@@ -251,7 +251,7 @@ def test_a_stopped_unit_holds_no_gpu_to_be_replaced(running: UnitWorld) -> None:
     assert not Operation.objects.filter(operation_id__startswith="restock-").exists()
 
 
-def test_a_start_of_a_unit_that_only_a_finalizer_keeps_takes_no_stock(world: UnitWorld) -> None:
+def test_a_start_of_a_terminating_unit_consumes_no_stock(world: UnitWorld) -> None:
     world.seed(2)
     world.create("a")
     world.work()

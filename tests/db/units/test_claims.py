@@ -1,4 +1,4 @@
-"""Accepting creates: each takes one ready stock unit, whoever asks at the same moment."""
+"""Acceptance of creates: each claims one ready stock unit, also under concurrency."""
 
 import threading
 from collections import Counter
@@ -46,7 +46,7 @@ def told_of_waits(tell: Callable[[], None]) -> Iterator[None]:
 
 
 @ONE
-def test_a_create_makes_operation_row_and_claim_at_once(world: UnitWorld) -> None:
+def test_a_create_inserts_operation_row_and_claim_in_one_transaction(world: UnitWorld) -> None:
     older, younger = stock_row(), stock_row()
 
     operation = world.create("a")
@@ -61,7 +61,7 @@ def test_a_create_makes_operation_row_and_claim_at_once(world: UnitWorld) -> Non
 
 
 @ONE
-def test_without_ready_stock_no_row_is_left(world: UnitWorld) -> None:
+def test_a_create_without_ready_stock_leaves_no_row(world: UnitWorld) -> None:
     stock_row("Progressing")
     stock_row(spec_name="other")
 
@@ -100,7 +100,7 @@ def test_a_name_in_use_is_a_conflict_that_claims_nothing(world: UnitWorld) -> No
 
 
 @ONE
-def test_a_stock_name_takes_that_very_unit_or_none(world: UnitWorld) -> None:
+def test_a_stock_name_claims_exactly_that_unit_or_none(world: UnitWorld) -> None:
     stock_row()
     wanted = stock_row()
 
@@ -113,7 +113,7 @@ def test_a_stock_name_takes_that_very_unit_or_none(world: UnitWorld) -> None:
 
 
 @ONE
-def test_another_namespace_than_the_tenants_is_refused(world: UnitWorld) -> None:
+def test_a_namespace_of_another_tenant_is_rejected(world: UnitWorld) -> None:
     stock_row()
 
     with pytest.raises(InvalidSpec) as refusal:
@@ -132,7 +132,7 @@ def test_stock_of_a_disabled_spec_is_not_claimed(world: UnitWorld) -> None:
 
 
 @ONE
-def test_what_is_not_there_or_going_takes_no_change(world: UnitWorld) -> None:
+def test_an_unknown_or_terminating_unit_accepts_no_change(world: UnitWorld) -> None:
     stock_row()
     world.create("a")
     world.delete("a")
@@ -180,7 +180,7 @@ def test_an_access_that_names_no_port_is_refused_with_its_field(world: UnitWorld
 
 @COMMITTING
 @pytest.mark.parametrize(("creates", "stock"), [(24, 9), (8, 8), (3, 6)])
-def test_n_creates_over_m_stock_give_exactly_the_smaller_number(
+def test_n_creates_over_m_stock_units_succeed_min_n_m_times(
     world: UnitWorld, creates: int, stock: int
 ) -> None:
     for _ in range(stock):
@@ -200,7 +200,7 @@ def test_n_creates_over_m_stock_give_exactly_the_smaller_number(
 
 
 @COMMITTING
-def test_a_row_that_is_just_being_copied_is_waited_for_and_not_refused(world: UnitWorld) -> None:
+def test_a_claim_waits_for_a_row_that_the_mirror_has_locked(world: UnitWorld) -> None:
     only = stock_row()
     is_locked, asked = threading.Event(), threading.Event()
 
@@ -225,7 +225,7 @@ def test_a_row_that_is_just_being_copied_is_waited_for_and_not_refused(world: Un
 
 
 @COMMITTING
-def test_a_row_that_stops_being_ready_meanwhile_is_not_claimed(world: UnitWorld) -> None:
+def test_a_row_that_stops_being_ready_while_waited_for_is_not_claimed(world: UnitWorld) -> None:
     only = stock_row()
     is_locked, asked = threading.Event(), threading.Event()
 
@@ -248,8 +248,8 @@ def test_a_row_that_stops_being_ready_meanwhile_is_not_claimed(world: UnitWorld)
 
 
 @COMMITTING
-def test_a_claim_that_waits_holds_no_row_that_it_does_not_get(world: UnitWorld) -> None:
-    """Otherwise it and whoever holds the row that it waits for could wait for each other."""
+def test_a_waiting_claim_does_not_keep_rows_locked(world: UnitWorld) -> None:
+    """Otherwise two transactions could wait for each other's rows."""
     first, second = stock_row(), stock_row()
     waits = [threading.Event(), threading.Event()]
     is_lost, is_held = threading.Event(), threading.Event()
@@ -284,7 +284,7 @@ def test_a_claim_that_waits_holds_no_row_that_it_does_not_get(world: UnitWorld) 
 
 
 @COMMITTING
-def test_one_name_asked_for_at_once_takes_one_stock_unit(world: UnitWorld) -> None:
+def test_concurrent_creates_of_one_name_claim_one_stock_unit(world: UnitWorld) -> None:
     for _ in range(20):
         stock_row()
 
@@ -295,7 +295,7 @@ def test_one_name_asked_for_at_once_takes_one_stock_unit(world: UnitWorld) -> No
 
 
 @COMMITTING
-def test_removals_and_creates_at_once_share_the_stock_exactly(world: UnitWorld) -> None:
+def test_concurrent_removals_and_creates_never_share_a_stock_unit(world: UnitWorld) -> None:
     for _ in range(10):
         stock_row()
 
@@ -313,7 +313,7 @@ def test_removals_and_creates_at_once_share_the_stock_exactly(world: UnitWorld) 
 
 
 @ONE
-def test_a_claim_enters_nothing_into_the_catalogue(world: UnitWorld) -> None:
+def test_a_create_adds_no_spec_to_the_catalogue(world: UnitWorld) -> None:
     stock_row()
     world.create("a")
 

@@ -1,4 +1,4 @@
-"""A process that dies before or after any call: whoever comes next brings it to the same end.
+"""A process killed before or after any call: the next one reaches the same end.
 
 The points enumerate themselves: an undisturbed run counts its writes to the cluster and to the
 database, before and after each; then each run dies at one of them. By default one of each scenario
@@ -106,7 +106,7 @@ class Points:
 
 @contextmanager
 def own_transactions() -> Iterator[None]:
-    """Make a savepoint, which a death undoes, of what is a transaction of its own elsewhere."""
+    """Make a savepoint, which a kill rolls back, of each transaction."""
     depth, enter = len(connection.savepoint_ids), Atomic.__enter__
 
     def entered(block: Atomic) -> None:

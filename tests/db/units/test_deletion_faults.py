@@ -1,4 +1,4 @@
-"""A deletion whose call fails: the unit stays and counts until its end is seen."""
+"""A deletion whose call fails: the unit stays and counts until its deletion is confirmed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The hand-over, rule by rule; the rules have the names that they have in `tests/model`."""
+"""The hand-over, rule by rule; the names of the rules are those of `tests/model`."""
 
 from datetime import timedelta
 from typing import NoReturn
@@ -119,7 +119,7 @@ def late_post(world: UnitWorld, operation: Operation) -> list[Manifest]:
 
 
 def lands_after(world: UnitWorld, posts: list[Manifest], *, gets: int) -> None:
-    """Let the stalled POST land after so many reads."""
+    """Let the stalled POST arrive after a number of reads."""
     seen = 0
 
     def land(verb: str, kind: object) -> None:
@@ -271,7 +271,7 @@ def test_arbiter_a_unit_made_by_hand_that_is_started_waits_for_its_stock_too(
     world.cluster.fail("patch", GPU_UNIT, Killed(), acts_first=True)
     with pytest.raises(Killed):
         world.run(start)
-    assert at_zero(world, "theirs"), "its row does not say yet whose that stock is"
+    assert at_zero(world, "theirs"), "its row does not name its source yet"
 
     world.cluster.fail("delete", GPU_UNIT, ClusterUnavailable("cut"))
     world.run(start)
@@ -287,7 +287,7 @@ def test_arbiter_a_unit_made_by_hand_that_is_started_waits_for_its_stock_too(
 
 
 def at_zero(world: UnitWorld, unit: str) -> bool:
-    """Let the planner look at the unit alone; say whether its Deployment stays at 0."""
+    """Reconcile the unit alone; return whether its Deployment stays at 0."""
     rows = GpuUnit.objects.filter(pk=unit_row(unit).pk)
     rows.update(due_at=Now(), lease_expires_at=None)
     reconciliation.run(UNITS, rows.get().pk)

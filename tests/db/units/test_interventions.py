@@ -1,4 +1,4 @@
-"""Cancelling and retrying what is about units and stock: nothing is lost or left."""
+"""Cancel and retry of operations on units and stock: nothing is lost or left behind."""
 
 import threading
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def made() -> list[GpuUnit]:
 
 
 @ONE
-def test_a_cancelled_create_gives_its_stock_and_its_name_back(world: UnitWorld) -> None:
+def test_a_cancelled_create_releases_its_stock_and_its_name(world: UnitWorld) -> None:
     world.seed(1)
     operation = world.create("a")
 
@@ -59,7 +59,9 @@ def test_a_cancelled_create_gives_its_stock_and_its_name_back(world: UnitWorld) 
 
 
 @ONE
-def test_a_unit_that_a_lost_answer_left_goes_and_its_stock_is_free(world: UnitWorld) -> None:
+def test_a_unit_created_without_an_answer_is_deleted_and_its_stock_released(
+    world: UnitWorld,
+) -> None:
     world.seed(1)
     operation = world.create("a")
     world.cluster.fail("create", GPU_UNIT, AWAY, acts_first=True)
@@ -74,7 +76,9 @@ def test_a_unit_that_a_lost_answer_left_goes_and_its_stock_is_free(world: UnitWo
 
 
 @ONE
-def test_a_cancelled_start_leaves_the_unit_stopped_and_frees_its_stock(world: UnitWorld) -> None:
+def test_a_cancelled_start_leaves_the_unit_stopped_and_releases_its_stock(
+    world: UnitWorld,
+) -> None:
     world.seed(2)
     world.create("a")
     world.work()
@@ -90,7 +94,7 @@ def test_a_cancelled_start_leaves_the_unit_stopped_and_frees_its_stock(world: Un
 
 
 @ONE
-def test_a_start_that_was_done_without_an_answer_counts_as_stopped_when_cancelled(
+def test_a_start_applied_without_an_answer_counts_as_stopped_when_cancelled(
     world: UnitWorld,
 ) -> None:
     world.seed(2)
@@ -111,7 +115,7 @@ def test_a_start_that_was_done_without_an_answer_counts_as_stopped_when_cancelle
 
 @ONE
 @pytest.mark.parametrize("verb", ["stop", "delete"])
-def test_a_stop_and_a_deletion_are_not_taken_back(world: UnitWorld, verb: str) -> None:
+def test_a_stop_and_a_deletion_cannot_be_cancelled(world: UnitWorld, verb: str) -> None:
     unit_rows.unit_row(name="a")
     operation = getattr(world, verb)("a")
 
@@ -120,7 +124,7 @@ def test_a_stop_and_a_deletion_are_not_taken_back(world: UnitWorld, verb: str) -
 
 
 @ONE
-def test_a_seeding_that_waits_keeps_what_was_made_and_closes_the_rest(
+def test_a_cancelled_seeding_keeps_the_created_units_and_closes_the_rest(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "STEP_SIZE", 2)
@@ -139,7 +143,9 @@ def test_a_seeding_that_waits_keeps_what_was_made_and_closes_the_rest(
 
 
 @ONE
-def test_what_a_lost_answer_of_a_cancelled_seeding_left_is_removed(world: UnitWorld) -> None:
+def test_a_unit_of_a_cancelled_seeding_created_without_an_answer_is_deleted(
+    world: UnitWorld,
+) -> None:
     operation = world.ask_seed(2).operation
     world.cluster.fail("create", GPU_UNIT, AWAY, acts_first=True)
     world.run(operation)
@@ -153,7 +159,7 @@ def test_what_a_lost_answer_of_a_cancelled_seeding_left_is_removed(world: UnitWo
 
 
 @COMMITTING
-def test_a_seeding_that_a_worker_has_ends_after_its_part(
+def test_a_running_seeding_is_cancelled_after_its_step(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "STEP_SIZE", 2)
@@ -186,7 +192,7 @@ def test_a_seeding_that_a_worker_has_ends_after_its_part(
 
 
 @ONE
-def test_a_seeding_whose_worker_died_ends_after_the_part_that_it_was_at(
+def test_a_seeding_whose_worker_was_killed_is_cancelled_after_its_step(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "STEP_SIZE", 2)
@@ -203,7 +209,7 @@ def test_a_seeding_whose_worker_died_ends_after_the_part_that_it_was_at(
 
 
 @ONE
-def test_a_seeding_asked_to_end_ends_where_the_cluster_goes_away(world: UnitWorld) -> None:
+def test_a_cancelled_seeding_ends_if_the_cluster_becomes_unavailable(world: UnitWorld) -> None:
     operation = world.ask_seed(3).operation
     Operation.objects.filter(pk=operation.pk).update(phase="Running")
     cancel(operation)
@@ -213,7 +219,7 @@ def test_a_seeding_asked_to_end_ends_where_the_cluster_goes_away(world: UnitWorl
 
 
 @ONE
-def test_a_cancellation_that_came_too_late_says_so(world: UnitWorld) -> None:
+def test_a_cancellation_of_an_operation_that_succeeded_fails(world: UnitWorld) -> None:
     operation = world.ask_seed(1).operation
     Operation.objects.filter(pk=operation.pk).update(phase="Running")
     cancellation = cancel(operation).operation
@@ -227,7 +233,7 @@ def test_a_cancellation_that_came_too_late_says_so(world: UnitWorld) -> None:
 
 
 @COMMITTING
-def test_of_a_cancellation_and_a_worker_at_once_stock_goes_to_one(
+def test_of_a_concurrent_cancellation_and_claim_stock_has_one_owner(
     world: UnitWorld,
 ) -> None:
     world.seed(1)
@@ -251,7 +257,7 @@ def test_of_a_cancellation_and_a_worker_at_once_stock_goes_to_one(
 
 
 @ONE
-def test_a_create_without_stock_is_retried_once_there_is_some(world: UnitWorld) -> None:
+def test_a_create_that_failed_without_stock_is_retried_with_stock(world: UnitWorld) -> None:
     world.seed(1)
     operation = world.create("a", stockName=stock_rows()[0].name)
     world.drop_stock(stock_rows()[0])
@@ -316,7 +322,7 @@ def test_a_removal_by_name_that_failed_is_retried_for_that_one(world: UnitWorld)
 
 @ONE
 @pytest.mark.parametrize("verb", ["stop", "start", "delete", "update"])
-def test_what_is_asked_of_a_unit_is_retried_of_the_same_unit(world: UnitWorld, verb: str) -> None:
+def test_a_change_is_retried_on_the_same_unit(world: UnitWorld, verb: str) -> None:
     unit_rows.unit_row(name="a")
     fields = {"image": "example.com/b:1"} if verb == "update" else {}
     operation = getattr(world, verb)("a", **fields)
@@ -332,7 +338,7 @@ def test_what_is_asked_of_a_unit_is_retried_of_the_same_unit(world: UnitWorld, v
 
 
 @ONE
-def test_nothing_is_retried_of_a_unit_that_is_gone(world: UnitWorld) -> None:
+def test_a_change_of_a_deleted_unit_is_not_retried(world: UnitWorld) -> None:
     row = unit_rows.unit_row(name="a")
     operation = world.stop("a")
     _give_up(operation)

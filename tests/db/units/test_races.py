@@ -1,4 +1,4 @@
-"""Requests for units at the same moment: one winner, the same answer for replays, exact stock."""
+"""Concurrent requests for units: one winner, equal answers to replays, exact stock."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def test_of_50_requests_for_one_name_the_others_are_told_which_field(world: Unit
     assert (claimed(), Operation.objects.count()) == (1, 1)
 
 
-def test_two_payloads_under_one_id_at_once_have_one_winner(world: UnitWorld) -> None:
+def test_of_two_concurrent_payloads_with_one_id_one_is_accepted(world: UnitWorld) -> None:
     for _ in range(3):
         stock_row()
     one = partial(world.ask_create, "a", operationID="op", image="example.com/a:1")
@@ -111,7 +111,7 @@ def test_stock_that_is_declared_broken_meanwhile_is_claimed_whole_or_not(
     free = GpuUnit.objects.filter(role="stock", claimed_by=None)
     assert 4 <= len(winners) <= 8
     assert claimed() == len(winners) == Operation.objects.count()
-    assert set(free.values_list("pk", flat=True)) <= set(broken), "what is well was left"
+    assert set(free.values_list("pk", flat=True)) <= set(broken), "healthy stock is left"
     refused = [result for result in results[1:] if not isinstance(result, Accepted)]
     assert {type(one).__name__ for one in refused} <= {"InsufficientCapacity"}
 

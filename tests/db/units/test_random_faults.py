@@ -1,4 +1,4 @@
-"""Many lives of units while calls fail at random: afterwards every GPU is where it was.
+"""Many life cycles of units while calls fail at random: afterwards every GPU is accounted for.
 
 The number of lives is small by default; CYCLES=1000 tries as many.
 """

@@ -1,4 +1,4 @@
-"""What becomes of consumed stock at once, and when the unit that took it is looked at."""
+"""Deletion of consumed stock right after the success, and when its consumer is reconciled."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What is forgotten after 30 days, and what still says how a unit is to be."""
+"""Rows that are deleted after 30 days, and operations that are retained for their unit."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ REFUSED = ClusterRejected("spec: Invalid", reason="Invalid", status=422)
 
 
 def start_in_vain(world: UnitWorld) -> Operation:
-    """Start a stopped unit: the change lands, and the operation is told that it was refused."""
+    """Start a stopped unit: the change is applied, but its answer is a rejection."""
     world.seed(2)
     world.create("a")
     world.work()
@@ -50,7 +50,7 @@ def test_a_unit_whose_start_failed_is_still_stopped_after_a_month(world: UnitWor
     assert (unit_row("a").phase, world.pods("a")) == ("Stopped", 0)
 
 
-def test_a_start_that_failed_is_forgotten_once_its_unit_is_gone(world: UnitWorld) -> None:
+def test_a_failed_start_is_pruned_after_its_unit_is_deleted(world: UnitWorld) -> None:
     operation = start_in_vain(world)
     world.delete("a")
     world.work()

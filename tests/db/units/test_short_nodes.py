@@ -1,4 +1,4 @@
-"""GPUs vanish from a node while pods run on: stock is kept back, units in use are degraded."""
+"""A node loses GPUs while its pods run: stock is not claimable, active units are degraded."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def offer(world: UnitWorld, gpus: int) -> None:
 
 
 def look(world: UnitWorld) -> None:
-    """Compare the nodes, and let whoever is marked by that look at its unit."""
+    """Compare the nodes, and reconcile the units that are marked due."""
     compare_nodes(world.cluster)
     world.reconcile()
     world.copy()

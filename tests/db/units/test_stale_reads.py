@@ -1,4 +1,4 @@
-"""An answer that is older than what is known of a unit takes nothing away."""
+"""A stale read of a unit deletes nothing."""
 
 import threading
 from dataclasses import dataclass

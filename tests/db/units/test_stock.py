@@ -1,4 +1,4 @@
-"""Stock: seeded once whatever happens, removed exactly, kept at its target, drained."""
+"""Stock: seeded once, removed exactly, topped up to its target, and drained."""
 
 from functools import partial
 
@@ -52,7 +52,7 @@ def tops() -> list[Operation]:
 
 
 @ONE
-def test_a_seed_inserts_its_rows_at_once_and_makes_them_with_progress(world: UnitWorld) -> None:
+def test_a_seed_inserts_its_rows_and_then_creates_them_with_progress(world: UnitWorld) -> None:
     accepted = world.ask_seed(3, memory="64Gi", cpu="8")
 
     rows = stock_rows()
@@ -75,7 +75,7 @@ def test_a_seed_inserts_its_rows_at_once_and_makes_them_with_progress(world: Uni
 
 
 @ONE
-def test_a_spec_that_is_unknown_enters_the_catalogue_and_later_seeds_agree_with_it(
+def test_a_seed_of_an_unknown_spec_adds_it_and_later_seeds_must_agree(
     world: UnitWorld,
 ) -> None:
     world.ask_seed(1, memory="64Gi")
@@ -90,7 +90,7 @@ def test_a_spec_that_is_unknown_enters_the_catalogue_and_later_seeds_agree_with_
 
 
 @ONE
-def test_what_a_seed_leaves_out_comes_from_the_catalogue(world: UnitWorld) -> None:
+def test_omitted_values_of_a_seed_come_from_the_catalogue(world: UnitWorld) -> None:
     spec_row(product="H100", placement={"nodeSelector": {"zone": "a"}})
 
     world.ask_seed(1)
@@ -149,7 +149,7 @@ def test_a_replay_of_a_seed_seeds_nothing_even_after_all_was_consumed(world: Uni
 @ONE
 @pytest.mark.parametrize("acts_first", [False, True], ids=["before the call", "after the call"])
 @pytest.mark.parametrize("at", range(1, 6))
-def test_a_seeding_killed_at_any_post_resumes_where_it_was(
+def test_a_seeding_killed_at_any_create_resumes(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch, at: int, acts_first: bool
 ) -> None:
     monkeypatch.setattr(steps, "STEP_SIZE", 2)
@@ -176,7 +176,7 @@ def test_a_seeding_killed_at_any_post_resumes_where_it_was(
 
 
 @ONE
-def test_a_seeding_that_resumes_never_remakes_what_was_consumed(
+def test_a_resumed_seeding_never_creates_consumed_stock_again(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "STEP_SIZE", 1)
@@ -209,7 +209,7 @@ def test_a_seeding_that_resumes_never_remakes_what_was_consumed(
 
 
 @ONE
-def test_a_late_post_of_a_seeding_is_a_leftover_and_not_stock(world: UnitWorld) -> None:
+def test_a_late_create_of_a_seeding_is_a_leftover(world: UnitWorld) -> None:
     world.seed(1)
     [row] = stock_rows()
     late = world.resource(row.name, STOCK_NAMESPACE) or {}
@@ -225,7 +225,7 @@ def test_a_late_post_of_a_seeding_is_a_leftover_and_not_stock(world: UnitWorld) 
 
 
 @ONE
-def test_a_refusal_in_the_middle_keeps_what_was_made_and_closes_the_rest(
+def test_a_rejection_during_a_seeding_keeps_the_created_units_and_closes_the_rest(
     world: UnitWorld,
 ) -> None:
     operation = world.ask_seed(4).operation
@@ -252,7 +252,7 @@ def test_a_refusal_in_the_middle_keeps_what_was_made_and_closes_the_rest(
 
 
 @ONE
-def test_a_foreign_object_in_the_way_of_a_seeding_is_said(world: UnitWorld) -> None:
+def test_an_object_of_another_creator_fails_a_seeding(world: UnitWorld) -> None:
     operation = world.ask_seed(2).operation
     name = stock_rows()[1].name
     world.cluster.put(GPU_UNIT, {"metadata": {"name": name, "namespace": STOCK_NAMESPACE}})
@@ -264,7 +264,7 @@ def test_a_foreign_object_in_the_way_of_a_seeding_is_said(world: UnitWorld) -> N
 
 
 @ONE
-def test_an_end_of_a_run_in_the_middle_of_a_seeding_goes_on_at_once(
+def test_a_seeding_whose_run_ends_continues_immediately(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "STEP_SIZE", 2)
@@ -280,7 +280,7 @@ def test_an_end_of_a_run_in_the_middle_of_a_seeding_goes_on_at_once(
 
 
 @ONE
-def test_a_removal_takes_exactly_so_many_or_none(world: UnitWorld) -> None:
+def test_a_removal_removes_exactly_the_number_or_none(world: UnitWorld) -> None:
     world.seed(4)
     world.create("a")
 
@@ -303,7 +303,7 @@ def test_a_removal_takes_exactly_so_many_or_none(world: UnitWorld) -> None:
 
 
 @ONE
-def test_one_that_failed_is_removed_by_name_and_what_a_job_has_is_not(world: UnitWorld) -> None:
+def test_a_failed_stock_unit_is_removed_by_name_and_a_claimed_one_is_not(world: UnitWorld) -> None:
     world.seed(3)
     failed, claimed, going = live()
     GpuUnit.objects.filter(pk=failed.pk).update(phase="Failed", reason="PodStartupFailed")
@@ -325,7 +325,7 @@ def test_one_that_failed_is_removed_by_name_and_what_a_job_has_is_not(world: Uni
 
 
 @ONE
-def test_uidstock_a_removal_never_takes_another_object_of_that_name(world: UnitWorld) -> None:
+def test_uidstock_a_removal_never_deletes_another_object_of_that_name(world: UnitWorld) -> None:
     world.seed(1)
     [row] = stock_rows()
     operation = world.remove(1)
@@ -339,7 +339,7 @@ def test_uidstock_a_removal_never_takes_another_object_of_that_name(world: UnitW
 
 
 @ONE
-def test_a_removal_that_meets_a_conflict_is_repeated(world: UnitWorld) -> None:
+def test_a_removal_with_a_conflict_is_repeated(world: UnitWorld) -> None:
     world.seed(3)
     operation = world.remove(2)
     deletes = 0
@@ -358,7 +358,7 @@ def test_a_removal_that_meets_a_conflict_is_repeated(world: UnitWorld) -> None:
 
 
 @ONE
-def test_a_removal_that_is_given_up_gives_the_rest_back(
+def test_a_failed_removal_releases_the_remaining_units(
     world: UnitWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "STEP_SIZE", 1)
@@ -383,7 +383,7 @@ def test_a_removal_that_is_given_up_gives_the_rest_back(
 
 
 @ONE
-def test_a_disabled_spec_is_drained_and_its_units_and_claims_stay(world: UnitWorld) -> None:
+def test_the_unclaimed_stock_of_a_disabled_spec_is_removed(world: UnitWorld) -> None:
     world.seed(4)
     world.create("a")
     world.work()
@@ -402,9 +402,7 @@ def test_a_disabled_spec_is_drained_and_its_units_and_claims_stay(world: UnitWor
 
 
 @ONE
-def test_a_drain_stops_a_seeding_that_is_under_way(
-    world: UnitWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_drain_stops_an_open_seeding(world: UnitWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEP_SIZE", 2)
     seeding = world.ask_seed(5).operation
 
@@ -429,7 +427,7 @@ def test_a_drain_stops_a_seeding_that_is_under_way(
 
 
 @ONE
-def test_the_warm_target_is_filled_step_by_step(world: UnitWorld) -> None:
+def test_the_warm_target_is_reached_in_several_top_ups(world: UnitWorld) -> None:
     spec = spec_row(warm_target=MAX_TOP_UP + 3)
 
     assert top_up(spec) is not None
@@ -444,7 +442,7 @@ def test_the_warm_target_is_filled_step_by_step(world: UnitWorld) -> None:
 
 
 @ONE
-def test_what_is_claimed_or_consumed_is_topped_up(world: UnitWorld) -> None:
+def test_claimed_and_consumed_stock_is_topped_up(world: UnitWorld) -> None:
     spec_row(warm_target=2)
     stock_tend()
     world.work()
@@ -459,7 +457,7 @@ def test_what_is_claimed_or_consumed_is_topped_up(world: UnitWorld) -> None:
 
 
 @ONE
-def test_nothing_is_topped_up_where_it_is_paused_or_disabled_or_cannot_be_built(
+def test_paused_disabled_and_failing_specs_are_not_topped_up(
     world: UnitWorld,
 ) -> None:
     paused = spec_row("paused", warm_target=1, is_top_up_paused=True)
@@ -486,7 +484,7 @@ def test_a_few_failures_do_not_end_the_top_up(world: UnitWorld) -> None:
 
 
 @COMMITTING
-def test_two_top_ups_at_once_make_one(world: UnitWorld) -> None:
+def test_of_two_concurrent_top_ups_one_seeds(world: UnitWorld) -> None:
     spec = spec_row(warm_target=3)
 
     results = at_once([lambda: top_up(spec)] * 8)
@@ -496,7 +494,7 @@ def test_two_top_ups_at_once_make_one(world: UnitWorld) -> None:
 
 
 @COMMITTING
-def test_two_seeds_of_an_unknown_spec_at_once_make_one_entry(world: UnitWorld) -> None:
+def test_two_concurrent_seeds_of_an_unknown_spec_add_one_entry(world: UnitWorld) -> None:
     results = at_once([partial(world.ask_seed, 1, operationID=f"s{n}") for n in range(8)])
 
     assert not [one for one in results if isinstance(one, Exception)], results
@@ -505,7 +503,7 @@ def test_two_seeds_of_an_unknown_spec_at_once_make_one_entry(world: UnitWorld) -
 
 
 @ONE
-def test_old_rows_are_forgotten_but_not_the_source_of_a_unit_that_lives(
+def test_old_rows_are_pruned_except_the_source_of_a_live_unit(
     world: UnitWorld,
 ) -> None:
     world.seed(2)

@@ -1,4 +1,4 @@
-"""The race for stock, a tenth of `make chaos-x8`: callers, workers, lost answers, one truth."""
+"""The race for stock, a tenth of `make chaos-x8`: callers, workers and lost answers."""
 
 from collections import Counter
 from functools import partial

@@ -1,4 +1,4 @@
-"""Pods whose unit-uid label somebody removed: they hold their GPU all the same."""
+"""Pods whose unit-uid label a person removed still hold their GPUs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A unit that is a worker of a function goes the way of every other unit."""
+"""A worker of a function is created like every other unit."""
 
 import pytest
 
