@@ -46,10 +46,7 @@ class LeaseStore(Protocol):
 
 @dataclass
 class Elector:
-    """A candidate for one lease.
-
-    The callbacks run in the elector's thread and hold up renewals: they return at once.
-    """
+    """A candidate for one lease."""
 
     cluster: LeaseStore
     _: KW_ONLY
@@ -61,8 +58,6 @@ class Elector:
     renew_seconds: float = 10
     retry_seconds: float = 2
     clock: Callable[[], float] = time.monotonic
-    on_started: Callable[[], None] | None = None
-    on_stopped: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         if not self.lease_seconds > self.renew_seconds > self.retry_seconds * (1 + JITTER) > 0:
@@ -204,8 +199,6 @@ class Elector:
             return
         self._announced = leads
         _LOG.info("%s %s the lease '%s'", self.identity, "has" if leads else "lost", self.name)
-        if (callback := self.on_started if leads else self.on_stopped) is not None:
-            callback()
 
     def _pause_seconds(self) -> float:
         """Candidates spread out; a leader wakes when it has to stop at the latest."""

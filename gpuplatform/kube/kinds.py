@@ -12,9 +12,14 @@ Manifest: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON has it: dicts, lists, strings, numbers, booleans, None."""
 
 GROUP = "runtime.lokiwager.io"
-FIELD_MANAGER: Final = "gpu-platform"
-"""The name under which the platform writes."""
 """The API group of the platform's own resources, and the prefix of its labels and annotations."""
+FIELD_MANAGER: Final = "gpu-platform"
+"""The field manager of the platform's writes (server-side apply)."""
+CONTROLLER_LEASE: Final = "gpu-platform-controller"
+ACTIVATOR_LEASE: Final = "gpu-platform-activator"
+"""Names of the leases by which each of these processes elects its leader."""
+EPOCH_CONFIG_MAP: Final = "gpu-platform-epoch"
+"""Name of the ConfigMap with the epoch and the number of the newest operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +68,6 @@ CONFIG_MAP = ResourceKind("", "v1", "ConfigMap", "configmaps")
 SECRET = ResourceKind("", "v1", "Secret", "secrets")
 EVENT = ResourceKind("", "v1", "Event", "events")
 LEASE = ResourceKind("coordination.k8s.io", "v1", "Lease", "leases")
-CONTROLLER_LEASE: Final = "gpu-platform-controller"
-ACTIVATOR_LEASE: Final = "gpu-platform-activator"
-"""Names of the leases by which each of these processes elects its leader."""
 SERVICE_ACCOUNT = ResourceKind("", "v1", "ServiceAccount", "serviceaccounts")
 ROLE = ResourceKind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDING = ResourceKind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
