@@ -1,8 +1,7 @@
 """One log line for each request, and its duration in the metrics.
 
 The fields of a line are `method`, `path` (without the query), `status`, `duration_ms`, `tenant`,
-`actor` and `traceID`; the formatter quotes them. Requests of probes and for static files are logged
-at level DEBUG.
+`actor` and `traceID`; the formatter quotes them. Probes and static files are at level DEBUG.
 """
 
 import logging
