@@ -307,12 +307,15 @@ class ClusterError(PlatformError):
         *,
         reason: str = "",
         status: int = 0,
+        detail: str = "",
         retry_after: float | None = None,
         context: Mapping[str, object] | None = None,
     ) -> None:
+        """`reason`, `status` and `detail` (the message) are those of the API server."""
         super().__init__(message, retry_after=retry_after, context=context)
         self.reason = reason
         self.status = status
+        self.detail = detail
 
 
 class ClusterUnavailable(ClusterError):
@@ -329,7 +332,7 @@ class ClusterUnavailable(ClusterError):
     @override
     def example(cls) -> Self:
         return cls(
-            "The cluster does not answer: connection refused. The platform tries again by itself."
+            "The cluster does not answer: connection refused. The platform retries automatically."
         )
 
 
@@ -355,9 +358,7 @@ class ClusterGone(ClusterError):
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls(
-            "The cluster no longer has that version; everything is listed again.", reason="Expired"
-        )
+        return cls("The cluster no longer has this resource version: too old.", reason="Expired")
 
 
 class ClusterForbidden(ClusterError):
@@ -370,7 +371,9 @@ class ClusterForbidden(ClusterError):
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("The cluster forbids it: exceeded quota. Ask the operator of the cluster.")
+        return cls(
+            "The cluster forbids the request: exceeded quota. Ask the operator of the cluster."
+        )
 
 
 class ClusterRejected(ClusterError):
@@ -383,5 +386,5 @@ class ClusterRejected(ClusterError):
     @override
     def example(cls) -> Self:
         return cls(
-            "The cluster refuses the object: spec.replicas must be 0 or more.", reason="Invalid"
+            "The cluster rejects the object: spec.replicas must be 0 or more.", reason="Invalid"
         )

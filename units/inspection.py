@@ -56,7 +56,7 @@ def unit_log(unit: GpuUnit, *, tail: int, previous: bool, container: str | None)
                 previous=previous,
             )
     except ClusterRejected as error:
-        raise PhaseConflict(f"There is no such log yet: {_words(error)}") from error
+        raise PhaseConflict(f"There is no such log yet: {error.detail}") from error
     except ClusterError as error:
         raise _unavailable(error) from error
     if text is None:
@@ -127,10 +127,6 @@ def _container(pod: Manifest, wanted: str | None) -> str:
         message = f"The pod has no such container; it has {', '.join(names)}."
         raise InvalidSpec(f"container: {message}", details=[FieldError("container", message)])
     return wanted
-
-
-def _words(error: ClusterError) -> str:
-    return str(error).removeprefix("The cluster refuses the object: ")
 
 
 def _unavailable(error: ClusterError) -> OperatorUnavailable:

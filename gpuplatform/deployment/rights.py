@@ -18,6 +18,7 @@ from gpuplatform.kube.kinds import (
     CONFIG_MAP,
     CONTROLLER_LEASE,
     DEPLOYMENT,
+    EPOCH_CONFIG_MAP,
     EVENT,
     GPU_UNIT,
     LEASE,
@@ -34,7 +35,6 @@ from gpuplatform.kube.kinds import (
     ResourceKind,
 )
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
-from gpuplatform.reconciliation.epoch import CONFIG_MAP_NAME
 from inventory.requests.pools import DEFAULT_NAMESPACE
 from units.phases import STOCK_NAMESPACE
 
@@ -107,7 +107,7 @@ class Account:
 
 _EPOCH: Final = (
     # Whichever process is the first on a cluster makes the mark.
-    Right(Place.SYSTEM, CONFIG_MAP, ("get",), name=CONFIG_MAP_NAME),
+    Right(Place.SYSTEM, CONFIG_MAP, ("get",), name=EPOCH_CONFIG_MAP),
     Right(Place.SYSTEM, CONFIG_MAP, ("create",)),
 )
 
@@ -188,7 +188,7 @@ CONTROLLER: Final = Account(
     (
         *_EPOCH,
         # The number of the newest operation.
-        Right(Place.SYSTEM, CONFIG_MAP, ("patch",), name=CONFIG_MAP_NAME),
+        Right(Place.SYSTEM, CONFIG_MAP, ("patch",), name=EPOCH_CONFIG_MAP),
         Right(Place.SYSTEM, LEASE, ("get", "update"), name=CONTROLLER_LEASE),
         Right(Place.SYSTEM, LEASE, ("create",)),
         *(

@@ -1,8 +1,8 @@
-"""The cluster, as plain dicts: the only way from the platform to the Kubernetes API.
+"""The client of the Kubernetes API, with objects as plain dicts; nothing else calls the API.
 
-Every call is bounded in time (`deadline` shortens it further), none is tried again here, and every
-failure is a `ClusterError` whose class says what the caller may do. A missing object is no error.
-It knows no app, no database and no plan.
+Every call has a time limit (`deadline` can shorten it), no call is retried here, and every failure
+is a `ClusterError` whose class determines what the caller may do. A missing object is not an
+error. The client knows no app, no database and no plan.
 """
 
 import json
@@ -24,14 +24,14 @@ __all__ = ["FIELD_MANAGER", "Cluster", "Listing", "Manifest", "WatchEvent", "Wat
 
 PAGE_SIZE = 500
 LIST_ATTEMPTS = 3
-"""How often a list is begun again when its version is compacted away between two pages."""
+"""Number of attempts when the version of a list is compacted away between two pages."""
 WATCH_GRACE_SECONDS = 10.0
-"""How much longer than asked a watch may be silent before its connection counts as lost."""
+"""Seconds after the requested end of a watch before its silent connection counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A complete list, and the version at which it was true: a watch continues from there."""
+    """A complete list and its resource version, from which a watch continues."""
 
     items: list[Manifest]
     resource_version: str
@@ -41,7 +41,7 @@ class Cluster:
     """One API server. Safe to share between threads, never across a fork (see `modes`)."""
 
     def __init__(self, load: Callable[[], Configuration]) -> None:
-        """`load` reads address and credentials; it is called again when they are refused (401)."""
+        """`load` reads address and credentials; it is called again after a 401."""
         self._load = load
         self._transport = Transport(load())
 
@@ -52,7 +52,7 @@ class Cluster:
     def get(
         self, kind: ResourceKind, name: str, *, namespace: str | None = None
     ) -> Manifest | None:
-        """Return the object, or `None` if the cluster looked and it is not there."""
+        """Return the object, or `None` if the API server reports that it does not exist."""
         answer = self._send(Request("GET", kind.path(namespace, name)))
         if _is_absent(answer):
             return None
@@ -66,10 +66,10 @@ class Cluster:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Listing:
-        """Return all objects of one version of the cluster, read in pages; never a part of them.
+        """Return all objects as of one resource version, read in pages; never a partial list.
 
         Raises:
-            ClusterGone: The version was compacted away between two pages, again and again.
+            ClusterGone: The version was compacted away between two pages, in every attempt.
         """
         query = {
             "limit": str(PAGE_SIZE),
@@ -85,7 +85,7 @@ class Cluster:
         return self._pages(kind, request)
 
     def create(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Make the object; one of that name is a `ClusterConflict` with reason `AlreadyExists`."""
+        """Create the object; if it exists, raise `ClusterConflict` with reason `AlreadyExists`."""
         namespace, _ = _place(manifest)
         body = encoding.json_bytes(manifest)
         path = kind.path(namespace)
@@ -99,12 +99,13 @@ class Cluster:
         field_manager: str = FIELD_MANAGER,
         force: bool = True,
     ) -> Manifest:
-        """Make the fields in `manifest` so (server-side apply), and create the object if need be.
+        """Apply `manifest` (server-side apply): set its fields, and create a missing object.
 
-        The server does the whole work even if nothing changes: compare first, skip the call.
+        An apply without changes costs the server as much as one with changes: compare first.
 
         Raises:
-            ClusterConflict: Other managers own fields with other values, and not `force`.
+            ClusterConflict: Another field manager owns a field with another value, and `force` is
+                not set.
         """
         namespace, name = _place(manifest)
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
@@ -121,17 +122,17 @@ class Cluster:
         namespace: str | None = None,
         subresource: str = "",
     ) -> Manifest:
-        """Change the fields in `patch`; a null removes one.
+        """Change the fields in `patch`; a null removes a field.
 
-        A `uid` or `resourceVersion` in its `metadata` is a precondition: another object of the
-        name, or another version, is a `ClusterConflict`.
+        A `uid` or `resourceVersion` in its `metadata` is a precondition: the call raises
+        `ClusterConflict` if the object has another one.
         """
         path = kind.path(namespace, name, subresource)
         body = encoding.json_bytes(patch)
         return _object(self._send(Request("PATCH", path, _MANAGED, body, encoding.MERGE_PATCH)))
 
     def replace(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Put `manifest` in the place of the version it names. For objects that are ours alone."""
+        """Replace the version that `manifest` names. For objects that only the platform writes."""
         namespace, name = _place(manifest)
         body = encoding.json_bytes(manifest)
         path = kind.path(namespace, name)
@@ -147,9 +148,9 @@ class Cluster:
         resource_version: str | None = None,
         propagation: str = "Background",
     ) -> bool:
-        """Ask for the deletion; `False` if there was no such object.
+        """Request the deletion; return `False` if the object does not exist.
 
-        `True` means accepted, not gone: finalizers and grace periods run afterwards.
+        `True` means accepted: finalizers and grace periods run afterwards.
 
         Raises:
             ClusterConflict: The object has another `uid` or `resource_version` than given.
@@ -180,19 +181,19 @@ class Cluster:
         timeout_seconds: float,
         silence_seconds: float | None = None,
     ) -> WatchStream:
-        """Follow what happens after `resource_version`, until the server ends it at the timeout.
+        """Return the events after `resource_version`, until the server ends the watch.
 
         Args:
-            kind: What to follow.
-            resource_version: Of a list, of the last event dealt with, or of a bookmark.
+            kind: The kind to watch.
+            resource_version: That of a list, of the last processed event, or of a bookmark.
             namespace: All namespaces if absent.
             label_selector: Only objects that match.
-            timeout_seconds: Asked of the server; rounded up to whole seconds.
-            silence_seconds: A connection without a byte for so long counts as lost; without it the
-                timeout and ten seconds more.
+            timeout_seconds: Duration requested from the server; rounded up to whole seconds.
+            silence_seconds: A connection without a byte for this time counts as lost; the default
+                is the timeout plus ten seconds.
 
         Raises:
-            ClusterGone: The version is compacted away; here or while iterating.
+            ClusterGone: The version was compacted away; raised here or while iterating.
         """
         seconds = max(1, int(-(-timeout_seconds // 1)))
         query = {
@@ -218,7 +219,7 @@ class Cluster:
         limit_bytes: int,
         previous: bool = False,
     ) -> str | None:
-        """Return the end of what a container wrote; `None` if there is no such pod.
+        """Return the last lines of a container's log; `None` if the pod does not exist.
 
         Raises:
             ClusterRejected: The container has not started, or had no run before (`previous`).
@@ -237,14 +238,14 @@ class Cluster:
         return answer.body.decode("utf-8", errors="replace")
 
     def version(self) -> str:
-        """Return the server's version, such as `v1.36.3`: the cheapest question there is."""
-        said = _object(self._send(Request("GET", "/version")))
-        return str(said.get("gitVersion", ""))
+        """Return the server's version, such as `v1.36.3`: the cheapest request."""
+        version = _object(self._send(Request("GET", "/version")))
+        return str(version.get("gitVersion", ""))
 
     def _send(self, request: Request) -> Answer:
         answer = self._transport.exchange(request)
         if answer.status == 401:
-            # The token was rotated or the certificate replaced: read them again, once.
+            # The token was rotated or the certificate was replaced: read them again, once.
             self._transport = Transport(self._load())
             answer = self._transport.exchange(request)
         return answer
@@ -266,7 +267,7 @@ class Cluster:
         while True:
             page = _object(self._send(request))
             metadata, more = page.get("metadata"), page.get("items", ())
-            # A Go list that was never filled is written as null.
+            # Go encodes a nil slice as null.
             more = [] if more is None else more
             if not isinstance(metadata, dict) or not isinstance(more, list):
                 raise unreadable("a list has no items or no version")
@@ -295,12 +296,12 @@ def _object(answer: Answer) -> Manifest:
     if not 200 <= answer.status < 300:
         _fail(answer)
     try:
-        said: Any = json.loads(answer.body)
+        document: Any = json.loads(answer.body)
     except ValueError as fault:
         raise unreadable("it is not JSON") from fault
-    if not isinstance(said, dict):
-        raise unreadable("it is no object")
-    return said
+    if not isinstance(document, dict):
+        raise unreadable("it is not an object")
+    return document
 
 
 def _fail(answer: Answer) -> NoReturn:
@@ -308,9 +309,9 @@ def _fail(answer: Answer) -> NoReturn:
 
 
 def _typed(kind: ResourceKind, item: Any) -> Manifest:
-    """Add what lists leave out of their items, so that they look like the objects of a watch."""
+    """Add apiVersion and kind, which the items of a list lack, as the objects of a watch have."""
     if not isinstance(item, dict):
-        raise unreadable("an item of a list is no object")
+        raise unreadable("an item of a list is not an object")
     return {"apiVersion": kind.api_version, "kind": kind.kind, **item}
 
 

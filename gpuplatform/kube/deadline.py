@@ -1,11 +1,11 @@
-"""One time budget for all cluster calls of a piece of work.
+"""One time budget for all cluster calls of a unit of work.
 
     with deadline(20):
         cluster.get(...)
-        cluster.apply(...)   # has what the first call left
+        cluster.apply(...)   # gets the time that the first call left
 
-Every call of `Cluster` asks `remaining()` and waits no longer. Budgets nest: an inner one can only
-shorten the outer one. The budget belongs to the thread (or asynchronous task) that opened it.
+Every call of `Cluster` waits at most for `remaining()`. Budgets nest: an inner one can only
+shorten the outer one. A budget belongs to the thread (or asynchronous task) that opened it.
 """
 
 import time
@@ -16,14 +16,14 @@ from contextvars import ContextVar
 from gpuplatform.errors import ClusterUnavailable
 
 Clock = Callable[[], float]
-"""Seconds that never run backwards."""
+"""A monotonic clock, in seconds."""
 
 _ends: ContextVar[tuple[float, Clock] | None] = ContextVar("cluster_deadline", default=None)
 
 
 @contextmanager
 def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]:
-    """Give everything inside `seconds` together, and never more than an outer budget has left."""
+    """Limit the block to `seconds` in total, and to what an outer budget has left."""
     outer = remaining()
     mine = seconds if outer is None else min(seconds, outer)
     token = _ends.set((clock() + mine, clock))
@@ -34,7 +34,7 @@ def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]
 
 
 def remaining() -> float | None:
-    """Return the seconds left, at least 0; `None` where no budget is set."""
+    """Return the seconds left, at least 0; `None` without a budget."""
     budget = _ends.get()
     if budget is None:
         return None
@@ -43,7 +43,7 @@ def remaining() -> float | None:
 
 
 def capped(seconds: float) -> float:
-    """Return `seconds`, or what the budget has left when that is less.
+    """Return `seconds`, or what the budget has left if that is less.
 
     Raises:
         ClusterUnavailable: Nothing is left.
@@ -53,7 +53,6 @@ def capped(seconds: float) -> float:
         return seconds
     if left <= 0:
         raise ClusterUnavailable(
-            "The cluster did not answer in the time this work has. The platform tries again by"
-            " itself."
+            "The cluster did not answer within the time limit. The platform retries automatically."
         )
     return min(seconds, left)

@@ -1,12 +1,11 @@
-"""One leader among several processes, by a Lease in the cluster.
+"""Leader election among several processes, by a Lease in the cluster.
 
-The leader renews every two seconds. It acts only while its last successful renewal is younger than
-`renew_seconds`, counted from before that request was sent; another process takes the lease only
-after it has seen it unchanged for `lease_seconds`, counted from after its own read. The first span
-is the shorter one and begins earlier, so the old leader has stopped before a new one starts,
-however long a request hangs and whatever the wall clocks say. Kubernetes does not fence: a single
-write that was begun in time may still arrive late, and everything done under a lease has to be
-idempotent.
+The leader renews the lease every two seconds. It acts only while its last successful renewal is
+younger than `renew_seconds`, counted from before that request was sent. Another process acquires
+the lease only after it has seen it unchanged for `lease_seconds`, counted from after its own read.
+The first period is shorter and begins earlier, so the old leader has stopped before a new one
+starts, regardless of slow requests and of wall clocks. Kubernetes does not fence: a write that was
+started in time can still arrive late, so everything done under a lease has to be idempotent.
 """
 
 import logging
@@ -25,12 +24,12 @@ from gpuplatform.kube.kinds import LEASE, Manifest, ResourceKind
 _LOG = logging.getLogger(__name__)
 
 STEP_SECONDS = 3.0
-"""The time one attempt has for all its requests: several fit before the renewal is too old."""
+"""Time limit of all requests of one attempt: several attempts fit into `renew_seconds`."""
 JITTER = 0.2
 
 
 class LeaseStore(Protocol):
-    """What an elector asks of `Cluster`."""
+    """The methods of `Cluster` that an elector uses."""
 
     def get(
         self, kind: ResourceKind, name: str, *, namespace: str | None = None
@@ -38,47 +37,42 @@ class LeaseStore(Protocol):
         """Return the object or `None`."""
 
     def create(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Make it, unless it exists."""
+        """Create the object, unless it exists."""
 
     def replace(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Put it in the place of the version it names."""
+        """Replace the version that the manifest names."""
 
 
 @dataclass
 class Elector:
-    """A candidate for one lease.
-
-    The callbacks run in the elector's thread and hold up renewals: they return at once.
-    """
+    """A candidate for one lease."""
 
     cluster: LeaseStore
     _: KW_ONLY
     namespace: str
     name: str
     identity: str
-    """Different for every start of every process."""
+    """Unique for every start of every process."""
     lease_seconds: float = 15
     renew_seconds: float = 10
     retry_seconds: float = 2
     clock: Callable[[], float] = time.monotonic
-    on_started: Callable[[], None] | None = None
-    on_stopped: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         if not self.lease_seconds > self.renew_seconds > self.retry_seconds * (1 + JITTER) > 0:
             msg = "needs lease_seconds > renew_seconds > 1.2 * retry_seconds > 0"
             raise ValueError(msg)
         self._renewed_at: float | None = None
-        self._announced = False
+        self._logged_leading = False
         self._lease: Manifest | None = None
-        """The lease as this process wrote it last; `None` when that is not known for sure."""
+        """The lease as this process last wrote it; `None` if that is uncertain."""
         self._has_tried = False
         self._has_led = False
         self._seen = ""
         self._seen_at = 0.0
 
     def may_act(self) -> bool:
-        """Whether this process is the leader at this instant. Ask before every single write."""
+        """Whether this process is the leader now. Check before every write."""
         renewed_at = self._renewed_at
         return renewed_at is not None and self.clock() < renewed_at + self.renew_seconds
 
@@ -88,27 +82,27 @@ class Elector:
         return self.may_act()
 
     def run(self, stop: threading.Event) -> None:
-        """Be a candidate or the leader until `stop` is set; then give the lease back."""
+        """Be a candidate or the leader until `stop` is set; then release the lease."""
         while not stop.is_set():
             self.step()
             stop.wait(self._pause_seconds())
         self.release()
 
     def step(self) -> None:
-        """Try once to renew or to take the lease. What the cluster says never gets out."""
+        """Try once to renew or to acquire the lease; cluster errors are only logged."""
         try:
             with deadline(STEP_SECONDS):
-                self._renew_or_take()
+                self._renew_or_acquire()
         except ClusterError as fault:
             self._lease = None
-            _LOG.warning("The lease '%s' could not be renewed or taken: %s", self.name, fault)
-        self._announce()
+            _LOG.warning("The lease '%s' could not be renewed or acquired: %s", self.name, fault)
+        self._log_change()
 
     def release(self) -> None:
-        """Stop leading, then let the next one in without waiting for the lease to run out."""
+        """Stop leading, and release the lease so that a successor need not wait for its expiry."""
         was_mine = self.may_act() and self._lease is not None
         self._renewed_at = None
-        self._announce()
+        self._log_change()
         if not was_mine or self._lease is None:
             return
         spec = {**self._lease["spec"], "leaseDurationSeconds": 1}
@@ -117,26 +111,26 @@ class Elector:
             with deadline(STEP_SECONDS):
                 self.cluster.replace(LEASE, {**self._lease, "spec": spec})
         except ClusterError as fault:
-            _LOG.info("The lease '%s' runs out by itself: %s", self.name, fault)
+            _LOG.info("The lease '%s' is left to expire: %s", self.name, fault)
         self._lease = None
 
-    def _renew_or_take(self) -> None:
+    def _renew_or_acquire(self) -> None:
         if self._lease is not None:
             try:
                 self._write(self._lease)
             except ClusterConflict:
-                self._lease = None  # somebody changed it, perhaps only a label
+                self._lease = None  # Another writer changed it, perhaps only a label.
             else:
                 return
         lease = self.cluster.get(LEASE, self.name, namespace=self.namespace)
         if lease is None:
-            self._make()
+            self._create()
             return
         if self._is_mine(lease) or self._is_free(lease):
             self._write(lease)
 
-    def _make(self) -> None:
-        """Create the lease, unless it was deleted under a leader that may not know it yet."""
+    def _create(self) -> None:
+        """Create the lease, unless it was deleted under a leader that may not have noticed."""
         may_have_leader = bool(self._seen) or self._has_led
         if may_have_leader and not self.may_act() and not self._is_unchanged("absent"):
             return
@@ -151,32 +145,32 @@ class Elector:
                 "spec": self._spec({}),
             },
         )
-        self._won(lease, begun_at)
+        self._set_leader(lease, begun_at)
 
     def _write(self, lease: Manifest) -> None:
         begun_at = self.clock()
         self._has_tried = True
         written = self.cluster.replace(LEASE, {**lease, "spec": self._spec(lease["spec"])})
-        self._won(written, begun_at)
+        self._set_leader(written, begun_at)
 
-    def _won(self, lease: Manifest, begun_at: float) -> None:
+    def _set_leader(self, lease: Manifest, begun_at: float) -> None:
         self._lease = lease
         self._has_led = True
         self._seen = ""
         self._renewed_at = begun_at
 
     def _is_mine(self, lease: Manifest) -> bool:
-        """A write whose answer was lost counts; a holder of our name before us does not."""
+        """Whether this process holds it: also by a write whose response was lost."""
         return self._has_tried and lease["spec"].get("holderIdentity") == self.identity
 
     def _is_free(self, lease: Manifest) -> bool:
-        """Whether nobody holds the lease, or it was seen unchanged for as long as it is given for.
+        """Whether the lease has no holder, or was seen unchanged for its whole duration.
 
-        The version decides, never the times in it: they are of another machine's clock.
+        The resource version decides, not the times in the lease, which are of another clock.
         """
         if not lease["spec"].get("holderIdentity"):
             return True
-        self._renewed_at = None  # it is another's
+        self._renewed_at = None  # Another process holds it.
         given = lease["spec"].get("leaseDurationSeconds") or 0
         return self._is_unchanged(lease["metadata"]["resourceVersion"], given)
 
@@ -198,18 +192,16 @@ class Elector:
             "leaseTransitions": transitions if is_same_holder or not before else transitions + 1,
         }
 
-    def _announce(self) -> None:
+    def _log_change(self) -> None:
         leads = self.may_act()
-        if leads == self._announced:
+        if leads == self._logged_leading:
             return
-        self._announced = leads
-        _LOG.info("%s %s the lease '%s'", self.identity, "has" if leads else "lost", self.name)
-        if (callback := self.on_started if leads else self.on_stopped) is not None:
-            callback()
+        self._logged_leading = leads
+        _LOG.info("%s %s the lease '%s'", self.identity, "holds" if leads else "lost", self.name)
 
     def _pause_seconds(self) -> float:
-        """Candidates spread out; a leader wakes when it has to stop at the latest."""
-        pause = self.retry_seconds * (1 + JITTER * random.random())  # noqa: S311  # a spread
+        """Return a pause with jitter; a leader wakes up no later than its renewal expires."""
+        pause = self.retry_seconds * (1 + JITTER * random.random())  # noqa: S311  # jitter
         renewed_at = self._renewed_at
         if renewed_at is None:
             return pause

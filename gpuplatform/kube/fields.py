@@ -1,4 +1,4 @@
-"""Reading raw objects. Total: what is malformed reads as if it were not there. Pure."""
+"""Reading fields of raw objects; a malformed field reads as absent. Pure."""
 
 from typing import Any
 
@@ -6,26 +6,26 @@ from gpuplatform.kube.kinds import Manifest
 
 
 def field(value: Any, *path: str) -> Any:
-    """Return what stands at `path`, or None where something on the way is no object."""
+    """Return the value at `path`, or None if a part of the path is absent or not an object."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def number(value: Any, *path: str) -> int:
-    """Return the number at `path`; 0 where there is none."""
+    """Return the integer at `path`, or 0."""
     found = field(value, *path)
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
 
 def items(value: Any, *path: str) -> list[Any]:
-    """Return the list at `path`; empty where there is none."""
+    """Return the list at `path`, or an empty one."""
     found = field(value, *path)
     return found if isinstance(found, list) else []
 
 
 def condition(value: Manifest, type_: str) -> Manifest:
-    """Return the condition of that type; empty where there is none."""
+    """Return the condition of this type, or an empty dict."""
     for found in items(value, "status", "conditions"):
         if field(found, "type") == type_ and isinstance(found, dict):
             return found

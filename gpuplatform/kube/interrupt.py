@@ -1,8 +1,8 @@
-"""Ends a blocked read of another thread at once.
+"""Interrupts a blocked read of another thread.
 
-A watch waits for the next event for up to a minute, a list for seconds. Whoever has to stop such
-a thread promptly fires its `Interrupt`, which shuts down the socket the thread waits on; the read
-then ends with an error like any other lost connection.
+A watch waits for the next event for up to a minute, a list for seconds. To stop such a thread
+promptly, fire its `Interrupt`: it shuts down the socket that the thread waits on, and the read
+ends with an error as after any lost connection.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from contextvars import ContextVar
 
 
 class Interrupt:
-    """The socket one thread waits on, and the right to shut it down from elsewhere."""
+    """The socket that one thread waits on; another thread can shut it down."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,10 +22,10 @@ class Interrupt:
         self._fired = False
 
     def attach(self, waiting_on: socket.socket | None) -> None:
-        """Name the socket of the read that comes next.
+        """Set the socket of the next read.
 
         Raises:
-            ConnectionAbortedError: `fire` was called before.
+            ConnectionAbortedError: `fire` has been called.
         """
         with self._lock:
             if self._fired:
@@ -33,21 +33,21 @@ class Interrupt:
             self._socket = waiting_on
 
     def detach(self) -> None:
-        """Forget the socket: its connection goes back to the pool, to be used by other threads."""
+        """Clear the socket: its connection returns to the pool and may serve other threads."""
         with self._lock:
             self._socket = None
 
     def fire(self) -> None:
-        """End the present read and every later one of this scope."""
+        """End the current read and every later one of this scope."""
         with self._lock:
             self._fired = True
             self._shut_down()
 
     def _shut_down(self) -> None:
         if self._socket is not None:
-            with contextlib.suppress(OSError):  # it ended by itself meanwhile
-                # The plain method also for TLS: SSLSocket.shutdown would pull the TLS state away
-                # under the reading thread, which would then take cipher text for an answer.
+            with contextlib.suppress(OSError):  # It has ended in the meantime.
+                # The plain method also for TLS: SSLSocket.shutdown would drop the TLS state under
+                # the reading thread, which would then read cipher text as a response.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
@@ -56,7 +56,7 @@ _scope: ContextVar[Interrupt | None] = ContextVar("cluster_interrupt", default=N
 
 @contextmanager
 def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """Let `interrupt` end the cluster calls this thread makes inside."""
+    """Let `interrupt` end the cluster calls of this thread within the block."""
     token = _scope.set(interrupt)
     try:
         yield
@@ -66,12 +66,12 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
 
 
 def attach(waiting_on: socket.socket | None) -> None:
-    """Tell the interrupt of this scope, if there is one, what is waited on."""
+    """Set the socket of this scope's interrupt, if there is one."""
     if (interrupt := _scope.get()) is not None:
         interrupt.attach(waiting_on)
 
 
 def detach() -> None:
-    """Tell the interrupt of this scope, if there is one, that nothing is waited on."""
+    """Clear the socket of this scope's interrupt, if there is one."""
     if (interrupt := _scope.get()) is not None:
         interrupt.detach()

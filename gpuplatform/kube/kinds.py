@@ -1,7 +1,7 @@
-"""The kinds of Kubernetes objects the platform reads or writes, and where each lives in the API.
+"""The kinds of Kubernetes objects that the platform reads or writes, and their API paths.
 
-Declared by hand, so that no process pays a discovery request at start and a cluster without our
-resource definitions is a clear answer, not a failed start. A new kind is one constant here.
+Declared here instead of discovered, so that no process needs discovery requests at its start, and
+a cluster without the resource definitions gives a clear error instead of a failed start.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,17 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 Manifest: TypeAlias = dict[str, Any]
-"""A Kubernetes object as JSON has it: dicts, lists, strings, numbers, booleans, None."""
+"""A Kubernetes object as decoded JSON: dicts, lists, strings, numbers, booleans, None."""
 
 GROUP = "runtime.lokiwager.io"
-FIELD_MANAGER: Final = "gpu-platform"
-"""The name under which the platform writes."""
 """The API group of the platform's own resources, and the prefix of its labels and annotations."""
+FIELD_MANAGER: Final = "gpu-platform"
+"""The field manager of the platform's writes (server-side apply)."""
+CONTROLLER_LEASE: Final = "gpu-platform-controller"
+ACTIVATOR_LEASE: Final = "gpu-platform-activator"
+"""Names of the leases by which each of these processes elects its leader."""
+EPOCH_CONFIG_MAP: Final = "gpu-platform-epoch"
+"""Name of the ConfigMap with the epoch and the number of the newest operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +41,10 @@ class ResourceKind:
     def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
         """Return the URL path of an object, or of a collection when `name` is empty.
 
-        Without a namespace the path of a namespaced kind spans all namespaces: right for a list or
-        a watch, wrong for one object.
+        Without a namespace the collection of a namespaced kind spans all namespaces.
 
         Raises:
-            ValueError: One object of a namespaced kind was asked for without its namespace.
+            ValueError: An object of a namespaced kind was requested without its namespace.
         """
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:
@@ -63,9 +67,6 @@ CONFIG_MAP = ResourceKind("", "v1", "ConfigMap", "configmaps")
 SECRET = ResourceKind("", "v1", "Secret", "secrets")
 EVENT = ResourceKind("", "v1", "Event", "events")
 LEASE = ResourceKind("coordination.k8s.io", "v1", "Lease", "leases")
-CONTROLLER_LEASE: Final = "gpu-platform-controller"
-ACTIVATOR_LEASE: Final = "gpu-platform-activator"
-"""Names of the leases by which each of these processes elects its leader."""
 SERVICE_ACCOUNT = ResourceKind("", "v1", "ServiceAccount", "serviceaccounts")
 ROLE = ResourceKind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDING = ResourceKind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")

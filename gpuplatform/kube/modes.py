@@ -1,8 +1,7 @@
-"""Which cluster this process talks to, if any.
+"""Selects the cluster of this process, if any.
 
-`connect` is for whoever starts something (a command, a test) and wants to know at once whether
-there is one. Everybody else asks `get_cluster()` at each use: it never waits for the network,
-and a forked worker gets connections of its own.
+Call `get_cluster()` at each use: it never waits for the network, and a forked process gets its own
+connections. `open_cluster` opens a cluster independently of the settings.
 """
 
 import os
@@ -29,20 +28,20 @@ class KubeMode(StrEnum):
     """Where the cluster comes from (`KUBE_MODE`)."""
 
     AUTO = "auto"
-    """The cluster this process runs in, else a kubeconfig, else none."""
+    """The cluster that this process runs in, else a kubeconfig, else none."""
     REQUIRED = "required"
-    """The given kubeconfig, else the cluster this process runs in; without one nothing works."""
+    """The given kubeconfig, else the cluster that this process runs in; one must exist."""
     OFF = "off"
-    """No cluster, by choice: what needs one answers `operator_unavailable`."""
+    """No cluster, by configuration: requests that need one get `operator_unavailable`."""
     SIMULATED = "simulated"
     """The embedded cluster, whose kubeconfig the runner wrote; development only."""
 
 
 def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
-    """Return the cluster of `mode` without asking it anything; `None` where there is to be none.
+    """Return the cluster of `mode` without any request to it; `None` for no cluster.
 
     Raises:
-        ClusterUnavailable: There is no configuration that can be used.
+        ClusterUnavailable: No usable configuration was found.
     """
     match mode:
         case KubeMode.OFF:
@@ -54,8 +53,8 @@ def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
             load = (_in_file(kubeconfig) if kubeconfig else None) or _in_pod() or _in_file("")
             if load is None:
                 raise ClusterUnavailable(
-                    "KUBE_MODE=required needs a cluster, and there is no kubeconfig and this is no"
-                    " pod. Set KUBECONFIG to the file that names the cluster."
+                    "KUBE_MODE=required needs a cluster, but no kubeconfig was found and this"
+                    " process does not run in a pod. Set KUBECONFIG to the path of a kubeconfig."
                 )
             return Cluster(load)
         case KubeMode.SIMULATED:
@@ -65,22 +64,23 @@ def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
 
 
 def get_cluster() -> Cluster:
-    """Return this process's connections for requests, as the settings have it.
+    """Return the cluster of the settings, with this process's connections for requests.
 
     Raises:
         OperatorUnavailable: The platform runs without a cluster.
-        ClusterUnavailable: There is no configuration that can be used (yet).
+        ClusterUnavailable: No usable configuration was found (yet).
     """
     return _REQUESTS.get()
 
 
 def check_configuration() -> None:
-    """Make sure at the start that a cluster which is required can be found at all.
+    """Check that a required cluster is configured.
 
-    It is not asked anything: one that is away, slow or refuses is waited for, and health says so.
+    No request is sent: the process waits for a cluster that is unreachable, slow or rejects it,
+    and the health page reports that.
 
     Raises:
-        ClusterUnavailable: KUBE_MODE=required, and no configuration can be used.
+        ClusterUnavailable: KUBE_MODE=required, and no usable configuration was found.
     """
     if settings.KUBE_MODE == KubeMode.REQUIRED:
         cluster = open_cluster(KubeMode.REQUIRED, settings.KUBECONFIG)
@@ -89,7 +89,7 @@ def check_configuration() -> None:
 
 
 def get_watch_cluster() -> Cluster:
-    """Return this process's connections for watches: apart, so that requests never starve them.
+    """Return the cluster with separate connections for watches, which requests cannot starve.
 
     Raises:
         OperatorUnavailable: As `get_cluster`.
@@ -99,7 +99,7 @@ def get_watch_cluster() -> Cluster:
 
 
 def close_clusters() -> None:
-    """Close this process's connections; the next use opens new ones."""
+    """Close the connections of this process; the next use opens new ones."""
     for connections in (_REQUESTS, _WATCHES):
         if (cluster := connections.pop()) is not None:
             cluster.close()
@@ -114,7 +114,7 @@ def _from_settings() -> Cluster:
     cluster = open_cluster(mode, settings.KUBECONFIG)
     if cluster is None:
         raise OperatorUnavailable(
-            f"This platform runs without a cluster (KUBE_MODE={mode}), so nothing can be changed.",
+            f"This platform runs without a cluster (KUBE_MODE={mode}); changes are not possible.",
             retry_after=60,
         )
     return cluster
@@ -129,7 +129,7 @@ def _in_pod() -> Callable[[], Configuration] | None:
 
 
 def _in_file(kubeconfig: str) -> Callable[[], Configuration] | None:
-    """The given file counts even if it is not there, so that the error can name it."""
+    """A given path is used even if the file is missing, so that the error names it."""
     path = kubeconfig or os.environ.get("KUBECONFIG", "")
     if not path and not (Path.home() / ".kube" / "config").exists():
         return None
@@ -162,7 +162,7 @@ def _from_file(path: str) -> Configuration:
 
 
 def _loopback(configuration: Configuration) -> Configuration:
-    """Refuse an address that is not this machine's: demo objects must not reach other clusters."""
+    """Reject an address beyond this machine: demo objects must not reach another cluster."""
     host = urlsplit(configuration.host).hostname or ""
     try:
         is_loopback = host == "localhost" or ip_address(host).is_loopback
@@ -170,8 +170,8 @@ def _loopback(configuration: Configuration) -> Configuration:
         is_loopback = False
     if not is_loopback:
         raise ClusterUnavailable(
-            "KUBE_MODE=simulated takes a cluster on this machine only. For another cluster set"
-            " KUBE_MODE=required."
+            "KUBE_MODE=simulated supports a cluster on this machine only. Set KUBE_MODE=required"
+            " for another cluster."
         )
     configuration.proxy = None
     return configuration

@@ -1,10 +1,10 @@
-"""Follows one kind without ever losing a change: a list is the truth, a watch only a hint.
+"""Follows one kind without losing a change: lists are authoritative, watches report changes.
 
-The controller runs one reflector a kind, each in its own thread. What the callbacks get: `on_list`
-with everything there is, complete, at the start and after every gap; between them `on_event` with
-each change. A consumer that replaces what it knows by the list (and so notices deletions that no
-event told) and then takes the events is never wrong for longer than the gap. Repeated and older
-events do occur; the resource version tells.
+The controller runs one reflector per kind, each in its own thread. `on_list` gets the complete
+list at the start and after every gap; `on_event` gets each change in between. A consumer that
+replaces its state by the list (and so notices deletions without an event) and then applies the
+events is wrong for no longer than the gap. Events can be repeated or older than the state; compare
+resource versions.
 """
 
 import logging
@@ -27,12 +27,12 @@ _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
 class Source(Protocol):
-    """What a reflector asks of `Cluster`."""
+    """The methods of `Cluster` that a reflector uses."""
 
     def list(
         self, kind: ResourceKind, *, namespace: str | None = None, label_selector: str = ""
     ) -> Listing:
-        """Return everything there is, or raise."""
+        """Return the complete list, or raise."""
 
     def watch(
         self,
@@ -44,28 +44,28 @@ class Source(Protocol):
         timeout_seconds: float,
         silence_seconds: float | None = None,
     ) -> WatchStream:
-        """Follow what happens after the version."""
+        """Return the events after the version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """How long a reflector waits for what."""
+    """The time limits of a reflector."""
 
     watch_seconds: tuple[float, float] = (60, 120)
     """A watch ends after a random time in this range, so that watches do not end together."""
     silence_seconds: float = 75
-    """Bookmarks come about once a minute: a connection silent for longer is dead."""
+    """Bookmarks arrive about once a minute: a connection that is silent for longer is dead."""
     backoff_seconds: tuple[float, float] = (0.8, 30)
-    """The limit of the random wait after the first failure, and its greatest."""
+    """Maximum of the random wait after the first failure, and its upper limit."""
     retry_after_seconds: float = 300
-    """The longest wait that a server is granted which asks for one."""
+    """Maximum wait that the server can request (Retry-After)."""
     short_watch_seconds: float = 1
-    """A watch that ends sooner, and without a line, is a failure: it would be a busy loop."""
+    """A watch that ends sooner without an event is a failure, to prevent a busy loop."""
 
 
 @dataclass
 class Reflector:
-    """A kind, and who is told about it."""
+    """Lists and watches one kind, and calls back."""
 
     cluster: Source
     kind: ResourceKind
@@ -75,9 +75,9 @@ class Reflector:
     namespace: str | None = None
     label_selector: str = ""
     retry_on: tuple[type[Exception], ...] = ()
-    """Errors of the callbacks, beside our own, that are answered by a new list after a wait.
+    """Errors of the callbacks, in addition to `PlatformError`, that cause a new list after a wait.
 
-    Any other error ends `run`: it is a bug, and whoever runs the thread must not hide it.
+    Any other error ends `run`: it is a bug.
     """
     timings: Timings = field(default_factory=Timings)
     clock: Callable[[], float] = time.monotonic
@@ -91,33 +91,33 @@ class Reflector:
 
     @property
     def restarts(self) -> int:
-        """How often a complete list was needed again since the first one."""
+        """Number of complete lists after the first one."""
         return self._restarts
 
     @property
     def is_synced(self) -> bool:
-        """Whether a complete list was dealt with since the start."""
+        """Whether a complete list has been processed since the start."""
         return self._listed
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last list or watch failed and no complete list was dealt with since."""
+        """Whether the last list or watch failed, without a complete list since."""
         return self._is_failing
 
     def last_good_list_age_seconds(self) -> float:
-        """Return for how long the kind may have been out of sight; infinite before the first list.
+        """Return for how long changes may have been missed; infinite before the first list.
 
-        A watch that goes on, bookmarks included, keeps its list good.
+        Every event of a watch, bookmarks included, resets the age.
         """
         at = self._last_good_at
         return float("inf") if at is None else max(0.0, self.clock() - at)
 
     def run(self, stop: threading.Event) -> None:
-        """List and watch until `stop` is set, then return at once, even out of a blocked read.
+        """List and watch until `stop` is set, then return immediately, even from a blocked read.
 
-        The callbacks run in this thread. What the cluster does never ends it.
+        The callbacks run in this thread. Cluster errors never end it.
         """
-        answered: tuple[type[Exception], ...] = (PlatformError, *self.retry_on)
+        handled: tuple[type[Exception], ...] = (PlatformError, *self.retry_on)
         interrupt = Interrupt()
         threading.Thread(
             target=_fire_at, args=(stop, interrupt), name=f"stop-{self.kind.plural}", daemon=True
@@ -128,7 +128,7 @@ class Reflector:
                     version: str | None = self._list()
                     while version is not None and not stop.is_set():
                         version = self._watch(version, stop)
-                except answered as fault:
+                except handled as fault:
                     if not stop.is_set():
                         self._wait(stop, fault)
 
@@ -144,20 +144,20 @@ class Reflector:
         return listing.resource_version
 
     def _watch(self, version: str, stop: threading.Event) -> str | None:
-        """Deal with the events after `version`; return where the next watch goes on.
+        """Process the events after `version`; return the version for the next watch.
 
-        `None` asks for a new list: a watch that ends without a line, not even a bookmark, may have
-        been blind. So is one after a version that the server has yet to reach, because its data
-        was restored from a backup: it stays silent for ever, and no error says so.
+        `None` requests a new list: a watch that ends without any event, not even a bookmark, may
+        have missed changes. This is the case after a version that the server has not reached,
+        because its data was restored from a backup: such a watch stays silent without an error.
         """
-        begun_at = self.clock()
+        started_at = self.clock()
         lines = 0
         stream = self.cluster.watch(
             self.kind,
             resource_version=version,
             namespace=self.namespace,
             label_selector=self.label_selector,
-            timeout_seconds=random.uniform(*self.timings.watch_seconds),  # noqa: S311  # a spread
+            timeout_seconds=random.uniform(*self.timings.watch_seconds),  # noqa: S311  # jitter
             silence_seconds=self.timings.silence_seconds,
         )
         try:
@@ -168,29 +168,29 @@ class Reflector:
                     self.on_event(event.type, event.object)
                 version = event.resource_version or version
                 lines += 1
-                self._is_well()
+                self._record_success()
         finally:
             stream.close()
         if lines or stop.is_set():
             return version
-        if self.clock() - begun_at < self.timings.short_watch_seconds:
-            raise ClusterUnavailable("The cluster ends each watch at once.")
+        if self.clock() - started_at < self.timings.short_watch_seconds:
+            raise ClusterUnavailable("The cluster ends each watch immediately.")
         return None
 
-    def _is_well(self) -> None:
+    def _record_success(self) -> None:
         self._last_good_at = self.clock()
         self._failures = 0
 
     def _wait(self, stop: threading.Event, fault: Exception) -> None:
         least, most = self.timings.backoff_seconds
-        # Past 30 doublings the most is reached whatever the least is.
+        # After 30 doublings the upper limit is reached for any lower one.
         limit = min(most, least * 2 ** min(self._failures, 30))
-        seconds = random.uniform(0, limit)  # noqa: S311  # a spread, not a secret
+        seconds = random.uniform(0, limit)  # noqa: S311  # jitter, not a secret
         self._failures += 1
         self._is_failing = True
         if isinstance(fault, PlatformError) and fault.retry_after is not None:
             seconds = max(seconds, min(fault.retry_after, self.timings.retry_after_seconds))
-        _LOG.warning("%s are listed again in %.1f s: %s", self.kind.plural, seconds, fault)
+        _LOG.warning("%s will be listed again in %.1f s: %s", self.kind.plural, seconds, fault)
         stop.wait(seconds)
 
 

@@ -1,8 +1,8 @@
-"""What an answer of the API server means to us: the one place that turns it into a `ClusterError`.
+"""Maps failures of the API server to a `ClusterError`; the only place that does.
 
-The reason and the message of the Status object decide, not the HTTP status alone: a 500 can be a
-deterministic refusal, a 404 can mean that a whole kind is not installed, a 403 can be a full
-quota. Called by `client` and `watch` only.
+The reason and the message of the Status object decide, not only the HTTP status: a 500 can be a
+deterministic rejection, a 404 can mean that a kind is not installed, a 403 can mean that a quota
+is exceeded. Called by `client` and `watch` only.
 """
 
 import json
@@ -22,23 +22,23 @@ from gpuplatform.errors import (
 )
 
 MESSAGE_LIMIT = 300
-"""A failure shown to a person is one sentence of at most this many characters."""
+"""Maximum length of a failure's message, in characters."""
 
 _KIND_MISSING = "the server could not find the requested resource"
 
-_REFUSED_WITH_500 = (
+_REJECTED_WITH_500 = (
     "duplicate entries for key",
     "field not declared in schema",
     "failed to create typed patch object",
 )
-"""Faults of an applied manifest that server-side apply answers as if the server had failed."""
+"""Faults of a manifest that server-side apply answers with status 500."""
 
 _UID_FIELD = "metadata.uid"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An answer that is no success: the HTTP status and what the Status object says."""
+    """An unsuccessful response: the HTTP status and the fields of the Status object."""
 
     status: int
     reason: str = ""
@@ -48,10 +48,10 @@ class Failure:
 
     @property
     def is_missing_object(self) -> bool:
-        """Whether the API server looked for the object and it is not there.
+        """Whether the API server reports that the object does not exist.
 
-        A 404 that names no object says that the kind is not installed (yet), or that something
-        else than an API server answered: nothing is known about the object then.
+        A 404 without the name of an object means that the kind is not installed (yet), or that
+        another server answered: nothing is known about the object then.
         """
         return (
             self.status == 404
@@ -61,48 +61,48 @@ class Failure:
 
 
 def parse_failure(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """Read an answer that is no success; total: anything can be behind an address."""
+    """Read an unsuccessful response of any content: the server may not be an API server."""
     try:
-        said = json.loads(body)
+        document = json.loads(body)
     except ValueError:
-        said = None
-    if not isinstance(said, dict) or said.get("kind") != "Status":
+        document = None
+    if not isinstance(document, dict) or document.get("kind") != "Status":
         return Failure(status, retry_after=_seconds(headers.get("Retry-After")))
-    return failure_of_status(said, status=status, header=headers.get("Retry-After"))
+    return failure_of_status(document, status=status, header=headers.get("Retry-After"))
 
 
 def failure_of_status(
-    said: Mapping[str, Any], *, status: int | None = None, header: str | None = None
+    document: Mapping[str, Any], *, status: int | None = None, header: str | None = None
 ) -> Failure:
-    """Read a Status object; `status` is the HTTP status where there was one (not for events)."""
-    details = said.get("details")
+    """Read a Status object; `status` is the HTTP status (None for an event of a watch)."""
+    details = document.get("details")
     details = details if isinstance(details, dict) else {}
-    code = said.get("code")
+    code = document.get("code")
     return Failure(
         status=status if status is not None else code if isinstance(code, int) else 500,
-        reason=_text(said.get("reason")),
-        message=_text(said.get("message")),
+        reason=_text(document.get("reason")),
+        message=_text(document.get("message")),
         details=details,
         retry_after=_seconds(header) or _seconds(details.get("retryAfterSeconds")),
     )
 
 
 def error_for(failure: Failure) -> ClusterError:
-    """Return the error that says what may be done about `failure`."""
+    """Return the error whose class determines what may be done about `failure`."""
     status, reason = failure.status, failure.reason
-    words = _words(failure)
-    if _is_refusal(failure):
-        message = f"The cluster refuses the object: {words}"
-        return ClusterRejected(trimmed(message), reason=reason, status=status)
+    text = _describe(failure)
+    if _is_rejection(failure):
+        message = f"The cluster rejects the object: {text}"
+        return ClusterRejected(trimmed(message), reason=reason, status=status, detail=text)
     if status == 410 or reason in {"Expired", "Gone"}:
-        message = f"The cluster no longer has that version; everything is listed again: {words}"
+        message = f"The cluster no longer has this resource version: {text}"
         return ClusterGone(trimmed(message), reason=reason or "Expired", status=status)
     if status == 409 or _is_other_incarnation(failure):
-        return ClusterConflict(trimmed(words), reason=reason or "Conflict", status=status)
+        return ClusterConflict(trimmed(text), reason=reason or "Conflict", status=status)
     if status in {401, 403}:
-        message = f"The cluster forbids it: {words}"
+        message = f"The cluster forbids the request: {text}"
         return ClusterForbidden(trimmed(message), reason=reason, status=status)
-    message = f"The cluster cannot answer at present: {words}"
+    message = f"The cluster is temporarily unavailable: {text}"
     if status == 404:
         message = "The cluster does not know this kind. Run 'manage.py install_cluster'."
     return ClusterUnavailable(
@@ -110,10 +110,10 @@ def error_for(failure: Failure) -> ClusterError:
     )
 
 
-def _is_refusal(failure: Failure) -> bool:
-    """Whether the same request would be refused tomorrow as well."""
+def _is_rejection(failure: Failure) -> bool:
+    """Return whether the same request would be rejected again later."""
     if failure.status == 500:
-        return any(words in failure.message for words in _REFUSED_WITH_500)
+        return any(text in failure.message for text in _REJECTED_WITH_500)
     if failure.status == 404:
         return failure.is_missing_object
     passing = {401, 403, 408, 409, 410, 425, 429}
@@ -126,21 +126,21 @@ def _is_refusal(failure: Failure) -> bool:
 
 
 def _is_other_incarnation(failure: Failure) -> bool:
-    """A patch that names another UID is answered as an invalid change of an immutable field."""
+    """Return whether a patch named another UID: an invalid change of an immutable field."""
     return failure.status == 422 and any(
         _text(cause.get("field")) == _UID_FIELD for cause in _causes(failure)
     )
 
 
-def _words(failure: Failure) -> str:
+def _describe(failure: Failure) -> str:
     causes = _causes(failure)
-    # A refused apply names the fields in conflict in its causes and the managers in its message.
+    # A rejected apply names the conflicting fields in its causes, the managers in its message.
     if failure.status in {400, 422} and causes:
         sentences = [_cause(cause) for cause in causes]
-        # The same cause can come twice, from two checks of one field.
+        # Two checks of one field can report the same cause.
         if joined := "; ".join(dict.fromkeys(filter(None, sentences))):
             return joined
-    return failure.message or failure.reason or f"it answers with HTTP status {failure.status}"
+    return failure.message or failure.reason or f"it responds with HTTP status {failure.status}"
 
 
 def _causes(failure: Failure) -> list[Mapping[str, Any]]:
@@ -157,16 +157,15 @@ def _cause(cause: Mapping[str, Any]) -> str:
 
 
 def no_answer(fault: http.HTTPError | OSError | ValueError) -> ClusterUnavailable:
-    """Return the error for a request without a whole answer: it may have been done anyhow."""
-    message = f"The cluster does not answer: {_why(fault)}. The platform tries again by itself."
+    """Return the error for a request without a complete response: it may have been executed."""
+    message = f"The cluster does not answer: {_why(fault)}. The platform retries automatically."
     return ClusterUnavailable(message, context={"fault": repr(fault)})
 
 
 def unreadable(what: str) -> ClusterUnavailable:
-    """Return the error for an answer that is not what an API server says."""
+    """Return the error for a response that cannot come from an API server."""
     return ClusterUnavailable(
-        f"The cluster sent an answer that cannot be read: {what}. The platform tries again by"
-        " itself.",
+        f"The cluster sent an unreadable response: {what}. The platform retries automatically.",
     )
 
 
@@ -174,9 +173,9 @@ def _why(fault: Exception) -> str:
     chain: list[Exception] = [fault]
     while isinstance(cause := chain[-1].__cause__ or chain[-1].__context__, Exception):
         chain.append(cause)
-    for kinds, words in _REASONS:
+    for kinds, text in _REASONS:
         if any(isinstance(link, kinds) for link in chain):
-            return words
+            return text
     return "the connection was lost"
 
 
@@ -186,15 +185,15 @@ _REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] 
     (ConnectionRefusedError, "connection refused"),
     (http.ConnectTimeoutError, "no connection in time"),
     ((http.ReadTimeoutError, TimeoutError), "no answer in time"),
-    (http.SSLError, "its certificate cannot be checked"),
-    (http.ProxyError, "the proxy before it fails"),
+    (http.SSLError, "its certificate cannot be verified"),
+    (http.ProxyError, "the proxy fails"),
     (http.LocationParseError, "its address is not valid"),
 )
 
 
-def trimmed(words: str) -> str:
-    """Return `words` on one line, with an ellipsis where they pass the limit."""
-    line = " ".join(words.split())
+def trimmed(text: str) -> str:
+    """Return `text` on one line, cut with an ellipsis at the limit."""
+    line = " ".join(text.split())
     return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1].rstrip() + "…"
 
 
@@ -203,7 +202,7 @@ def _text(value: object) -> str:
 
 
 def _seconds(value: object) -> float | None:
-    """Read a number of seconds; a date, which Kubernetes never sends, counts as absent."""
+    """Read a number of seconds; a date, which Kubernetes never sends, reads as absent."""
     if not isinstance(value, str | int | float):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Requests to the API server as bytes, bounded in time, over the official client's connections.
+"""Requests to the API server as bytes, with time limits, over the official client's connections.
 
-The official client brings what is hard: kubeconfig, tokens that rotate, TLS and proxies. Its
-models and its own retries are not used: an answer is decoded once, by us, and who may try again is
-decided by the drivers. Called by `client` and `watch` only; it knows no kinds and maps no answers.
+The official client provides kubeconfig, rotating tokens, TLS and proxies. Its models and its
+retries are not used: `client` decodes a response once, and the drivers decide about retries.
+Called by `client` and `watch` only; it knows no kinds and maps no responses.
 """
 
 import time
@@ -24,28 +24,28 @@ from gpuplatform.kube.responses import no_answer
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
-"""How long a call waits for the next byte."""
+"""Maximum wait of a call for the next byte."""
 CALL_SECONDS = 30.0
-"""How long a call may take in all, however slowly the bytes drip."""
+"""Maximum duration of a call, even while bytes arrive."""
 POOL_SIZE = 32
-"""Connections kept: at least the threads of a process that call at once."""
+"""Number of connections kept: at least the number of threads that call concurrently."""
 
 TOKEN_SECONDS = 10.0
-"""For how long a token is taken as read: a rotated one is valid beside the old one for longer."""
+"""Time for which a token is cached; after a rotation the old one stays valid for longer."""
 
 _CHUNK = 64 * 1024
 
 
 class _Connection(HTTPConnection):
     @override
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # so does urllib3
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as in urllib3
         interrupt.attach(self.sock)
         return super().getresponse()
 
 
 class _SecureConnection(HTTPSConnection):
     @override
-    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # so does urllib3
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as in urllib3
         interrupt.attach(self.sock)
         return super().getresponse()
 
@@ -60,7 +60,7 @@ class _SecurePool(HTTPSConnectionPool):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: `query` values that are empty are left out."""
+    """One request; empty values of `query` are omitted."""
 
     method: str
     path: str
@@ -77,7 +77,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer, whatever its status."""
+    """A complete response with any status."""
 
     status: int
     headers: Mapping[str, str]
@@ -88,10 +88,10 @@ class Transport:
     """The connections to one API server. Safe to share between threads, never across a fork."""
 
     def __init__(self, configuration: Configuration) -> None:
-        configuration.retries = False  # neither a second try nor a redirect
+        configuration.retries = False  # No retries, no redirects.
         configuration.connection_pool_maxsize = POOL_SIZE
         self._configuration = configuration
-        self._host: str = configuration.host  # A property that reads the environment each time.
+        self._host: str = configuration.host  # The property reads the environment each time.
         self._bearer, self._bearer_until = "", 0.0
         self._connections = RESTClientObject(configuration).pool_manager
         self._connections.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
@@ -101,10 +101,10 @@ class Transport:
         self._connections.clear()
 
     def exchange(self, request: Request) -> Answer:
-        """Send `request` and read the whole answer.
+        """Send `request` and read the complete response.
 
         Raises:
-            ClusterUnavailable: There was none, or not all of it, in time.
+            ClusterUnavailable: The response did not arrive completely in time.
         """
         with deadline(CALL_SECONDS):
             try:
@@ -114,12 +114,12 @@ class Transport:
                 interrupt.detach()
 
     def open(self, request: Request, *, read_seconds: float) -> BaseHTTPResponse:
-        """Send `request` and return as soon as the answer begins; its body is still to be read.
+        """Send `request` and return when the response begins; the caller reads the body.
 
-        Every wait for a next byte ends after `read_seconds`, during the body too.
+        Every wait for the next byte ends after `read_seconds`, also within the body.
 
         Raises:
-            ClusterUnavailable: There was no answer in time.
+            ClusterUnavailable: The response did not begin in time.
         """
         timeout = Timeout(connect=capped(CONNECT_SECONDS), read=capped(read_seconds))
         try:
@@ -143,7 +143,7 @@ class Transport:
         return headers
 
     def _authorization(self) -> str:
-        """Return the token, with its prefix; the hook behind it reads a rotated file again."""
+        """Return the Authorization header; the client's hook reads a rotated token file again."""
         if time.monotonic() >= self._bearer_until:
             token = self._configuration.auth_settings().get("BearerToken")
             self._bearer = token["value"] or "" if token is not None else ""
@@ -152,10 +152,10 @@ class Transport:
 
 
 def read_some(response: BaseHTTPResponse) -> bytes:
-    """Return the bytes that have come, waiting for at least one; none means the end of the body.
+    """Return the bytes that have arrived, at least one; no bytes mean the end of the body.
 
     Raises:
-        ClusterUnavailable: The connection was lost, fell silent or ended in the midst.
+        ClusterUnavailable: The connection was lost, timed out or ended early.
     """
     try:
         return response.read1(_CHUNK)
@@ -168,7 +168,7 @@ def read_all(response: BaseHTTPResponse) -> bytes:
     """Return the whole body.
 
     Raises:
-        ClusterUnavailable: As `read_some`, or the deadline has passed.
+        ClusterUnavailable: As `read_some`, or the time limit was exceeded.
     """
     body = bytearray()
     while some := read_some(response):

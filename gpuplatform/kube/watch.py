@@ -1,6 +1,6 @@
 """One watch: a stream of events, read line by line.
 
-Called by `client`. It never resumes and never lists: that is the reflector's work.
+Called by `client`. It neither resumes nor lists; the reflector does.
 """
 
 import json
@@ -18,9 +18,9 @@ from gpuplatform.kube.transport import read_some
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """What happened to an object: `ADDED`, `MODIFIED` or `DELETED`.
+    """A change of an object: `ADDED`, `MODIFIED` or `DELETED`.
 
-    Of a `BOOKMARK` only the resource version of its object says something.
+    The object of a `BOOKMARK` has only a resource version.
     """
 
     type: str
@@ -28,18 +28,17 @@ class WatchEvent:
 
     @property
     def resource_version(self) -> str:
-        """The version to resume after once this event is dealt with."""
+        """The version from which to resume after this event."""
         metadata = self.object.get("metadata")
         version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
         return version if isinstance(version, str) else ""
 
 
 class WatchStream(Iterator[WatchEvent]):
-    """The events of one watch, until the server ends it, which is no error.
+    """The events of one watch, until the server ends it.
 
-    Iterating raises `ClusterGone` when the version asked for is compacted away and
-    `ClusterUnavailable` when the connection is lost, falls silent, or says what cannot be read:
-    list again then.
+    Iterating raises `ClusterGone` if the requested version was compacted away, and
+    `ClusterUnavailable` if the connection is lost, times out or sends unreadable data: list again.
     """
 
     def __init__(self, response: BaseHTTPResponse) -> None:
@@ -59,7 +58,7 @@ class WatchStream(Iterator[WatchEvent]):
             raise
 
     def close(self) -> None:
-        """End the watch. Its connection cannot be used again: more events may be on their way."""
+        """End the watch and close its connection, which may still carry events."""
         interrupt.detach()
         self._response.close()
 
@@ -69,7 +68,7 @@ def _lines(response: BaseHTTPResponse) -> Iterator[bytes]:
     while some := read_some(response):
         start = len(pending)
         pending += some
-        # Only what is new can hold the end of a line: a long line is searched once, not squared.
+        # Search only the new bytes, so that a long line is searched once.
         while (end := pending.find(b"\n", start)) >= 0:
             line = bytes(pending[:end]).strip()
             del pending[: end + 1]
@@ -77,17 +76,17 @@ def _lines(response: BaseHTTPResponse) -> Iterator[bytes]:
             if line:
                 yield line
     if pending.strip():
-        raise unreadable("a watch ended in the midst of an event")
+        raise unreadable("a watch ended within an event")
 
 
 def _parse(line: bytes) -> WatchEvent:
     try:
-        said = json.loads(line)
+        document = json.loads(line)
     except ValueError as fault:
         raise unreadable("an event of a watch is not JSON") from fault
-    if not isinstance(said, Mapping):
-        raise unreadable("an event of a watch is no object")
-    kind, body = said.get("type"), said.get("object")
+    if not isinstance(document, Mapping):
+        raise unreadable("an event of a watch is not an object")
+    kind, body = document.get("type"), document.get("object")
     if not isinstance(kind, str) or not isinstance(body, dict):
         raise unreadable("an event of a watch lacks its type or its object")
     if kind == "ERROR":

@@ -1,4 +1,4 @@
-"""Every metric of the platform, declared once: name, type, help, labels and serving process.
+"""Every metric of the platform, declared once: name, type, help and labels.
 
 Alerts and dashboards (deploy/monitoring) use these names only; a test compares. Labels have few
 values: routes and kinds, never ids, and no names but those of tenants.
@@ -24,7 +24,6 @@ class Metric:
     name: str
     type: Type
     help: str
-    served_by: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
 
@@ -44,7 +43,6 @@ HTTP_SECONDS: Final = Metric(
     "gpuplatform_http_request_seconds",
     Type.HISTOGRAM,
     "Time to answer a request.",
-    "web",
     ("method", "route"),
     _REQUEST_BUCKETS,
 )
@@ -52,14 +50,12 @@ HTTP_REQUESTS: Final = Metric(
     "gpuplatform_http_requests_total",
     Type.COUNTER,
     "Number of answered requests.",
-    "web",
     ("method", "route", "status"),
 )
 RECONCILE_SECONDS: Final = Metric(
     "gpuplatform_reconcile_seconds",
     Type.HISTOGRAM,
     "Time of one reconciliation; the outcome is done, conflict, failed or fault.",
-    "reconcile",
     ("kind", "outcome"),
     _RUN_BUCKETS,
 )
@@ -67,7 +63,6 @@ CLAIM_SECONDS: Final = Metric(
     "gpuplatform_operation_claim_seconds",
     Type.HISTOGRAM,
     "Time from the acceptance of an operation to its first claim by a worker.",
-    "operations",
     ("kind",),
     _WAIT_BUCKETS,
 )
@@ -75,7 +70,6 @@ SUCCESS_SECONDS: Final = Metric(
     "gpuplatform_operation_success_seconds",
     Type.HISTOGRAM,
     "Time from the acceptance of an operation to its success.",
-    "operations",
     ("kind",),
     _WAIT_BUCKETS,
 )
@@ -83,123 +77,103 @@ OPERATIONS_ENDED: Final = Metric(
     "gpuplatform_operations_ended_total",
     Type.COUNTER,
     "Number of ended operations, by their final phase.",
-    "operations",
     ("kind", "phase"),
 )
 TASK_FAULTS: Final = Metric(
     "gpuplatform_task_faults_total",
     Type.COUNTER,
     "Number of tasks that raised an unexpected error.",
-    "operations, reconcile, periodic",
     ("task",),
 )
 IS_LEADER: Final = Metric(
     "gpuplatform_controller_is_leader",
     Type.GAUGE,
     "1 if this controller is the leader.",
-    "controller",
 )
 ACTIVATOR_IS_LEADER: Final = Metric(
     "gpuplatform_activator_is_leader",
     Type.GAUGE,
     "1 if this activator is the leader.",
-    "activator",
 )
 WATCH_RESTARTS: Final = Metric(
     "gpuplatform_watch_restarts_total",
     Type.COUNTER,
     "Number of lists after a gap in a watch; the first list does not count.",
-    "controller",
     ("kind",),
 )
 WATCH_AGE: Final = Metric(
     "gpuplatform_watch_age_seconds",
     Type.GAUGE,
     "Maximum time for which the leader may have missed changes of a kind.",
-    "controller",
     ("kind",),
 )
 STATE_IS_READ: Final = Metric(
     "gpuplatform_state_is_read",
     Type.GAUGE,
     "1 if the database answered this scrape; at 0 the metrics from it are absent.",
-    "beat",
 )
-POOLS: Final = Metric(
-    "gpuplatform_stock_pools", Type.GAUGE, "Number of stock pools.", "beat", ("phase",)
-)
+POOLS: Final = Metric("gpuplatform_stock_pools", Type.GAUGE, "Number of stock pools.", ("phase",))
 POOL_REPLICAS: Final = Metric(
     "gpuplatform_stock_pool_replicas",
     Type.GAUGE,
     "Number of replicas of all stock pools, available or allocated.",
-    "beat",
     ("state",),
 )
-UNITS: Final = Metric(
-    "gpuplatform_units", Type.GAUGE, "Number of GPU units.", "beat", ("role", "phase")
-)
+UNITS: Final = Metric("gpuplatform_units", Type.GAUGE, "Number of GPU units.", ("role", "phase"))
 OPERATIONS: Final = Metric(
-    "gpuplatform_operations", Type.GAUGE, "Number of open operations.", "beat", ("kind", "phase")
+    "gpuplatform_operations", Type.GAUGE, "Number of open operations.", ("kind", "phase")
 )
 OLDEST_OPERATION: Final = Metric(
     "gpuplatform_oldest_open_operation_seconds",
     Type.GAUGE,
     "Age of the oldest open operation; 0 without one.",
-    "beat",
 )
 INVOCATIONS: Final = Metric(
-    "gpuplatform_invocations", Type.GAUGE, "Number of open invocations.", "beat", ("state",)
+    "gpuplatform_invocations", Type.GAUGE, "Number of open invocations.", ("state",)
 )
 OLDEST_INVOCATION: Final = Metric(
     "gpuplatform_oldest_open_invocation_seconds",
     Type.GAUGE,
     "Age of the oldest open invocation; 0 without one.",
-    "beat",
 )
 OLDEST_DUE: Final = Metric(
     "gpuplatform_oldest_due_seconds",
     Type.GAUGE,
     "Time for which the oldest unclaimed row has been due; 0 without one.",
-    "beat",
     ("rows",),
 )
 QUEUE_MESSAGES: Final = Metric(
     "gpuplatform_queue_messages",
     Type.GAUGE,
     "Number of waiting messages; absent if the broker does not answer.",
-    "beat",
     ("queue",),
 )
 BROKER_UP: Final = Metric(
-    "gpuplatform_broker_up", Type.GAUGE, "1 if the broker answered this scrape.", "beat"
+    "gpuplatform_broker_up", Type.GAUGE, "1 if the broker answered this scrape."
 )
 CLUSTER_UP: Final = Metric(
     "gpuplatform_cluster_up",
     Type.GAUGE,
     "0 if the last request to the Kubernetes API server was not answered, else 1.",
-    "beat",
 )
 RECOVERY_NEEDED: Final = Metric(
     "gpuplatform_recovery_needed",
     Type.GAUGE,
     "1 if the epochs of database and cluster differ, so that nothing is written.",
-    "beat",
 )
 NODES: Final = Metric(
-    "gpuplatform_nodes", Type.GAUGE, "Number of nodes, by readiness.", "beat", ("ready",)
+    "gpuplatform_nodes", Type.GAUGE, "Number of nodes, by readiness.", ("ready",)
 )
 PART_UP: Final = Metric(
     "gpuplatform_part_up",
     Type.GAUGE,
     "1 for a process with a recent heartbeat; without those that are off by configuration.",
-    "beat",
     ("part",),
 )
 CLAIMS_REFUSED: Final = Metric(
     "gpuplatform_claims_refused_total",
     Type.COUNTER,
     "Number of requests and operations that failed because no stock could be claimed.",
-    "web, operations",
     ("kind",),
 )
 CLAIM_TO_READY: Final = Metric(
@@ -207,14 +181,12 @@ CLAIM_TO_READY: Final = Metric(
     Type.GAUGE,
     "Time from the claim of stock until the unit was ready first, of the units that became ready"
     " within the span; absent without any.",
-    "beat",
     ("span", "quantile"),
 )
 TENANT_GPUS: Final = Metric(
     "gpuplatform_tenant_gpus",
     Type.GAUGE,
     "Number of GPUs of each tenant's units that are not stopped.",
-    "beat",
     ("tenant",),
 )
 

@@ -1,7 +1,7 @@
-"""Celery beat with the database's schedules and a sign of life.
+"""Celery beat with the schedules of the database, and with heartbeats.
 
-Besides the schedules it sends, every few seconds, a no-op to each queue; the worker that takes it
-shows its own sign of life. Two beats do no harm.
+In addition to what is due it sends a heartbeat task to each queue every few seconds; the worker
+that runs the task records the heartbeat. Running two beats is harmless.
 """
 
 import logging
@@ -24,33 +24,34 @@ from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, Part, report_he
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = FRESH_SECONDS / 4
-AGAIN_SECONDS = 2.0
-"""A database that is away is asked again after this time."""
+RETRY_SECONDS = 2.0
+"""Pause before the next try when the database does not answer."""
 
 NEVER = datetime.min  # noqa: DTZ901 - the scheduler's times are naive
 
 
 class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
-    """Sends what is due and shows that it does."""
+    """Sends what is due, and heartbeats."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._next_life = 0.0
+        self._next_heartbeat = 0.0
 
     @override
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        """Run what is due; return the seconds until the next look."""
+        """Send what is due; return the seconds until the next tick."""
         try:
             close_old_connections()
-            if time.monotonic() >= self._next_life:
+            if time.monotonic() >= self._next_heartbeat:
                 self._report_heartbeat()
-                self._next_life = time.monotonic() + HEARTBEAT_SECONDS
+                self._next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
             return float(super().tick(*args, **kwargs))
         except DatabaseFault as error:
             logger.warning("beat cannot read the schedules: %s", error)
-            # It was about to read them all: it takes them for read, and the next time is far.
+            # The scheduler counts the failed read as done: it would read the schedules again only
+            # at its next periodic sync.
             self._last_full_sync = NEVER
-            return AGAIN_SECONDS
+            return RETRY_SECONDS
 
     def _report_heartbeat(self) -> None:
         for queue in Queue:

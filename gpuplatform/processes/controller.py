@@ -1,7 +1,7 @@
-"""The controller: watches the cluster, fills the mirror, marks rows due. It writes nothing there.
+"""The controller: watches the cluster, fills the mirror, and marks rows due.
 
-One is active at a time, by a Lease; two would do no harm, since every write of the mirror is
-guarded. Started by `manage.py run_controller`.
+It does not write to the cluster. Leader election keeps one controller active; two active ones
+would be harmless, since every write of the mirror is guarded.
 """
 
 import logging
@@ -58,83 +58,85 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = FRESH_SECONDS / 8
 COMPARE_SECONDS = 10.0
 SWEEP_SECONDS = 30.0
-ENDING_SECONDS = 5.0
-"""What all watches together get to end; they die with the process anyway."""
+STOP_SECONDS = 5.0
+"""Time that all watches together have to end; they are daemon threads."""
 
 BLIND_SECONDS = 180.0
-"""Without a good list or watch for so long the process gives up, loudly, and is started again."""
+"""Without a successful list or watch for this time the process exits, to be restarted."""
 
 CHILD_KINDS = (DEPLOYMENT, SERVICE, POD)
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """A kind of resource of ours: how what is seen of it reaches its rows."""
+class WatchedKind:
+    """A kind of custom resource, and how its events reach the rows."""
 
     kind: ResourceKind
     child_label: str
-    """On what it owns: the name of the owner."""
+    """Label of the owned objects; its value is the name of the owner."""
     listed: Callable[[Listing], list[int]]
+    """Copy a complete list; return the ids of the rows to reconcile, as the others do."""
     observed: Callable[[Manifest], int | None]
+    """Copy one resource and mark its row due."""
     copied: Callable[[Manifest], int | None]
-    """Copy without marking: there is something to do only of a resource that has no row."""
+    """Copy one resource; mark its row due only if the row is new."""
     marked: Callable[[str, str], list[int]]
-    """Mark the row of the resource of that namespace and name."""
+    """Mark the row of the resource with this namespace and name due."""
     freed: Callable[[str, str], list[int]]
-    """Mark what waits for the pods of that resource to be gone."""
+    """Mark the rows due that wait until the pods of this resource are deleted."""
     urgency: Callable[[str], Urgency]
-    """How urgent resources of that namespace are."""
+    """Return the urgency of resources in this namespace."""
     reconcile_task: str
     sweep_task: str
     compare_task: str
 
     def on_list(self, events: EventFilter, listing: Listing) -> None:
-        """Copy all; hint at what is to be done."""
+        """Copy the list and enqueue the rows that are due."""
         events.reset(listing)
-        self._hint(self.listed(listing))
+        self._enqueue(self.listed(listing))
 
     def on_event(self, events: EventFilter, type_: str, resource: Manifest) -> None:
-        """Copy it, or mark its row where it is gone."""
+        """Copy the resource; mark the row of a deleted one due."""
         metadata = resource["metadata"]
-        is_news = events.is_relevant(type_, resource)
+        is_relevant = events.is_relevant(type_, resource)
         if type_ == "DELETED":
             marked = self.marked(metadata["namespace"], metadata["name"])
         else:
-            copy = self.observed if is_news else self.copied
-            marked = one_or_none(copy(resource))
-        self._hint(marked, self.urgency(metadata["namespace"]))
+            copy = self.observed if is_relevant else self.copied
+            marked = _as_list(copy(resource))
+        self._enqueue(marked, self.urgency(metadata["namespace"]))
 
     def on_children(self, events: EventFilter, listing: Listing) -> None:
-        """Something owned may have changed unseen: compare everything once."""
+        """Compare everything once: owned objects may have changed during the gap."""
         events.reset(listing)
         enqueue(self.compare_task, queue=Queue.PERIODIC)
 
     def on_child(self, events: EventFilter, type_: str, child: Manifest) -> None:
-        """Mark the owner of what changed, and first whoever waits for a pod that is gone."""
+        """Mark the owner of a changed object due; first the rows that wait for a deleted pod."""
         if not events.is_relevant(type_, child):
             return
         metadata = child["metadata"]
-        # An event of an object that lost the label may show it without.
+        # An object that lost the label can appear without it.
         name = str(field(metadata, "labels", self.child_label) or "")
         if not name:
             return
         place = metadata["namespace"], name
         if type_ == "DELETED" and child.get("kind") == POD.kind:
-            self._hint(self.freed(*place), Urgency.LATER)
-        self._hint(self.marked(*place), self.urgency(metadata["namespace"]))
+            self._enqueue(self.freed(*place), Urgency.LATER)
+        self._enqueue(self.marked(*place), self.urgency(metadata["namespace"]))
 
-    def _hint(self, rows: Iterable[int], urgency: Urgency = Urgency.NEXT) -> None:
+    def _enqueue(self, rows: Iterable[int], urgency: Urgency = Urgency.NEXT) -> None:
         for row in rows:
             enqueue(self.reconcile_task, row, queue=Queue.RECONCILE, urgency=urgency)
 
 
-def one_or_none(row: int | None) -> list[int]:
-    """Return a row's number as a list; an empty one where there is none."""
+def _as_list(row: int | None) -> list[int]:
+    """Return the id of a row as a list; empty for None."""
     return [] if row is None else [row]
 
 
 WATCHED = (
-    Watched(
+    WatchedKind(
         kind=STOCK_POOL,
         child_label=POOL_LABEL,
         listed=POOL_MIRROR.listed,
@@ -147,7 +149,7 @@ WATCHED = (
         sweep_task=InventoryTask.SWEEP_POOLS,
         compare_task=InventoryTask.RECONCILE_ALL,
     ),
-    Watched(
+    WatchedKind(
         kind=GPU_UNIT,
         child_label=UNIT_LABEL,
         listed=UNIT_MIRROR.listed,
@@ -164,10 +166,10 @@ WATCHED = (
 
 
 class Controller:
-    """The reflectors of one cluster, run while this process holds the lease."""
+    """The reflectors of one cluster; they run while this process is the leader."""
 
     def __init__(self, cluster: Cluster, watch_cluster: Cluster, identity: str) -> None:
-        """`watch_cluster` has connections of its own: writes must not starve the watch."""
+        """`watch_cluster` has separate connections, so that requests cannot starve the watches."""
         self._cluster = cluster
         self._nodes: dict[str, bool] = {}
         self._gpus: dict[str, int] = {}
@@ -195,15 +197,15 @@ class Controller:
 
     @property
     def reflectors(self) -> Sequence[Reflector]:
-        """What follows each kind; idle while another process leads."""
+        """The reflector of each kind; idle while another process is the leader."""
         return tuple(self._reflectors)
 
     def run(self, stop: threading.Event) -> None:
-        """Stand by, lead, stand by again, until `stop` is set.
+        """Wait for the lease, lead, and wait again, until `stop` is set.
 
         Raises:
-            ClusterUnavailable: the leader saw nothing of the cluster for too long.
-            InvariantBroken: a watch ended by a fault of ours.
+            ClusterUnavailable: No list or watch succeeded for `BLIND_SECONDS`.
+            InvariantBroken: A watch ended with an unexpected error.
         """
         elector = threading.Thread(target=self._elector.run, args=(stop,), name="elector")
         elector.start()
@@ -218,7 +220,7 @@ class Controller:
             close_old_connections()
 
     def _lead(self, stop: threading.Event) -> None:
-        """Watch for as long as this process is the leader and the cluster is this database's."""
+        """Watch while this process is the leader and the epochs of cluster and database match."""
         over = threading.Event()
         threads = [
             threading.Thread(target=self._watch, args=(reflector, over), daemon=True)
@@ -228,13 +230,13 @@ class Controller:
             _Duty(COMPARE_SECONDS, self._compare),
             _Duty(HEARTBEAT_SECONDS, self._report_heartbeat),
             _Duty(SWEEP_SECONDS, self._sweep_without_beat),
-            _Duty(SWEEP_SECONDS, self._look_at_short_nodes),
+            _Duty(SWEEP_SECONDS, self._compare_short_nodes),
         ]
         duties[0].run_if_due()
         if self._is_foreign:
             stop.wait(HEARTBEAT_SECONDS)
             return
-        begun_at = time.monotonic()
+        started_at = time.monotonic()
         for thread in threads:
             thread.start()
         self._wait_for_first_lists(stop)
@@ -242,29 +244,31 @@ class Controller:
             while not stop.is_set() and self._elector.may_act() and not self._is_foreign:
                 for duty in duties:
                     duty.run_if_due()
-                self._check_sight(begun_at, threads)
+                self._check_watches(started_at, threads)
                 stop.wait(0.5)
         finally:
             over.set()
-            until = time.monotonic() + ENDING_SECONDS
+            until = time.monotonic() + STOP_SECONDS
             for thread in threads:
                 thread.join(timeout=max(0.0, until - time.monotonic()))
             _Duty(0, lambda: delete_heartbeat(Part.CONTROLLER)).run_if_due()
 
     def _wait_for_first_lists(self, stop: threading.Event) -> None:
-        """Wait a little, so that the first sign of life need not wait for the second turn."""
+        """Wait for the first lists, so that the first heartbeat need not wait a whole period."""
         until = time.monotonic() + HEARTBEAT_SECONDS
         while time.monotonic() < until and not stop.is_set():
             if all(reflector.is_synced for reflector in self._reflectors):
                 return
             stop.wait(0.05)
 
-    def _of_resources(self, cluster: Cluster, watched: Watched) -> Reflector:
+    def _of_resources(self, cluster: Cluster, watched: WatchedKind) -> Reflector:
         events = EventFilter.of_resources()
         on_list, on_event = partial(watched.on_list, events), partial(watched.on_event, events)
         return self._reflector(cluster, watched.kind, on_list, on_event)
 
-    def _of_children(self, cluster: Cluster, kind: ResourceKind, watched: Watched) -> Reflector:
+    def _of_children(
+        self, cluster: Cluster, kind: ResourceKind, watched: WatchedKind
+    ) -> Reflector:
         events = EventFilter.of_children(kind)
         on_list, on_event = partial(watched.on_children, events), partial(watched.on_child, events)
         return self._reflector(cluster, kind, on_list, on_event, watched.child_label)
@@ -308,7 +312,7 @@ class Controller:
     def _node(self, type_: str, node: Manifest) -> None:
         name = node["metadata"]["name"]
         gpus = 0 if type_ == "DELETED" else gpus_offered(node)
-        if gpus != self._gpus.get(name, 0):  # A node without GPUs is nothing to compare.
+        if gpus != self._gpus.get(name, 0):  # Nodes without GPUs need no comparison.
             enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
         if type_ == "DELETED":
             self._nodes.pop(name, None)
@@ -317,13 +321,13 @@ class Controller:
             self._nodes[name] = _is_ready(node)
             self._gpus[name] = gpus
 
-    def _look_at_short_nodes(self) -> None:
-        """Compare again while a node is short of GPUs: its pods may end, and nobody says so."""
+    def _compare_short_nodes(self) -> None:
+        """Compare again while a node has a shortage: the end of its pods causes no node event."""
         if short_nodes():
             enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
 
     def _report_heartbeat(self) -> None:
-        """Say what is seen; not synced yet, or blind, is no sign of life."""
+        """Record a heartbeat and the nodes, unless a reflector is not synced yet or fails."""
         if not all(reflector.is_synced for reflector in self._reflectors):
             return
         if any(reflector.is_failing for reflector in self._reflectors):
@@ -336,7 +340,7 @@ class Controller:
         )
 
     def _compare(self) -> None:
-        """Make sure that cluster and database still belong together."""
+        """Compare the epochs of cluster and database."""
         try:
             self._is_foreign = bool(epoch.compare(self._cluster))
             if not self._is_foreign:
@@ -347,7 +351,7 @@ class Controller:
             logger.warning("cluster and database could not be compared: %s", error)
 
     def _sweep_without_beat(self) -> None:
-        """Do what beat does when beat is down: two engines, one query."""
+        """Enqueue the sweeps that beat sends, while beat is down."""
         if Part.BEAT not in alive_parts():
             for task in (OperationTask.SWEEP, *(watched.sweep_task for watched in WATCHED)):
                 enqueue(task, queue=Queue.PERIODIC)
@@ -355,26 +359,26 @@ class Controller:
     def _blind_seconds(self) -> float:
         return max(reflector.last_good_list_age_seconds() for reflector in self._reflectors)
 
-    def _check_sight(self, begun_at: float, threads: Iterable[threading.Thread]) -> None:
+    def _check_watches(self, started_at: float, threads: Iterable[threading.Thread]) -> None:
         if not all(thread.is_alive() for thread in threads):
-            msg = "a watch ended by a fault of the platform; see the log above"
+            msg = "a watch ended with an unexpected error; see the log above"
             raise InvariantBroken(msg)
-        blind = min(self._blind_seconds(), time.monotonic() - begun_at)
+        blind = min(self._blind_seconds(), time.monotonic() - started_at)
         if blind > BLIND_SECONDS:
-            msg = f"Nothing was seen of the cluster for {BLIND_SECONDS:.0f} s."
+            msg = f"No list or watch of the cluster succeeded for {BLIND_SECONDS:.0f} s."
             raise ClusterUnavailable(msg)
 
 
 @dataclass
 class _Duty:
-    """Something to do every so often, for which a database that is away is no reason to end."""
+    """Periodic work that survives an outage of the database."""
 
     every_seconds: float
     do: Callable[[], None]
     due_at: float = 0.0
 
     def run_if_due(self) -> None:
-        """Do it when it is time."""
+        """Do it if its time has come."""
         if time.monotonic() < self.due_at:
             return
         self.due_at = time.monotonic() + self.every_seconds

@@ -1,6 +1,6 @@
-"""Which events are told on to the reconcilers: those that change what a planner goes by.
+"""Filters watch events before they are enqueued: only changes of planner inputs pass.
 
-Part of the composition root; one for each reflector of the controller.
+One filter for each reflector of the controller.
 """
 
 from collections.abc import Callable
@@ -12,39 +12,39 @@ from inventory.core.relevance import facts_of, facts_of_resource, is_on_its_way
 
 
 class EventFilter:
-    """Remembers a number for each object of one kind, from the last list on."""
+    """Stores a hash of the planner inputs of each object of one kind, since the last list."""
 
     def __init__(
-        self, facts: Callable[[Manifest], str], is_silent: Callable[[Manifest], bool]
+        self, facts: Callable[[Manifest], str], is_pending: Callable[[Manifest], bool]
     ) -> None:
-        """`is_silent` says of a new object whether it has nothing to tell yet."""
-        self._of = facts
-        self._is_silent = is_silent
+        """`facts` returns the planner inputs; a new object that `is_pending` does not pass."""
+        self._facts = facts
+        self._is_pending = is_pending
         self._known: dict[str, int] = {}
 
     @classmethod
     def of_resources(cls) -> "EventFilter":
-        """Return what follows resources of ours."""
+        """Return the filter of a custom resource of the platform."""
         return cls(facts_of_resource, lambda _: False)
 
     @classmethod
     def of_children(cls, kind: ResourceKind) -> "EventFilter":
-        """Return what follows objects of that kind that resources of ours own."""
+        """Return the filter of objects of that kind that custom resources own."""
         return cls(partial(facts_of, kind), partial(is_on_its_way, kind))
 
     def reset(self, listing: Listing) -> None:
-        """Take a complete list as what is known."""
-        self._known = {one["metadata"]["uid"]: hash(self._of(one)) for one in listing.items}
+        """Replace the stored hashes by those of a complete list."""
+        self._known = {one["metadata"]["uid"]: hash(self._facts(one)) for one in listing.items}
 
     def is_relevant(self, type_: str, item: Manifest) -> bool:
-        """Say whether this event has news, and remember what it says."""
+        """Return whether the event changes a planner input, and store the new state."""
         uid = item["metadata"]["uid"]
         if type_ == "DELETED":
             self._known.pop(uid, None)
             return True
-        facts = hash(self._of(item))
+        facts = hash(self._facts(item))
         before = self._known.get(uid)
         self._known[uid] = facts
         if before is None:
-            return type_ != "ADDED" or not self._is_silent(item)
+            return type_ != "ADDED" or not self._is_pending(item)
         return before != facts

@@ -1,4 +1,4 @@
-"""What every process of ours that does not fork begins with."""
+"""Helpers of the processes that do not fork: stop signals, identity for leader election."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import uuid
 
 
 def stop_on_signals() -> threading.Event:
-    """Return what SIGTERM and SIGINT set; for the main thread, before any other is started."""
+    """Return an event that SIGTERM and SIGINT set; call this in the main thread, first."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -16,5 +16,5 @@ def stop_on_signals() -> threading.Event:
 
 
 def own_identity() -> str:
-    """Return a name for a lease that no other process has, and that says which one it is."""
+    """Return the holder identity for a lease: host, pid and a random part."""
     return f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"

@@ -1,8 +1,7 @@
-"""Settings of gunicorn for the web process.
+"""Configuration of gunicorn for the web process.
 
-Used as `gunicorn --config python:gpuplatform.processes.webserver`.
-
-The platform's own settings come as everywhere, by the environment and `GPUPLATFORM_CONFIG`.
+Used as `gunicorn --config python:gpuplatform.processes.webserver`. The platform's own settings
+come from the environment and the file of `GPUPLATFORM_CONFIG`, as in every process.
 """
 
 import gc
@@ -27,7 +26,7 @@ preload_app: Final = True
 graceful_timeout: Final = settings.DRAIN_SECONDS
 control_socket_disable: Final = True
 forwarder_headers: Final = ""
-"""None: what stands before an address, and the address itself, no header of a request can say."""
+"""Empty: no header of a request can set the path prefix or the path."""
 
 
 def on_starting(_: object) -> None:
@@ -38,8 +37,8 @@ def on_starting(_: object) -> None:
         raise SystemExit(str(error)) from error
     get_resolver().url_patterns  # noqa: B018 - loads every view once, for all workers
     open_before_fork("web")
-    # Full collections then skip what is loaded by now: no request waits for that, and the workers
-    # keep sharing its memory.
+    # Later collections skip the objects that exist now: no request waits for a full collection,
+    # and the workers keep sharing this memory.
     gc.collect()
     gc.freeze()
 

@@ -1,7 +1,7 @@
-"""The web process's worker: gunicorn's threads, and a limit to how long a request may arrive.
+"""The worker of the web process: gunicorn's threads with a time limit for receiving a request.
 
-What is no request is answered here, in the envelope. Without the limit a few clients that begin a
-request and never end it keep every thread for ever.
+Without the limit a few clients that never complete a request would occupy all threads. Malformed
+requests, which no view sees, are answered here with the error envelope.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from django.conf import settings
-from gunicorn import util  # type: ignore[import-untyped]  # there are no stubs
+from gunicorn import util  # type: ignore[import-untyped]  # no stubs exist
 from gunicorn.glogging import Logger as GunicornLogger  # type: ignore[import-untyped]  # as above
-from gunicorn.http import errors as http  # type: ignore[import-untyped]  # there are no stubs
-from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # there are no stubs
+from gunicorn.http import errors as http  # type: ignore[import-untyped]  # no stubs exist
+from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # no stubs exist
     ThreadWorker,
 )
 from typing_extensions import override
@@ -27,18 +27,18 @@ from gpuplatform.errors import RequestError
 from gpuplatform.observability.log_format import FORMATTERS
 
 HEAD_SECONDS: Final = 10.0
-"""Gunicorn waits up to five of them for the first byte, and hands the connection back then."""
+"""Gunicorn waits up to five of these seconds for the first byte, then returns the connection."""
 BODY_SECONDS: Final = 60.0
-LOOK_SECONDS: Final = 1.0
+CHECK_SECONDS: Final = 1.0
 
-NOT_UNDERSTOOD: Final = (
-    (http.LimitRequestLine, "The address is too long."),
-    (http.LimitRequestHeaders, "There are too many headers, or one is too long."),
-    (http.ExpectationFailed, "The header Expect cannot be met."),
+MALFORMED: Final = (
+    (http.LimitRequestLine, "The request line is too long."),
+    (http.LimitRequestHeaders, "The request has too many headers, or a header is too long."),
+    (http.ExpectationFailed, "The Expect header is not supported."),
     ((http.ConfigurationProblem, http.InvalidResponseHeader, http.InvalidResponseHeaderName), ""),
-    (http.ParseException, "The request is not HTTP/1.1 as it has to be."),
+    (http.ParseException, "The request is not valid HTTP/1.1."),
 )
-"""What of a request cannot be read, the most special first; without words: a fault of ours."""
+"""Gunicorn's errors with the message for the client, subclasses first. Empty: our own fault."""
 
 
 class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
@@ -52,16 +52,16 @@ class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
-    """Ends the reading of what arrives too slowly; an answer can still be sent."""
+    """Stops reading requests that arrive too slowly; a response can still be sent."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._until: dict[int, tuple[float, Any]] = {}
-        self._changing = threading.Lock()
+        self._deadlines: dict[int, tuple[float, Any]] = {}
+        self._lock = threading.Lock()
 
     @override
     def run(self) -> None:
-        threading.Thread(target=self._look, name="slow-clients", daemon=True).start()
+        threading.Thread(target=self._watch, name="slow-clients", daemon=True).start()
         super().run()
 
     @override
@@ -70,8 +70,8 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         try:
             return super().handle(conn)
         finally:
-            with self._changing:
-                self._until.pop(id(conn), None)
+            with self._lock:
+                self._deadlines.pop(id(conn), None)
 
     @override
     def handle_request(self, req: Any, conn: Any) -> Any:
@@ -80,32 +80,34 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     @override
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Any) -> None:
-        """Answer what no view ever sees in the envelope, too."""
-        words = next((words for kind, words in NOT_UNDERSTOOD if isinstance(exc, kind)), "")
-        if not words:
+        """Answer a malformed request with the error envelope."""
+        message = next((text for kind, text in MALFORMED if isinstance(exc, kind)), "")
+        if not message:
             super().handle_error(req, client, addr, exc)
             return
         trace_id = accepted_or_new("")
-        self.log.warning("no request (%s), answered as %s", exc, trace_id)
-        with contextlib.suppress(OSError):  # It hung up meanwhile.
-            util.write_nonblock(client, _answer(words, trace_id))
+        self.log.warning("malformed request: %s", exc, extra={"traceID": trace_id})
+        with contextlib.suppress(OSError):  # The client has disconnected.
+            util.write_nonblock(client, _answer(message, trace_id))
 
     def _limit(self, conn: Any, seconds: float) -> None:
-        with self._changing:
-            self._until[id(conn)] = (time.monotonic() + seconds, conn)
+        with self._lock:
+            self._deadlines[id(conn)] = (time.monotonic() + seconds, conn)
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         pause = threading.Event()
-        while not pause.wait(LOOK_SECONDS):
-            with self._changing:
-                late = [conn for until, conn in self._until.values() if until < time.monotonic()]
+        while not pause.wait(CHECK_SECONDS):
+            with self._lock:
+                late = [
+                    conn for until, conn in self._deadlines.values() if until < time.monotonic()
+                ]
                 for conn in late:
-                    with contextlib.suppress(OSError):  # It hung up meanwhile.
+                    with contextlib.suppress(OSError):  # The client has disconnected.
                         conn.sock.shutdown(socket.SHUT_RD)
 
 
-def _answer(words: str, trace_id: str) -> bytes:
-    error = RequestError(words)
+def _answer(message: str, trace_id: str) -> bytes:
+    error = RequestError(message)
     status = HTTPStatus(error.http_status)
     with tracing(trace_id):
         body = json.dumps(envelope(error)).encode()

@@ -16,7 +16,7 @@ from django.db import connection
 
 from gpuplatform.errors import ClusterConflict, ClusterError, OperatorUnavailable
 from gpuplatform.kube.client import Cluster
-from gpuplatform.kube.kinds import CONFIG_MAP, Manifest
+from gpuplatform.kube.kinds import CONFIG_MAP, EPOCH_CONFIG_MAP, Manifest
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.process_local import ProcessLocal
 from gpuplatform.reconciliation import gate
@@ -27,9 +27,6 @@ logger = logging.getLogger(__name__)
 
 _MOST_UNTOLD: Final = 1_000_000
 """No more are accepted before the cluster is told; a higher number was written by a person."""
-
-CONFIG_MAP_NAME: Final = "gpu-platform-epoch"
-
 
 _COMPARED: Final = ProcessLocal(threading.Event)
 """Set once this process has compared cluster and database."""
@@ -76,7 +73,7 @@ def compare(cluster: Cluster) -> str:
         state = cluster_state()
     # Second: a mark that another process is making just now must not look like one that vanished.
     found = cluster.get(
-        CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+        CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
     )
     if found is None and not state.epoch_is_established:
         found = _tell(cluster, state.epoch)
@@ -99,13 +96,13 @@ def advance(cluster: Cluster) -> None:
         ClusterError: the cluster did not take it; the next time does.
     """
     found = cluster.get(
-        CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+        CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
     )
     newest = newest_operation()
     if found is not None and _operations(found) < newest:
         cluster.merge_patch(
             CONFIG_MAP,
-            CONFIG_MAP_NAME,
+            EPOCH_CONFIG_MAP,
             {
                 "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
                 "data": {"operations": str(newest)},
@@ -125,7 +122,7 @@ def renew(cluster: Cluster, *, applied: Iterable[int] = ()) -> None:
     """
     epoch = str(uuid.uuid4())
     found = cluster.get(
-        CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+        CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
     )
     newest = max(newest_operation(), _operations(found))
     newest = max(newest, *(one for one in applied if one < newest + _MOST_UNTOLD), 0)
@@ -151,7 +148,7 @@ def _tell(cluster: Cluster, epoch: str) -> Manifest | None:
         return cluster.create(CONFIG_MAP, _config_map(epoch, newest_operation()))
     except ClusterConflict:
         return cluster.get(
-            CONFIG_MAP, CONFIG_MAP_NAME, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+            CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
         )
 
 
@@ -160,7 +157,7 @@ def _config_map(epoch: str, operations: int) -> Manifest:
         "apiVersion": CONFIG_MAP.api_version,
         "kind": CONFIG_MAP.kind,
         "metadata": {
-            "name": CONFIG_MAP_NAME,
+            "name": EPOCH_CONFIG_MAP,
             "namespace": settings.GPUPLATFORM_SYSTEM_NAMESPACE,
         },
         "data": {"epoch": epoch, "operations": str(operations)},

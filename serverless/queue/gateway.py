@@ -7,7 +7,6 @@ its own connection. The sidecar does not use this module: it runs an event loop 
 import asyncio
 import logging
 import os
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -20,6 +19,7 @@ from nats.js.api import ConsumerInfo, RawStreamMsg
 from nats.js.client import JetStreamContext
 
 from gpuplatform.nats.keys import BadKey, KeyKind, KeyPair
+from gpuplatform.process_local import ProcessLocal
 from serverless.queue.blocking import BlockingConnection
 from serverless.queue.connection import CALL_ERRORS, CALL_SECONDS, connect, describe
 from serverless.queue.credentials import platform_credentials
@@ -344,12 +344,12 @@ def _delivery(message: Msg) -> Delivery:
     )
 
 
-class _Process:
-    """The queue of this process."""
+def _open_queue() -> Queue:
+    account = queue_account()
+    return Queue(settings.NATS_URL, account, replicas=settings.NATS_REPLICAS)
 
-    lock = threading.Lock()
-    key: tuple[int, str] = (0, "")
-    queue: Queue | None = None
+
+_QUEUE: Final = ProcessLocal(_open_queue)
 
 
 def get_queue() -> Queue:
@@ -358,14 +358,7 @@ def get_queue() -> Queue:
     Raises:
         QueueUnavailable: none is configured.
     """
-    with _Process.lock:
-        key = (os.getpid(), settings.NATS_URL)
-        if _Process.queue is None or _Process.key != key:
-            _Process.queue = Queue(
-                settings.NATS_URL, queue_account(), replicas=settings.NATS_REPLICAS
-            )
-            _Process.key = key
-        return _Process.queue
+    return _QUEUE.get()
 
 
 def queue_account() -> KeyPair:

@@ -12,7 +12,14 @@ from gpuplatform.deployment.rights import ACCOUNTS
 from gpuplatform.dev.embedded.data_directory import remove_data
 from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.kube.client import Cluster
-from gpuplatform.kube.kinds import CLUSTER_ROLE, CONFIG_MAP, GPU_UNIT, POD, Manifest
+from gpuplatform.kube.kinds import (
+    CLUSTER_ROLE,
+    CONFIG_MAP,
+    EPOCH_CONFIG_MAP,
+    GPU_UNIT,
+    POD,
+    Manifest,
+)
 from gpuplatform.kube.modes import KubeMode, open_cluster
 from gpuplatform.planning.ownership import controller_reference
 from gpuplatform.planning.view import ResourceView
@@ -272,4 +279,4 @@ def be_the_first(cluster: Cluster, kubeconfig: Path) -> None:
     account = opened(kubeconfig)
     assert epoch.compare(account) == ""
     account.close()
-    cluster.delete(CONFIG_MAP, epoch.CONFIG_MAP_NAME, namespace=SYSTEM_NAMESPACE)
+    cluster.delete(CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=SYSTEM_NAMESPACE)

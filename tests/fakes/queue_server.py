@@ -10,6 +10,7 @@ from pytest_django import Settings
 from gpuplatform.dev.embedded.nats import Nats
 from gpuplatform.dev.embedded.ports import free_port
 from gpuplatform.dev.embedded.processes import wait_until
+from gpuplatform.process_local import ProcessLocal
 from serverless.queue import gateway
 from serverless.queue.gateway import Queue
 
@@ -55,7 +56,7 @@ def queue_server(tmp_path: Path, settings: Settings) -> Iterator[QueueServer]:
 @pytest.fixture
 def queue(queue_server: QueueServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
     """The queue of this process, with its streams."""
-    monkeypatch.setattr(gateway._Process, "queue", None)
+    monkeypatch.setattr(gateway, "_QUEUE", ProcessLocal(gateway._open_queue))
     made = gateway.get_queue()
     made.ensure()
     yield made

@@ -26,11 +26,12 @@ def test_a_request_is_one_line(lines: pytest.LogCaptureFixture) -> None:
     Client().get("/api/v1/operator/jobs?phase=Failed", headers={"X-Request-ID": "mine-1"})
 
     (line,) = [record for record in lines.records if record.name == LOGGER]
-    text, fields = line.getMessage(), vars(line)
-    assert text.startswith("method=GET path=/api/v1/operator/jobs status=200 duration_ms=")
-    assert text.endswith(' actor="local caller without a token" traceID=mine-1')
+    fields = vars(line)
     assert line.levelno == logging.INFO
+    assert (fields["method"], fields["path"]) == ("GET", "/api/v1/operator/jobs")
     assert (fields["status"], fields["traceID"]) == (200, "mine-1")
+    assert fields["actor"] == "local caller without a token"
+    assert fields["duration_ms"] > 0
 
 
 def test_a_request_names_its_tenant_and_token(lines: pytest.LogCaptureFixture) -> None:
@@ -46,7 +47,6 @@ def test_a_request_names_its_tenant_and_token(lines: pytest.LogCaptureFixture) -
     for record in records:
         fields = vars(record)
         assert (fields["tenant"], fields["actor"]) == ("default", "token 'a \"b\"'")
-        assert ' actor="token \'a \\"b\\"\'" ' in record.getMessage()
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_path_is_quoted_and_cut(lines: pytest.LogCaptureFixture, sent: str, lo
     Client().get(sent)
 
     (record,) = [record for record in lines.records if record.name == LOGGER]
-    assert f" path={logged} status=404 " in record.getMessage()
+    assert (vars(record)["path"], vars(record)["status"]) == (logged, 404)
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/static/adminkit/theme.css"])

@@ -42,9 +42,9 @@ CASES = {
     "there": Case.same(THERE),
     "away": Case.same("connection refused"),
     "slow": Case.same("no answer in time"),
-    "refusing with 401": Case.same("forbids it: Unauthorized"),
-    "refusing with 403": Case.same("forbids it: Forbidden"),
-    "with a wrong TLS": Case.same("its certificate cannot be checked"),
+    "refusing with 401": Case.same("forbids the request: Unauthorized"),
+    "refusing with 403": Case.same("forbids the request: Forbidden"),
+    "with a wrong TLS": Case.same("its certificate cannot be verified"),
     "with a broken kubeconfig": Case.same(CANNOT_BE_USED),
     "nowhere": Case(NO_CLUSTER, NEEDS_ONE, CANNOT_BE_USED),
 }

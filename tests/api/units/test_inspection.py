@@ -77,17 +77,17 @@ class TestLogs:
 
         assert (answer.status, answer.code) == (404, "not_found")
 
-    def test_what_did_not_start_is_said_in_the_clusters_words(
+    def test_a_log_that_does_not_exist_yet_is_a_conflict_with_the_servers_message(
         self, api: Api, cluster: FakeCluster
     ) -> None:
         cluster.put(POD, owned(unit_row(name="a"), "p"))
-        words = "container is waiting to start: ContainerCreating"
-        cluster.fail("log", POD, ClusterRejected(f"The cluster refuses the object: {words}"))
+        detail = "container is waiting to start: ContainerCreating"
+        cluster.fail("log", POD, ClusterRejected(f"Rejected: {detail}", detail=detail))
 
         answer = api.get(f"{UNITS}/a/logs")
 
         assert (answer.status, answer.code) == (409, "phase_conflict")
-        assert answer.json["error"]["message"].endswith(words)
+        assert answer.json["error"]["message"].endswith(detail)
 
     def test_an_unknown_container_names_those_there_are(
         self, api: Api, cluster: FakeCluster

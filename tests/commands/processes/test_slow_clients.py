@@ -80,20 +80,20 @@ def test_no_header_changes_the_address(web: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "words"),
+    ("sent", "part"),
     [
-        ("get /api/v1/health HTTP/1.1", "is not HTTP/1.1 as it has to be"),
-        ("GET /api/v1/health HTTP/9.9", "is not HTTP/1.1 as it has to be"),
-        ("\x16\x03\x01", "is not HTTP/1.1 as it has to be"),
-        ("POST / HTTP/1.1\r\nContent-Length: -5", "is not HTTP/1.1 as it has to be"),
-        ("POST / HTTP/1.1\r\nTransfer-Encoding: br", "is not HTTP/1.1 as it has to be"),
-        (f"GET /{'a' * 5000} HTTP/1.1", "The address is too long."),
-        (f"GET / HTTP/1.1\r\nX: {'a' * 9000}", "one is too long"),
-        ("POST / HTTP/1.1\r\nExpect: a-miracle", "Expect cannot be met"),
+        ("get /api/v1/health HTTP/1.1", "HTTP/1.1"),
+        ("GET /api/v1/health HTTP/9.9", "HTTP/1.1"),
+        ("\x16\x03\x01", "HTTP/1.1"),
+        ("POST / HTTP/1.1\r\nContent-Length: -5", "HTTP/1.1"),
+        ("POST / HTTP/1.1\r\nTransfer-Encoding: br", "HTTP/1.1"),
+        (f"GET /{'a' * 5000} HTTP/1.1", "request line"),
+        (f"GET / HTTP/1.1\r\nX: {'a' * 9000}", "header"),
+        ("POST / HTTP/1.1\r\nExpect: a-miracle", "Expect"),
     ],
     ids=["method", "version", "tls", "length", "coding", "address", "header", "expectation"],
 )
-def test_what_is_no_request_is_told_in_the_envelope(web: int, sent: str, words: str) -> None:
+def test_a_malformed_request_is_answered_with_the_envelope(web: int, sent: str, part: str) -> None:
     with socket.create_connection((LOOPBACK, web), timeout=30) as client:
         client.sendall(f"{sent}\r\n\r\n".encode("latin-1"))
         answer = http.client.HTTPResponse(client)
@@ -103,5 +103,5 @@ def test_what_is_no_request_is_told_in_the_envelope(web: int, sent: str, words: 
     assert answer.status == 400
     assert answer.headers["Content-Type"] == "application/json"
     assert error["code"] == "invalid_request"
-    assert words in error["message"]
+    assert part in error["message"]
     assert error["traceID"] == answer.headers["X-Request-ID"]

@@ -34,7 +34,7 @@ COMMANDS = {
     "activator": ("manage.py", "run_activator"),
     "results": ("manage.py", "run_result_store"),
 }
-NEEDS_ONE = "KUBE_MODE=required needs a cluster, and there is no kubeconfig and this is no pod."
+NEEDS_ONE = "KUBE_MODE=required needs a cluster, but no kubeconfig was found"
 NONE_BY_CHOICE = "This platform runs without a cluster (KUBE_MODE={mode})"
 GOES_ON = ""
 ENDS = {
@@ -64,7 +64,7 @@ REFUSALS = {
     "slow": "no answer in time",
     "refusing with 401": "Unauthorized",
     "refusing with 403": "Forbidden",
-    "with a wrong TLS": "its certificate cannot be checked",
+    "with a wrong TLS": "its certificate cannot be verified",
 }
 """What of such a cluster is said by whoever asks it."""
 

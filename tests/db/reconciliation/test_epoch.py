@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
-from gpuplatform.kube.kinds import CONFIG_MAP, Manifest
+from gpuplatform.kube.kinds import CONFIG_MAP, EPOCH_CONFIG_MAP, Manifest
 from gpuplatform.operations.services import check_writable
 from gpuplatform.process_local import ProcessLocal
 from gpuplatform.reconciliation import epoch
@@ -22,7 +22,7 @@ NAMESPACE = "gpu-platform"
 
 
 def mark_of(cluster: FakeCluster) -> Manifest:
-    found = cluster.get(CONFIG_MAP, epoch.CONFIG_MAP_NAME, namespace=NAMESPACE)
+    found = cluster.get(CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=NAMESPACE)
     assert found is not None
     return found
 
@@ -126,7 +126,7 @@ def test_a_number_that_is_none_is_no_reason_to_end(cluster: FakeCluster, text: s
 
 def test_a_mark_that_vanished_needs_recovery(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
-    cluster.remove(CONFIG_MAP, epoch.CONFIG_MAP_NAME, namespace=NAMESPACE)
+    cluster.remove(CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=NAMESPACE)
 
     assert "does not know this database" in epoch.compare(cluster)
 

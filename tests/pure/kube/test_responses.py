@@ -247,7 +247,7 @@ def test_causes_become_one_sentence_and_none_is_said_twice() -> None:
     raised = error(422, status(422, "Invalid", "the long form", causes=causes))
 
     assert str(raised) == (
-        "The cluster refuses the object: spec.replicas: must be 0 or more; is wrong in itself;"
+        "The cluster rejects the object: spec.replicas: must be 0 or more; is wrong in itself;"
         " has no field"
     )
 
