@@ -48,7 +48,7 @@ def test_a_change_says_what_where_why_and_by_which_job(
         {"q": "train"},
         {"q": "CAUSED"},
         {"phase": "Failed"},
-        {"why": "PodStartupFailed"},
+        {"reason": "PodStartupFailed"},
         {"age": "1h"},
     ],
     ids=["unit", "operationID", "phase", "reason", "age"],
