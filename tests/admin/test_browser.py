@@ -1,4 +1,4 @@
-"""In a real browser: logging in works, nothing breaks the content policy, all pages fit."""
+"""In a browser: log-in, content policy and layout of all pages."""
 
 import os
 import re
@@ -149,7 +149,7 @@ def _paths(rows: Rows, user: User) -> list[str]:
     return paths
 
 
-def test_every_page_keeps_the_policy_and_fits_a_phone(
+def test_every_page_obeys_the_content_policy_and_fits_a_phone(
     visit: Visit, rows: Rows, operator: User, password: str
 ) -> None:
     visit.log_in("operator", password)
@@ -164,7 +164,7 @@ def test_every_page_keeps_the_policy_and_fits_a_phone(
     assert wide == []
 
 
-def test_hostile_text_does_nothing(
+def test_hostile_text_is_escaped(
     visit: Visit, rows: Rows, operator: User, password: str, hostile_text: str
 ) -> None:
     pool = rows.pool(PoolPhase.FAILED, reason="Bad", message=hostile_text)

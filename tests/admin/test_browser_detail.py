@@ -1,4 +1,4 @@
-"""In a real browser: the part that the cluster is asked for, copying, and faults for readers."""
+"""In a browser: live data, copying and accessibility of the pages of objects."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ pytestmark = IN_A_BROWSER
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_a_serious_fault_for_keyboards_and_screen_readers(
+def test_no_page_has_a_serious_accessibility_violation(
     visit: Visit,
     cluster: FakeCluster,
     rows: Rows,

@@ -1,4 +1,4 @@
-"""In a real browser: what the head of each page can do."""
+"""In a browser: the header of the pages."""
 
 import re
 from datetime import timedelta
@@ -21,7 +21,7 @@ SURFACE = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 27, 34)"}
 pytestmark = [*IN_A_BROWSER, pytest.mark.usefixtures("cluster")]
 
 
-def test_light_and_dark_are_chosen_and_kept_until_the_choice_is_the_systems(
+def test_the_choice_of_light_or_dark_is_stored(
     visit: Visit, operator: User, password: str
 ) -> None:
     visit.page.emulate_media(color_scheme="light")
@@ -42,7 +42,7 @@ def test_light_and_dark_are_chosen_and_kept_until_the_choice_is_the_systems(
     assert visit.complaints == []
 
 
-def test_each_page_says_how_the_platform_is_and_leads_to_the_overview(
+def test_the_health_badge_of_each_page_links_to_the_overview(
     visit: Visit, operator: User, password: str
 ) -> None:
     visit.log_in("operator", password)

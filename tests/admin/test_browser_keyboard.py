@@ -1,4 +1,4 @@
-"""In a real browser, by keys alone: everything is reached and seen, and nothing holds on to it."""
+"""In a browser with the keyboard only: focus order, menus and forms."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ pytestmark = [*IN_A_BROWSER, pytest.mark.usefixtures("cluster")]
 
 @pytest.fixture
 def keys(visit: Visit, operator: User, password: str) -> Visit:
-    """A wide page of somebody who may do everything, logged in by keys."""
+    """A wide page of a superuser who logged in with the keyboard."""
     visit.page.set_viewport_size({"width": 1280, "height": 800})
     visit.open(reverse("admin:login"))
     visit.page.focus("[name=username]")
@@ -74,9 +74,7 @@ def reach(page: Page, name: str) -> None:
     raise AssertionError(name)
 
 
-def test_every_stop_of_every_kind_of_page_is_seen_with_a_ring_in_the_order_of_the_page(
-    keys: Visit, rows: Rows
-) -> None:
+def test_every_focus_stop_is_visible_and_in_order(keys: Visit, rows: Rows) -> None:
     pool = rows.pool(PoolPhase.FAILED)
     unit = unit_row()
     paths = (
@@ -105,7 +103,7 @@ def test_every_stop_of_every_kind_of_page_is_seen_with_a_ring_in_the_order_of_th
     assert keys.complaints == []
 
 
-def test_the_skip_link_leads_past_the_navigation(keys: Visit) -> None:
+def test_the_skip_link_skips_the_navigation(keys: Visit) -> None:
     keys.open(POOLS)
 
     keys.page.keyboard.press("Tab")
@@ -116,9 +114,7 @@ def test_the_skip_link_leads_past_the_navigation(keys: Visit) -> None:
     assert keys.page.evaluate("document.activeElement.closest('main') !== null")
 
 
-def test_a_menu_opens_closes_by_escape_and_does_not_stay_open_behind(
-    keys: Visit, rows: Rows
-) -> None:
+def test_a_menu_closes_on_escape_and_on_blur(keys: Visit, rows: Rows) -> None:
     rows.pool(spec_name="h100")
     rows.pool(spec_name="a10")
     keys.open(POOLS)
