@@ -96,7 +96,7 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
     )
     search_order = 3
     creation = CREATE
-    well = HEALTHY_PHASES
+    healthy_phases = HEALTHY_PHASES
     list_display = (
         "phase_column",
         "name",
@@ -135,7 +135,7 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
             title=row.name,
             badge=mirror_badge(row),
             since=mirror_since(row),
-            panel=mirror_panel(row, POOL_REASONS, well=HEALTHY_PHASES),
+            panel=mirror_panel(row, POOL_REASONS, healthy=HEALTHY_PHASES),
             facts=_facts(row),
             comparisons=_comparisons(row),
             comparison_note=comparison_note(row),

@@ -90,7 +90,7 @@ class ReasonFilter(RecentValuesFilter):
     """The reason of its wait or failure."""
 
     title = "reason"
-    parameter_name = "why"
+    parameter_name = "reason"
     fields = ("reason", "error_code")
     are_reasons = True
 

@@ -58,7 +58,7 @@ def function_detail(row: Function) -> Detail:
         title=row.request_id,
         badge=mirror_badge(row),
         since=age_html(row.deleted_at or row.phase_since),
-        panel=mirror_panel(row, FUNCTION_REASONS, well=HEALTHY_PHASES),
+        panel=mirror_panel(row, FUNCTION_REASONS, healthy=HEALTHY_PHASES),
         facts=[fact for fact in (*_facts(row), *_limits(spec), *_record(row)) if fact.value],
         comparisons=() if row.deleted_at else _comparisons(row, spec),
         timeline=timeline(_steps(row)),

@@ -76,7 +76,7 @@ class FunctionAdmin(MirrorAdmin):
         " POST /api/v1/serverless/functions."
     )
     search_order = 7
-    well = HEALTHY_PHASES
+    healthy_phases = HEALTHY_PHASES
     list_display = (
         "phase_column",
         "name_column",

@@ -35,7 +35,7 @@ class FailureFilter(RecentValuesFilter):
     """Filters by failure class."""
 
     title = "reason"
-    parameter_name = "why"
+    parameter_name = "reason"
     fields = ("failure_class",)
 
     @override

@@ -1,4 +1,4 @@
-"""Rows to look at, and people who look."""
+"""Rows and clients for the tests of the admin."""
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -20,7 +20,7 @@ def rows(db: None) -> Rows:
 
 @pytest.fixture
 def operator(db: None) -> User:
-    """Somebody who may do everything."""
+    """A superuser."""
     return User.objects.create_superuser("operator")
 
 
@@ -33,7 +33,7 @@ def operator_client(operator: User) -> Client:
 
 @pytest.fixture
 def viewer_client(db: None) -> Client:
-    """Somebody who may log in and look at pools, and nothing else."""
+    """A client with the permission to view stock pools only."""
     viewer = User.objects.create_user("viewer", is_staff=True)
     viewer.user_permissions.add(Permission.objects.get(codename="view_stockpool"))
     client = Client()

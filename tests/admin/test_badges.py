@@ -1,4 +1,4 @@
-"""Every phase has a badge, and texts and ages are what people expect."""
+"""Badges, ages and display of text."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -31,7 +31,7 @@ def test_every_phase_has_a_shape(machine: type[TextChoices]) -> None:
     assert set(machine.values) <= set(PHASE_SHAPES)
 
 
-def test_badge_is_shape_word_and_colour() -> None:
+def test_a_badge_has_a_shape_a_text_and_a_colour() -> None:
     badge = phase_badge("Failed")
 
     assert 'class="phase failed"' in badge
@@ -40,7 +40,7 @@ def test_badge_is_shape_word_and_colour() -> None:
     assert "style=" not in badge
 
 
-def test_unknown_phase_is_shown_and_escaped() -> None:
+def test_an_unknown_phase_is_escaped() -> None:
     assert "&lt;b&gt;" in phase_badge("<b>")
 
 
@@ -62,20 +62,20 @@ def test_age_has_one_unit(seconds: int, text: str) -> None:
     assert age(NOW - timedelta(seconds=seconds), NOW) == text
 
 
-def test_no_time_is_a_dash() -> None:
+def test_a_missing_time_is_a_dash() -> None:
     assert age_html(None) == NONE
 
 
 @pytest.mark.parametrize("odd", [None, "", "yesterday", 5, {"a": 1}, "2026-01-31T12:00:00"])
-def test_odd_time_of_a_resource_is_a_dash(odd: object) -> None:
+def test_an_invalid_timestamp_is_a_dash(odd: object) -> None:
     assert timestamp_age_html(odd) == NONE
 
 
-def test_what_cannot_be_seen_is_written_out() -> None:
+def test_invisible_characters_are_escaped() -> None:
     assert visible("a\u202eb\x00\u200bc\nd\te") == "a\\u202eb\\u0000\\u200bc\nd\te"
 
 
-def test_shortened_text_is_one_line_of_bounded_length() -> None:
+def test_shortened_text_is_one_line_of_limited_length() -> None:
     assert shortened("a\n b\t c") == "a b c"
     assert len(shortened("y" * 100_000)) == 160
 
@@ -91,7 +91,7 @@ def test_shortened_text_is_one_line_of_bounded_length() -> None:
         ("", ""),
     ],
 )
-def test_reason_becomes_words(reason: str, text: str) -> None:
+def test_a_code_becomes_words(reason: str, text: str) -> None:
     assert humanize(reason) == text
 
 
@@ -99,7 +99,7 @@ def test_reason_becomes_words(reason: str, text: str) -> None:
     ("reason", "message", "text"),
     [("IsA", "b", "b"), ("IsA", "", "Is a"), ("", "b", "b")],
 )
-def test_why_is_what_there_is(reason: str, message: str, text: str) -> None:
+def test_a_line_shows_the_message_or_the_reason(reason: str, message: str, text: str) -> None:
     assert f"<bdi>{text}</bdi>" in message_html(reason, message)
 
 
@@ -107,13 +107,11 @@ def test_why_is_what_there_is(reason: str, message: str, text: str) -> None:
     ("reason", "title"),
     [("PodStartupFailed", "Pod startup failed (PodStartupFailed): a"), ("Stopped", "Stopped: a")],
 )
-def test_the_title_of_a_why_has_the_reason_in_words_and_as_the_cluster_says_it(
-    reason: str, title: str
-) -> None:
+def test_the_tooltip_of_a_message_has_title_and_code(reason: str, title: str) -> None:
     assert f'title="{title}"' in message_html(reason, "a")
 
 
-def test_nothing_to_explain_is_empty() -> None:
+def test_without_reason_and_message_the_line_is_empty() -> None:
     assert message_html("", "") == ""
 
 
@@ -127,11 +125,11 @@ def test_nothing_to_explain_is_empty() -> None:
         ("", ""),
     ],
 )
-def test_a_line_begins_with_what_happened(message: str, said: str) -> None:
+def test_a_condensed_message_has_no_pod_prefix(message: str, said: str) -> None:
     assert condense(message) == said
 
 
-def test_of_a_failed_pull_a_list_says_the_image_and_why_it_cannot_be_had() -> None:
+def test_a_condensed_pull_failure_has_image_and_reason() -> None:
     image = "registry.example.invalid/team/llm:2.1"
     said = (
         f"Pod unit-a-1: container runtime-worker: ErrImagePull: failed to pull and unpack image"
@@ -146,7 +144,7 @@ def test_of_a_failed_pull_a_list_says_the_image_and_why_it_cannot_be_had() -> No
     assert condense("ErrImagePull: manifest unknown") == "ErrImagePull: manifest unknown"
 
 
-def test_a_long_operation_id_keeps_its_end_and_the_whole_is_at_hand() -> None:
+def test_a_long_operation_id_keeps_its_end_and_has_a_tooltip() -> None:
     key = f"admin-{'7' * 32}-5995"
 
     assert operation_id_html("op-1") == "op-1"

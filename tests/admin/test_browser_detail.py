@@ -1,4 +1,4 @@
-"""In a real browser: the part that the cluster is asked for, copying, and faults for readers."""
+"""In a browser: live data, copying and accessibility of the pages of objects."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ pytestmark = IN_A_BROWSER
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_a_serious_fault_for_keyboards_and_screen_readers(
+def test_no_page_has_a_serious_accessibility_violation(
     visit: Visit,
     cluster: FakeCluster,
     rows: Rows,
@@ -60,7 +60,7 @@ def test_no_page_has_a_serious_fault_for_keyboards_and_screen_readers(
     assert visit.complaints == []
 
 
-def test_what_the_cluster_says_comes_after_the_page_and_can_be_asked_again(
+def test_live_data_are_loaded_after_the_page_and_can_be_refreshed(
     visit: Visit, cluster: FakeCluster, operator: User, password: str
 ) -> None:
     unit = unit_row()
@@ -71,8 +71,9 @@ def test_what_the_cluster_says_comes_after_the_page_and_can_be_asked_again(
 
     part = visit.page.locator("#cluster")
     expect(part).to_contain_text(AWAY)
-    part.get_by_text("Ask again").click()
-    expect(part).to_contain_text("the cluster has nothing that belongs to it")
+    part.get_by_text("Refresh").click()
+    expect(part).not_to_contain_text(AWAY)
+    expect(part).to_contain_text("Owned objects")
     assert visit.page.url.endswith("/change/")
     assert visit.complaints == []
 
@@ -92,7 +93,7 @@ def test_a_command_is_copied(
     assert visit.page.evaluate("navigator.clipboard.readText()") == command
 
 
-def test_without_a_script_a_link_leads_to_it(
+def test_without_scripts_a_link_leads_to_live_data(
     browser: Browser,
     live_server: LiveServer,
     cluster: FakeCluster,
@@ -107,7 +108,7 @@ def test_without_a_script_a_link_leads_to_it(
 
     seen.open(reverse("admin:inventory_stockpool_change", args=[pool.pk]))
     expect(seen.page.get_by_text("Copy", exact=True).first).to_be_hidden()
-    seen.page.get_by_text("Ask the cluster for").click()
+    seen.page.locator("#cluster a").click()
 
     expect(seen.page.locator("main")).to_contain_text("Owned objects")
     context.close()

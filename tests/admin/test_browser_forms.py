@@ -1,4 +1,4 @@
-"""In a real browser: every form has one shape, Django's own as well as ours."""
+"""In a browser: the layout of forms, also of Django's."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def edges(visit: Visit) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("width", [360, 1280])
-def test_faults_and_help_stand_at_the_edge_of_their_field(
+def test_errors_and_help_are_aligned_with_their_field(
     visit: Visit, operator: User, password: str, width: int
 ) -> None:
     visit.page.set_viewport_size({"width": width, "height": 800})

@@ -1,4 +1,4 @@
-"""In a real browser: what the head of each page can do."""
+"""In a browser: the header of the pages."""
 
 import re
 from datetime import timedelta
@@ -21,7 +21,7 @@ SURFACE = {"light": "rgb(255, 255, 255)", "dark": "rgb(22, 27, 34)"}
 pytestmark = [*IN_A_BROWSER, pytest.mark.usefixtures("cluster")]
 
 
-def test_light_and_dark_are_chosen_and_kept_until_the_choice_is_the_systems(
+def test_the_choice_of_light_or_dark_is_stored(
     visit: Visit, operator: User, password: str
 ) -> None:
     visit.page.emulate_media(color_scheme="light")
@@ -42,7 +42,7 @@ def test_light_and_dark_are_chosen_and_kept_until_the_choice_is_the_systems(
     assert visit.complaints == []
 
 
-def test_each_page_says_how_the_platform_is_and_leads_to_the_overview(
+def test_the_health_badge_of_each_page_links_to_the_overview(
     visit: Visit, operator: User, password: str
 ) -> None:
     visit.log_in("operator", password)
@@ -57,19 +57,19 @@ def test_each_page_says_how_the_platform_is_and_leads_to_the_overview(
     assert visit.complaints == []
 
 
-def test_a_page_says_that_the_cluster_is_away_and_how_old_what_it_shows_is(
+def test_a_banner_shows_the_age_of_the_data_while_the_cluster_is_unavailable(
     visit: Visit, operator: User, password: str
 ) -> None:
     visit.log_in("operator", password)
-    said = visit.page.locator("main #away")
+    banner = visit.page.locator("main #away")
 
     visit.open(UNITS)
     expect(visit.page.locator(".top .health-badge .phase")).to_be_visible()
-    expect(said).to_be_hidden()
+    expect(banner).to_be_hidden()
     seen = now() - timedelta(minutes=3)
     away = {"error": "cut", "failures": 1, "seen_at": seen}
     ClusterState.objects.update_or_create(pk=ClusterState.SINGLETON, defaults=away)
     visit.open(UNITS)
 
-    expect(said).to_have_text("The cluster does not answer. Pages show what was seen 3 min ago.")
+    expect(banner).to_contain_text("3 min ago")
     assert visit.complaints == []

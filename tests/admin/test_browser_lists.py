@@ -1,4 +1,4 @@
-"""In a real browser: what a list says can be read at the widths that people have."""
+"""In a browser: lists are readable at common widths."""
 
 from typing import Any
 
@@ -93,7 +93,7 @@ def looked_at(visit: Visit, script: str, name: str) -> Any:
 
 @pytest.mark.usefixtures("shown")
 @pytest.mark.parametrize("width", [1280, 1920])
-def test_no_table_is_wider_than_its_card_and_why_can_be_read(
+def test_no_table_is_wider_than_its_card_and_messages_are_readable(
     visit: Visit, operator: User, password: str, width: int
 ) -> None:
     visit.page.set_viewport_size({"width": width, "height": 800})
@@ -108,7 +108,7 @@ def test_no_table_is_wider_than_its_card_and_why_can_be_read(
 
 
 @pytest.mark.usefixtures("shown")
-def test_on_a_phone_each_row_begins_with_name_and_age_and_says_nothing_empty(
+def test_on_a_phone_a_row_begins_with_name_and_age_and_hides_empty_values(
     visit: Visit, operator: User, password: str
 ) -> None:
     visit.log_in("operator", password)
@@ -123,7 +123,7 @@ def test_on_a_phone_each_row_begins_with_name_and_age_and_says_nothing_empty(
 
 
 @pytest.mark.usefixtures("shown")
-def test_the_whole_of_why_is_at_hand(visit: Visit, operator: User, password: str) -> None:
+def test_the_tooltip_has_the_whole_message(visit: Visit, operator: User, password: str) -> None:
     visit.log_in("operator", password)
     visit.open(reverse("admin:inventory_stockpool_changelist"))
 

@@ -1,4 +1,4 @@
-"""Who may do what: every page and every action of the admin, as viewer, operator and admin."""
+"""Permissions of viewer, operator and admin on every page and action."""
 
 import re
 from typing import Any
@@ -86,14 +86,16 @@ def path_of(page: ModelAdmin, view: str) -> str:
     return reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_{view}")
 
 
-def test_each_acting_page_has_rows_here() -> None:
+def test_every_page_with_actions_has_a_row_here() -> None:
     for label, page in ACTING.items():
         if page.row_actions:
             assert shown(label).pk
 
 
 @pytest.mark.parametrize("label", sorted(PAGES))
-def test_a_viewer_sees_every_list_but_people_and_makes_nothing(viewer: Client, label: str) -> None:
+def test_a_viewer_views_every_list_but_people_and_creates_nothing(
+    viewer: Client, label: str
+) -> None:
     page = PAGES[label]
 
     seen = viewer.get(path_of(page, "changelist"))
@@ -123,7 +125,7 @@ def test_a_viewer_who_posts_an_action_is_refused(
 
 
 @pytest.mark.parametrize("label", sorted({label for label, _ in ACTIONS}))
-def test_a_viewer_finds_no_button_on_a_page(viewer: Client, label: str) -> None:
+def test_a_viewer_has_no_button_on_a_page(viewer: Client, label: str) -> None:
     row = shown(label)
 
     page = viewer.get(address(row, "change", row.pk))
@@ -146,7 +148,7 @@ def test_actions_of_django_itself_are_refused_as_well(viewer: Client, label: str
 
 
 @pytest.mark.parametrize(("label", "action"), [one for one in ACTIONS if one[0] != TOKENS])
-def test_an_operator_may_do_every_action_but_those_on_tokens(
+def test_an_operator_has_every_action_but_those_on_tokens(
     in_operators: Client, cluster: FakeCluster, label: str, action: str
 ) -> None:
     row = shown(label)
@@ -159,7 +161,7 @@ def test_an_operator_may_do_every_action_but_those_on_tokens(
 
 
 @pytest.mark.parametrize("label", sorted(PAGES))
-def test_an_operator_makes_what_can_be_made_but_tokens_and_people(
+def test_an_operator_creates_everything_but_tokens_and_people(
     in_operators: Client, label: str
 ) -> None:
     page = PAGES[label]
@@ -173,7 +175,7 @@ def test_an_operator_makes_what_can_be_made_but_tokens_and_people(
     assert answer.status_code == (200 if is_open else 403)
 
 
-def test_an_operator_changes_schedules_and_takes_no_token_back(in_operators: Client) -> None:
+def test_an_operator_changes_schedules_and_revokes_no_token(in_operators: Client) -> None:
     token = made_token()
 
     body = {"action": "revoke", "_selected_action": token.pk}
@@ -185,7 +187,7 @@ def test_an_operator_changes_schedules_and_takes_no_token_back(in_operators: Cli
     assert "Disable" in schedules.content.decode()
 
 
-def test_an_admin_has_people_groups_and_tokens_as_well(in_admins: Client) -> None:
+def test_an_admin_manages_people_groups_and_tokens(in_admins: Client) -> None:
     for label in (*OF_ADMINS, TOKENS, "inventory.stockpool"):
         assert in_admins.get(path_of(PAGES[label], "add")).status_code == 200
 
@@ -202,7 +204,7 @@ def test_no_token_is_shown_again(row: str) -> None:
     assert token.digest not in page
 
 
-def test_higher_groups_may_all_that_lower_ones_may() -> None:
+def test_higher_groups_have_the_permissions_of_lower_ones() -> None:
     def rights(name: str) -> set[str]:
         found = Group.objects.get(name=name).permissions
         return set(found.values_list("codename", flat=True))
@@ -211,7 +213,7 @@ def test_higher_groups_may_all_that_lower_ones_may() -> None:
     assert all(right.startswith("view_") for right in rights("viewer"))
 
 
-def test_the_dashboard_and_the_navigation_are_there_for_a_viewer(viewer: Client) -> None:
+def test_a_viewer_has_overview_and_navigation(viewer: Client) -> None:
     page = viewer.get(reverse("admin:index")).content.decode()
 
     links = set(re.findall(r'<a href="(/admin/[a-z_]+/[a-z]+/)"', page))

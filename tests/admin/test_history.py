@@ -1,4 +1,4 @@
-"""The list of what happened to units lately."""
+"""The list of changes of units."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ def change(unit: GpuUnit, phase: str = "Failed", **fields: object) -> UnitHistor
     return UnitHistory.objects.create(unit=unit, phase=phase, **fields)
 
 
-def test_a_change_says_what_where_why_and_by_which_job(
+def test_a_change_shows_phase_unit_message_and_operation(
     operator_client: Client, rows: Rows
 ) -> None:
     unit = unit_row(name="trainer")
@@ -48,7 +48,7 @@ def test_a_change_says_what_where_why_and_by_which_job(
         {"q": "train"},
         {"q": "CAUSED"},
         {"phase": "Failed"},
-        {"why": "PodStartupFailed"},
+        {"reason": "PodStartupFailed"},
         {"age": "1h"},
     ],
     ids=["unit", "operationID", "phase", "reason", "age"],
@@ -66,7 +66,7 @@ def test_changes_are_found_by(operator_client: Client, rows: Rows, query: dict[s
     assert "runtime-instance/other" not in text
 
 
-def test_who_may_see_stock_only_sees_changes_of_stock_only() -> None:
+def test_changes_are_limited_to_permitted_roles() -> None:
     viewer = User.objects.create_user("only-stock", is_staff=True)
     viewer.user_permissions.add(Permission.objects.get(codename="view_stockunit"))
     client = Client()
@@ -80,11 +80,11 @@ def test_who_may_see_stock_only_sees_changes_of_stock_only() -> None:
     assert "of-a-tenant" not in text
 
 
-def test_who_may_see_no_unit_is_refused(viewer_client: Client) -> None:
+def test_without_permission_for_units_the_history_is_refused(viewer_client: Client) -> None:
     assert viewer_client.get(URL).status_code == 403
 
 
-def test_a_change_leads_to_the_page_of_its_unit(operator_client: Client) -> None:
+def test_a_change_links_to_the_page_of_its_unit(operator_client: Client) -> None:
     row = change(unit := unit_row())
 
     answer = operator_client.get(reverse("admin:units_unithistory_change", args=[row.pk]))
@@ -92,7 +92,7 @@ def test_a_change_leads_to_the_page_of_its_unit(operator_client: Client) -> None
     assert answer.headers["Location"].endswith(f"/activeunit/{unit.pk}/change/")
 
 
-def test_the_number_of_queries_does_not_grow_with_the_rows(
+def test_the_number_of_queries_does_not_depend_on_the_rows(
     operator_client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for _ in range(12):

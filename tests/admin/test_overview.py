@@ -74,7 +74,7 @@ class TestFailing:
         first, second = sorted(_context(operator_client)["failing"].groups, key=_count)
         assert [(first.count, first.others), (second.count, second.others)] == [(1, ""), (3, "2")]
         assert ">9 min<" in second.first
-        assert "/stockpool/?phase=Failed&amp;why=NameConflict" in page
+        assert "/stockpool/?phase=Failed&amp;reason=NameConflict" in page
 
     def test_each_cause_is_a_group_and_a_filter_of_its_list(self, operator_client: Client) -> None:
         for cause in FAILURE_CAUSES:
@@ -84,7 +84,7 @@ class TestFailing:
 
         for cause, explanation in FAILURE_CAUSES.items():
             assert explanation.title in html.unescape(page)
-            (href,) = re.findall(f'href="([^"]+why=PodStartupFailed%3A{cause})"', page)
+            (href,) = re.findall(f'href="([^"]+reason=PodStartupFailed%3A{cause})"', page)
             listed = html.unescape(_page(operator_client, html.unescape(href)))
             assert re.findall(">of-([a-z]+)<", listed) == [cause.lower()]
             assert f'title="{explanation.title} (PodStartupFailed): ' in listed
@@ -142,14 +142,14 @@ class TestFailing:
         groups = [(group.kind.noun, group.count, group.name) for group in failing_rows.waiting]
         assert groups[0] == ("unit", 2, "slower")
         assert "usual" not in page
-        listed = "/activeunit/?phase=Progressing&amp;why=UnitProgressing&amp;age=over15min"
+        listed = "/activeunit/?phase=Progressing&amp;reason=UnitProgressing&amp;age=over15min"
         assert listed in page
         assert [noun for noun, *_ in groups] == ["unit", "operation"]
 
     def test_failures_are_counted_up_to_a_cap(
         self, operator_client: Client, rows: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(failing, "MOST_ROWS", 3)
+        monkeypatch.setattr(failing, "MAX_ROWS", 3)
         for _ in range(5):
             rows.pool(PoolPhase.FAILED)
 
@@ -180,7 +180,7 @@ class TestFailing:
 
         page = _page(operator_client)
 
-        assert page.count("why=Reason") == failing.SHOWN_GROUPS
+        assert page.count("reason=Reason") == failing.SHOWN_GROUPS
         assert _context(operator_client)["failing"].further == 2
 
     def test_a_user_without_permissions_does_not_see_that_nothing_fails(

@@ -142,7 +142,7 @@ class TestLists:
         "query",
         [
             {"phase": "Failed"},
-            {"why": "PodStartupFailed"},
+            {"reason": "PodStartupFailed"},
             {"spec": "h100"},
             {"namespace": "gpu"},
             {"q": "wanted"},
@@ -164,12 +164,12 @@ class TestLists:
         "query",
         [
             {"phase": "Failed"},
-            {"why": "name_conflict"},
+            {"reason": "name_conflict"},
             {"namespace": "gpu"},
             {"q": "wanted"},
             {"q": "its-object"},
         ],
-        ids=["phase", "why", "namespace", "operationID", "object"],
+        ids=["phase", "reason", "namespace", "operationID", "object"],
     )
     def test_operations_are_found_by(
         self, operator_client: Client, rows: Rows, query: dict[str, str]
@@ -221,7 +221,7 @@ class TestLists:
         rows.pool(PoolPhase.FAILED, name="of-image")
         rows.pool(PoolPhase.FAILED, name="of-memory", cause=StartupCause.OUT_OF_MEMORY)
 
-        found = re.findall(">of-([a-z]+)<", _page(operator_client, POOLS, why=reasons))
+        found = re.findall(">of-([a-z]+)<", _page(operator_client, POOLS, reason=reasons))
 
         assert len(found) == len(reasons.split(","))
 
@@ -252,7 +252,7 @@ class TestLists:
         assert "60+ stock pools" in page
 
     @pytest.mark.parametrize(
-        "query", ["q=%00", "phase=%00", "why=%00", "phase=nonsense", "p=x", "p=99999", "o=zz"]
+        "query", ["q=%00", "phase=%00", "reason=%00", "phase=nonsense", "p=x", "p=99999", "o=zz"]
     )
     def test_invalid_parameters_are_ignored(self, operator_client: Client, query: str) -> None:
         answer = operator_client.get(f"{POOLS}?{query}", follow=True)
@@ -406,7 +406,7 @@ class TestPermissions:
 
 
 class TestQueries:
-    @pytest.mark.parametrize("url", [INDEX, POOLS, JOBS, f"{POOLS}?q=a&phase=Ready&why=x"])
+    @pytest.mark.parametrize("url", [INDEX, POOLS, JOBS, f"{POOLS}?q=a&phase=Ready&reason=x"])
     def test_the_number_of_queries_does_not_depend_on_the_rows(
         self,
         operator_client: Client,

@@ -165,7 +165,7 @@ def test_an_unknown_selected_reason_is_shown_in_the_filter(operator_client: Clie
 
     listed = reverse("admin:units_activeunit_changelist")
 
-    assert "<summary>Reason: Nonsense" in page(operator_client, f"{listed}?why=Nonsense")
+    assert "<summary>Reason: Nonsense" in page(operator_client, f"{listed}?reason=Nonsense")
 
 
 def test_the_filter_offers_faults_and_their_causes(operator_client: Client) -> None:

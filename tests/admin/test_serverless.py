@@ -178,10 +178,10 @@ def test_function_without_capacity_has_equal_count_in_tile_group_and_list(
     Function.objects.update(phase="Failed", reason="NoCapacity", message="No stock.")
 
     text = page(operator_client, reverse("admin:index"))
-    listed = page(operator_client, FUNCTIONS, phase="Failed", why="NoCapacity")
+    listed = page(operator_client, FUNCTIONS, phase="Failed", reason="NoCapacity")
 
     assert "1 <small>failing</small>" in text
-    assert f"{FUNCTIONS}?phase=Failed&amp;why=NoCapacity" in text
+    assert f"{FUNCTIONS}?phase=Failed&amp;reason=NoCapacity" in text
     assert "starved" in listed
 
 

@@ -52,8 +52,8 @@ def test_page_of_function_shows_cause_of_failed_workers(
     stock_row()
     with_stock = detail(operator_client, function)
     overview = page(operator_client, reverse("admin:index"))
-    found = page(operator_client, FUNCTIONS, why=f"WorkerFailed:{CAUSE}")
-    other = page(operator_client, FUNCTIONS, why=f"WorkerFailed:{StartupCause.OUT_OF_MEMORY}")
+    found = page(operator_client, FUNCTIONS, reason=f"WorkerFailed:{CAUSE}")
+    other = page(operator_client, FUNCTIONS, reason=f"WorkerFailed:{StartupCause.OUT_OF_MEMORY}")
 
     assert f'<h2>{TITLE} <code class="off">WorkerFailed</code></h2>' in text
     assert escape(WORKER_CAUSES[CAUSE].next_step) in text
@@ -61,7 +61,7 @@ def test_page_of_function_shows_cause_of_failed_workers(
     assert fact(text, "Stock for the next start")
     assert not fact(with_stock, "Stock for the next start")
     assert reverse("admin:units_activeunit_change", args=[worker.pk]) in text
-    assert f"{FUNCTIONS}?phase=Failed&amp;why=WorkerFailed%3A{CAUSE}" in overview
+    assert f"{FUNCTIONS}?phase=Failed&amp;reason=WorkerFailed%3A{CAUSE}" in overview
     assert reverse("admin:serverless_function_change", args=[function.pk]) in found
     assert reverse("admin:serverless_function_change", args=[function.pk]) not in other
 

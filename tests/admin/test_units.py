@@ -64,7 +64,7 @@ class TestLists:
         "query",
         [
             {"phase": "Failed"},
-            {"why": "PodStartupFailed"},
+            {"reason": "PodStartupFailed"},
             {"spec": "h100"},
             {"q": "wanted"},
             {"q": "op-of-it"},
@@ -274,7 +274,7 @@ def test_pages_of_mirrored_rows_are_read_only(model: type[GpuUnit]) -> None:
     assert isinstance(site._registry[model], ReadOnlyAdmin)
 
 
-@pytest.mark.parametrize("url", [INDEX, STOCK, UNITS, f"{UNITS}?q=a&phase=Ready&why=x"])
+@pytest.mark.parametrize("url", [INDEX, STOCK, UNITS, f"{UNITS}?q=a&phase=Ready&reason=x"])
 def test_the_number_of_queries_does_not_depend_on_the_rows(
     operator_client: Client,
     rows: Rows,

@@ -74,14 +74,14 @@ def pages() -> Iterator[Page]:
 
 
 LISTS: Final = {
-    "inventory_stockpool": ("phase=Failed", "why=PodStartupFailed", "spec=demo-load-g3"),
+    "inventory_stockpool": ("phase=Failed", "reason=PodStartupFailed", "spec=demo-load-g3"),
     "units_stockunit": ("phase=Failed", "state=ready", "spec=demo-load-g3", "history=deleted"),
-    "units_activeunit": ("phase=Failed", "why=PodStartupFailed", "q=image-77"),
+    "units_activeunit": ("phase=Failed", "reason=PodStartupFailed", "q=image-77"),
     "inventory_gpuspec": (),
-    "units_unithistory": ("phase=Failed", "why=PodStartupFailed", "age=1h"),
+    "units_unithistory": ("phase=Failed", "reason=PodStartupFailed", "age=1h"),
     "serverless_function": ("phase=Failed",),
     "serverless_invocation": ("state=Failed",),
-    "operations_operation": ("phase=Failed", "kind=stock.seed", "why=name_conflict"),
+    "operations_operation": ("phase=Failed", "kind=stock.seed", "reason=name_conflict"),
 }
 
 

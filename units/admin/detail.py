@@ -89,7 +89,7 @@ def unit_detail(unit: GpuUnit) -> Detail:
         title=unit.name,
         badge=unit_badge(unit),
         since=mirror_since(unit),
-        panel=mirror_panel(unit, UNIT_REASONS, well=HEALTHY_PHASES),
+        panel=mirror_panel(unit, UNIT_REASONS, healthy=HEALTHY_PHASES),
         facts=[fact for fact in _facts(unit) if fact.value],
         comparisons=() if unit.deleted_at else _comparisons(unit),
         comparison_note=comparison_note(unit),

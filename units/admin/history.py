@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import phase_badge, phase_title
-from gpuplatform.adminkit.display.causes import why_of
+from gpuplatform.adminkit.display.causes import message_of
 from gpuplatform.adminkit.display.text import operation_id_html
 from gpuplatform.adminkit.lists.filters import AgeFilter, RecentValuesFilter
 from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin
@@ -46,7 +46,7 @@ class ReasonFilter(RecentValuesFilter):
     """The reason of the change."""
 
     title = "reason"
-    parameter_name = "why"
+    parameter_name = "reason"
     fields = ("reason",)
     are_reasons = True
 
@@ -100,7 +100,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     @admin.display(description="Message", empty_value="")
     def why_column(self, row: UnitHistory) -> SafeString:
         """Return reason and message on one line."""
-        return why_of(row)
+        return message_of(row)
 
     @admin.display(description="Age")
     def since(self, row: UnitHistory) -> SafeString:

@@ -102,7 +102,7 @@ class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
     noun: ClassVar[str]
     """The name of one unit on the overview."""
     search_order = 1
-    well = HEALTHY_PHASES
+    healthy_phases = HEALTHY_PHASES
     list_display_links = ("name",)
     search_fields = ("name", "image", "uid")
     sortable_by: ClassVar[tuple[str, ...]] = ("name", "spec_column", "since")

@@ -19,9 +19,9 @@ from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Comparison, Copy, Fact, Panel, kubectl_copies
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
-from gpuplatform.adminkit.display.causes import cause_of, next_step_of, reason_html, why_of
+from gpuplatform.adminkit.display.causes import cause_of, message_of, next_step_of, reason_html
 from gpuplatform.adminkit.display.text import visible
-from gpuplatform.adminkit.overview.failing import WAITS_LONG
+from gpuplatform.adminkit.overview.failing import STUCK_AFTER
 from gpuplatform.clock import now
 from gpuplatform.kube.fields import field, items, number
 from gpuplatform.lifecycle.conditions import DEGRADED
@@ -44,7 +44,7 @@ class MirrorAdmin(ActionAdmin):
     A subclass defines the healthy phases, whose rows need no message.
     """
 
-    well: Collection[str] = ()
+    healthy_phases: Collection[str] = ()
 
     def failed_rows(self) -> QuerySet[Any]:
         """Return the failed rows, for the number in the navigation."""
@@ -64,7 +64,7 @@ class MirrorAdmin(ActionAdmin):
     @admin.display(description="Message", empty_value="")
     def why_column(self, row: Any) -> SafeString:
         """Return reason and message on one line; empty for a healthy row."""
-        return SafeString("") if is_healthy(row, self.well) else why_of(row)
+        return SafeString("") if is_healthy(row, self.healthy_phases) else message_of(row)
 
     @admin.display(description="Since", ordering="-phase_since")
     def since(self, row: Any) -> SafeString:
@@ -116,9 +116,9 @@ def is_degraded(row: Any) -> bool:
     )
 
 
-def is_healthy(row: Any, well: Collection[str]) -> bool:
-    """Return whether a row needs no explanation; `well` are the healthy phases."""
-    return row.phase in well and not is_degraded(row)
+def is_healthy(row: Any, healthy: Collection[str]) -> bool:
+    """Return whether a row needs no explanation; `healthy` are the healthy phases."""
+    return row.phase in healthy and not is_degraded(row)
 
 
 def mirror_since(row: MirrorRow) -> SafeString:
@@ -127,22 +127,22 @@ def mirror_since(row: MirrorRow) -> SafeString:
 
 
 def mirror_panel(
-    row: Any, reasons: Mapping[Any, Explanation], *, well: Collection[str]
+    row: Any, reasons: Mapping[Any, Explanation], *, healthy: Collection[str]
 ) -> Panel | None:
     """Return the explanation of an unhealthy row; None for a healthy one."""
-    if row.deleted_at or is_healthy(row, well):
+    if row.deleted_at or is_healthy(row, healthy):
         return None
-    is_late = now() - row.phase_since > WAITS_LONG
+    is_late = now() - row.phase_since > STUCK_AFTER
     if row.phase == TERMINATING and not row.reason:
         return _late_deletion(row) if is_late else None
     if not row.reason:
         return None
     cause = cause_of(row)
     next_step = next_step_of(reasons, row.reason, cause)
-    if row.phase != FAILED and not cause and is_late and row.phase not in well:
+    if row.phase != FAILED and not cause and is_late and row.phase not in healthy:
         next_step = LONGER_THAN_USUAL
     return Panel(
-        shape=phase_shape(row.phase) if row.phase not in well else Shape.WAITING,
+        shape=phase_shape(row.phase) if row.phase not in healthy else Shape.WAITING,
         title=reason_html(row.reason, cause),
         text=visible(row.message),
         since=age_html(row.phase_since),

@@ -14,7 +14,7 @@ from gpuplatform.adminkit.detail.pods import pod_steps, waiting_reason
 from gpuplatform.adminkit.detail.sizes import ActualSizes, actual_sizes
 from gpuplatform.adminkit.display.age import timestamp_age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.display.causes import reason_word
+from gpuplatform.adminkit.display.causes import reason_title_html
 from gpuplatform.adminkit.display.text import as_yaml, shortened, visible
 from gpuplatform.adminkit.display.timeline import TimelineLine, timeline
 from gpuplatform.kube.fields import condition, field, items, number
@@ -159,7 +159,7 @@ def _event(event: ObjectEvent) -> RelatedRow:
     times = f", {event.count} times" if event.count > 1 else ""
     about = f"{event.object_kind} {event.object_name}{times}"
     return RelatedRow(
-        badge=shape_badge(shape, reason_word(event.reason)),
+        badge=shape_badge(shape, reason_title_html(event.reason)),
         name=shortened(about, 120),
         url="",
         text=shortened(event.message, 400),

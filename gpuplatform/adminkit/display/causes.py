@@ -1,10 +1,9 @@
-"""Reasons and causes as people see them.
+"""Titles of reasons and causes.
 
-Apps register what their reasons mean (`register_reasons`). A row has a reason and, where something
-keeps a pod from running, a cause; both are values of columns, and no message decides anything. A
-title is shown everywhere; the value, which `kubectl` shows, stands next to it on the page of one
-object, and in the tooltip where there is one line. Filters and addresses name a cause as
-`PodStartupFailed:ImagePullFailed`.
+Apps register the explanations of their reasons (`register_reasons`). A row has a reason and, while
+something keeps a pod from running, a cause; both are columns, and no message decides anything.
+Pages show the title; the code, which `kubectl` shows, is next to it on the page of one object and
+in the tooltip of a line. Filters and addresses name a cause as `PodStartupFailed:ImagePullFailed`.
 """
 
 from collections.abc import Mapping
@@ -29,7 +28,7 @@ def register_reasons(reasons: Mapping[Any, Explanation]) -> None:
 
 
 def key_of(reason: str, cause: str = "") -> str:
-    """Return how filters and addresses name a reason, or a cause of it."""
+    """Return the key of a reason, or of a cause of it, in filters and addresses."""
     return f"{reason}{SEPARATOR}{cause}" if cause else reason
 
 
@@ -41,13 +40,13 @@ def of_key(reasons: Mapping[Any, Explanation], key: str) -> Q:
 
 
 def next_step_of(reasons: Mapping[Any, Explanation], reason: str, cause: str = "") -> str:
-    """Return what a person does about a cause, or a reason, of an app's table; empty: unknown."""
+    """Return the next step for a cause, or a reason, of an app's table; empty if unknown."""
     found = reasons.get(reason)
     return found.causes.get(cause, found).next_step if found else ""
 
 
 def title_of(reason: str, cause: str = "") -> str:
-    """Return the title of the cause, or of the reason; the value in words where it has none."""
+    """Return the title of the cause, or of the reason; without one, its code as words."""
     found = _reasons.get(reason)
     of_cause = found.causes.get(cause) if found else None
     if cause:
@@ -69,13 +68,13 @@ def reason_html(reason: str, cause: str = "") -> SafeString:
     return format_html('{} <code class="off">{}</code>', title, value)
 
 
-def reason_word(reason: str) -> SafeString:
+def reason_title_html(reason: str) -> SafeString:
     """Return the title of a reason, with its value as the tooltip."""
     return format_html('<span title="{}">{}</span>', visible(reason), title_of(reason))
 
 
-def why_of(row: Any) -> SafeString:
-    """Return why a row is in its phase, as one line of a list: title and message."""
+def message_of(row: Any) -> SafeString:
+    """Return the message of a row as one line of a list, with the title as tooltip."""
     return message_html(row.reason, row.message, title_of(row.reason, cause_of(row)))
 
 

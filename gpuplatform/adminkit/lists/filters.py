@@ -225,7 +225,7 @@ class ReasonFilter(MultipleChoiceFilter):
     """The reason of the phase. A subclass defines `reasons`."""
 
     title = "reason"
-    parameter_name = "why"
+    parameter_name = "reason"
     reasons: ClassVar[Mapping[Any, Explanation]]
 
     @override

@@ -1,7 +1,7 @@
-"""What is failing right now and what waits for long, by reason, from all apps in one query.
+"""Present failures and long waits of all apps, grouped by reason and cause, from one query.
 
-At most so many rows of each kind are looked at, so that a bad day costs no more than a good one:
-of what has failed the newest, of what waits the oldest.
+The number of rows of each kind is limited, so that the cost does not depend on the number of
+failures: to the newest failed rows and to the oldest waiting rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,28 +22,28 @@ from gpuplatform.adminkit.display.counts import capped
 from gpuplatform.adminkit.display.text import condense, shortened
 
 SHOWN_GROUPS = 40
-MOST_ROWS = 1_000
-"""So many rows of a kind are grouped."""
-WAITS_LONG: Final = timedelta(minutes=15)
-"""What usually takes seconds, or an image's minutes, waits for long after this."""
-APART: Final = timedelta(minutes=1)
-"""Failures that began within this time of each other began together."""
-WAITS_LONG_QUERY: Final = {"age": "over15min"}
-"""The same as the filter of a list."""
+MAX_ROWS = 1_000
+"""Maximum number of rows of each kind."""
+STUCK_AFTER: Final = timedelta(minutes=15)
+"""The wait after which a row counts as stuck; an image pull can take minutes."""
+SAME_TIME: Final = timedelta(minutes=1)
+"""Failures that began within this time of each other count as simultaneous."""
+STUCK_QUERY: Final = {"age": "over15min"}
+"""The same as a filter of the lists."""
 
 _MESSAGE_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
 class FailingRows:
-    """An app's failed rows, or those that wait, and where a reader finds them."""
+    """Failed or waiting rows of an app, and the addresses of their list and pages."""
 
     noun: str
-    """What one of them is called: `unit`."""
+    """The name of one row: `unit`."""
     rows: QuerySet[Any]
     list_url: str
     page: str
-    """Name of the address of one row's page."""
+    """The URL name of one row's page."""
     reason: str = "reason"
     message: str = "message"
     cause: str = ""
@@ -51,16 +51,16 @@ class FailingRows:
     since: str = "phase_since"
     name: str = "name"
     order: str = "-pk"
-    """What an index has them in: so many of the first are looked at."""
+    """The order of an index; the first `MAX_ROWS` in this order are read."""
     waits: bool = False
-    """Whether they wait: those that have done so for long are shown."""
+    """Whether they wait: only stuck ones are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailingGroup:
-    """Objects of one kind that fail, or wait, for the same reason.
+    """Rows of one kind that fail, or wait, for the same reason and cause.
 
-    Name and message are the newest one's; of what waits, those of the one that waits longest.
+    Name and message are those of the newest failure, or of the longest wait.
     """
 
     badge: SafeString
@@ -75,31 +75,28 @@ class FailingGroup:
     count: int
     moment: datetime
     others: str = ""
-    """How many more there are; empty for one alone."""
+    """The number of further rows; empty for none."""
     first: SafeString = SafeString("")  # noqa: RUF009 - a string
-    """For how long the first of them has failed, if that is much longer."""
+    """The age of the first failure, if it is much older."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """Everything that fails: the groups to be shown, newest first, and the sums by noun.
-
-    What waits is not counted among it: it may still end well.
-    """
+    """The failing groups, newest first, and their sums by noun; waiting rows are not failures."""
 
     groups: Sequence[FailingGroup] = ()
     further: int = 0
     waiting: Sequence[FailingGroup] = ()
-    """The longest first."""
+    """The longest waits first."""
     waiting_total: str = "0"
     sums: Sequence[tuple[str, str]] = ()
-    """How many of each kind, and the address of their list."""
+    """The number of rows of each kind with noun, and the address of their list."""
     total: str = "0"
-    """Those that were looked at; `1000+` if there are more."""
+    """The number of failed rows; `1,000+` where the limit was reached."""
 
 
 def failing_now(kinds: Sequence[FailingRows]) -> Failing:
-    """Return what fails and what waits for long, in one query."""
+    """Return failures and long waits, from one query."""
     if not kinds:
         return Failing()
     first, *others = [_groups_of(place, kind) for place, kind in enumerate(kinds)]
@@ -113,16 +110,16 @@ def failing_now(kinds: Sequence[FailingRows]) -> Failing:
         further=max(len(failed) - SHOWN_GROUPS, 0),
         waiting=waiting[:SHOWN_GROUPS],
         waiting_total=_total(_sums(waiting)),
-        sums=[(_number_of(noun, sums[noun]), _url_of(noun, failed)) for noun in sums],
+        sums=[(_counted(noun, sums[noun]), _url_of(noun, failed)) for noun in sums],
         total=_total(sums),
     )
 
 
 def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
-    looked_at = kind.rows.order_by(kind.order).values("pk")[:MOST_ROWS]
-    rows: QuerySet[Any] = QuerySet(kind.rows.model).filter(pk__in=looked_at)
+    limited = kind.rows.order_by(kind.order).values("pk")[:MAX_ROWS]
+    rows: QuerySet[Any] = QuerySet(kind.rows.model).filter(pk__in=limited)
     if kind.waits:
-        rows = rows.filter(**{f"{kind.since}__lt": Now() - WAITS_LONG})
+        rows = rows.filter(**{f"{kind.since}__lt": Now() - STUCK_AFTER})
     alike = [F("phase"), F("failing_reason"), F("failing_cause")]
     cause = F(kind.cause) if kind.cause else Value("")
     rows = rows.annotate(
@@ -154,15 +151,15 @@ def _groups_of(place: int, kind: FailingRows) -> QuerySet[Any, Any]:
 
 def _group(kind: FailingRows, *line: Any) -> FailingGroup:
     phase, reason, cause, message, since, name, number, count, first = line
-    query = {"phase": phase} | ({"why": key_of(reason, cause)} if reason else {})
+    query = {"phase": phase} | ({"reason": key_of(reason, cause)} if reason else {})
     title = title_of(reason, cause)
     badge = shape_badge(Shape.FAILED, title or "Unknown reason")
     if kind.waits:
-        query |= WAITS_LONG_QUERY
+        query |= STUCK_QUERY
         badge = shape_badge(Shape.WAITING, title or phase)
     return FailingGroup(
         badge=badge,
-        title=_number_of(kind.noun, count),
+        title=_counted(kind.noun, count),
         url=f"{kind.list_url}?{urlencode(query)}",
         name=shortened(name, 40),
         page_url=reverse(kind.page, args=[number]),
@@ -172,8 +169,8 @@ def _group(kind: FailingRows, *line: Any) -> FailingGroup:
         phase=phase,
         count=count,
         moment=since,
-        others=capped(count - 1, MOST_ROWS - 1) if count > 1 else "",
-        first=age_html(first) if since - first > APART else SafeString(""),
+        others=capped(count - 1, MAX_ROWS - 1) if count > 1 else "",
+        first=age_html(first) if since - first > SAME_TIME else SafeString(""),
     )
 
 
@@ -182,7 +179,7 @@ def _moment(group: FailingGroup) -> datetime:
 
 
 def _sums(groups: Sequence[FailingGroup]) -> dict[str, int]:
-    """Return how many there are, by what they are called."""
+    """Return the number of rows by noun."""
     sums: dict[str, int] = {}
     for group in groups:
         sums[group.kind.noun] = sums.get(group.kind.noun, 0) + group.count
@@ -190,17 +187,17 @@ def _sums(groups: Sequence[FailingGroup]) -> dict[str, int]:
 
 
 def _total(sums: Mapping[str, int]) -> str:
-    is_cut = any(number >= MOST_ROWS for number in sums.values())
+    is_cut = any(number >= MAX_ROWS for number in sums.values())
     return f"{sum(sums.values()):,}{'+' if is_cut else ''}"
 
 
 def _url_of(noun: str, groups: Sequence[FailingGroup]) -> str:
-    """Return the address of the list of what is called so, of one phase if all are in that."""
+    """Return the address of the list of a noun, filtered by phase if all rows have the same."""
     found = [group for group in groups if group.kind.noun == noun]
     phases = {group.phase for group in found}
     query = f"?{urlencode({'phase': phases.pop()})}" if len(phases) == 1 else ""
     return found[0].kind.list_url + query
 
 
-def _number_of(noun: str, count: int) -> str:
-    return f"{capped(count, MOST_ROWS)} {noun}{'' if count == 1 else 's'}"
+def _counted(noun: str, count: int) -> str:
+    return f"{capped(count, MAX_ROWS)} {noun}{'' if count == 1 else 's'}"

@@ -10,7 +10,7 @@ from gpuplatform.adminkit.display.timeline import Step, span, timeline
 BEGIN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def test_steps_are_in_the_order_of_their_times_and_what_is_awaited_is_last() -> None:
+def test_steps_are_in_order_and_pending_ones_are_last() -> None:
     steps = [
         Step("Ready", None),
         Step("Progressing", BEGIN + timedelta(seconds=2.04)),
@@ -27,13 +27,13 @@ def test_steps_are_in_the_order_of_their_times_and_what_is_awaited_is_last() -> 
     assert lines[2].when == ""
 
 
-def test_times_of_whole_seconds_are_said_as_such() -> None:
+def test_whole_seconds_stay_whole() -> None:
     steps = [Step("Made", BEGIN), Step("Scheduled", BEGIN + timedelta(seconds=2))]
 
     assert "+ 2 s<" in timeline(steps)[1].when
 
 
-def test_a_timeline_of_nothing_is_empty() -> None:
+def test_a_timeline_without_steps_is_empty() -> None:
     assert timeline([]) == []
 
 
@@ -52,7 +52,7 @@ def test_durations_have_two_units_at_most(seconds: float, shown: str) -> None:
     assert span(seconds) == shown
 
 
-def test_values_of_variables_are_hidden_at_any_depth_and_their_names_stay() -> None:
+def test_values_of_variables_are_masked_at_any_depth() -> None:
     document = {
         "metadata": {"managedFields": [{"a": 1}], "name": "x"},
         "spec": {"template": {"envs": [{"name": "A", "value": "s1"}, "s2"]}},
@@ -66,7 +66,7 @@ def test_values_of_variables_are_hidden_at_any_depth_and_their_names_stay() -> N
     }
 
 
-def test_where_a_value_comes_from_is_shown() -> None:
+def test_the_source_of_a_value_is_shown() -> None:
     reference = {"secretKeyRef": {"name": "s", "key": "k"}}
     variable = {"name": "A", "valueFrom": reference}
 
@@ -80,10 +80,10 @@ def test_where_a_value_comes_from_is_shown() -> None:
         *("X-Access-Token", "X-Hub-Signature-256", "client_secret", "X-Amz-Credential", "x-otp"),
     ],
 )
-def test_headers_by_which_somebody_proves_who_he_is_are_hidden(name: str) -> None:
+def test_headers_with_credentials_are_masked(name: str) -> None:
     assert masked_headers({name: "s1"}) == {name: MASK}
 
 
 @pytest.mark.parametrize("name", ["X-Trace", "Accept", "traceparent", "X-Spinner", "X-Design"])
-def test_other_headers_stay(name: str) -> None:
+def test_other_headers_are_not_masked(name: str) -> None:
     assert masked_headers({name: "s1"}) == {name: "s1"}
