@@ -13,12 +13,12 @@ from gpuplatform.clock import rfc3339
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 DEGRADED: Final = "Degraded"
-"""Type of the condition of what works, but less well than wanted."""
+"""Type of the condition of a resource that runs with a known fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """An observation: `type` is what is observed, `reason` a word, `message` for a person."""
+    """A condition: its type and status, the reason as a CamelCase value, a message for people."""
 
     type: str
     status: ConditionStatus
@@ -30,10 +30,10 @@ class Condition:
 def merge_conditions(
     present: Sequence[dict[str, Any]], observed: Sequence[Condition], now: datetime
 ) -> list[dict[str, Any]]:
-    """Return `present` with `observed` put in, by type.
+    """Return the conditions of `present`, replaced by those of `observed` of the same type.
 
-    `lastTransitionTime` moves only when the status of that type changes. Types that were not
-    observed stay.
+    `lastTransitionTime` changes only with the status of that type. Types that were not observed
+    stay.
     """
     before = {str(condition.get("type")): condition for condition in present}
     merged = dict(before)

@@ -21,11 +21,11 @@ class Explanation:
     meaning: str
     next_step: str
     title: str = ""
-    """What people see in place of the value; empty: the value in words."""
+    """What people see instead of the value; empty: derived from the value."""
     is_well: bool = False
     """Whether the reason is given while nothing is wrong."""
     causes: "Mapping[str, Explanation]" = field(default_factory=dict)
-    """The causes that the reason stands for, where it has more than one."""
+    """The causes of the reason, where it has more than one."""
 
 
 class Declared(NamedTuple):

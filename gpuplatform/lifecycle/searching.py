@@ -1,7 +1,7 @@
-"""Indexes for finding rows by any part of a text, such as the admin's search does.
+"""Indexes for searching rows by any part of a text, as the admin does.
 
-Called by migrations only. A database that does not offer trigrams, or not to this user, goes
-without: the search reads all rows then.
+Called by migrations only. A database without the trigram extension, or without the permission to
+create it, gets no index: the search then reads all rows.
 """
 
 from collections.abc import Mapping
@@ -13,20 +13,20 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 def add_search_indexes(
     editor: BaseDatabaseSchemaEditor, table: str, texts: Mapping[str, str]
 ) -> None:
-    """Make an index of each text of a table; `texts` are SQL expressions by the indexes' names."""
+    """Create an index for each text; `texts` maps index names to SQL expressions."""
     try:
         with transaction.atomic(using=editor.connection.alias):
             editor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
     except DatabaseError:
         return
     for name, text in texts.items():
-        # As Django asks, capitals aside.
+        # As Django searches, ignoring case.
         editor.execute(
             f"CREATE INDEX IF NOT EXISTS {name} ON {table} USING gin (UPPER({text}) gin_trgm_ops)"
         )
 
 
 def drop_search_indexes(editor: BaseDatabaseSchemaEditor, texts: Mapping[str, str]) -> None:
-    """Take the indexes away; the extension stays, since others may use it."""
+    """Drop the indexes; the extension stays, since others may use it."""
     for name in texts:
         editor.execute(f"DROP INDEX IF EXISTS {name}")

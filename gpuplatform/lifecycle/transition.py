@@ -1,6 +1,8 @@
-"""The one way in which a phase changes: along its table, by a guarded update.
+"""Changing a phase that services decide: along its table, by a guarded update.
 
-An app declares its machine in `phases.py`; its services call `transition`. Nobody assigns a phase.
+Operations, functions and invocations declare their tables in `phases.py`. The phase of a pool or
+unit is not one of these: its planner chooses it from what it observes, and the row copies it from
+the resource (`reconciliation/mirror.py`).
 """
 
 from collections.abc import Mapping

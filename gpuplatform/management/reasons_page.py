@@ -25,10 +25,12 @@ _INTRODUCTION: Final = """\
 A *phase* sums an object up, a *reason* says why it is so, and a *code* says why a request or a job
 was refused. All of them are words that stay; the message beside them is for people and may change.
 API, admin, `kubectl` and Events show the same words. Events know two more: `Scaled` (a pool was
-given another number of pods) and `Removed` (the object is gone).
+given another number of pods) and `Deleted` (the object was
+deleted).
 
 - [Stock pools](#stock-pools)
 - [GPU units](#gpu-units)
+- [Causes](#causes)
 - [Functions](#functions)
 - [Invocations](#invocations)
 - [Jobs](#jobs)

@@ -1,4 +1,4 @@
-"""How long to wait after failures in a row. Pure but for the jitter, which is given."""
+"""The delay after consecutive failures. Pure, apart from the jitter, which can be given."""
 
 import random
 
@@ -10,9 +10,9 @@ JITTER = 0.2
 def backoff_seconds(
     failures: int, *, longest: float = LONGEST_SECONDS, chance: float | None = None
 ) -> float:
-    """Return the wait after `failures` (≥ 1) failures: 1 s, doubled each time, ± 20 %.
+    """Return the seconds to wait after `failures` (≥ 1) failures: 1, doubled each time, ± 20 %.
 
-    `chance` in [0, 1) decides the jitter; by default it is drawn.
+    `chance` in [0, 1) decides the jitter; by default it is random.
     """
     drawn = random.random() if chance is None else chance  # noqa: S311 - jitter, not a secret
     base = min(longest, FIRST_SECONDS * 2.0 ** min(max(failures, 1) - 1, 32))

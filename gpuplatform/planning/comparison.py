@@ -1,4 +1,4 @@
-"""Comparing before writing, so that settled objects cost no write. Pure."""
+"""Comparison before a write, so that settled objects cost no write. Pure."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ VOLATILE_STATUS_FIELDS = frozenset({"lastSyncTime"})
 
 
 def contains(live: Any, wanted: Any) -> bool:
-    """Say whether `live` has everything that `wanted` says.
+    """Return whether `live` has all values of `wanted`.
 
     Objects may have more keys; lists must be equal in length and element by element, except that
-    lists of named objects are matched by name and may hold more.
+    lists of named objects are matched by name and may have more elements.
     """
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(
@@ -30,7 +30,7 @@ def _contains_items(live: list[Any], wanted: list[Any]) -> bool:
 
 
 def status_differs(live: Manifest, wanted: Manifest) -> bool:
-    """Say whether `wanted` says anything that `live` does not, times aside."""
+    """Return whether `live` lacks a value of `wanted`, apart from times."""
     return any(
         live.get(key) != value
         for key, value in wanted.items()

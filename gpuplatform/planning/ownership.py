@@ -1,4 +1,4 @@
-"""Who an object in the cluster belongs to. Pure.
+"""The owner of an object in the cluster. Pure.
 
 Source: Kubernetes documentation, "Owners and Dependents" and "Recommended Labels".
 """
@@ -47,7 +47,7 @@ def is_orphan(dependent: Manifest, label: str, owner_name: str) -> bool:
     """Return whether `dependent` was created for the owner of that name and has no controller.
 
     Such an object is adopted, as Kubernetes' own controllers do: it has every label of the
-    platform and only lost its owner reference. An object that is being deleted is none.
+    platform and only lost its owner reference. An object that is being deleted is not adopted.
     """
     labels = field(dependent, "metadata", "labels")
     return (
@@ -84,7 +84,7 @@ def deletion_of(kind: ResourceKind, live: Manifest) -> Delete:
 def deletion_obstacle(resource: ResourceView) -> str:
     """Return why a deletion does not proceed; empty while only garbage collection is awaited.
 
-    The platform sets no finalizer of its own.
+    The platform itself sets no finalizer.
     """
     foreign = sorted(set(resource.finalizers) - _OF_THE_COLLECTOR)
     if not foreign:

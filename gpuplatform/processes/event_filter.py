@@ -8,7 +8,7 @@ from functools import partial
 
 from gpuplatform.kube.client import Listing
 from gpuplatform.kube.kinds import Manifest, ResourceKind
-from inventory.core.relevance import facts_of, facts_of_resource, is_on_its_way
+from gpuplatform.workloads.relevance import facts_of, facts_of_resource, is_starting
 
 
 class EventFilter:
@@ -30,7 +30,7 @@ class EventFilter:
     @classmethod
     def of_children(cls, kind: ResourceKind) -> "EventFilter":
         """Return the filter of objects of that kind that custom resources own."""
-        return cls(partial(facts_of, kind), partial(is_on_its_way, kind))
+        return cls(partial(facts_of, kind), partial(is_starting, kind))
 
     def reset(self, listing: Listing) -> None:
         """Replace the stored hashes by those of a complete list."""

@@ -1,14 +1,14 @@
-"""Carrying out a plan's actions."""
+"""Execution of a plan's actions."""
 
 from gpuplatform.kube.client import Cluster
 from gpuplatform.planning.plan import Action, Apply, Create, Delete, Patch
 
 
 def carry_out(cluster: Cluster, action: Action) -> None:
-    """Do one action. Repeating it changes nothing more.
+    """Execute one action; it is idempotent.
 
     Raises:
-        ClusterError: the cluster refused it or did not answer.
+        ClusterError: the cluster rejected it or did not answer.
     """
     match action:
         case Create(kind, manifest):

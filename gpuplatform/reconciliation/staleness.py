@@ -1,7 +1,7 @@
-"""Believing that a resource is gone: one answer without it may be older than what is known of it.
+"""The staleness check: confirms that a resource is deleted before a row is closed.
 
-"Unknown is never empty": whoever would close a row, or end an operation, because a read did not
-find the resource asks here first.
+A read that does not find the resource may be older than the row. Reconcilers and operations call
+this before they close a row, or end an operation, because of an absence.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ from gpuplatform.reconciliation.models import MirrorRow
 def confirm_gone(
     cluster: Cluster, kind: ResourceKind, row: MirrorRow, read: Manifest | None
 ) -> None:
-    """Make sure that the resource of `row` is gone; `read` is what was found in its place.
+    """Confirm that the resource of `row` is deleted; `read` is the resource of its name, if any.
 
-    Another resource of its name that is newer than the row proves it: names are unique. Else a
-    list has to, which says of which version it is, where the 404 of a single read does not.
+    Another resource of the name that is newer than the row proves it, since names are unique.
+    Otherwise a list proves it: it has a resource version, which the 404 of a read does not have.
 
     Raises:
-        ClusterConflict: an answer was older than the row, or it is there after all. Read again.
+        ClusterConflict: an answer was older than the row, or the resource exists. Read again.
     """
     if read is not None and _is_newer(read["metadata"], row):
         return
@@ -42,7 +42,7 @@ def _is_newer(metadata: Mapping[str, Any], row: MirrorRow) -> bool:
 
 def _stale(row: MirrorRow) -> ClusterConflict:
     return ClusterConflict(
-        f"The cluster answered with an older state of '{row.namespace}/{row.name}' than is known."
-        " It is read again.",
+        f"Stale read of '{row.namespace}/{row.name}': the answer is older than the known state."
+        " Retrying.",
         status=409,
     )

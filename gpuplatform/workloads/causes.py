@@ -11,8 +11,8 @@ from gpuplatform.lifecycle.explanations import Explanation
 class StartupCause(StrEnum):
     """What keeps a pod from running, or from being ready.
 
-    Why the API server rejects a pod (quota or policy) has no value of its own: the Deployment
-    reports both as `FailedCreate`, and only the message tells them apart.
+    A rejection by a quota and one by a policy have the same value: the Deployment reports both as
+    `FailedCreate`, and only the message distinguishes them.
     """
 
     UNSCHEDULABLE = "Unschedulable"

@@ -1,7 +1,7 @@
-"""What server-side apply does not put right: a field that is not wanted and is somebody else's.
+"""Drift that server-side apply does not correct: unwanted fields of another field manager.
 
-Applying a variable's value leaves the source that a person gave it with `kubectl`, and the other
-way round; the API server refuses a variable that has both. Pure.
+Applying a variable's value keeps the source that a person set with `kubectl`, and vice versa; the
+API server rejects a variable that has both. Pure.
 """
 
 from typing import Any, Final
@@ -16,9 +16,9 @@ _EITHER: Final = ("value", "valueFrom")
 
 
 def without_foreign_sources(live: Manifest, wanted: Manifest) -> Patch | None:
-    """Return what takes from our variables in `live` what they are not to have.
+    """Return the patch that removes unwanted sources of the platform's variables from `live`.
 
-    Only removes, so that nobody becomes the owner of anything by it.
+    It only removes fields, so that it changes no field ownership.
     """
     ours = {one["name"]: one for one in items(wanted, *_CONTAINERS)}
     present = items(live, *_CONTAINERS)
@@ -36,7 +36,7 @@ def _without(container: Any, variables: list[Manifest]) -> Any:
 
 
 def _only_wanted(variable: Any, wanted: Manifest | None) -> Any:
-    """Leave out of a variable of ours the one of the two that it is not to have."""
+    """Remove value or source from a variable of the platform, whichever is not wanted."""
     if wanted is None:
         return variable
     others = {key for key in _EITHER if key not in wanted}

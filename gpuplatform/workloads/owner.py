@@ -1,8 +1,8 @@
-"""What is the same for all resources that own a Deployment and a Service. Pure and total.
+"""The rules that all resources which own a Deployment and a Service share. Pure and total.
 
-An app declares an `Owner` and its planner asks it: what to do while the resource may not be acted
-on (it is being deleted, its spec is invalid, a read failed, a name is taken), how a status is put
-together, and when to run again.
+An app declares an `Owner`; its planner uses it for the plans of a resource that may not be acted
+on (it is being deleted, its spec is invalid, a read failed, a name is in use), for the status, and
+for the time of the next run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ NAME_CONFLICT: Final = Declared(
 STARTUP_FAILED: Final = Declared(
     POD_STARTUP_FAILED,
     Explanation(
-        "A pod does not start; the cause says why.",
+        "A pod does not start; the cause names the reason.",
         "Correct what the message names: the image, the command, the size or a Secret.",
         causes=FAILURE_CAUSES,
     ),

@@ -1,4 +1,4 @@
-"""What runs in the cluster for a pool or a unit: the pod of a Deployment, and its Service's ports.
+"""The pod of the Deployment of a pool or unit, and the ports of its Service.
 
 Built field by field; a caller's dict is never merged in. Pure.
 """
@@ -15,7 +15,7 @@ STOCK_PRIORITY_CLASS: Final = "gpu-platform-stock"
 UNIT_PRIORITY_CLASS: Final = "gpu-platform-unit"
 RESERVATION_IMAGE: Final = "busybox:1.36"
 RESERVATION_COMMAND: Final = ("sh", "-c", "trap : TERM INT; sleep 2147483647 & wait")
-"""Holds the GPU and ends at once on SIGTERM."""
+"""Holds the GPU and exits immediately on SIGTERM."""
 
 CONTAINER_NAME: Final = "runtime-worker"
 GPU_RESOURCE: Final = "nvidia.com/gpu"
@@ -26,14 +26,14 @@ WORKLOAD_GRACE_SECONDS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What the pod takes of its node; request and limit are the same."""
+    """The resources of the pod; request and limit are equal."""
 
     cpu: str | None
     memory: str | None
     gpu: int
 
     def resources(self) -> dict[str, str]:
-        """Return the amounts by their Kubernetes names; what is not asked for is left out."""
+        """Return the amounts by their Kubernetes names, without those that are not requested."""
         gpu = str(self.gpu) if self.gpu else None
         amounts = {"cpu": self.cpu, "memory": self.memory, GPU_RESOURCE: gpu}
         return {name: amount for name, amount in amounts.items() if amount}
@@ -41,26 +41,26 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one pod is to be."""
+    """The parameters of one pod."""
 
     image: str | None
     template: PodTemplate
     environment: Mapping[str, str]
-    """What the platform sets; the template's variables come after it."""
+    """The variables that the platform sets; those of the template follow."""
     size: Size
     is_reservation: bool
-    """Whether it only holds its GPU, and runs no program of anybody."""
+    """Whether it is a placeholder: it holds its GPU and runs no program of a user."""
     priority_class: str = STOCK_PRIORITY_CLASS
     placement: Placement | None = None
     probes_port: bool = False
-    """Whether the pod is ready only once its first TCP port answers."""
+    """Whether the pod has a readiness probe on its first TCP port."""
 
 
 def pod_spec(workload: Workload) -> Manifest:
     """Return the spec of the pod."""
     is_reservation = workload.is_reservation
     spec: Manifest = {
-        "restartPolicy": "Always",  # The one that the pods of a Deployment may have.
+        "restartPolicy": "Always",  # The only value that the pods of a Deployment may have.
         "priorityClassName": workload.priority_class,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -70,12 +70,12 @@ def pod_spec(workload: Workload) -> Manifest:
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(workload)],
     }
-    # `nodeSelector` and `tolerations`, as Kubernetes spells them; nothing where there are none.
+    # `nodeSelector` and `tolerations`, by their Kubernetes names, without empty ones.
     return spec | (workload.placement.normalised() if workload.placement else {})
 
 
 def service_ports(ports: Sequence[Port]) -> list[Manifest]:
-    """Return the Service's ports: one for each of the container, with its number."""
+    """Return the Service's ports: one for each port of the container, with its number."""
     return [
         {"name": port.name, "port": port.port, "targetPort": port.port, "protocol": port.protocol}
         for port in ports
@@ -91,7 +91,7 @@ def _container(workload: Workload) -> Manifest:
         "securityContext": {"allowPrivilegeEscalation": False},
     }
     command = RESERVATION_COMMAND if workload.is_reservation else template.command
-    # Empty lists are left out: the API server leaves them out too, so they would look like drift.
+    # Empty lists are omitted: the API server omits them too, so they would look like drift.
     if command:
         container["command"] = list(command)
     if template.args:
@@ -110,15 +110,15 @@ def _container(workload: Workload) -> Manifest:
 
 
 def _readiness(ports: Sequence[Port]) -> Manifest:
-    """Ready means that the program answers, not only that its container was started."""
+    """Return the readiness probe: the program must listen, a started container is not enough."""
     first = next((port.port for port in ports if port.protocol == "TCP"), None)
     if first is None:
         return {}
     return {"readinessProbe": {"tcpSocket": {"port": first}, "periodSeconds": 2}}
 
 
-def _environment(ours: Mapping[str, str], template: PodTemplate) -> list[Manifest]:
-    found = {name: _plain(name, value) for name, value in ours.items()}
+def _environment(platform: Mapping[str, str], template: PodTemplate) -> list[Manifest]:
+    found = {name: _plain(name, value) for name, value in platform.items()}
     return [*{**found, **{env.name: _variable(env) for env in template.envs}}.values()]
 
 
@@ -129,5 +129,5 @@ def _variable(env: EnvVar) -> Manifest:
 
 
 def _plain(name: str, value: str) -> Manifest:
-    # A variable without a value is empty, and the API server leaves an empty value out.
+    # A variable without a value is empty, and the API server omits an empty value.
     return {"name": name, "value": value} if value else {"name": name}

@@ -1,4 +1,4 @@
-"""Which release's pod template a Deployment has: a new release restarts nobody's job. Pure."""
+"""Which release's pod template a Deployment has: a new release restarts no running pod. Pure."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import GROUP, Manifest
 
 TEMPLATE_VERSION: Final = 2
-"""Raised by a release that changes the pods of an unchanged spec. Running pods keep the older
+"""Incremented by a release that changes the pods of an unchanged spec. Running pods keep the older
 template until their spec changes."""
 
 TEMPLATE_VERSION_ANNOTATION: Final = f"{GROUP}/template-version"
@@ -17,13 +17,13 @@ SPEC_HASH_ANNOTATION: Final = f"{GROUP}/spec-hash"
 
 
 def template_hash(payload: Manifest) -> str:
-    """Return a fingerprint of what of a spec reaches the pod template."""
+    """Return a fingerprint of the part of a spec that the pod template depends on."""
     canonical = json.dumps(payload, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def template_annotations(spec_hash: str) -> dict[str, str]:
-    """Return the annotations of a Deployment that this release makes."""
+    """Return the annotations of a Deployment that this release creates."""
     return {
         SPEC_HASH_ANNOTATION: spec_hash,
         TEMPLATE_VERSION_ANNOTATION: str(TEMPLATE_VERSION),
@@ -31,9 +31,9 @@ def template_annotations(spec_hash: str) -> dict[str, str]:
 
 
 def keeps_its_template(live: Manifest, wanted: Manifest) -> bool:
-    """Say whether another release's pods stay.
+    """Return whether the pods of another release stay.
 
-    Those of an older one do while the spec is the same, those of a newer one always.
+    Pods of an older release stay while the spec is the same, pods of a newer one always.
     """
     annotations = ("metadata", "annotations")
     version = str(field(live, *annotations, TEMPLATE_VERSION_ANNOTATION))

@@ -49,7 +49,7 @@ class StartupFailure:
 
 @dataclass(frozen=True, slots=True)
 class PodStart:
-    """How far pods have started: they failed, are delayed, or neither."""
+    """How far pods have started: they failed, they are delayed, or nothing is known."""
 
     failure: StartupFailure | None = None
     delay: StartupFailure | None = None
@@ -125,11 +125,11 @@ def unreachable_node(pods: Sequence[Manifest]) -> str:
 def pod_start(
     resource: ResourceView, pods: Sequence[Manifest], deployment: Manifest, at: datetime | None
 ) -> PodStart:
-    """Return how far pods have started, with the failure that the status reports taken on.
+    """Return how far pods have started, considering the failure in the status.
 
     A container that exits repeatedly is ready for a moment after each restart, and the cluster
     alternates between the error of an attempt and the back-off before the next one. Cause and text
-    of the failure stay the same meanwhile.
+    of the failure stay the same during that time.
 
     Args:
         resource: the resource that owns the Deployment.

@@ -1,10 +1,11 @@
 """Events about pools and units, as a person with kubectl sees them."""
 
 import json
+from operator import itemgetter
 
 import pytest
 
-from gpuplatform.kube.kinds import EVENT, STOCK_POOL
+from gpuplatform.kube.kinds import EVENT, STOCK_POOL, Manifest
 from gpuplatform.reconciliation import event_writer
 from tests.cluster.accounts import kubectl
 from tests.cluster.pools import Pools
@@ -30,13 +31,18 @@ def _speaking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_writer._Silence, "until", 0.0)
 
 
-def told(world: World, namespace: str, kind: str) -> list[str]:
-    """Return what `kubectl get events` shows about objects of a kind, sorted."""
+def shown_events(world: World, namespace: str, kind: str) -> list[Manifest]:
+    """Return what `kubectl get events` shows about objects of a kind, sorted by reason."""
     found = kubectl(
         *(world.kubeconfig, "-n", namespace, "get", "events", "-o", "json"),
         f"--field-selector=involvedObject.kind={kind}",
     )
-    return sorted(f"{e['type']} {e['reason']} {e['message']}" for e in json.loads(found)["items"])
+    return sorted(json.loads(found)["items"], key=itemgetter("reason"))
+
+
+def shown(world: World, namespace: str, kind: str) -> list[str]:
+    """Return type and reason of these Events."""
+    return [f"{one['type']} {one['reason']}" for one in shown_events(world, namespace, kind)]
 
 
 def _live_stock() -> bool:
@@ -55,17 +61,18 @@ def test_kubectl_says_when_a_pool_became_what_it_is(world: World, pools: Pools) 
 
     described = kubectl(world.kubeconfig, "-n", pools.namespace, "describe", "stockpool", "a")
 
-    shown = described.partition("Events:")[2]
+    listed = described.partition("Events:")[2]
     for reason in ("InvalidSpec", "DeploymentReady", "Scaled", "ScaledToZero"):
-        assert reason in shown
-    assert "gpu-platform" in shown
-    invalid, *others = reversed(told(world, pools.namespace, "StockPool"))
-    assert invalid.startswith("Warning InvalidSpec spec.memory: ")
-    assert others == [
-        "Normal ScaledToZero The pool is scaled to zero.",
-        "Normal Scaled Scaled from 1 to 0 pods.",
-        READY,
+        assert reason in listed
+    assert "gpu-platform" in listed
+    assert shown(world, pools.namespace, "StockPool") == [
+        "Normal DeploymentReady",
+        "Warning InvalidSpec",
+        "Normal Scaled",
+        "Normal ScaledToZero",
     ]
+    _, invalid, *_ = shown_events(world, pools.namespace, "StockPool")
+    assert invalid["message"].startswith("spec.memory: ")
 
 
 def test_what_happens_again_is_one_event_that_is_counted_up(world: World, pools: Pools) -> None:
@@ -91,7 +98,7 @@ def test_a_pool_that_was_deleted_said_so(world: World, pools: Pools) -> None:
     pools.delete("a")
     pools.reconcile("a")
 
-    assert "Normal Removed The stock pool is gone." in told(world, pools.namespace, "StockPool")
+    assert "Normal Deleted" in shown(world, pools.namespace, "StockPool")
 
 
 def test_events_that_are_refused_keep_nothing_from_its_end(
@@ -105,7 +112,7 @@ def test_events_that_are_refused_keep_nothing_from_its_end(
 
     assert refused.hits > 0
     assert row.failures == 0
-    assert told(world, pools.namespace, "StockPool") == []
+    assert shown(world, pools.namespace, "StockPool") == []
 
 
 def test_a_hand_over_is_one_event_on_the_unit(
@@ -118,8 +125,9 @@ def test_a_hand_over_is_one_event_on_the_unit(
     units.settle("a", "Ready")
     units.until(lambda: not _live_stock())
 
-    words = f"The pod is ready. It took over the GPU of the stock unit '{stock.name}'."
-    assert told(world, units.namespace, "GPUUnit") == [f"Normal UnitReady {words}"]
+    [event] = shown_events(world, units.namespace, "GPUUnit")
+    assert (event["type"], event["reason"]) == ("Normal", "UnitReady")
+    assert stock.name in event["message"]
     assert proxy.count("create", "events") - before == 1
 
 
@@ -133,11 +141,13 @@ def test_a_unit_says_when_it_failed_stopped_and_ended(world: World, units: Units
     units.delete("a")
     units.until(lambda: units.row("a").deleted_at)
 
-    removed, stopped, failed = told(world, units.namespace, "GPUUnit")
-    assert removed == "Normal Removed The GPU unit is gone."
-    assert stopped == "Normal Stopped The unit is stopped and its GPU is given up."
-    assert failed.startswith("Warning PodStartupFailed ")
-    assert "registry.example.invalid/team/app:1" in failed
+    assert shown(world, units.namespace, "GPUUnit") == [
+        "Normal Deleted",
+        "Warning PodStartupFailed",
+        "Normal Stopped",
+    ]
+    _, failed, _ = shown_events(world, units.namespace, "GPUUnit")
+    assert "registry.example.invalid/team/app:1" in failed["message"]
 
 
 def test_stock_says_when_it_became_ready_and_was_removed(world: World, units: Units) -> None:
@@ -149,4 +159,4 @@ def test_stock_says_when_it_became_ready_and_was_removed(world: World, units: Un
 
     about = f"involvedObject.uid={stock.uid}"
     events = units.cluster.list(EVENT, namespace=STOCK_NAMESPACE, field_selector=about).items
-    assert sorted(one["reason"] for one in events) == ["Removed", "StockReady"]
+    assert sorted(one["reason"] for one in events) == ["Deleted", "StockReady"]

@@ -153,7 +153,7 @@ def test_a_unit_on_a_silent_node_goes_when_the_node_is_back_and_counts_until_the
     row.refresh_from_db()
 
     assert (row.phase, row.deleted_at) == ("Terminating", None)
-    assert f"its pods are still there, on {OTHER_NODE}" in row.message
+    assert f"its pods still exist, on {OTHER_NODE}" in row.message
     assert capacity().active == 1
     control.clear()
     units.until(lambda: capacity().active == 0)

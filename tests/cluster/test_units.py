@@ -82,7 +82,7 @@ def test_a_unit_waits_until_the_pods_of_its_stock_are_gone(units: Units) -> None
     row = units.settle("a", "Progressing", "WaitingForStock")
     units.tick()
 
-    assert "pods are still there" in row.message
+    assert "pods still exist" in row.message
     assert units.live(DEPLOYMENT, row) is None
     stock.refresh_from_db()
     assert (stock.phase, stock.deleted_at) == ("Terminating", None)

@@ -45,7 +45,7 @@ _LOOKUP: Final = re.compile(rf"(^|__)({'|'.join(sorted(_COLUMNS))})__\w+")
 ALLOWED: Final = {
     "gpuplatform/kube/responses.py": (
         "Failure.is_missing_object",
-        "_is_refusal",
+        "_is_rejection",
     ),  # Kubernetes gives these two answers no machine value of their own.
     "gpuplatform/workloads/startup.py": ("_state_failure",),  # Which part of it is shown.
 }

@@ -276,13 +276,13 @@ def test_the_end_of_a_resource_is_a_column_and_its_message_changes_with_what_is_
     unit = unit_row()
     rows = GpuUnit.objects.filter(pk=unit.pk)
 
-    unit_ending(rows, "its pods are still there")
+    unit_ending(rows, "its pods still exist")
     unit.refresh_from_db()
     gone_at, of_pods = unit.resource_gone_at, unit.message
     unit_ending(rows)  # Nothing new is known: the message stays.
     unit.refresh_from_db()
     kept = unit.message
-    unit_ending(rows, "its ReplicaSet is still there")
+    unit_ending(rows, "its ReplicaSet still exists")
     unit.refresh_from_db()
 
     assert gone_at is not None

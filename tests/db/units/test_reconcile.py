@@ -94,17 +94,17 @@ def test_a_unit_waits_for_each_thing_of_its_stock_in_turn(cluster: FakeCluster) 
     [stock] = stocked(cluster)
     cluster.fail("delete", GPU_UNIT, ClusterUnavailable("cut"))
     unit = created(cluster)
-    assert source_of(cluster, unit) == SourceHeld("it is still there")
+    assert source_of(cluster, unit) == SourceHeld("it still exists")
 
     deployment = cluster.get(DEPLOYMENT, f"unit-{stock.name}", namespace=STOCK_NAMESPACE)
     stock_goes(cluster, stock)
     assert deployment is not None
     cluster.put(DEPLOYMENT, deployment)
-    assert source_of(cluster, unit) == SourceHeld("its Deployment is still there")
+    assert source_of(cluster, unit) == SourceHeld("its Deployment still exists")
 
     cluster.remove(DEPLOYMENT, f"unit-{stock.name}", namespace=STOCK_NAMESPACE)
     cluster.put(POD, {**orphan_pod(stock), "spec": {"nodeName": "gpu-node-3"}})
-    assert source_of(cluster, unit) == SourceHeld("its pods are still there, on gpu-node-3")
+    assert source_of(cluster, unit) == SourceHeld("its pods still exist, on gpu-node-3")
 
     cluster.remove(POD, "left-over", namespace=STOCK_NAMESPACE)
     assert source_of(cluster, unit) == SourceGone(may_preempt=True, is_first_seen=True)
@@ -120,7 +120,7 @@ def test_a_pod_whose_mark_somebody_took_away_holds_a_unit_up_all_the_same(
     del pod["metadata"]["labels"][UNIT_UID_LABEL]
     cluster.put(POD, pod)
 
-    assert source_of(cluster, unit) == SourceHeld("its pods are still there")
+    assert source_of(cluster, unit) == SourceHeld("its pods still exist")
 
 
 def test_pods_of_another_stock_of_that_name_do_not_hold_a_unit_up(cluster: FakeCluster) -> None:

@@ -24,7 +24,7 @@ from units.core.sources import NoSource, Source, SourceGone, SourceHeld, SourceL
 from units.phases import UnitPhase, UnitReason
 
 GONE = SourceGone(may_preempt=True)
-HELD = SourceHeld("its pods are still there")
+HELD = SourceHeld("its pods still exist")
 
 
 def on_deployment(plan: Plan) -> list[Any]:
@@ -85,7 +85,7 @@ def test_waitabs_a_unit_waits_until_its_sources_pods_are_gone(is_stopped_before:
 
     assert not on_deployment(plan)
     assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.WAITING_FOR_STOCK)
-    assert "its pods are still there" in said(plan)[2]
+    assert "its pods still exist" in said(plan)[2]
 
 
 def test_its_service_is_made_while_it_waits_for_the_gpu() -> None:

@@ -71,7 +71,7 @@ BROKEN = st.fixed_dictionaries(
 SOURCES: st.SearchStrategy[Source] = st.one_of(
     st.just(NoSource()),
     st.just(SourcePending()),
-    st.just(SourceHeld("its pods are still there")),
+    st.just(SourceHeld("its pods still exist")),
     st.booleans().map(SourceGone),
     st.just(SourceLost()),
 )
@@ -337,7 +337,7 @@ def test_a_settling_world_reaches_a_fixed_point_and_stays(
 def test_a_hand_over_ends_running_and_then_costs_nothing() -> None:
     world = World(unit_resource())
     world.want(unit_resource()["spec"])
-    for source in (SourcePending(), SourceHeld("its pods are still there")):
+    for source in (SourcePending(), SourceHeld("its pods still exist")):
         world.source = source
         world.settle()
         assert world.cluster.names(DEPLOYMENT) == []

@@ -42,7 +42,7 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quot
     ],
     ids=["deployment", "observed-deployment", "pod", "pod-of-a-node", "service"],
 )
-def test_what_is_on_its_way_as_it_was_asked_for_is_no_news(kind: Any, seen: Manifest) -> None:
+def test_what_is_starting_as_it_was_asked_for_is_no_news(kind: Any, seen: Manifest) -> None:
     events = EventFilter.of_children(kind)
 
     assert not events.is_relevant("ADDED", seen)

@@ -1,8 +1,8 @@
-"""What of an object a planner goes by: an event that changes none of it is no news.
+"""The fields of objects that affect planning: the event filter drops events that change none.
 
-Most events of a pod that starts and of its Deployment only say that it is on its way, or repeat
-what the planner has just written. Pure and total. What is left out here is still read by every
-run, and whatever is on its way has one again after the planner's own wait.
+Most events of a starting pod and of its Deployment report progress only, or repeat what the
+planner has just written. Every run reads the other fields as well, and a resource that is
+progressing has its next run without an event. Pure and total.
 """
 
 import json
@@ -16,16 +16,16 @@ from gpuplatform.workloads.startup import is_caught_up, startup_failure
 _REVISION: Final = "deployment.kubernetes.io/revision"
 """Written by the Deployment controller after every change of the template."""
 
-_ALWAYS_NEW: Final = frozenset({"resourceVersion", "managedFields"})
+_VOLATILE: Final = frozenset({"resourceVersion", "managedFields"})
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def facts_of_resource(resource: Manifest) -> str:
-    """Return what a planner may go by of a resource of ours, as text.
+    """Return the relevant fields of a custom resource, as text.
 
-    Its status is what the planner said itself, unless somebody else wrote there.
+    Its status is what the planner wrote, unless another client edited it.
     """
-    metadata = {k: v for k, v in (resource.get("metadata") or {}).items() if k not in _ALWAYS_NEW}
+    metadata = {k: v for k, v in (resource.get("metadata") or {}).items() if k not in _VOLATILE}
     is_edited = any(
         entry.get("subresource") == "status" and entry.get("manager") != FIELD_MANAGER
         for entry in items(resource, "metadata", "managedFields")
@@ -34,12 +34,12 @@ def facts_of_resource(resource: Manifest) -> str:
 
 
 def facts_of(kind: ResourceKind, child: Manifest) -> str:
-    """Return what a planner may go by of an owned object, as text."""
+    """Return the relevant fields of an owned object, as text."""
     return json.dumps({"marks": _marks(child), "state": _state(kind, child)}, sort_keys=True)
 
 
-def is_on_its_way(kind: ResourceKind, child: Manifest) -> bool:
-    """Say whether an owned object that is new has nothing to tell yet."""
+def is_starting(kind: ResourceKind, child: Manifest) -> bool:
+    """Return whether an owned object was just created and reports nothing relevant yet."""
     has_state = kind in {DEPLOYMENT, POD} and _state(kind, child) is not None
     return not has_state and bool(field(child, "metadata", "ownerReferences"))
 
@@ -53,7 +53,7 @@ def _marks(child: Manifest) -> Mapping[str, Any]:
 
 
 def _state(kind: ResourceKind, child: Manifest) -> Any:
-    """Return what there is to tell; None of a pod or Deployment that is on its way."""
+    """Return the relevant state; None of a pod or Deployment that is starting."""
     if kind == POD:
         return _pod_state(child)
     if kind == DEPLOYMENT:
@@ -62,21 +62,21 @@ def _state(kind: ResourceKind, child: Manifest) -> Any:
 
 
 def _pod_state(pod: Manifest) -> list[Any] | None:
-    """Whether it is ready is told by its Deployment; that it is gone, by its last event."""
+    """Its Deployment reports whether it is ready, its last event that it was deleted."""
     failure = startup_failure([pod], {})
     has_ended = field(pod, "status", "phase") in _ENDED
-    shown = [failure.cause, failure.text] if failure else None
-    return [shown, has_ended] if failure or has_ended else None
+    reported = [failure.cause, failure.text] if failure else None
+    return [reported, has_ended] if failure or has_ended else None
 
 
 def _deployment_state(deployment: Manifest) -> list[Any] | None:
     generation = number(deployment, "metadata", "generation")
     available = number(deployment, "status", "availableReplicas")
-    refused = condition(deployment, "ReplicaFailure")
-    is_going = bool(field(deployment, "metadata", "deletionTimestamp"))
+    failure = condition(deployment, "ReplicaFailure")
+    is_deleting = bool(field(deployment, "metadata", "deletionTimestamp"))
     is_first = generation <= 1 and number(deployment, "spec", "replicas") > 0
-    if is_first and not available and not is_going and refused.get("status") != "True":
+    if is_first and not available and not is_deleting and failure.get("status") != "True":
         return None
     replicas = number(deployment, "status", "replicas")
-    said = [refused.get("status"), refused.get("message")]
-    return [generation, is_caught_up(deployment), available, replicas, *said, is_going]
+    reported = [failure.get("status"), failure.get("message")]
+    return [generation, is_caught_up(deployment), available, replicas, *reported, is_deleting]
