@@ -77,13 +77,13 @@ def _create(operation_id: str, values: Values) -> tuple[ActionResult, StockPool]
     return result_of(accepted), StockPool.objects.get(pk=accepted.operation.object_row or 0)
 
 
-def _scale(wanted: ActionRequest) -> ActionResult:
-    body = StockPoolPatch.parse({**wanted.values, OPERATION_ID: wanted.operation_id})
-    return result_of(pool_update(body=body, **_place(wanted.row)))
+def _scale(request: ActionRequest) -> ActionResult:
+    body = StockPoolPatch.parse({**request.values, OPERATION_ID: request.operation_id})
+    return result_of(pool_update(body=body, **_place(request.row)))
 
 
-def _delete(wanted: ActionRequest) -> ActionResult:
-    accepted = pool_request_deletion(operation_id=wanted.operation_id, **_place(wanted.row))
+def _delete(request: ActionRequest) -> ActionResult:
+    accepted = pool_request_deletion(operation_id=request.operation_id, **_place(request.row))
     return result_of(accepted)
 
 

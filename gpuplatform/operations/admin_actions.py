@@ -1,6 +1,6 @@
 """Cancel and retry of operations in the admin, and the result of every app's actions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from gpuplatform.adminkit.actions.action import (
@@ -32,26 +32,14 @@ def result_of(accepted: Accepted, sentence: str = "Requested by operation '{}'."
     )
 
 
-def _cancel(wanted: ActionRequest) -> ActionResult:
-    accepted = operation_cancel(operation=wanted.row, operation_id=wanted.operation_id)
+def _cancel(request: ActionRequest) -> ActionResult:
+    accepted = operation_cancel(operation=request.row, operation_id=request.operation_id)
     return result_of(accepted, "Cancelled by operation '{}'.")
 
 
-def _retry(wanted: ActionRequest) -> ActionResult:
-    accepted = operation_retry(operation=wanted.row, operation_id=wanted.operation_id)
+def _retry(request: ActionRequest) -> ActionResult:
+    accepted = operation_retry(operation=request.row, operation_id=request.operation_id)
     return result_of(accepted, "Retried as operation '{}'.")
-
-
-def _without_subject(obstacle: Callable[[Operation], str]) -> Callable[[Operation], str]:
-    """Return the obstacle without the operationID, so that several operations share its text."""
-
-    def text(operation: Operation) -> str:
-        sentence = obstacle(operation)
-        for subject in (f"The job '{operation}'", f"the job '{operation}'"):
-            sentence = sentence.replace(subject, "It" if subject[0] == "T" else "it")
-        return sentence
-
-    return text
 
 
 def _cancel_consequence(operations: Sequence[Operation], _: Values) -> str:
@@ -82,7 +70,7 @@ CANCEL: Final = Action(
     name="cancel",
     label="Cancel",
     consequence=_cancel_consequence,
-    obstacle=_without_subject(cancel_obstacle),
+    obstacle=cancel_obstacle,
     service=_cancel,
     is_final=True,
     button="Cancel operation",
@@ -91,6 +79,6 @@ RETRY: Final = Action(
     name="retry",
     label="Retry",
     consequence=_retry_consequence,
-    obstacle=_without_subject(retry_obstacle),
+    obstacle=retry_obstacle,
     service=_retry,
 )

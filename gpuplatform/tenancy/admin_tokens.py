@@ -54,8 +54,8 @@ def _revoke_consequence(rows: Sequence[ApiToken], _values: Values) -> str:
     )
 
 
-def _revoke(wanted: ActionRequest) -> ActionResult:
-    if token_revoke(wanted.row):
+def _revoke(request: ActionRequest) -> ActionResult:
+    if token_revoke(request.row):
         return ActionResult("Revoked.")
     return ActionResult("Already revoked.", is_replay=True)
 
@@ -66,7 +66,7 @@ REVOKE: Final = Action(
     consequence=_revoke_consequence,
     service=_revoke,
     obstacle=lambda row: "Already revoked." if row.revoked_at else "",
-    right="change",
+    permission="change",
     is_final=True,
 )
 

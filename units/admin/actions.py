@@ -59,17 +59,17 @@ def _seed(operation_id: str, values: Values) -> tuple[ActionResult, GpuUnit]:
 def _by(service: Callable[..., Accepted]) -> Callable[[ActionRequest], ActionResult]:
     """Return the function that calls a service for a unit on behalf of its tenant."""
 
-    def call(wanted: ActionRequest) -> ActionResult:
-        unit: GpuUnit = wanted.row
+    def call(request: ActionRequest) -> ActionResult:
+        unit: GpuUnit = request.row
         tenant: Tenant = unit.tenant or tenant_of(unit.namespace)
-        return result_of(service(tenant=tenant, name=unit.name, operation_id=wanted.operation_id))
+        return result_of(service(tenant=tenant, name=unit.name, operation_id=request.operation_id))
 
     return call
 
 
-def _remove(wanted: ActionRequest) -> ActionResult:
+def _remove(request: ActionRequest) -> ActionResult:
     accepted = stock_remove_one(
-        tenant=tenant_by_name(), operation_id=wanted.operation_id, stock=wanted.row
+        tenant=tenant_by_name(), operation_id=request.operation_id, stock=request.row
     )
     return result_of(accepted)
 
@@ -196,7 +196,7 @@ STOCK_ACTIONS: Final = (
         consequence=_remove_consequence,
         obstacle=_remove_obstacle,
         service=_remove,
-        right="delete",
+        permission="delete",
         is_final=True,
     ),
 )

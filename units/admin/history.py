@@ -152,4 +152,4 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
 
 
 def _visible_roles(request: HttpRequest) -> list[UnitRole]:
-    return [role for role, right in PERMISSIONS.items() if request.user.has_perm(right)]
+    return [role for role, permission in PERMISSIONS.items() if request.user.has_perm(permission)]

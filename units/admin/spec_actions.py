@@ -99,32 +99,32 @@ def _create(operation_id: str, values: Values) -> tuple[ActionResult, GpuSpec]:
     return result_of(accepted), GpuSpec.objects.get(pk=accepted.operation.object_row or 0)
 
 
-def _change(wanted: ActionRequest) -> ActionResult:
-    return _patch(wanted, wanted.values)
+def _change(request: ActionRequest) -> ActionResult:
+    return _patch(request, request.values)
 
 
-def _pause(wanted: ActionRequest) -> ActionResult:
-    return _patch(wanted, {"topUpPaused": True})
+def _pause(request: ActionRequest) -> ActionResult:
+    return _patch(request, {"topUpPaused": True})
 
 
-def _resume(wanted: ActionRequest) -> ActionResult:
-    return _patch(wanted, {"topUpPaused": False})
+def _resume(request: ActionRequest) -> ActionResult:
+    return _patch(request, {"topUpPaused": False})
 
 
-def _patch(wanted: ActionRequest, values: Values) -> ActionResult:
-    body = GpuSpecPatch.parse({**values, OPERATION_ID: wanted.operation_id})
-    accepted = gpu_spec_update(tenant=tenant_by_name(), name=wanted.row.name, body=body)
+def _patch(request: ActionRequest, values: Values) -> ActionResult:
+    body = GpuSpecPatch.parse({**values, OPERATION_ID: request.operation_id})
+    accepted = gpu_spec_update(tenant=tenant_by_name(), name=request.row.name, body=body)
     return result_of(accepted, "Changed by operation '{}'.")
 
 
-def _seed(wanted: ActionRequest) -> ActionResult:
-    body = {**wanted.values, "specName": wanted.row.name, OPERATION_ID: wanted.operation_id}
+def _seed(request: ActionRequest) -> ActionResult:
+    body = {**request.values, "specName": request.row.name, OPERATION_ID: request.operation_id}
     return result_of(stock_seed(tenant=tenant_by_name(), body=StockSeed.parse(body)))
 
 
-def _delete(wanted: ActionRequest) -> ActionResult:
+def _delete(request: ActionRequest) -> ActionResult:
     accepted = gpu_spec_delete(
-        tenant=tenant_by_name(), name=wanted.row.name, operation_id=wanted.operation_id
+        tenant=tenant_by_name(), name=request.row.name, operation_id=request.operation_id
     )
     return result_of(accepted, "Deleted by operation '{}'.")
 
@@ -262,7 +262,7 @@ SPEC_ACTIONS: Final = (
         consequence=_resume_consequence,
         obstacle=_resume_obstacle,
         service=_resume,
-        right="pause",
+        permission="pause",
     ),
     Action(
         name="edit",
@@ -271,7 +271,7 @@ SPEC_ACTIONS: Final = (
         service=_change,
         form=EditForm,
         initial=_values,
-        right="change",
+        permission="change",
         is_of_one=True,
     ),
     Action(

@@ -230,8 +230,10 @@ def _documents(row: GpuSpec) -> Sequence[Document]:
 
 def _misfit(row: GpuSpec) -> Panel | None:
     """Return that a unit does not fit on any node of the last sample."""
-    _, seen = latest_capacity()
-    found = next((one for one in seen.specs if one.name == row.name), None) if seen else None
+    _, capacity = latest_capacity()
+    found = (
+        next((one for one in capacity.specs if one.name == row.name), None) if capacity else None
+    )
     if found is None or not found.misfit:
         return None
     return Panel(

@@ -45,7 +45,7 @@ class Action:
     form: type[DeclaredForm] | None = None
     initial: Callable[[Any], Values] = lambda _: {}
     """Returns the initial values of the form for a row."""
-    right: str = ""
+    permission: str = ""
     """The verb of the permission: `scale` on pools is `scale_stockpool`; empty: the name."""
     is_final: bool = False
     """Whether it deletes something that cannot be restored."""

@@ -84,10 +84,10 @@ class MirrorAdmin(ActionAdmin):
         The operations are read first: a condition on both tables would scan both.
         """
         for word in search_term.split()[:MAX_WORDS]:
-            wanted = Q(operation_id__in=self._operations_named(request, word))
+            condition = Q(operation_id__in=self._operations_named(request, word))
             for column in self.search_fields:
-                wanted |= Q(**{f"{column}__icontains": word})
-            queryset = queryset.filter(wanted)
+                condition |= Q(**{f"{column}__icontains": word})
+            queryset = queryset.filter(condition)
         return queryset, False
 
     def _operations_named(self, request: Any, word: str) -> list[int]:
@@ -225,8 +225,8 @@ def reconcile_action(noun: str, enqueue: Callable[[Any], object]) -> Action:
         retried = f" {waiting} of them would otherwise wait to retry." if waiting else ""
         return f"Reconciles {counted(len(rows), noun)} immediately. No setting changes.{retried}"
 
-    def reconcile(wanted: ActionRequest) -> ActionResult:
-        enqueue(wanted.row)
+    def reconcile(request: ActionRequest) -> ActionResult:
+        enqueue(request.row)
         return ActionResult("Reconciliation started.")
 
     return Action(

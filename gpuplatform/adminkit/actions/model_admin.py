@@ -80,14 +80,14 @@ class ActionAdmin(ReadOnlyAdmin):
 
     def may(self, request: HttpRequest, action: Action) -> bool:
         """Return whether the user has the permission of an action."""
-        codename = get_permission_codename(action.right or action.name, self.opts)
+        codename = get_permission_codename(action.permission or action.name, self.opts)
         return bool(request.user.has_perm(f"{self.opts.app_label}.{codename}"))
 
     @override
     def offered_permissions(self) -> Mapping[str, str]:
         labels = {"view": "View"} | ({"add": self.creation.title} if self.creation else {})
         for one in self.row_actions:
-            verb = one.right or one.name
+            verb = one.permission or one.name
             labels[verb] = f"{labels[verb]}, {one.label.lower()}" if verb in labels else one.label
         return labels
 
@@ -216,16 +216,16 @@ class ActionAdmin(ReadOnlyAdmin):
     def _perform(
         self, request: HttpRequest, action: Action, row: Any, values: Values, key: str
     ) -> RowResult:
-        line, wanted = self.line(row), ActionRequest(row, f"{key}-{row.pk}", values)
+        line, row_request = self.line(row), ActionRequest(row, f"{key}-{row.pk}", values)
         try:
-            result = action.service(wanted)
+            result = action.service(row_request)
         except PlatformError as error:
             return RowResult(row, line, ActionResult(str(error)), is_done=False)
-        self._log(request, f"{action.label}: {result.text}", wanted, result)
+        self._log(request, f"{action.label}: {result.text}", row_request, result)
         return RowResult(row, line, result, is_done=True)
 
     def _log(
-        self, request: HttpRequest, text: str, wanted: ActionRequest, result: ActionResult
+        self, request: HttpRequest, text: str, row_request: ActionRequest, result: ActionResult
     ) -> None:
         """Write a log entry, once; its text has the operation, or the operationID itself.
 
@@ -234,11 +234,11 @@ class ActionAdmin(ReadOnlyAdmin):
         if result.is_replay:
             return
         if not result.url:
-            text = f"{text} operationID '{wanted.operation_id}'."
-            same = {"object_id": wanted.row.pk, "change_message": text}
+            text = f"{text} operationID '{row_request.operation_id}'."
+            same = {"object_id": row_request.row.pk, "change_message": text}
             if LogEntry.objects.filter(user=request.user.pk, **same).exists():
                 return
-        self.log_change(request, wanted.row, text)
+        self.log_change(request, row_request.row, text)
 
     def _results(
         self, request: HttpRequest, action: Action, results: Sequence[RowResult], key: str

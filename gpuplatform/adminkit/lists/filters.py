@@ -154,10 +154,10 @@ class RecentValuesFilter(MultipleChoiceFilter):
         chosen = self.chosen()
         if not chosen:
             return queryset
-        wanted = Q()
+        condition = Q()
         for field in self.fields:
-            wanted |= Q(**{f"{field}__in": chosen} if len(chosen) > 1 else {field: chosen[0]})
-        return queryset.filter(wanted)
+            condition |= Q(**{f"{field}__in": chosen} if len(chosen) > 1 else {field: chosen[0]})
+        return queryset.filter(condition)
 
 
 def _reason_choices(values: Sequence[str]) -> list[tuple[str, str]]:
@@ -236,10 +236,10 @@ class ReasonFilter(MultipleChoiceFilter):
 
     @override
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
-        wanted = Q()
+        condition = Q()
         for reason in self.chosen():
-            wanted |= of_key(self.reasons, reason)
-        return queryset.filter(wanted)
+            condition |= of_key(self.reasons, reason)
+        return queryset.filter(condition)
 
     def _offered(self) -> Iterator[tuple[str, str]]:
         """Yield the reasons of faults, each followed by its causes."""

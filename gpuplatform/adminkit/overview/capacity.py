@@ -72,10 +72,10 @@ class CapacityView:
     idle: str = ""
 
 
-def capacity_view(seen: Capacity, spec_url: Callable[[str], str]) -> CapacityView:
+def capacity_view(capacity: Capacity, spec_url: Callable[[str], str]) -> CapacityView:
     """Return the cards; specs that lack the most stock are first."""
-    specs = sorted(seen.specs, key=lambda spec: (-_lack(spec), spec.name))
-    products = seen.products or ()
+    specs = sorted(capacity.specs, key=lambda spec: (-_lack(spec), spec.name))
+    products = capacity.products or ()
     free = {product.name: product.free for product in products}
     largest = sorted(products, key=lambda product: -product.total)
     total = sum(product.total for product in products)
@@ -84,12 +84,12 @@ def capacity_view(seen: Capacity, spec_url: Callable[[str], str]) -> CapacityVie
         specs=[_spec_bar(spec, free, spec_url) for spec in specs[:SHOWN_SPECS]],
         further_specs=max(len(specs) - SHOWN_SPECS, 0),
         products=None
-        if seen.products is None
+        if capacity.products is None
         else [_product_bar(product) for product in largest[:SHOWN_PRODUCTS]],
         further_products=max(len(largest) - SHOWN_PRODUCTS, 0),
         total=f"{total:,}",
         allocatable="" if allocatable == total else f"{allocatable:,}",
-        gpu_sums=_gpu_sums(seen),
+        gpu_sums=_gpu_sums(capacity),
         ready=f"{sum(spec.ready for spec in specs):,}",
         warm_target=sum(spec.warm_target for spec in specs if spec.is_enabled),
         stock_sums=_stock_sums(specs),
@@ -189,12 +189,12 @@ def _notes(spec: SpecCapacity) -> str:
     return " · ".join(note for note in notes if note)
 
 
-def _gpu_sums(seen: Capacity) -> str:
+def _gpu_sums(capacity: Capacity) -> str:
     used: dict[str, int] = {}
-    for spec in seen.specs:
+    for spec in capacity.specs:
         for use, number in spec.gpus.items():
             used[use] = used.get(use, 0) + number
-    used["free"] = sum(product.free for product in seen.products or ())
+    used["free"] = sum(product.free for product in capacity.products or ())
     shown = ("active", "ready", "held_by_pools", "free")
     return " · ".join(f"{used.get(use, 0):,} {USES[use]}" for use in shown)
 

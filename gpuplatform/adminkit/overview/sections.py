@@ -98,7 +98,7 @@ def register_overview_section(builder: SectionBuilder) -> None:
 def overview_context(request: HttpRequest) -> dict[str, Any]:
     """Return the context of `admin/index.html`."""
     moment, sample = now(), latest_sample()
-    at, seen = latest_capacity()
+    at, capacity = latest_capacity()
     health = platform_health(sample, moment)
     sections = [builder(request) for builder in _BUILDERS]
     failing = [rows for section in sections for rows in section.failing]
@@ -108,17 +108,17 @@ def overview_context(request: HttpRequest) -> dict[str, Any]:
         "troubles": [part for part in health if part.shape is Shape.FAILED],
         "failing": failing_now(failing),
         "sees_failing": bool(failing),
-        "tallies": _tallies([rows for one in sections for rows in one.counted], seen),
+        "tallies": _tallies([rows for one in sections for rows in one.counted], capacity),
         "latest": [line for section in sections for line in section.latest],
-        **_capacity(request, at, seen),
+        **_capacity(request, at, capacity),
         **_pace(request, sample, moment),
     }
 
 
-def _tallies(counted: Sequence[CountedRows], seen: Capacity | None) -> list[Tally]:
+def _tallies(counted: Sequence[CountedRows], capacity: Capacity | None) -> list[Tally]:
     sets = [one.rows.filter(phase=phase) for one in counted for phase in one.phases]
     numbers = iter(capped_counts(sets, cap=LIVE_CAP))
-    known = {} if seen is None else seen.counts
+    known = {} if capacity is None else capacity.counts
     return [
         _tally(one, {phase: next(numbers) for phase in one.phases}, known.get(one.sampled, {}))
         for one in counted
@@ -144,14 +144,18 @@ def _tally(one: CountedRows, numbers: dict[str, int], sampled: Mapping[str, int]
     )
 
 
-def _capacity(request: HttpRequest, at: datetime | None, seen: Capacity | None) -> dict[str, Any]:
+def _capacity(
+    request: HttpRequest, at: datetime | None, capacity: Capacity | None
+) -> dict[str, Any]:
     if not request.user.has_perm(_SPEC_PERMISSION):
         return {}
     url = reverse("admin:inventory_gpuspec_changelist")
     sees_stock = request.user.has_perm(_STOCK_PERMISSION)
     return {
         "shows_capacity": True,
-        "capacity": None if seen is None else capacity_view(seen, lambda name: f"{url}?q={name}"),
+        "capacity": None
+        if capacity is None
+        else capacity_view(capacity, lambda name: f"{url}?q={name}"),
         "capacity_at": age_html(at) if at else "",
         "specs_url": url,
         "stock_url": reverse("admin:units_stockunit_changelist") if sees_stock else "",
