@@ -17,6 +17,8 @@ from gpuplatform.adminkit.actions.mirrors import (
     mirror_facts,
     mirror_panel,
     mirror_since,
+    mirror_subject,
+    service_line,
 )
 from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
 from gpuplatform.adminkit.detail.panels import (
@@ -48,12 +50,7 @@ from gpuplatform.adminkit.lists.filters import (
     SpecFilter,
     TenantFilter,
 )
-from gpuplatform.adminkit.overview.failing import FailingRows
-from gpuplatform.adminkit.overview.sections import (
-    CountedRows,
-    OverviewSection,
-    register_overview_section,
-)
+from gpuplatform.kube.fields import items
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.admin import operations_of
 from gpuplatform.operations.admin_display import operation_steps
@@ -66,14 +63,11 @@ from inventory.phases import POOL_REASONS, PoolPhase, PoolReason
 
 HEALTHY_PHASES = frozenset({PoolPhase.READY})
 """Phases that need no explanation."""
-TRANSIENT_PHASES = frozenset({PoolPhase.PENDING, PoolPhase.PROGRESSING, PoolPhase.TERMINATING})
-"""Phases that usually last a minute or less."""
 
 COUNTING_REASONS = frozenset({PoolReason.DEPLOYMENT_READY, PoolReason.DEPLOYMENT_PROGRESSING})
 """Reasons whose messages have the number of pods."""
 
 KIND = "StockPool"
-LIST_URL = "admin:inventory_stockpool_changelist"
 PAGE_URL = "admin:inventory_stockpool_change"
 SPEC_URL = "admin:inventory_gpuspec_change"
 VIEW_PERMISSION = "inventory.view_stockpool"
@@ -97,6 +91,8 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
     search_order = 3
     creation = CREATE
     healthy_phases = HEALTHY_PHASES
+    noun = "pool"
+    sampled = "pools"
     list_display = (
         "phase_column",
         "name",
@@ -155,17 +151,8 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
 
 
 def _subject(row: StockPool) -> Subject | None:
-    """Return the pool's object in the cluster; None where it has none."""
-    if row.deleted_at or not row.uid:
-        return None
-    return Subject(
-        kind=STOCK_POOL,
-        namespace=row.namespace,
-        name=row.name,
-        uid=row.uid,
-        label=POOL_LABEL,
-        dependents=deployment_name(row.name),
-    )
+    dependents = deployment_name(row.name)
+    return mirror_subject(row, STOCK_POOL, label=POOL_LABEL, dependents=dependents)
 
 
 def _steps(row: StockPool) -> Iterator[Step]:
@@ -197,18 +184,12 @@ def _facts(row: StockPool) -> Sequence[Fact]:
 def _comparisons(row: StockPool) -> Sequence[Comparison]:
     if row.deleted_at:
         return ()
-    spec = row.spec if isinstance(row.spec, dict) else {}
-    template = spec.get("template")
-    ports = template.get("ports") if isinstance(template, dict) else None
     lines = [
         Comparison("Replicas", str(row.desired_replicas), str(row.available_replicas)),
         generation_line(row),
     ]
-    if ports or row.service_name:
-        actual = row.service_name or "none"
-        is_equal = bool(ports) == bool(row.service_name)
-        desired = actual if is_equal else "yes" if ports else "none"
-        lines.append(Comparison("Service", desired, actual))
+    if row.service_name or items(row.spec, "template", "ports"):
+        lines.append(service_line(row))
     return lines
 
 
@@ -235,22 +216,6 @@ def _rows(row_id: int) -> Sequence[RelatedRow]:
     return [_line(row) for row in StockPool.objects.filter(pk=row_id)]
 
 
-def _overview_section(request: HttpRequest) -> OverviewSection:
-    """Return the pools by phase, the failed ones, and those in a transient phase."""
-    if not request.user.has_perm(VIEW_PERMISSION):
-        return OverviewSection()
-    rows, url = StockPool.objects.filter(deleted_at__isnull=True), reverse(LIST_URL)
-    failed = rows.filter(phase=PoolPhase.FAILED)
-    waiting = rows.filter(phase__in=TRANSIENT_PHASES)
-    return OverviewSection(
-        counted=(CountedRows("Stock pools", rows, PoolPhase.values, url, "pools"),),
-        failing=(
-            FailingRows("pool", failed, url, PAGE_URL, cause="cause"),
-            FailingRows("pool", waiting, url, PAGE_URL, cause="cause", order="pk", waits=True),
-        ),
-    )
-
-
 def _steps_of(row_id: int) -> Sequence[Step]:
     row = StockPool.objects.filter(pk=row_id).first()
     return list(_steps(row)) if row else ()
@@ -263,4 +228,3 @@ def _subject_of(request: HttpRequest, row_id: int) -> Subject | None:
 
 register_reasons(POOL_REASONS)
 register_object_page(KIND, ObjectPage(PAGE_URL, _rows, _steps_of, _subject_of))
-register_overview_section(_overview_section)

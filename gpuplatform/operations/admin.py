@@ -56,7 +56,6 @@ from gpuplatform.adminkit.overview.sections import (
     CountedRows,
     Line,
     OverviewSection,
-    register_overview_section,
 )
 from gpuplatform.adminkit.schedules.pages import register_schedules
 from gpuplatform.clock import now
@@ -218,6 +217,37 @@ class OperationAdmin(ClusterSectionAdmin):
         return context if self.subject(request, row) else {**context, "cluster_url": ""}
 
     @override
+    def overview_section(self) -> OverviewSection:
+        """Return the operations by phase, recent failures, long waits, and the newest ones."""
+        rows, url = Operation.objects.all(), reverse(LIST_URL)
+        failed = FailingRows(
+            "operation",
+            rows.filter(phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN),
+            url,
+            PAGE_URL,
+            reason="error_code",
+            message="error_message",
+            since="ended_at",
+            name="operation_id",
+            order="-ended_at",
+        )
+        waiting = FailingRows(
+            "operation",
+            rows.filter(phase__in=OPEN_PHASES),
+            url,
+            PAGE_URL,
+            since="created_at",
+            name="operation_id",
+            order="pk",
+            waits=True,
+        )
+        return OverviewSection(
+            counted=(CountedRows("Operations", rows, OperationPhase.values, url),),
+            failing=(failed, waiting),
+            latest=[_line(row) for row in rows.order_by("-id")[:LATEST_OPERATIONS]],
+        )
+
+    @override
     def detail(self, row: Operation) -> Detail:
         related = object_rows(row.object_kind, row.object_row)
         is_creation = row.kind.endswith(".create")
@@ -342,39 +372,6 @@ def _related_row(row: Operation) -> RelatedRow:
     )
 
 
-def _overview_section(request: HttpRequest) -> OverviewSection:
-    """Return the operations by phase, recent failures, long waits, and the newest ones."""
-    if not request.user.has_perm("operations.view_operation"):
-        return OverviewSection()
-    rows, url = Operation.objects.all(), reverse(LIST_URL)
-    failed = FailingRows(
-        "operation",
-        rows.filter(phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN),
-        url,
-        PAGE_URL,
-        reason="error_code",
-        message="error_message",
-        since="ended_at",
-        name="operation_id",
-        order="-ended_at",
-    )
-    waiting = FailingRows(
-        "operation",
-        rows.filter(phase__in=OPEN_PHASES),
-        url,
-        PAGE_URL,
-        since="created_at",
-        name="operation_id",
-        order="pk",
-        waits=True,
-    )
-    return OverviewSection(
-        counted=(CountedRows("Operations", rows, OperationPhase.values, url),),
-        failing=(failed, waiting),
-        latest=[_line(row) for row in rows.order_by("-id")[:LATEST_OPERATIONS]],
-    )
-
-
 def _line(row: Operation) -> Line:
     done = f"{row.progress_done} of {row.progress_total}" if row.progress_total > 1 else ""
     return Line(
@@ -391,5 +388,4 @@ def _rows(row_id: int) -> Sequence[RelatedRow]:
 
 
 register_object_page(OPERATION_KIND, ObjectPage(PAGE_URL, _rows))
-register_overview_section(_overview_section)
 register_schedules()

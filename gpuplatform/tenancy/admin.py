@@ -1,12 +1,11 @@
 """Tenants in the admin."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin
-from django.contrib.admin.views.main import ChangeList
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -24,19 +23,6 @@ from gpuplatform.tenancy.models import Tenant
 
 FAILED = "Failed"
 __all__ = ["admin_people", "admin_tokens"]
-
-
-class TenantList(ChangeList):
-    """A page of tenants with the usage of each."""
-
-    @override
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        rows: list[Any] = list(self.result_list)
-        usage = _usage(request, [row.pk for row in rows])
-        for row in rows:
-            row.usage = usage[row.pk]
-        self.result_list = rows
 
 
 @admin.register(Tenant)
@@ -71,8 +57,10 @@ class TenantAdmin(ReadOnlyAdmin):
         return age_html(row.created_at)
 
     @override
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return TenantList
+    def annotate_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        usage = _usage(request, [row.pk for row in rows])
+        for row in rows:
+            row.usage = usage[row.pk]
 
     @override
     def line(self, row: Tenant) -> RelatedRow:

@@ -1,5 +1,5 @@
 """Functions and invocations in the admin; importing it registers the pages."""
 
-from serverless.admin import dashboard, functions, invocations
+from serverless.admin import functions, invocations
 
-__all__ = ["dashboard", "functions", "invocations"]
+__all__ = ["functions", "invocations"]

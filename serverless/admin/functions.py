@@ -1,10 +1,9 @@
 """The list of functions."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.contrib.admin.views.main import ChangeList
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -36,33 +35,15 @@ from serverless.admin.function_detail import (
 from serverless.admin.lines import failure_title, invocation_url
 from serverless.admin.recent import RecentOutcomes, recent_outcomes
 from serverless.models import Function, Invocation
-from serverless.phases import FUNCTION_REASONS, FunctionPhase
+from serverless.phases import FUNCTION_REASONS
 from serverless.selectors import current_backlog, with_oldest
 from serverless.services.names import FUNCTION_KIND
-
-TRANSIENT_PHASES: Final = frozenset(
-    {FunctionPhase.PENDING, FunctionPhase.PROGRESSING, FunctionPhase.TERMINATING}
-)
-"""Phases that usually last less than a minute."""
 
 
 class FunctionReasonFilter(ReasonFilter):
     """Filters by reason."""
 
     reasons = FUNCTION_REASONS
-
-
-class FunctionList(ChangeList):
-    """A page of functions with the outcomes of their newest invocations."""
-
-    @override
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        rows: list[Any] = list(self.result_list)
-        found = recent_outcomes([row.pk for row in rows])
-        for row in rows:
-            row.recent = found.get(row.pk, RecentOutcomes())
-        self.result_list = rows
 
 
 @admin.register(Function)
@@ -77,6 +58,8 @@ class FunctionAdmin(MirrorAdmin):
     )
     search_order = 7
     healthy_phases = HEALTHY_PHASES
+    noun = "function"
+    name_field = "request_id"
     list_display = (
         "phase_column",
         "name_column",
@@ -153,8 +136,10 @@ class FunctionAdmin(MirrorAdmin):
         )
 
     @override
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return FunctionList
+    def annotate_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        found = recent_outcomes([row.pk for row in rows])
+        for row in rows:
+            row.recent = found.get(row.pk, RecentOutcomes())
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[Function]:

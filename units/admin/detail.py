@@ -16,6 +16,8 @@ from gpuplatform.adminkit.actions.mirrors import (
     mirror_facts,
     mirror_panel,
     mirror_since,
+    mirror_subject,
+    service_line,
 )
 from gpuplatform.adminkit.detail.panels import (
     Comparison,
@@ -44,7 +46,7 @@ from gpuplatform.adminkit.display.text import (
     visible,
 )
 from gpuplatform.adminkit.display.timeline import Step, timeline
-from gpuplatform.kube.fields import field, items
+from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.lifecycle.conditions import DEGRADED
 from gpuplatform.operations.admin import operation_url, operations_of
@@ -110,16 +112,8 @@ def unit_detail(unit: GpuUnit) -> Detail:
 
 def unit_subject(unit: GpuUnit) -> Subject | None:
     """Return the unit's object in the cluster; None where it has none."""
-    if unit.deleted_at or not unit.uid:
-        return None
-    return Subject(
-        kind=GPU_UNIT,
-        namespace=unit.namespace,
-        name=unit.name,
-        uid=unit.uid,
-        label=UNIT_LABEL,
-        dependents=deployment_name(unit.name),
-    )
+    dependents = deployment_name(unit.name)
+    return mirror_subject(unit, GPU_UNIT, label=UNIT_LABEL, dependents=dependents)
 
 
 def unit_badge(unit: GpuUnit) -> SafeString:
@@ -200,11 +194,7 @@ def _comparisons(unit: GpuUnit) -> Sequence[Comparison]:
     pods = "0" if unit.is_suspended else "1"
     lines = [Comparison("Ready pods", pods, str(unit.ready_replicas)), generation_line(unit)]
     if unit.role == UnitRole.ACTIVE:
-        has_ports = bool(items(unit.spec, "template", "ports"))
-        actual = visible(unit.service_name) or "none"
-        is_equal = has_ports == bool(unit.service_name)
-        desired = actual if is_equal else "yes" if has_ports else "none"
-        lines.append(Comparison("Service", desired, actual))
+        lines.append(service_line(unit))
     running = "stopped" if unit.phase == UnitPhase.STOPPED else "running"
     lines.append(Comparison("State", "stopped" if unit.is_suspended else "running", running))
     return lines

@@ -136,10 +136,8 @@ class GpuSpecAdmin(ActionAdmin):
         return age_html(row.updated_at)
 
     @override
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
-        changelist = super().get_changelist_instance(request)
-        _set_counts(changelist.result_list)
-        return changelist
+    def annotate_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        _set_counts(rows)
 
     @override
     def line(self, row: GpuSpec) -> RelatedRow:

@@ -1,12 +1,12 @@
 """The lists of GPU units, stock and active, and their section of the overview."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
 from django.db.models import Case, Exists, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
@@ -30,17 +30,11 @@ from gpuplatform.adminkit.lists.filters import (
 )
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, Usage
 from gpuplatform.adminkit.overview.failing import FailingRows
-from gpuplatform.adminkit.overview.sections import (
-    CountedRows,
-    OverviewSection,
-    register_overview_section,
-)
 from gpuplatform.operations.admin import operation_url
 from gpuplatform.reconciliation.inspection import Subject
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
 from units.admin.detail import (
     HEALTHY_PHASES,
-    LISTS,
     PAGES,
     PERMISSIONS,
     unit_detail,
@@ -56,10 +50,6 @@ from units.services.names import UNIT_KIND
 
 MAX_SEEDED_UNITS: Final = 50
 """Maximum number of units on the page of a seeding."""
-TRANSIENT_PHASES: Final = frozenset(
-    {UnitPhase.PENDING, UnitPhase.PROGRESSING, UnitPhase.TERMINATING}
-)
-"""Phases that usually last a minute or less."""
 
 STATE_SHAPES: Final = {
     StockState.STARTING: Shape.PROGRESS,
@@ -99,8 +89,6 @@ class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
     """The common part of both lists and their pages."""
 
     role: ClassVar[UnitRole]
-    noun: ClassVar[str]
-    """The name of one unit on the overview."""
     search_order = 1
     healthy_phases = HEALTHY_PHASES
     list_display_links = ("name",)
@@ -113,8 +101,22 @@ class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
         return rows.filter(role=self.role).select_related("tenant", "operation", "claimed_by")
 
     @override
-    def failed_rows(self) -> QuerySet[GpuUnit]:
-        return super().failed_rows().filter(role=self.role)
+    def live_rows(self) -> QuerySet[GpuUnit]:
+        return GpuUnit.objects.filter(deleted_at__isnull=True, role=self.role)
+
+    @override
+    def failing(self) -> list[FailingRows]:
+        """Return units that failed or lost GPUs, and those in a transient phase."""
+        failed, transient = super().failing()
+        # Without a short node the database reads no row for this.
+        short = Exists(ShortNode.objects.all())
+        on_lost_gpus = self.live_rows().filter(short, reason=UnitReason.GPUS_MISSING)
+        others = transient.rows.exclude(reason=UnitReason.GPUS_MISSING)
+        return [
+            failed,
+            replace(failed, rows=on_lost_gpus, cause=""),
+            replace(transient, rows=others),
+        ]
 
     @override
     def line(self, row: GpuUnit) -> RelatedRow:
@@ -135,6 +137,7 @@ class StockUnitAdmin(UnitAdmin):
 
     role = UnitRole.STOCK
     noun = "stock unit"
+    sampled = UnitRole.STOCK
     row_actions = STOCK_ACTIONS
     search_order = 2
     empty_text = (
@@ -182,6 +185,7 @@ class ActiveUnitAdmin(UnitAdmin):
 
     role = UnitRole.ACTIVE
     noun = "unit"
+    sampled = UnitRole.ACTIVE
     row_actions = UNIT_ACTIONS
     empty_text = (
         "No GPU units yet. Users create them through the API (POST /api/v1/gpu-units); each claims"
@@ -265,38 +269,3 @@ def _subject(request: HttpRequest, row_id: int) -> Subject | None:
 
 register_reasons(UNIT_REASONS)
 register_object_page(UNIT_KIND, ObjectPage(PAGES[UnitRole.ACTIVE], _rows, _steps, _subject))
-
-
-def _overview_section(request: HttpRequest) -> OverviewSection:
-    """Return units and stock by phase, the failed ones, and those in a transient phase."""
-    pages = [
-        page
-        for page in (ActiveUnitAdmin, StockUnitAdmin)
-        if request.user.has_perm(PERMISSIONS[page.role])
-    ]
-    return OverviewSection(
-        counted=[_counted(page.role) for page in pages],
-        failing=[rows for page in pages for rows in _failing(page.role, page.noun)],
-    )
-
-
-def _counted(role: UnitRole) -> CountedRows:
-    live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
-    title = "Stock units" if role == UnitRole.STOCK else "GPU units"
-    return CountedRows(title, live, UnitPhase.values, reverse(LISTS[role]), role)
-
-
-def _failing(role: UnitRole, noun: str) -> Iterator[FailingRows]:
-    """Yield units that failed or lost GPUs, and those in a transient phase."""
-    live = GpuUnit.objects.filter(deleted_at__isnull=True, role=role)
-    url, page = reverse(LISTS[role]), PAGES[role]
-    failed = live.filter(phase=UnitPhase.FAILED)
-    yield FailingRows(noun, failed, url, page, cause="cause")
-    # Without a short node the database reads no row for this.
-    on_lost_gpus = live.filter(Exists(ShortNode.objects.all()), reason=UnitReason.GPUS_MISSING)
-    yield FailingRows(noun, on_lost_gpus, url, page)
-    transient = live.filter(phase__in=TRANSIENT_PHASES).exclude(reason=UnitReason.GPUS_MISSING)
-    yield FailingRows(noun, transient, url, page, cause="cause", order="pk", waits=True)
-
-
-register_overview_section(_overview_section)

@@ -1,7 +1,8 @@
 """The common part of the pages of mirrored resources: columns, badge, panel, facts, actions."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar, Final
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
@@ -21,11 +22,14 @@ from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
 from gpuplatform.adminkit.display.causes import cause_of, message_of, next_step_of, reason_html
 from gpuplatform.adminkit.display.text import visible
-from gpuplatform.adminkit.overview.failing import STUCK_AFTER
+from gpuplatform.adminkit.overview.failing import STUCK_AFTER, FailingRows
+from gpuplatform.adminkit.overview.sections import CountedRows, OverviewSection
 from gpuplatform.clock import now
 from gpuplatform.kube.fields import field, items, number
+from gpuplatform.kube.kinds import ResourceKind
 from gpuplatform.lifecycle.conditions import DEGRADED
 from gpuplatform.lifecycle.explanations import Explanation
+from gpuplatform.reconciliation.inspection import Subject
 from gpuplatform.reconciliation.mirror import FAILED, TERMINATING
 from gpuplatform.reconciliation.models import MirrorRow
 
@@ -33,6 +37,8 @@ MAX_WORDS = 4
 """Maximum number of words of a search; further ones are ignored."""
 MAX_OPERATIONS = 1_000
 """Maximum number of operations that match a word of a search."""
+TRANSIENT_PHASES: Final = frozenset({"Pending", "Progressing", TERMINATING})
+"""Phases that usually last less than a minute."""
 DELETED = "Deleted"
 """Shown in place of the phase of a deleted resource's row."""
 LONGER_THAN_USUAL = "This takes longer than usual. See the pod, Events and log below."
@@ -41,15 +47,51 @@ LONGER_THAN_USUAL = "This takes longer than usual. See the pod, Events and log b
 class MirrorAdmin(ActionAdmin):
     """The columns of every list of mirrored resources.
 
-    A subclass defines the healthy phases, whose rows need no message.
+    A subclass defines the healthy phases, whose rows need no message, and the `noun` of a row.
     """
 
     healthy_phases: Collection[str] = ()
+    noun: ClassVar[str]
+    sampled: ClassVar[str] = ""
+    """The name of the rows in the samples."""
+    name_field: ClassVar[str] = "name"
+
+    def live_rows(self) -> QuerySet[Any]:
+        """Return the rows of existing resources."""
+        rows: QuerySet[Any] = self.model.objects.filter(deleted_at__isnull=True)
+        return rows
 
     def failed_rows(self) -> QuerySet[Any]:
-        """Return the failed rows, for the number in the navigation."""
-        rows: QuerySet[Any] = self.model.objects.filter(deleted_at__isnull=True, phase=FAILED)
-        return rows
+        """Return the failed rows."""
+        return self.live_rows().filter(phase=FAILED)
+
+    @override
+    def overview_section(self) -> OverviewSection:
+        """Return the rows by phase, and the failing ones."""
+        title = str(self.opts.verbose_name_plural)
+        phases = [phase for phase, _label in self.opts.get_field("phase").choices]  # type: ignore[union-attr]  # a CharField
+        counted = CountedRows(
+            f"{title[:1].upper()}{title[1:]}",
+            self.live_rows(),
+            phases,
+            self._list_url(),
+            self.sampled,
+        )
+        return OverviewSection(counted=[counted], failing=self.failing())
+
+    def failing(self) -> list[FailingRows]:
+        """Return the failed rows, and those in a transient phase."""
+        page = f"admin:{self._url_name('change')}"
+        failed = FailingRows(
+            self.noun,
+            self.failed_rows(),
+            self._list_url(),
+            page,
+            cause="cause",
+            name=self.name_field,
+        )
+        transient = self.live_rows().filter(phase__in=TRANSIENT_PHASES)
+        return [failed, replace(failed, rows=transient, order="pk", waits=True)]
 
     @admin.display(description="Phase")
     def phase_column(self, row: Any) -> SafeString:
@@ -160,6 +202,13 @@ def _late_deletion(row: Any) -> Panel:
     )
 
 
+def mirror_subject(row: Any, kind: ResourceKind, *, label: str, dependents: str) -> Subject | None:
+    """Return a row's object in the cluster; None where it has none."""
+    if row.deleted_at or not row.uid:
+        return None
+    return Subject(kind, row.namespace, row.name, row.uid, label, dependents)
+
+
 def mirror_facts(row: Any) -> Sequence[Fact]:
     """Return the facts of every mirrored row."""
     return (
@@ -190,6 +239,14 @@ def mirror_copies(row: Any, kind: str) -> Sequence[Copy]:
 def generation_line(row: MirrorRow) -> Comparison:
     """Return the comparison of the generations."""
     return Comparison("Generation", str(row.generation), str(row.observed_generation))
+
+
+def service_line(row: Any) -> Comparison:
+    """Return the comparison of the Service, which a template with ports has."""
+    has_ports = bool(items(row.spec, "template", "ports"))
+    actual = visible(row.service_name) or "none"
+    is_equal = has_ports == bool(row.service_name)
+    return Comparison("Service", actual if is_equal else "yes" if has_ports else "none", actual)
 
 
 def comparison_note(row: MirrorRow) -> str:

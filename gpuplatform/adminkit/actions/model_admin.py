@@ -36,6 +36,7 @@ from gpuplatform.adminkit.actions.forms import DeclaredForm
 from gpuplatform.adminkit.detail.panels import RelatedRow
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, ReadOnlyAdmin
+from gpuplatform.adminkit.overview.sections import OverviewSection
 from gpuplatform.errors import PlatformError
 
 MAX_ROWS: Final = 100
@@ -77,6 +78,10 @@ class ActionAdmin(ReadOnlyAdmin):
     row_actions: ClassVar[tuple[Action, ...]] = ()
     creation: ClassVar[Creation | None] = None
     is_live_with_actions = True
+
+    def overview_section(self) -> OverviewSection:
+        """Return what the overview shows of these rows; most show nothing."""
+        return OverviewSection()
 
     def may(self, request: HttpRequest, action: Action) -> bool:
         """Return whether the user has the permission of an action."""

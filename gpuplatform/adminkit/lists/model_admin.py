@@ -9,7 +9,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.actions import delete_selected
 from django.contrib.admin.utils import unquote
-from django.contrib.admin.views.main import ERROR_FLAG
+from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
@@ -80,6 +80,17 @@ class CappedPaginator(RowPaginator):
         return self._counted > COUNT_CAP
 
 
+class RowList(ChangeList):
+    """A page of a list whose rows get further data, from one query for all of them."""
+
+    @override
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        self.result_list = list(self.result_list)
+        page: Any = self.model_admin
+        page.annotate_rows(request, self.result_list)
+
+
 class PlatformModelAdmin(ModelAdmin):
     """A list, a form with one save button, and deletions that state their consequence."""
 
@@ -87,6 +98,13 @@ class PlatformModelAdmin(ModelAdmin):
     """Whether the rows of a list with actions are refreshed while it is open."""
     empty_text: ClassVar[str] = ""
     """Text of an empty list: what its rows are and how the first one is created."""
+
+    def annotate_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        """Set further attributes on the rows of one page of the list."""
+
+    @override
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return RowList
 
     def deletion(self, rows: Sequence[Any]) -> Deletion:
         """Return the confirmation before `rows` are deleted."""

@@ -1,10 +1,10 @@
 """The context of the overview: health, failures, capacity, pace and counts.
 
-Each app's `admin.py` registers a `SectionBuilder` for its rows. The number of queries does not
-depend on the number of rows: large tables are counted up to a cap, samples have the rest.
+Each page of the admin adds a section of its rows. The number of queries does not depend on the
+number of rows: large tables are counted up to a cap, samples have the rest.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -73,16 +73,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class OverviewSection:
-    """What an app adds to the overview, limited to what the user may view."""
+    """What a page adds to the overview."""
 
     counted: Sequence[CountedRows] = ()
     failing: Sequence[FailingRows] = ()
     latest: Sequence[Line] = ()
 
-
-SectionBuilder = Callable[[HttpRequest], OverviewSection]
-
-_BUILDERS: list[SectionBuilder] = []
 
 _SPEC_PERMISSION = "inventory.view_gpuspec"
 _OPERATION_PERMISSION = "operations.view_operation"
@@ -90,17 +86,11 @@ _UNIT_PERMISSION = "units.view_activeunit"
 _STOCK_PERMISSION = "units.view_stockunit"
 
 
-def register_overview_section(builder: SectionBuilder) -> None:
-    """Add the section of an app; called once, by its `admin.py`."""
-    _BUILDERS.append(builder)
-
-
-def overview_context(request: HttpRequest) -> dict[str, Any]:
+def overview_context(request: HttpRequest, sections: Sequence[OverviewSection]) -> dict[str, Any]:
     """Return the context of `admin/index.html`."""
     moment, sample = now(), latest_sample()
     at, capacity = latest_capacity()
     health = platform_health(sample, moment)
-    sections = [builder(request) for builder in _BUILDERS]
     failing = [rows for section in sections for rows in section.failing]
     return {
         "health": health,

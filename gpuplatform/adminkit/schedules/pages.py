@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django.contrib import admin, messages
-from django.contrib.admin.views.main import ChangeList
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
@@ -52,19 +51,6 @@ from gpuplatform.samples.selectors import runs_of
 
 SHOWN_RUNS: Final = 5
 """Number of runs that a page shows before a click."""
-
-
-class ScheduleList(ChangeList):
-    """A page of periodic tasks with the latest runs of each."""
-
-    @override
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        rows: list[Any] = list(self.result_list)
-        found = runs_of([row.name for row in rows])
-        for row in rows:
-            row.latest_runs = found.get(row.name, ())
-        self.result_list = rows
 
 
 class ScheduleAdmin(PlatformModelAdmin):
@@ -174,8 +160,10 @@ class ScheduleAdmin(PlatformModelAdmin):
         return format_html("{} (as of {})", times, ago_html(row.last_run_at))
 
     @override
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return ScheduleList
+    def annotate_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
+        found = runs_of([row.name for row in rows])
+        for row in rows:
+            row.latest_runs = found.get(row.name, ())
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[PeriodicTask]:

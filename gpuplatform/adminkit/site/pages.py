@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from typing_extensions import override
 
+from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.display.badges import Shape
 from gpuplatform.adminkit.display.text import NONE
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, delete_selected_rows
@@ -21,7 +22,7 @@ from gpuplatform.adminkit.lists.search import search_everything, search_query
 from gpuplatform.adminkit.overview.health import health_summary, platform_health
 from gpuplatform.adminkit.overview.sections import overview_context
 from gpuplatform.adminkit.site.login import LogInForm, OwnPasswordForm
-from gpuplatform.adminkit.site.navigation import failed_rows, navigation
+from gpuplatform.adminkit.site.navigation import failed_rows, navigation, place_of
 from gpuplatform.clock import now
 from gpuplatform.samples.selectors import latest_sample
 
@@ -99,7 +100,14 @@ class PlatformAdminSite(AdminSite):
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        return super().index(request, {**overview_context(request), **(extra_context or {})})
+        pages = sorted(self._registry.values(), key=lambda page: place_of(page.opts.label_lower))
+        sections = [
+            page.overview_section()
+            for page in pages
+            if isinstance(page, ActionAdmin) and page.has_view_permission(request)
+        ]
+        context = overview_context(request, sections)
+        return super().index(request, {**context, **(extra_context or {})})
 
 
 def _checking_action(
