@@ -1,9 +1,8 @@
 """The state of the platform as numbers: beat logs them as one line and serves them as metrics.
 
-A value that could not be read is left out (null in the line), never zero.
+A value that could not be read is left out, never zero.
 """
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,47 +75,32 @@ def read_state() -> SteadyState | None:
 
 
 def report() -> None:
-    """Log the state as one line of JSON."""
-    logger.info("steady state %s", json.dumps(line_of(read_state(), queue_lengths())))
+    """Log the state as one line."""
+    logger.info("steady state", extra=fields_of(read_state(), queue_lengths()))
 
 
-def line_of(state: SteadyState | None, queues: Mapping[str, int] | None) -> dict[str, Any]:
-    """Return the line's content, with the same keys whatever could be read."""
-    known: dict[str, Any] = dict.fromkeys(_NAMES)
+def fields_of(state: SteadyState | None, queues: Mapping[str, int] | None) -> Mapping[str, Any]:
+    """Return the fields of the line, without those that could not be read."""
+    fields: dict[str, Any] = {"database": state is not None, "broker": queues is not None}
+    if queues is not None:
+        fields["queues"] = queues
     if state is not None:
-        pending = sum(state.operations.values())
         due = [seconds for seconds in state.due_seconds.values() if seconds is not None]
-        known |= {
-            "pools": dict(state.pools),
+        fields |= {
+            "pools": state.pools,
             "available": state.available,
             "allocated": state.allocated,
             "units": {f"{role}/{phase}": n for (role, phase), n in state.units.items()},
-            "pendingOperations": pending,
+            "pendingOperations": sum(state.operations.values()),
             "failedOperationsLastHour": state.failed_operations,
-            "openInvocations": dict(state.invocations),
+            "openInvocations": state.invocations,
             "oldestDueSeconds": round(max(due), 1) if due else None,
             "cluster": state.cluster.code.value,
             "nodes": state.nodes,
             "readyNodes": state.ready_nodes,
             "down": sorted(process.part for process in state.processes if not process.ok),
         }
-    return {"database": state is not None, "broker": queues is not None, **known, "queues": queues}
-
-
-_NAMES: Final = (
-    "pools",
-    "available",
-    "allocated",
-    "units",
-    "pendingOperations",
-    "failedOperationsLastHour",
-    "openInvocations",
-    "oldestDueSeconds",
-    "cluster",
-    "nodes",
-    "readyNodes",
-    "down",
-)
+    return fields
 
 
 def _state() -> SteadyState:

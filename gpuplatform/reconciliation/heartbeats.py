@@ -1,7 +1,7 @@
-"""Signs of life of the platform's parts, and what they say about readiness.
+"""Heartbeats of the platform's processes.
 
-A worker's sign travels beat → broker → worker → database, so that it proves the whole way and not
-only that a process exists.
+The heartbeat of a worker passes beat, broker, worker and database, so it proves that this path
+works and not only that a process exists.
 """
 
 import time
@@ -15,14 +15,14 @@ from django.db.models.functions import Now
 from gpuplatform.reconciliation.models import ProcessHeartbeat
 
 FRESH_SECONDS: Final[int] = settings.FRESH_SECONDS
-"""Older signs mean that the part is down; each shows several in this time."""
+"""Maximum age of the heartbeat of a running process, which sends several in this time."""
 
 WORK_SECONDS: Final = FRESH_SECONDS / 8
-_shown_at: dict["Part", float] = {}
+_reported_at: dict["Part", float] = {}
 
 
 class Part(StrEnum):
-    """Parts of the platform that show signs of life."""
+    """Processes that send heartbeats."""
 
     CONTROLLER = "controller"
     ACTIVATOR = "activator"
@@ -34,7 +34,7 @@ class Part(StrEnum):
 
 
 def report_heartbeat(part: Part, detail: str = "") -> None:
-    """Record that `part` lives now."""
+    """Record a heartbeat of `part`."""
     ProcessHeartbeat.objects.bulk_create(
         [ProcessHeartbeat(part=part, seen_at=Now(), detail=detail[:200])],
         update_conflicts=True,
@@ -44,18 +44,18 @@ def report_heartbeat(part: Part, detail: str = "") -> None:
 
 
 def report_activity(part: Part) -> None:
-    """Record that `part` lives, at most every few seconds: called for each piece of work.
+    """Record a heartbeat of `part` when it works, at most once every `WORK_SECONDS`.
 
-    A worker with a long queue is alive, though the message that asks for its sign waits far back.
+    A worker with a long queue is alive although the message for its heartbeat is still queued.
     """
     now = time.monotonic()
-    if now - _shown_at.get(part, -WORK_SECONDS) >= WORK_SECONDS:
+    if now - _reported_at.get(part, -WORK_SECONDS) >= WORK_SECONDS:
         report_heartbeat(part)
-        _shown_at[part] = now
+        _reported_at[part] = now
 
 
 def delete_heartbeat(part: Part) -> None:
-    """Record that `part` stopped on purpose."""
+    """Record that `part` was stopped."""
     ProcessHeartbeat.objects.filter(part=part).delete()
 
 
