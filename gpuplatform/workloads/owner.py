@@ -101,7 +101,7 @@ class Children:
 
     @property
     def live_deployment(self) -> Manifest:
-        """The Deployment; empty where there is none, or where it is unknown."""
+        """The Deployment; empty if it is absent or unknown."""
         return self.deployment.value if isinstance(self.deployment, Present) else {}
 
 
