@@ -1,4 +1,4 @@
-"""Rows of the inventory."""
+"""Rows of stock pools and of the catalogue of GPU specs."""
 
 from typing import ClassVar
 
@@ -16,7 +16,7 @@ from inventory.phases import PoolPhase
 class StockPool(MirrorRow):
     """The mirror of a `StockPool` resource: an operator's declared pool, held by a Deployment.
 
-    Its GPUs are held by the pool and never become units.
+    The pool holds its GPUs; they never become units.
     """
 
     tenant = models.ForeignKey(
@@ -28,19 +28,21 @@ class StockPool(MirrorRow):
         blank=True,
         on_delete=models.PROTECT,
         related_name="stock_pools",
-        help_text="The operation that made it; empty for a resource made by hand.",
+        help_text="The operation that created it; empty for a resource created with kubectl.",
     )
     phase = models.CharField(
         max_length=16,
         choices=PoolPhase.choices,
         default=PoolPhase.PENDING,
-        help_text="How it is doing.",
+        help_text="The phase in the status of the resource.",
     )
-    spec = models.JSONField(default=dict, help_text="What is wanted, as in the resource.")
+    spec = models.JSONField(default=dict, help_text="The spec of the resource.")
     spec_name = models.CharField(max_length=63, blank=True, help_text="Name of the GPU spec.")
-    desired_replicas = models.PositiveIntegerField(default=0, help_text="Replicas wanted.")
-    available_replicas = models.PositiveIntegerField(default=0, help_text="Replicas that run.")
-    allocated_replicas = models.PositiveIntegerField(default=0, help_text="Wanted, not running.")
+    desired_replicas = models.PositiveIntegerField(default=0, help_text="Desired pods.")
+    available_replicas = models.PositiveIntegerField(default=0, help_text="Available pods.")
+    allocated_replicas = models.PositiveIntegerField(
+        default=0, help_text="Desired pods that are not available."
+    )
     service_name = models.CharField(max_length=63, blank=True, help_text="Its Service, if any.")
 
     class Meta:
@@ -76,7 +78,7 @@ class StockPool(MirrorRow):
 
 
 class GpuSpec(models.Model):
-    """An entry of the catalogue: what a GPU spec gives, and how much ready stock is kept of it.
+    """An entry of the catalogue: the size of a GPU spec, and the warm target of its stock.
 
     Its values are copied into stock when stock is seeded, so that a change here never touches
     what runs.
@@ -85,7 +87,7 @@ class GpuSpec(models.Model):
     name = models.CharField(
         max_length=63, unique=True, help_text="The `specName` of pools, stock and units."
     )
-    description = models.CharField(max_length=200, blank=True, help_text="For people.")
+    description = models.CharField(max_length=200, blank=True, help_text="Shown to users.")
     cpu = models.CharField(
         max_length=32, blank=True, help_text="CPU of one unit: a Kubernetes quantity; empty: none."
     )
@@ -100,11 +102,9 @@ class GpuSpec(models.Model):
         default=dict, blank=True, help_text="nodeSelector and tolerations, as in a GPUUnit."
     )
     warm_target = models.PositiveIntegerField(
-        default=0, help_text="How many ready stock units are kept; 0: only what is seeded."
+        default=0, help_text="Number of ready stock units to maintain; 0: no automatic seeding."
     )
-    is_top_up_paused = models.BooleanField(
-        default=False, help_text="Whether the warm target is left alone for now."
-    )
+    is_top_up_paused = models.BooleanField(default=False, help_text="Pauses the automatic top-up.")
     restocks_on_delete = models.BooleanField(
         default=False, help_text="Whether a deleted unit is replaced by a new stock unit."
     )
@@ -115,7 +115,7 @@ class GpuSpec(models.Model):
         default=True,
         help_text="Off: nothing is claimed or seeded, its stock is removed, its units stay.",
     )
-    created_at = models.DateTimeField(db_default=Now(), help_text="When it was entered.")
+    created_at = models.DateTimeField(db_default=Now(), help_text="When it was created.")
     updated_at = models.DateTimeField(db_default=Now(), help_text="When it last changed.")
 
     class Meta:

@@ -37,7 +37,7 @@ POOL_PHASES: MappingProxyType[PoolPhase, str] = MappingProxyType(
         PoolPhase.PROGRESSING: "Its pods are starting, or a change is in progress.",
         PoolPhase.READY: "All desired pods are available.",
         PoolPhase.EMPTY: "It is scaled to zero.",
-        PoolPhase.FAILED: "It cannot be brought to its spec; the reason says why.",
+        PoolPhase.FAILED: "It cannot be brought to its spec; see the reason.",
         PoolPhase.TERMINATING: "It is being deleted.",
     }
 )

@@ -24,7 +24,7 @@ def observe_pool(cluster: Cluster, pool: Manifest) -> Children:
     """Read what `pool` owns. A read that is forbidden is `Unknown`.
 
     Raises:
-        ClusterUnavailable: nothing can be said about the pool now; it stays as it is.
+        ClusterUnavailable: nothing is known about the pool now; it stays as it is.
     """
     return _observed(ReadNow(cluster, POOL_LABEL), pool)
 
@@ -61,7 +61,7 @@ POOLS = Reconciler(
 def compare_all(cluster: Cluster) -> list[int]:
     """Compare one list of everything with the mirror and the plan; mark what differs.
 
-    Returns the numbers of the rows with something to do. Settled pools cost no write.
+    Returns the ids of rows with something to do. Settled pools cost no write.
     """
     owned = ReadAtOnce(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     listing = cluster.list(STOCK_POOL)
@@ -72,7 +72,7 @@ def compare_all(cluster: Cluster) -> list[int]:
 
 
 def unsettled_pools(cluster: Cluster) -> Iterator[tuple[Manifest, Plan]]:
-    """Yield the pools that are not as they should be, with what would be done."""
+    """Yield the pools that differ from their plan, with the plan."""
     owned = ReadAtOnce(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     yield from _unsettled(owned, cluster.list(STOCK_POOL).items)
 
@@ -85,10 +85,10 @@ def _unsettled(owned: Owned, pools: list[Manifest]) -> Iterator[tuple[Manifest, 
 
 
 def delete_leftovers(cluster: Cluster) -> int:
-    """Delete what late writes of ended operations left, by UID; return how many.
+    """Delete what late writes of ended operations left, by UID; return the number.
 
-    The object is read first and its operation second, so that an operation that ends meanwhile is
-    seen as it ended. What has a row is none.
+    The resource is read first and its operation second, so that an operation that ends in between
+    is known as ended. A resource with a row is not a leftover.
     """
     pools = cluster.list(STOCK_POOL).items
     uids = [pool["metadata"]["uid"] for pool in pools]

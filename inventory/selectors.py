@@ -1,4 +1,4 @@
-"""Reading the inventory."""
+"""Queries of stock pools and the catalogue."""
 
 from typing import NamedTuple
 
@@ -10,11 +10,11 @@ from inventory.models import GpuSpec, StockPool
 from inventory.phases import PoolPhase
 
 MOST_OFFERED = 1_000
-"""So many names of GPU specs a form offers."""
+"""Maximum number of GPU spec names that a form offers."""
 
 
 class PodsHeld(NamedTuple):
-    """Pods that pools hold, of one spec and size."""
+    """The number of pods of pools, of one GPU spec and size."""
 
     spec_name: str
     gpu: int
@@ -22,7 +22,7 @@ class PodsHeld(NamedTuple):
 
 
 def pools_live() -> QuerySet[StockPool]:
-    """Return pools that are there or about to be, newest first."""
+    """Return pools that exist or are being created, newest first."""
     return (
         StockPool.objects.filter(deleted_at__isnull=True)
         .select_related("operation", "tenant")
@@ -34,31 +34,31 @@ def pool_get(namespace: str, name: str) -> StockPool:
     """Return one pool.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no pool has that name.
     """
     pool = pools_live().filter(namespace=namespace, name=name).first()
     if pool is None:
-        msg = f"There is no stock pool '{name}' in the namespace '{namespace}'."
+        msg = f"Stock pool '{name}' not found in namespace '{namespace}'."
         raise NotFound(msg)
     return pool
 
 
 def pool_count() -> int:
-    """Return how many pools there are."""
+    """Return the number of pools."""
     return StockPool.objects.filter(deleted_at__isnull=True).count()
 
 
 def pools_due(limit: int) -> list[int]:
-    """Return the numbers of pools that a worker should take now, longest due first."""
+    """Return the ids of due pools that no worker has claimed, longest due first."""
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
     due = StockPool.objects.filter(free, due_at__lte=Now(), deleted_at__isnull=True)
     return list(due.exclude(uid="").order_by("due_at").values_list("id", flat=True)[:limit])
 
 
 def pods_held() -> list[PodsHeld]:
-    """Return how many pods of pools hold their GPUs, by spec and GPUs of a pod.
+    """Return the number of pods that hold GPUs for pools, by spec and GPUs of a pod.
 
-    Those of a pool that is getting there count as well; of one that has failed, those that run.
+    All desired pods of a pool count; of a failed pool only the available ones.
     """
     held = Case(
         When(phase=PoolPhase.FAILED, then="available_replicas"), default="desired_replicas"
@@ -73,7 +73,7 @@ def pods_held() -> list[PodsHeld]:
 
 
 def _whole(value: object) -> int:
-    """Return a number of a spec, which anybody may have written; 0 for what is none."""
+    """Return a positive integer of a spec written with kubectl; 0 for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
@@ -92,7 +92,7 @@ def spec_get(name: str) -> GpuSpec:
     """Return one entry of the catalogue.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no entry has that name.
     """
     found = GpuSpec.objects.filter(name=name).first()
     if found is None:
@@ -101,5 +101,5 @@ def spec_get(name: str) -> GpuSpec:
 
 
 def spec_missing(name: str) -> NotFound:
-    """Return the error for a spec that the catalogue does not have."""
-    return NotFound(f"There is no GPU spec '{name}' in the catalogue.")
+    """Return the error for a spec that is not in the catalogue."""
+    return NotFound(f"GPU spec '{name}' is not in the catalogue.")

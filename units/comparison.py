@@ -60,7 +60,7 @@ def delete_leftovers(cluster: Cluster) -> int:
     """Delete what late writes of ended operations left, by UID; return their number.
 
     The resource is read first and its operation second, so that an operation that ends in between
-    is known as ended. A resource with a row is no leftover.
+    is known as ended. A resource with a row is not a leftover.
     """
     units = cluster.list(GPU_UNIT).items
     uids = [unit["metadata"]["uid"] for unit in units]

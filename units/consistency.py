@@ -1,4 +1,4 @@
-"""Comparing the rows of units and stock with the cluster: is anything leaked, lost or doubled?
+"""The consistency check of units and stock: leaked, lost and duplicate objects.
 
 Called by `manage.py check_consistency`. Reads only.
 """
@@ -22,10 +22,10 @@ from units.records import Records
 
 
 def unit_faults(cluster: Cluster) -> Iterator[Fault]:
-    """Yield what rows and cluster do not agree on, and what cannot be.
+    """Yield the inconsistencies between rows and cluster, and within each.
 
     Raises:
-        ClusterError: the cluster could not be read; nothing is known then.
+        ClusterError: the cluster could not be read.
     """
     units = cluster.list(GPU_UNIT).items
     owned = read_at_once(cluster, units)
@@ -41,20 +41,18 @@ def _is_active(unit: Manifest) -> bool:
 
 
 def _orphans(owned: ReadAtOnce, uids: set[str]) -> Iterator[Fault]:
-    """What a unit owned that is not there, and that no row waits for to be gone."""
+    """Yield objects whose unit is deleted and for whose deletion no row waits."""
     rows = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
     live = list(rows.values_list("uid", "namespace", "name"))
     known = uids | {uid for uid, *_ in live}
     names = {(namespace, name) for _, namespace, name in live}
     for kind, item in owned.everything():
-        is_known = _owners(item) & known or _name_of_unmarked(item) in names
-        if _is_ours(kind, item) and not is_known:
-            yield Fault(
-                "orphaned", f"{kind.kind} {full_name(item)}", "the unit that owned it is gone"
-            )
+        is_known = _owners(item) & known or _name_of_unlabeled(item) in names
+        if _is_managed(kind, item) and not is_known:
+            yield Fault("orphaned", f"{kind.kind} {full_name(item)}", "its owner is deleted")
 
 
-def _is_ours(kind: ResourceKind, item: Manifest) -> bool:
+def _is_managed(kind: ResourceKind, item: Manifest) -> bool:
     return kind != GPU_UNIT and field(item, "metadata", "labels", MANAGED_BY_LABEL) == MANAGER
 
 
@@ -64,8 +62,8 @@ def _owners(item: Manifest) -> set[str]:
     return named | {str(field(item, "metadata", "labels", UNIT_UID_LABEL))}
 
 
-def _name_of_unmarked(item: Manifest) -> tuple[str, str] | None:
-    """Return the unit that a pod names which lost the mark of its unit's UID."""
+def _name_of_unlabeled(item: Manifest) -> tuple[str, str] | None:
+    """Return namespace and unit name of a pod that lost the label with its unit's UID."""
     if field(item, "metadata", "labels", UNIT_UID_LABEL):
         return None
     return item["metadata"]["namespace"], str(field(item, "metadata", "labels", UNIT_LABEL))
@@ -74,9 +72,9 @@ def _name_of_unmarked(item: Manifest) -> tuple[str, str] | None:
 def _source_faults(units: Sequence[Manifest]) -> Iterator[Fault]:
     records = Records.of(units)
     named = [(unit, source) for unit in units if (source := source_of(unit))]
-    made = [(unit, source) for unit, source in named if records.has_source(unit, source)]
-    counts = Counter(source.uid for _, source in made)
-    for unit, source in made:
+    given = [(unit, source) for unit, source in named if records.has_source(unit, source)]
+    counts = Counter(source.uid for _, source in given)
+    for unit, source in given:
         uid = unit["metadata"]["uid"]
         consumer = records.consumed_by.get(source.uid, uid)
         if counts[source.uid] > 1:
@@ -86,17 +84,17 @@ def _source_faults(units: Sequence[Manifest]) -> Iterator[Fault]:
             message = f"its stock '{source.name}' was consumed by another unit"
             yield Fault("doubled", full_name(unit), message)
         elif not consumer and uid not in records.void_starts and not records.is_in_progress(unit):
-            message = f"its stock '{source.name}' does not count as consumed"
+            message = f"its stock '{source.name}' isn't marked as consumed"
             yield Fault("leaked", full_name(unit), message)
 
 
 def _stock_faults(uids: set[str]) -> Iterator[Fault]:
     stock = GpuUnit.objects.filter(role=UnitRole.STOCK)
     for row in stock.filter(claimed_by__phase__in=ENDED_PHASES, deleted_at__isnull=True):
-        yield Fault("leaked", str(row), "it is set aside for an operation that ended")
+        yield Fault("leaked", str(row), "it is claimed by an operation that has ended")
     consumed = stock.exclude(consumed_by="")
     for row in consumed.filter(uid__in=uids):
-        yield Fault("leaked", str(row), "it was consumed, and its resource is still there")
+        yield Fault("leaked", str(row), "it was consumed and its resource still exists")
     consumers = GpuUnit.objects.exclude(uid="").values("uid")
     for row in consumed.filter(deleted_at__isnull=True).exclude(consumed_by__in=consumers):
-        yield Fault("lost", str(row), "a unit consumed it that no row knows")
+        yield Fault("lost", str(row), "its consumer has no row")

@@ -1,6 +1,6 @@
-"""What the cluster knows of a unit beyond its row: the log of its pod, and the Events about it.
+"""The log of a unit's pod and the Events about the unit, read from the cluster.
 
-Read when somebody asks, within one deadline; nothing is kept.
+Read on request, within one deadline; nothing is stored.
 """
 
 from collections.abc import Iterator
@@ -28,19 +28,20 @@ from units.models import GpuUnit
 READ_SECONDS: Final = 5.0
 MAX_LOG_BYTES: Final = 1024 * 1024
 MOST_OBJECTS: Final = 12
-"""A unit has one pod; more objects than this are the remains of a long row of failures."""
+"""Maximum number of objects whose Events are read. A unit has one pod; more objects are left over
+from earlier failures."""
 
 
 def unit_log(unit: GpuUnit, *, tail: int, previous: bool, container: str | None) -> str:
-    """Return the end of what the unit's newest pod wrote.
+    """Return the last lines of the log of the unit's newest pod.
 
     Raises:
         NotFound: it has no pod.
-        PhaseConflict: the container has not written anything yet, or had no run before.
+        PhaseConflict: the container has no log yet, or no previous run.
         InvalidSpec: the pod has no such container.
         OperatorUnavailable: the cluster does not answer.
     """
-    missing = NotFound(f"The GPU unit '{unit.name}' has no pod at present, so there is no log.")
+    missing = NotFound(f"GPU unit '{unit.name}' has no pod, so no log is available.")
     try:
         with deadline(READ_SECONDS):
             cluster = get_cluster()
@@ -56,7 +57,7 @@ def unit_log(unit: GpuUnit, *, tail: int, previous: bool, container: str | None)
                 previous=previous,
             )
     except ClusterRejected as error:
-        raise PhaseConflict(f"There is no such log yet: {error.detail}") from error
+        raise PhaseConflict(f"No log is available yet: {error.detail}") from error
     except ClusterError as error:
         raise _unavailable(error) from error
     if text is None:
@@ -65,7 +66,7 @@ def unit_log(unit: GpuUnit, *, tail: int, previous: bool, container: str | None)
 
 
 def unit_events(unit: GpuUnit) -> list[ObjectEvent]:
-    """Return what was said about the unit and what it owns, newest first.
+    """Return the Events about the unit and the objects that it owns, newest first.
 
     Raises:
         OperatorUnavailable: the cluster does not answer.
@@ -80,7 +81,7 @@ def unit_events(unit: GpuUnit) -> list[ObjectEvent]:
 
 
 def _uids(cluster: Cluster, unit: GpuUnit) -> Iterator[str]:
-    """Yield the UIDs of the unit, its pods, its Deployment and that one's ReplicaSets."""
+    """Yield the UIDs of the unit, its pods, its Deployment and the Deployment's ReplicaSets."""
     if not unit.uid:
         return
     yield unit.uid
@@ -95,7 +96,7 @@ def _uids(cluster: Cluster, unit: GpuUnit) -> Iterator[str]:
 
 
 def _pods(cluster: Cluster, unit: GpuUnit) -> list[Manifest]:
-    """Return the unit's own pods: those that stay before those that go, newest first."""
+    """Return the unit's own pods, newest first; pods that are being deleted come last."""
     pods = [
         pod
         for pod in _newest_first(cluster, POD, unit)
@@ -107,10 +108,10 @@ def _pods(cluster: Cluster, unit: GpuUnit) -> list[Manifest]:
 def _newest_first(cluster: Cluster, kind: ResourceKind, unit: GpuUnit) -> list[Manifest]:
     selector = f"{UNIT_LABEL}={unit.name}"
     found = cluster.list(kind, namespace=unit.namespace, label_selector=selector).items
-    return sorted(found, key=lambda one: str(_made(one)), reverse=True)
+    return sorted(found, key=lambda one: str(_created(one)), reverse=True)
 
 
-def _made(one: Manifest) -> object:
+def _created(one: Manifest) -> object:
     return field(one, "metadata", "creationTimestamp")
 
 
@@ -124,7 +125,7 @@ def _container(pod: Manifest, wanted: str | None) -> str:
     if wanted is None:
         return names[0] if names else ""
     if wanted not in names:
-        message = f"The pod has no such container; it has {', '.join(names)}."
+        message = f"The pod has no container of this name; it has {', '.join(names)}."
         raise InvalidSpec(f"container: {message}", details=[FieldError("container", message)])
     return wanted
 

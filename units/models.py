@@ -1,4 +1,4 @@
-"""Rows of the GPU units: stock, units in use, and their history."""
+"""Rows of GPU units in both roles, of their history, and of nodes with a shortage."""
 
 from typing import ClassVar
 
@@ -20,14 +20,14 @@ CLAIMABLE = Q(
     deletion_requested_at__isnull=True,
     deleted_at__isnull=True,
 )
-"""Stock that a create may take: the row alone decides, the cluster carries no marks."""
+"""Stock that a create may claim: the row alone decides, the resource has no mark."""
 
 
 class GpuUnit(MirrorRow):
     """The mirror of a `GPUUnit` resource, in either role.
 
-    Of a stock unit exactly one holds: free, claimed by one open operation, consumed by one unit
-    (final), or gone.
+    A stock unit is either free, claimed by one open operation, consumed by one unit (final), or
+    deleted.
     """
 
     role = models.CharField(
@@ -42,25 +42,29 @@ class GpuUnit(MirrorRow):
         blank=True,
         on_delete=models.PROTECT,
         related_name="gpu_units",
-        help_text="The operation that made it; empty for a resource made by hand.",
+        help_text="The operation that created it; empty for a resource created with kubectl.",
     )
     ordinal = models.PositiveIntegerField(
-        null=True, blank=True, help_text="Which one of its seeding, from 1; stock only."
+        null=True, blank=True, help_text="Ordinal in its seeding, from 1; stock only."
     )
     phase = models.CharField(
         max_length=16,
         choices=UnitPhase.choices,
         default=UnitPhase.PENDING,
-        help_text="How it is doing.",
+        help_text="The phase in the status of the resource.",
     )
-    spec = models.JSONField(default=dict, help_text="What is wanted, as in the resource.")
+    spec = models.JSONField(default=dict, help_text="The spec of the resource.")
     spec_name = models.CharField(max_length=63, blank=True, help_text="Name of the GPU spec.")
-    image = models.CharField(max_length=512, blank=True, help_text="The image that it runs.")
+    image = models.CharField(max_length=512, blank=True, help_text="Container image reference.")
     gpu = models.PositiveIntegerField(default=0, help_text="GPUs of its pod.")
-    is_suspended = models.BooleanField(default=False, help_text="Whether it is to be stopped.")
+    is_suspended = models.BooleanField(
+        default=False, help_text="Whether the unit is to be stopped."
+    )
     ready_replicas = models.PositiveIntegerField(default=0, help_text="Pods that are ready: 0, 1.")
     service_name = models.CharField(max_length=63, blank=True, help_text="Its Service, if any.")
-    access_url = models.CharField(max_length=300, blank=True, help_text="Where it answers.")
+    access_url = models.CharField(
+        max_length=300, blank=True, help_text="The URL inside the cluster."
+    )
     source_name = models.CharField(
         max_length=253, blank=True, help_text="The stock unit that it consumes; active only."
     )
@@ -71,12 +75,12 @@ class GpuUnit(MirrorRow):
         blank=True,
         on_delete=models.PROTECT,
         related_name="claimed_stock",
-        help_text="The open operation that it is set aside for; stock only.",
+        help_text="The open operation that claims it; stock only.",
     )
     consumed_by = models.CharField(
         max_length=36,
         blank=True,
-        help_text="UID of the unit that took its GPU; final; stock only.",
+        help_text="UID of the unit that consumed it; final; stock only.",
     )
     consumed_at = models.DateTimeField(null=True, blank=True, help_text="When it was consumed.")
     resource_gone_at = models.DateTimeField(
@@ -143,7 +147,7 @@ class GpuUnit(MirrorRow):
 
 
 class StockUnit(GpuUnit):
-    """The stock among the units, as a list of its own."""
+    """The stock units, for a separate list in the admin."""
 
     class Meta:
         proxy = True
@@ -152,7 +156,7 @@ class StockUnit(GpuUnit):
 
 
 class ActiveUnit(GpuUnit):
-    """The units in use, as a list of their own."""
+    """The active units, for a separate list in the admin."""
 
     class Meta:
         proxy = True
@@ -161,11 +165,11 @@ class ActiveUnit(GpuUnit):
 
 
 class ShortNode(models.Model):
-    """A node that offers fewer GPUs than the pods on it hold, as the last comparison saw it."""
+    """A node that offers fewer GPUs than its pods hold, by the last comparison."""
 
     name = models.CharField(max_length=253, primary_key=True, help_text="Name of the node.")
-    gpus_offered = models.PositiveIntegerField(help_text="GPUs that it can hand out.")
-    gpus_held = models.PositiveIntegerField(help_text="GPUs that pods on it hold.")
+    gpus_offered = models.PositiveIntegerField(help_text="Allocatable GPUs.")
+    gpus_held = models.PositiveIntegerField(help_text="GPUs that its pods hold.")
 
     class Meta:
         ordering: ClassVar[list[str]] = ["name"]
@@ -181,10 +185,13 @@ class UnitHistory(models.Model):
     unit = models.ForeignKey(GpuUnit, on_delete=models.CASCADE, related_name="history")
     at = models.DateTimeField(db_default=Now(), help_text="When it changed.")
     phase = models.CharField(max_length=16, help_text="The phase from then on.")
-    reason = models.CharField(max_length=64, blank=True, help_text="Why.")
-    message = models.TextField(blank=True, help_text="The same for people.")
+    reason = models.CharField(max_length=64, blank=True, help_text="The reason from then on.")
+    message = models.TextField(blank=True, help_text="The message from then on.")
     cause = models.CharField(
-        max_length=64, blank=True, db_default="", help_text="What kept its pod back."
+        max_length=64,
+        blank=True,
+        db_default="",
+        help_text="What kept the pod from running or from being ready.",
     )
     operation = models.ForeignKey(
         Operation,
@@ -211,7 +218,7 @@ class UnitHistory(models.Model):
 class CapacitySample(models.Model):
     """The idle GPU time of one GPU spec between two samples; inserted by beat."""
 
-    at = models.DateTimeField(db_default=Now(), help_text="When it was taken.")
+    at = models.DateTimeField(db_default=Now(), help_text="When the sample was taken.")
     spec_name = models.CharField(max_length=63, help_text="Name of the GPU spec.")
     idle_gpu_seconds = models.PositiveBigIntegerField(
         help_text="GPU-seconds that ready stock held since the sample before."

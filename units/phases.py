@@ -55,7 +55,7 @@ UNIT_PHASES: MappingProxyType[UnitPhase, str] = MappingProxyType(
         ),
         UnitPhase.READY: "Its pod is ready.",
         UnitPhase.STOPPED: "It is kept without a pod and holds no GPU.",
-        UnitPhase.FAILED: "It cannot be brought to its spec; the reason says why.",
+        UnitPhase.FAILED: "It cannot be brought to its spec; see the reason.",
         UnitPhase.TERMINATING: "It is being deleted.",
     }
 )

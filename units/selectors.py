@@ -1,4 +1,4 @@
-"""Reading GPU units and stock."""
+"""Queries of GPU units and stock."""
 
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
@@ -27,7 +27,7 @@ _VOID_PHASES = (OperationPhase.FAILED, OperationPhase.CANCELLED)
 
 
 class StockState(StrEnum):
-    """How a stock unit counts. Exactly one holds for each that is neither consumed nor gone."""
+    """The state of a stock unit that is neither consumed nor deleted; exactly one applies."""
 
     STARTING = "starting"
     READY = "ready"
@@ -39,7 +39,7 @@ class StockState(StrEnum):
 _LIVE = Q(deleted_at__isnull=True)
 _STOCK = Q(role=UnitRole.STOCK)
 _HELD = _STOCK & _LIVE & Q(consumed_by="")
-"""Stock that is there or about to be, and that no unit has consumed."""
+"""Stock that exists or is being created and that no unit has consumed."""
 _DELETING = Q(deletion_requested_at__isnull=False) | Q(phase=UnitPhase.TERMINATING)
 _CLAIMED = ~_DELETING & Q(claimed_by__isnull=False)
 _FREE = ~_DELETING & Q(claimed_by__isnull=True)
@@ -51,11 +51,11 @@ _STATES: Final = {
     StockState.FAILED: _FREE & Q(phase=UnitPhase.FAILED),
     StockState.DELETING: _DELETING,
 }
-"""What each state is, among the stock that is held."""
+"""The condition of each state, within the held stock."""
 
 
 def units_live(role: UnitRole | None = None) -> QuerySet[GpuUnit]:
-    """Return units that are there or about to be, newest first; of one role if it is given."""
+    """Return units that exist or are being created, newest first; of one role if given."""
     live = GpuUnit.objects.filter(_LIVE)
     if role is not None:
         live = live.filter(role=role)
@@ -66,46 +66,46 @@ def unit_get(namespace: str, name: str) -> GpuUnit:
     """Return one active unit; stock is invisible here.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no active unit has that name.
     """
     found = units_live(UnitRole.ACTIVE).filter(namespace=namespace, name=name).first()
     if found is None:
-        msg = f"There is no GPU unit '{name}' in the namespace '{namespace}'."
+        msg = f"GPU unit '{name}' not found in namespace '{namespace}'."
         raise NotFound(msg)
     return found
 
 
 def stock_live() -> QuerySet[GpuUnit]:
-    """Return stock that is there or about to be and that no unit has consumed, newest first."""
+    """Return stock that exists or is being created and is not consumed, newest first."""
     held = GpuUnit.objects.filter(_HELD)
     return held.select_related("operation", "tenant", "claimed_by").order_by("-id")
 
 
 def stock_get(name: str) -> GpuUnit:
-    """Return one stock unit that no unit has taken.
+    """Return one stock unit that no unit has consumed.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no stock unit has that name.
     """
     found = stock_live().filter(name=name).first()
     if found is None:
-        msg = f"There is no stock unit '{name}'."
+        msg = f"Stock unit '{name}' not found."
         raise NotFound(msg)
     return found
 
 
 def stock_in(state: StockState) -> QuerySet[GpuUnit]:
-    """Return the stock that counts as `state`, newest first."""
+    """Return the stock of that state, newest first."""
     return stock_live().filter(_STATES[state])
 
 
 def claimable(spec_name: str) -> QuerySet[GpuUnit]:
-    """Return the stock of a spec that a create may take, oldest first."""
+    """Return the stock of a spec that a create may claim, oldest first."""
     return GpuUnit.objects.filter(CLAIMABLE, spec_name=spec_name).order_by("id")
 
 
 def stock_state(row: GpuUnit) -> StockState:
-    """Return how a stock unit counts; one that is consumed or gone is being deleted."""
+    """Return the state of a stock unit; a consumed or deleted one is being deleted."""
     is_over = row.deletion_requested_at or row.deleted_at or row.consumed_by
     if is_over or row.phase == UnitPhase.TERMINATING:
         return StockState.DELETING
@@ -126,14 +126,14 @@ def history_of(unit: GpuUnit) -> QuerySet[UnitHistory]:
 
 
 def units_due(limit: int) -> list[int]:
-    """Return the numbers of units that a worker should take now, longest due first."""
+    """Return the ids of due units that no worker has claimed, longest due first."""
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
     due = GpuUnit.objects.filter(free, _LIVE, due_at__lte=Now())
     return list(due.exclude(uid="").order_by("due_at").values_list("id", flat=True)[:limit])
 
 
 def stock_ready_count() -> int:
-    """Return how many stock units are ready and unclaimed."""
+    """Return the number of claimable stock units."""
     return GpuUnit.objects.filter(CLAIMABLE).count()
 
 
@@ -144,12 +144,12 @@ def short_nodes() -> tuple[Shortage, ...]:
 
 
 def active_count() -> int:
-    """Return how many units are in use or about to be."""
+    """Return the number of active units that exist or are being created."""
     return GpuUnit.objects.filter(_LIVE, role=UnitRole.ACTIVE).count()
 
 
 def capacity_by_spec() -> list[SpecCapacity]:
-    """Return the counts of the units of each spec, by name: one query, so one moment.
+    """Return the counts of the units of each spec, by name, in one query.
 
     The other fields have their defaults; `units.capacity` fills them.
     """
@@ -172,7 +172,7 @@ def capacity_by_spec() -> list[SpecCapacity]:
 
 
 def gpus_by_spec() -> dict[str, dict[str, int]]:
-    """Return the GPUs that the units of each spec hold or are about to, by state and `active`.
+    """Return the GPUs that the units of each spec hold or will hold, by state and `active`.
 
     A stopped unit holds none; the GPU of consumed stock is its consumer's.
     """
@@ -191,7 +191,7 @@ def gpus_by_spec() -> dict[str, dict[str, int]]:
 
 
 def usage_by_tenant(tenants: Collection[int]) -> dict[int, dict[str, int]]:
-    """Return how many units, failed ones among them and GPUs each tenant has; none: left out."""
+    """Return the numbers of units, failed units and GPUs by tenant, without empty ones."""
     live = GpuUnit.objects.filter(_LIVE, role=UnitRole.ACTIVE, tenant__in=tenants)
     rows = (
         live.order_by("tenant")
@@ -214,10 +214,10 @@ def gpus_by_tenant() -> dict[str, int]:
 
 
 def is_unit_leftover(unit: Manifest, operation: Operation | None) -> bool:
-    """Say whether a late write made `unit`: its operation ended, and knows it not.
+    """Return whether a late write created `unit`: its operation ended without recording it.
 
-    `unit` has to be read first and `operation` second. Of stock, which a seeding makes many of,
-    the row of that name has the UID that the seeding recorded.
+    `unit` has to be read first and `operation` second. A seeding creates several stock units: the
+    row of each name has the UID that the seeding recorded.
     """
     metadata = unit["metadata"]
     if metadata["namespace"] != STOCK_NAMESPACE:
@@ -230,16 +230,16 @@ def is_unit_leftover(unit: Manifest, operation: Operation | None) -> bool:
 
 
 def void_starts_to_retain() -> QuerySet[Operation]:
-    """Return the starts that came to nothing, of units that are there.
+    """Return the starts of existing units that failed or were cancelled.
 
-    One of them may be the last that was applied to its unit, which runs if nobody knows of it.
+    One of them may be the operation last applied to its unit, which runs if that is lost.
     """
     live = GpuUnit.objects.filter(pk=OuterRef("object_row"), deleted_at__isnull=True)
     return Operation.objects.filter(Exists(live), kind=START_KIND, phase__in=_VOID_PHASES)
 
 
 def is_start_void(unit: Manifest) -> bool:
-    """Say whether the last operation applied to `unit` is a start that Failed or was Cancelled.
+    """Return whether the last operation applied to `unit` is a start that failed or was cancelled.
 
     Such a unit counts as suspended (rule `voidstart` of the hand-over's model).
     """
@@ -248,9 +248,9 @@ def is_start_void(unit: Manifest) -> bool:
 
 
 def starts_void(units: Sequence[Manifest], operations: Iterable[Operation]) -> set[str]:
-    """Return the UIDs of those units whose last applied operation is a start that came to nothing.
+    """Return the UIDs of units whose last applied operation is a failed or cancelled start.
 
-    It is looked for among `operations`.
+    `operations` are the candidates.
     """
     started = {
         one.pk: one for one in operations if one.kind == START_KIND and one.phase in _VOID_PHASES

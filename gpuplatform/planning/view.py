@@ -50,7 +50,7 @@ class ResourceView:
 
     @property
     def phase(self) -> str:
-        """The phase in the status, of whatever generation; empty if there is none."""
+        """The phase in the status, of any generation; empty without a status."""
         return str(self.status.get("phase") or "")
 
     def columns(self) -> dict[str, Any]:

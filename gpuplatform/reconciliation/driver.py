@@ -1,7 +1,7 @@
-"""The five steps that every kind of resource goes through: claim, observe, plan, apply, record.
+"""The five steps of a reconciliation, for every kind: claim, observe, plan, apply, record.
 
-Called by an app's `reconcile_…` task with a row's number. No transaction is open while the cluster
-is asked; one deadline covers all calls of a run. An app supplies a `Reconciler`.
+Called by an app's `reconcile_…` task with the id of a row. No transaction is open during a call to
+the cluster; one deadline covers all calls of a run. An app supplies a `Reconciler`.
 """
 
 import logging
@@ -36,11 +36,12 @@ from gpuplatform.reconciliation.staleness import confirm_gone
 logger = logging.getLogger(__name__)
 
 RUN_SECONDS = 25.0
-"""What a run may take; its lease is renewed meanwhile."""
+"""Maximum duration of a run, in seconds; its lease is renewed during that time."""
 
 ENDING_SECONDS = 2.0
 LONGEST_ENDING_SECONDS = 60.0
-"""After so long the remains of a resource are looked for again, if no event said so before."""
+"""Minimum and maximum delay until the objects of a deleted resource are read again, in seconds; an
+event enqueues the row earlier."""
 
 RowT = TypeVar("RowT", bound=MirrorRow)
 ObservedT = TypeVar("ObservedT")
@@ -48,42 +49,42 @@ ObservedT = TypeVar("ObservedT")
 
 @dataclass(frozen=True, slots=True)
 class Reconciler(Generic[RowT, ObservedT]):
-    """What an app knows about one kind of resource."""
+    """How one kind of resource is reconciled."""
 
     kind: ResourceKind
     rows: Callable[[], QuerySet[RowT]]
-    """Rows of resources that may still be there."""
+    """Returns the rows of resources that may still exist."""
     observe: Callable[[Cluster, Manifest], ObservedT]
-    """Read what the resource owns; failed reads become `Unknown`."""
+    """Reads what the resource owns; failed reads become `Unknown`."""
     plan: Callable[[Manifest, ObservedT], Plan]
-    """Decide. Pure and total."""
+    """Returns the plan. Pure and total."""
     record: Callable[[RowLease[RowT], Manifest], None]
-    """Copy the resource into the guarded row."""
+    """Copies the resource into the guarded row."""
     close: Callable[[QuerySet[RowT], Manifest | None], None]
-    """Close the guarded row of a resource that is gone; given is what has its name now."""
+    """Closes the guarded row of a deleted resource; the second argument now has its name."""
     deletion_event: Callable[[RowT], Event | None]
-    """The Event of a deleted resource, written once its row is closed."""
+    """Returns the Event of a deleted resource, which is written once its row is closed."""
     note: Callable[[Manifest, ObservedT], None] = lambda _resource, _observed: None
-    """Write down what else was observed, once the resource is recorded."""
+    """Stores what else was observed, once the resource is recorded."""
     ending: "Ending[RowT] | None" = None
-    """For a kind whose row stays open until what its resource owned is gone, too."""
+    """For a kind whose row stays open until what its resource owned is deleted, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending(Generic[RowT]):
-    """What becomes of the row of a resource that is gone while what it owned is still there."""
+    """What happens to the row of a deleted resource while objects that it owned still exist."""
 
     show: Callable[[QuerySet[RowT], str], None]
-    """Show the guarded row as ending, with what is left of it as far as that is known."""
+    """Shows the guarded row as ending, with a clause about what is left; empty: unknown."""
     remains: Callable[[Cluster, RowT], Observation[Any]]
-    """Look for what the resource owned; only `Absent` closes the row."""
+    """Reads what the resource owned; only `Absent` closes the row."""
 
 
 def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
-    """Move one resource toward its spec, if its row is due and nobody else is at it.
+    """Reconcile one resource, if its row is due and no other worker has the lease.
 
     Returns:
-        The seconds after which to run again; None when that is left to a mark or the sweep.
+        The seconds after which to run again; None: a mark or the sweep decides.
     """
     if not epoch.is_compared() and (gate.is_closed() or not epoch.matches()):
         return None
@@ -93,7 +94,7 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
     with renewing(lease), timed(RECONCILE_SECONDS, kind=reconciler.kind.kind) as run_outcome:
         try:
             requeue_after = _reconcile(reconciler, lease)
-        except ClusterConflict:  # Somebody was faster: observe and plan again, soon.
+        except ClusterConflict:  # Another writer was faster: observe and plan again, soon.
             run_outcome.name = "conflict"
             return _finish(lease, wait=backoff_seconds(1), failed=False)
         except ClusterError as error:
@@ -101,7 +102,7 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
             if gate.is_unreachable(error):
                 gate.close(error)
             return _finish_failed(lease, error.retry_after, str(error))
-        except Exception:  # noqa: BLE001 - one poison object costs nobody else
+        except Exception:  # noqa: BLE001 - a poison object delays no other
             return _finish_failed(lease, None, traceback.format_exc())
         run_outcome.name = "done"
         return _finish(lease, wait=requeue_after, failed=False)
@@ -130,7 +131,7 @@ def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -
 
 
 def _acted(cluster: Cluster, plan: Plan) -> tuple[Status | None, ClusterError | None]:
-    """Carry out the actions up to the first that fails; return what to say then."""
+    """Execute the actions up to the first that fails; return the status to write."""
     for action in plan.actions:
         try:
             carry_out(cluster, action)
@@ -142,7 +143,7 @@ def _acted(cluster: Cluster, plan: Plan) -> tuple[Status | None, ClusterError | 
 def _end(
     reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT], successor: Manifest | None
 ) -> float | None:
-    """Close the row of a resource that is gone, once nothing of it is left."""
+    """Close the row of a deleted resource, once nothing that it owned is left."""
     if reconciler.ending is not None and not _is_all_gone(reconciler.ending, lease):
         return _ending_seconds(lease.row)
     reconciler.close(lease.guarded(), successor)
@@ -153,7 +154,7 @@ def _end(
 
 
 def _is_all_gone(ending: Ending[RowT], lease: RowLease[RowT]) -> bool:
-    """Look for what the resource owned; show the row as ending while there is, or may be, any."""
+    """Read what the resource owned; show the row as ending while any of it may exist."""
     is_gone, words = False, ""
     try:
         left = ending.remains(get_cluster(), lease.row)
@@ -170,23 +171,23 @@ def _subject(reconciler: Reconciler[RowT, ObservedT], row: RowT) -> InvolvedObje
 
 
 def _ending_seconds(row: MirrorRow) -> float:
-    """Return a tenth of how long it has been ending: a pod of a lost node stays for hours."""
+    """Return a tenth of the time since the deletion: a pod of a lost node stays for hours."""
     since = row.deletion_requested_at
     age = 0.0 if since is None else (clock.now() - since).total_seconds()
     return min(max(age / 10, ENDING_SECONDS), LONGEST_ENDING_SECONDS)
 
 
 def _refused(plan: Plan, kind: ResourceKind, error: ClusterError) -> Status | None:
-    """Return what to say of a refused action; nothing when the next try may differ at once."""
-    said = plan.on_error.get(kind)
-    if said is None or error.retry is Retry.NOW or gate.is_unreachable(error):
+    """Return the status for a refused action; None if the next attempt may already succeed."""
+    status = plan.on_error.get(kind)
+    if status is None or error.retry is Retry.NOW or gate.is_unreachable(error):
         return None
     conditions = tuple(
         type(c)(c.type, c.status, c.reason, f"{c.message} {error}".strip(), c.observed_generation)
-        for c in said.conditions
+        for c in status.conditions
     )
-    event = said.event and replace(said.event, message=conditions[0].message)
-    return replace(said, conditions=conditions, event=event)
+    event = status.event and replace(status.event, message=conditions[0].message)
+    return replace(status, conditions=conditions, event=event)
 
 
 def status_fields(resource: Manifest, status: Status) -> Manifest:
@@ -206,7 +207,7 @@ def status_fields(resource: Manifest, status: Status) -> Manifest:
 def _write_status(
     cluster: Cluster, kind: ResourceKind, resource: Manifest, status: Status | None
 ) -> Manifest:
-    """Write the status if it says anything new; return the resource as it is then."""
+    """Write the status if it differs; return the resource as it is afterwards."""
     if status is None:
         return resource
     wanted = status_fields(resource, status)
@@ -232,12 +233,12 @@ def _finish_failed(lease: RowLease[RowT], retry_after: float | None, why: str) -
 
 
 def _finish(lease: RowLease[RowT], *, wait: float | None, failed: bool) -> float | None:
-    """Give the row back; return the wait, which is 0 if a mark was set during the run."""
+    """Release the lease; return the wait, which is 0 if a mark was set during the run."""
     due_at = None if wait is None else Now() + timedelta(seconds=wait)
     failures = F("failures") + 1 if failed else 0
     unmarked = lease.guarded().filter(due_seq=lease.row.due_seq)
-    freed = {"lease_token": None, "lease_expires_at": None, "failures": failures}
-    if unmarked.update(due_at=due_at, **freed):
+    released = {"lease_token": None, "lease_expires_at": None, "failures": failures}
+    if unmarked.update(due_at=due_at, **released):
         return wait
-    lease.guarded().update(**freed)
+    lease.guarded().update(**released)
     return 0.0

@@ -1,7 +1,7 @@
-"""Copying custom resources into their rows, the same for every kind. Apps say what differs.
+"""The mirror: copies custom resources into their rows. An app declares a `Mirror` for its kind.
 
-The mirror only copies, and never an older copy over a newer one. It deletes nothing on its own: a
-resource that seems gone is marked due, and the reconciler's fresh read decides.
+The mirror only copies, and never an older copy over a newer one. It deletes nothing: a row whose
+resource seems gone is marked due, and the reconciler's fresh read decides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +27,10 @@ TERMINATING: Final = "Terminating"
 PENDING: Final = "Pending"
 """The phase of every kind before its resource reports one."""
 FAILED: Final = "Failed"
-"""The phase that the database wants explained."""
+"""The phase for which the database requires a reason."""
 
 _HIGHEST_COUNT: Final = 2**31 - 1
-"""The highest number that a count's column holds."""
+"""The maximum of a count's column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +42,32 @@ class Change:
     """Empty: the row is new."""
     generation_before: int
     resource: Manifest
-    """What was copied."""
+    """The copied resource."""
     summary: StatusSummary
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror(Generic[RowT]):
-    """What an app knows about the rows of one kind of resource."""
+    """The mirror of one kind of resource."""
 
     model: type[RowT]
     phases: Sequence[str]
     """The phases of the kind; a status without one of them counts as Pending."""
     columns: Callable[[Manifest], dict[str, Any]]
-    """The kind's own columns, made of storable JSON."""
+    """Returns the kind's own columns, from storable JSON."""
     discovered: Callable[[Manifest], Mapping[str, Any] | None]
-    """The further columns of a row for a resource that has none; None where an operation answers
-    for it."""
+    """Returns the further columns of a new row; None where an operation creates the row itself."""
     changed: Callable[[Change], None] | None = None
-    """Told, in the transaction of the copy, that phase or reason of a row changed."""
+    """Called in the transaction of the copy when phase or reason of a row changed."""
 
     def observed(self, resource: Manifest) -> int | None:
-        """Copy a resource that was seen; return its row's number if there is something to do."""
+        """Copy an observed resource; return the id of its row if no queued message covers it."""
         return self._copied(resource, marked=True)
 
     def copied(self, resource: Manifest) -> int | None:
-        """Copy a resource of which only changed what its planner said itself.
+        """Copy a resource of which only the status that its planner wrote has changed.
 
-        Returns its row's number if there was none.
+        Returns the id of its row if the row is new.
         """
         return self._copied(resource, marked=False)
 
@@ -84,7 +83,7 @@ class Mirror(Generic[RowT]):
         return None
 
     def listed(self, listing: Listing) -> list[int]:
-        """Copy a complete list; return the numbers of rows with something to do.
+        """Copy a complete list; return the ids of rows that no queued message covers.
 
         A row that the list does not have is marked due if the list is not older than the row.
         """
@@ -107,15 +106,15 @@ class Mirror(Generic[RowT]):
         return [row for row in due if row is not None] + mark_changed(missing)
 
     def marked(self, namespace: str, name: str) -> list[int]:
-        """Mark the row of that name due, since something it owns changed.
+        """Mark the row of that name due, since an object that it owns changed.
 
-        Returns its number if somebody has to be told.
+        Returns its id if no queued message covers it.
         """
         rows = self._rows().filter(namespace=namespace, name=name, deleted_at__isnull=True)
         return mark_changed(rows.exclude(uid=""))
 
     def recorded(self, rows: QuerySet[RowT], resource: Manifest) -> int:
-        """Write the copy where it is newer than what the row has; return how many rows took it."""
+        """Write the copy to the rows that have an older one; return the number of rows."""
         older = rows.filter(deleted_at__isnull=True, resource_version__lt=_version(resource))
         if self.changed is None:
             return self._write(older, resource)
@@ -131,8 +130,8 @@ class Mirror(Generic[RowT]):
             is_ending = before["deletion_requested_at"] is not None
             summary = self._summary(resource, is_ending=is_ending)
             if (before["phase"], before["reason"]) != (summary.phase, summary.reason):
-                was = (before["phase"], before["generation"])
-                self.changed(Change(before["id"], *was, resource, summary))
+                earlier = (before["phase"], before["generation"])
+                self.changed(Change(before["id"], *earlier, resource, summary))
             return written
 
     def gone(self, rows: QuerySet[RowT], successor: Manifest | None) -> None:
@@ -153,11 +152,11 @@ class Mirror(Generic[RowT]):
     def reopened(
         self, resource: Manifest, gone: Callable[[QuerySet[RowT], Manifest | None], None]
     ) -> bool:
-        """Open the closed row of a resource that a restored cluster brought back, if it can be.
+        """Reopen the closed row of a resource that a restored cluster has again, if possible.
 
-        Names are unique: what had its name since is `gone`, unless it is just being made. A copy
-        of the resource has to follow. Called by `manage.py recover` only: of an answer that is
-        merely old nothing is opened.
+        Names are unique: a later row of its name is closed by `gone`, unless its resource is being
+        created. A copy of the resource has to follow. Called by `manage.py recover` only, since a
+        stale read must not reopen a row.
         """
         metadata = resource["metadata"]
         since = self._rows().filter(
@@ -165,14 +164,14 @@ class Mirror(Generic[RowT]):
         )
         gone(since.exclude(uid=""), None)
         closed = self._rows().filter(uid=metadata["uid"], deleted_at__isnull=False)
-        anew = {"deleted_at": None, "deletion_requested_at": None, "resource_version": 0}
-        return not since.exists() and bool(closed.update(**anew, due_at=Now()))
+        reset = {"deleted_at": None, "deletion_requested_at": None, "resource_version": 0}
+        return not since.exists() and bool(closed.update(**reset, due_at=Now()))
 
     def resource_columns(self, resource: Manifest) -> dict[str, Any]:
         """Return the columns that copy a resource, without those of its `StatusSummary`.
 
-        Whatever the cluster lets a person write there, a row can hold it: one resource that it
-        cannot would stop the copying of all.
+        Every value that the API server accepts fits into the columns: one resource that does not
+        would stop the copying of all.
         """
         resource = storable(resource)
         return {
@@ -186,7 +185,7 @@ class Mirror(Generic[RowT]):
         }
 
     def _summary(self, resource: Manifest, *, is_ending: bool) -> StatusSummary:
-        """Return what the row shows of the status; `is_ending`: its deletion was requested.
+        """Return the status as the row shows it; `is_ending`: its deletion was requested.
 
         The reason of an earlier phase does not explain a deletion.
         """
@@ -230,12 +229,12 @@ class Mirror(Generic[RowT]):
         return rows.update(phase_since=Case(unchanged, default=Now()), **shown, **columns)
 
     def _discover(self, resource: Manifest) -> int | None:
-        """Make a row for a resource that has none, unless an operation answers for it."""
+        """Create the row of a resource, unless an operation creates it itself."""
         further = self.discovered(resource)
         return None if further is None else self.adopted(resource, further)
 
     def adopted(self, resource: Manifest, further: Mapping[str, Any]) -> int | None:
-        """Make a row for a resource; return its number, None where its name has a row already."""
+        """Create the row of a resource; return its id, None where its name has a row already."""
         metadata, summary = resource["metadata"], self._summary(resource, is_ending=False)
         with transaction.atomic():
             row = self.model(
@@ -246,20 +245,20 @@ class Mirror(Generic[RowT]):
                 **{**self.resource_columns(resource), **further},
             )
             self._rows().bulk_create([row], ignore_conflicts=True)
-            made = self._rows().filter(uid=metadata["uid"], deleted_at__isnull=True)
-            number_ = made.values_list("id", flat=True).first()
-            if number_ is not None and self.changed is not None:
-                self.changed(Change(number_, "", 0, resource, summary))
-        return number_
+            created = self._rows().filter(uid=metadata["uid"], deleted_at__isnull=True)
+            row_id = created.values_list("id", flat=True).first()
+            if row_id is not None and self.changed is not None:
+                self.changed(Change(row_id, "", 0, resource, summary))
+        return row_id
 
 
 def count(value: Any, *path: str) -> int:
-    """Return the number at `path` as a count's column can hold it."""
+    """Return the number at `path`, limited to the range of a count's column."""
     return min(max(number(value, *path), 0), _HIGHEST_COUNT)
 
 
 def storable(value: Any) -> Any:
-    """Return JSON without NUL, for which PostgreSQL has no text."""
+    """Return JSON without NUL, which PostgreSQL cannot store."""
     match value:
         case str():
             return value.replace("\x00", "\ufffd")
@@ -272,10 +271,10 @@ def storable(value: Any) -> Any:
 
 
 def version_number(resource_version: str) -> int:
-    """Return a resource version as the number that it is.
+    """Return a resource version as an integer.
 
     Kubernetes declares resource versions comparable as integers (API concepts, "Resource
-    versions"); a server that has others gives 0, which is never newer than anything.
+    versions"). Any other version gives 0, which is never newer than another.
     """
     return int(resource_version) if resource_version.isdecimal() else 0
 

@@ -37,26 +37,26 @@ class LeasedRow(models.Model):
 
 
 class MirrorRow(LeasedRow):
-    """The copy of one custom resource: what is wanted and what is, as last seen.
+    """The copy of one custom resource: its spec and its status, as last observed.
 
-    A row without a uid stands for a resource that an open operation is about to make. Rows of
+    A row without a uid represents a resource that an open operation is about to create. Rows of
     deleted resources stay as history.
     """
 
     namespace = models.CharField(max_length=63, help_text="Namespace of the resource.")
     name = models.CharField(max_length=253, help_text="Name of the resource.")
     uid = models.CharField(
-        max_length=36, blank=True, help_text="The resource's UID; empty until it is known."
+        max_length=36, blank=True, help_text="UID of the resource; empty until known."
     )
-    generation = models.BigIntegerField(default=0, help_text="Generation of the spec last seen.")
+    generation = models.BigIntegerField(default=0, help_text="Generation of the spec.")
     observed_generation = models.BigIntegerField(
-        default=0, help_text="Generation that the status speaks of."
+        default=0, help_text="Generation that the status reports."
     )
     resource_version = models.BigIntegerField(
-        default=0, help_text="Version of the copy; older copies are not written over it."
+        default=0, help_text="Version of the copy; older copies are ignored."
     )
-    reason = models.CharField(max_length=64, blank=True, help_text="Why the phase is what it is.")
-    message = models.TextField(blank=True, help_text="The same for people.")
+    reason = models.CharField(max_length=64, blank=True, help_text="The reason of the phase.")
+    message = models.TextField(blank=True, help_text="The message of the phase, for people.")
     cause = models.CharField(
         max_length=64,
         blank=True,
@@ -65,17 +65,19 @@ class MirrorRow(LeasedRow):
     )
     conditions = models.JSONField(default=list, blank=True, help_text="Kubernetes conditions.")
     phase_since = models.DateTimeField(
-        db_default=Now(), help_text="Since when phase and reason are what they are."
+        db_default=Now(), help_text="When phase or reason last changed."
     )
-    created_at = models.DateTimeField(db_default=Now(), help_text="When it was asked for.")
+    created_at = models.DateTimeField(db_default=Now(), help_text="When it was requested.")
     last_sync_at = models.DateTimeField(
         null=True, blank=True, help_text="When the resource was last copied."
     )
     deletion_requested_at = models.DateTimeField(
-        null=True, blank=True, help_text="When its deletion was asked for or seen."
+        null=True, blank=True, help_text="When its deletion was requested or observed."
     )
     deleted_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it was seen gone; the row is history from then on."
+        null=True,
+        blank=True,
+        help_text="When it was observed deleted; the row is history from then on.",
     )
 
     class Meta:

@@ -1,6 +1,6 @@
-"""What resources own, read one by one for a reconciliation, or from lists for a pass over all.
+"""Reading what resources own: one by one for a reconciliation, or from lists for a comparison.
 
-Both ways answer the same questions, so that an app says once what it observes.
+Both have the same interface, so that an app declares once what it observes.
 """
 
 from collections import defaultdict
@@ -35,14 +35,14 @@ class Owned(Protocol):
     def all(
         self, kind: ResourceKind, namespace: str, owner: str
     ) -> Observation[Sequence[Manifest]]:
-        """Return the objects that bear the owner's label."""
+        """Return the objects that have the owner's label."""
 
 
 class ReadNow(Owned):
-    """Asks the cluster. A read that is forbidden is `Unknown`.
+    """Reads from the cluster at each call. A forbidden read is `Unknown`.
 
     Raises:
-        ClusterUnavailable: by each question; nothing can be said about the resource now.
+        ClusterUnavailable: by each method; nothing is known about the resource now.
     """
 
     def __init__(self, cluster: Cluster, label: str) -> None:
@@ -63,7 +63,7 @@ class ReadNow(Owned):
         )
         match listing:
             case Present(found) if version_number(found.resource_version) < version:
-                return Unknown("the cluster answers with an older state than is known")
+                return Unknown("stale read: the answer is older than the known state")
             case Present(found):
                 return Present(found.items[0]) if found.items else Absent()
             case _:
@@ -82,13 +82,13 @@ class ReadNow(Owned):
 
 
 class ReadAtOnce(Owned):
-    """Answers from lists of everything that bears the label, taken when it is made.
+    """Reads lists of all objects with the label once, when it is created.
 
-    An object of a wanted name without the label is not in such a list; the reconciler's own read
-    finds it.
+    An object of an expected name without the label is not in these lists; the reconciler's own
+    read finds it.
 
     Raises:
-        ClusterError: a list could not be read; nothing is known then.
+        ClusterError: a list could not be read.
     """
 
     def __init__(self, cluster: Cluster, label: str, kinds: Sequence[ResourceKind]) -> None:
@@ -123,7 +123,7 @@ class ReadAtOnce(Owned):
         return Present(tuple(self._by_owner.get((kind, namespace, owner), ())))
 
     def know(self, kind: ResourceKind, items: Sequence[Manifest]) -> None:
-        """Answer questions for these by name, too, whether they bear the label or not."""
+        """Also return these objects by name, with or without the label."""
         for item in items:
             metadata = item["metadata"]
             self._by_name[kind, metadata["namespace"], metadata["name"]] = item
@@ -135,9 +135,9 @@ class ReadAtOnce(Owned):
 
 
 def is_unsettled(resource: Manifest, plan: Plan) -> bool:
-    """Say whether `plan` would change anything in the cluster."""
-    said = status_fields(resource, plan.status) if plan.status else {}
-    return bool(plan.actions) or status_differs(resource.get("status") or {}, said)
+    """Return whether `plan` would change anything in the cluster."""
+    wanted = status_fields(resource, plan.status) if plan.status else {}
+    return bool(plan.actions) or status_differs(resource.get("status") or {}, wanted)
 
 
 def _known(read: Callable[[], Any]) -> Observation[Any]:

@@ -101,7 +101,7 @@ class Children:
 
     @property
     def live_deployment(self) -> Manifest:
-        """The Deployment; empty where there is none, or where it is unknown."""
+        """The Deployment; empty if it is absent or unknown."""
         return self.deployment.value if isinstance(self.deployment, Present) else {}
 
 
@@ -180,7 +180,7 @@ class Owner:
         Args:
             resource: the resource.
             children: what it owns.
-            has_service: whether it has a Service; without one a foreign Service does not conflict.
+            has_service: whether it has a Service; otherwise a foreign Service does not conflict.
             progress: the reason while it is progressing.
         """
         unread = first_unknown(

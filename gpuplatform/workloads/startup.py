@@ -107,7 +107,7 @@ def startup_delay(pods: Sequence[Manifest], at: datetime | None = None) -> Start
 
 
 def unreachable_node(pods: Sequence[Manifest]) -> str:
-    """Return the name of a node that no longer reports one of its pods; empty if there is none.
+    """Return the name of a node that no longer reports one of its pods; empty: every node does.
 
     The cluster then sets the pod's Ready to False and keeps what its containers reported last.
     """

@@ -1,4 +1,4 @@
-"""What the things of a stock pool are called; every component asks here, so that all agree.
+"""The names of a stock pool's objects, for all components.
 
 A pool's name has at most 58 characters, so each derived name fits a DNS label and nothing is ever
 cut.
@@ -20,5 +20,5 @@ def service_name(pool: str) -> str:
 
 
 def generated_pool_name(spec_name: str, *, tenant: str, operation_id: str) -> str:
-    """Return the name of a pool that was asked for without one: the same for each try."""
+    """Return the name of a pool that was requested without one: the same for each attempt."""
     return generated_name(_PREFIX, spec_name, tenant=tenant, operation_id=operation_id)

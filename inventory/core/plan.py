@@ -74,7 +74,7 @@ def _run(pool: PoolView, observed: Children) -> Plan:
         actions=actions,
         status=_status(pool, observed, summary),
         requeue_after=OWNER.requeue_after(summary),
-        on_error=OWNER.refusals(pool),
+        on_error=OWNER.refusals(pool) if actions else {},
         events=_scaling(pool, observed.deployment),
     )
 

@@ -1,4 +1,4 @@
-"""The declaration of a stock pool: what a user may ask for and what its status says.
+"""The declaration of a stock pool: its spec and its status.
 
 From these models come the request validation, the OpenAPI components, the schema of the CRD and
 the parse in the reconciler (`parse_spec`). Pure; nothing here knows Django or Kubernetes.
@@ -15,7 +15,7 @@ from gpuplatform.workloads.template import Gpu, Image, Memory, Replicas, SpecNam
 
 
 class StockPoolSpec(SpecModel):
-    """GPU capacity that an operator keeps: so many pods of one GPU spec."""
+    """GPU capacity that an operator declares: a number of pods of one GPU spec."""
 
     spec_name: SpecName = Field(alias="specName")
     image: Image | None = None
@@ -34,7 +34,7 @@ class StockPoolSpec(SpecModel):
 
 
 class StockPoolStatus(ObservedStatus):
-    """What the reconciler saw last; written by it alone."""
+    """The last observed state; only the reconciler writes it."""
 
     available: int = Field(default=0, ge=0, description="Pods that are ready.", examples=[2])
     allocated: int = Field(
@@ -62,7 +62,7 @@ class StockPoolStatus(ObservedStatus):
 
 
 def parse_spec(raw: object) -> StockPoolSpec:
-    """Read the `.spec` of a resource, which anybody may have written.
+    """Parse the `.spec` of a resource, which may have been written with kubectl.
 
     Raises:
         InvalidSpec: it breaks a rule; each fault is in `details` with its path.

@@ -17,7 +17,7 @@ class PoolView(ResourceView):
 
     @classmethod
     def parse(cls, pool: Manifest, resource: ResourceView | None = None) -> "PoolView":
-        """Return the view of a pool; `resource` is what was parsed of it already.
+        """Return the view of a pool; `resource` is its view without the spec, if parsed already.
 
         Raises:
             InvalidSpec: its spec breaks a rule.

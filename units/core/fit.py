@@ -1,7 +1,7 @@
-"""Whether any node could ever hold one unit of a GPU spec, were it empty. Pure.
+"""Whether any empty node could hold one unit of a GPU spec. Pure.
 
-Sizes are those that a node was built with, so that a device that is away for a while is not
-taken for one that was never there. Taints and affinities are left to the scheduler's own words.
+The size of a node is the larger one of capacity and allocatable, so that a failed device does not
+make a spec impossible. Taints and affinities are left to the scheduler.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,21 +17,23 @@ _EVERYWHERE: Final = frozenset({"cpu", "memory"})
 
 
 def misfit(wanted: Mapping[str, str], labels: Mapping[str, str], nodes: Sequence[Manifest]) -> str:
-    """Return why no node can ever hold it, as a sentence; empty where one can, or none is known.
+    """Return why no node could hold a unit, as a sentence; empty if one could, or none is known.
 
     Args:
-        wanted: quantities by the name of the resource, as a pod asks for them.
-        labels: those that the node has to have.
-        nodes: as the cluster has them.
+        wanted: requested quantities by resource name.
+        labels: labels that the node must have.
+        nodes: the nodes of the cluster.
     """
     fitting = [node for node in nodes if _has(node, labels)]
     if nodes and not fitting:
-        told = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
-        return f"No node has the labels that it asks for: {told}."
+        missing = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        return f"No node has the required labels: {missing}."
     if not nodes or any(_holds(node, wanted) for node in fitting):
         return ""
-    told = "; ".join(filter(None, (_beyond(name, wanted[name], fitting) for name in wanted)))
-    return f"One unit asks for {told}." if told else "No node has all that it asks for at once."
+    excess = "; ".join(filter(None, (_excess(name, wanted[name], fitting) for name in wanted)))
+    return (
+        f"One unit requests {excess}." if excess else "No single node has all requested amounts."
+    )
 
 
 def _has(node: Manifest, labels: Mapping[str, str]) -> bool:
@@ -42,19 +44,19 @@ def _holds(node: Manifest, wanted: Mapping[str, str]) -> bool:
     return all(_read(amount) <= _size(node, name) for name, amount in wanted.items())
 
 
-def _beyond(name: str, amount: str, nodes: Sequence[Manifest]) -> str:
+def _excess(name: str, amount: str, nodes: Sequence[Manifest]) -> str:
     largest = max(_size(node, name) for node in nodes)
     if _read(amount) <= largest:
         return ""
-    return f"{amount} {name}, and the largest node has {largest.canonical()}"
+    return f"{amount} {name}, but the largest node has {largest.canonical()}"
 
 
 def _size(node: Manifest, name: str) -> Quantity:
-    """Return what a node has of a resource; of one that every node has, unknown is enough."""
-    told = [field(node, "status", what, name) for what in ("capacity", "allocatable")]
-    if name in _EVERYWHERE and not any(told):
+    """Return a node's amount of a resource; unlimited if unknown and every node has it."""
+    known = [field(node, "status", what, name) for what in ("capacity", "allocatable")]
+    if name in _EVERYWHERE and not any(known):
         return _ENOUGH
-    return max(map(_read, told))
+    return max(map(_read, known))
 
 
 def _read(text: object) -> Quantity:

@@ -1,6 +1,6 @@
-"""What the things of a GPU unit are called; every component asks here, so that all agree.
+"""The names, labels and annotations of a GPU unit and its objects, for all components.
 
-A unit's name has at most 58 characters, so each derived name fits a DNS label and nothing is cut.
+A unit's name has at most 58 characters, so that each derived name is a DNS label without a cut.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from gpuplatform.formats.names import OWN_NAME_MAX, generated_name
 from gpuplatform.kube.kinds import GROUP
 
 UNIT_UID_LABEL: Final = f"{GROUP}/unit-uid"
-"""On pods: tells those of a deleted unit from those of its successor of the same name."""
+"""On pods: distinguishes the pods of a deleted unit from those of a later unit of its name."""
 
 SOURCE_NAME_ANNOTATION: Final = f"{GROUP}/source-stock-name"
 SOURCE_NAMESPACE_ANNOTATION: Final = f"{GROUP}/source-stock-namespace"
@@ -18,10 +18,10 @@ SOURCE_UID_ANNOTATION: Final = f"{GROUP}/source-stock-uid"
 
 STOCK_REPLICAS_ANNOTATION: Final = f"{GROUP}/stock-replicas"
 STOCK_ORDINAL_ANNOTATION: Final = f"{GROUP}/stock-ordinal"
-"""On a stock unit: which one of its seeding it is, and of how many."""
+"""On a stock unit: its ordinal in its seeding, and the number of units of the seeding."""
 
 GENERATION_ANNOTATION: Final = f"{GROUP}/unit-generation"
-"""On the Deployment: the generation of the unit that it was written for last."""
+"""On the Deployment: the generation of the unit that it was last written for."""
 
 MAX_ORDINAL_DIGITS: Final = 5
 
@@ -40,7 +40,7 @@ def service_name(unit: str) -> str:
 
 
 def stock_batch_name(spec_name: str, *, tenant: str, operation_id: str) -> str:
-    """Return the name of a seeding: what the names of its stock units begin with."""
+    """Return the name of a seeding: the prefix of the names of its stock units."""
     return generated_name(
         _STOCK_PREFIX,
         spec_name,

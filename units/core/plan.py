@@ -149,7 +149,7 @@ def _plan(
         actions=actions,
         status=statuses.unit_status(unit, observed, summary, is_reachable=is_reachable),
         requeue_after=_requeue_after(unit, summary),
-        on_error=OWNER.refusals(unit),
+        on_error=OWNER.refusals(unit) if actions else {},
     )
 
 

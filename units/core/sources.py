@@ -47,7 +47,7 @@ class SourceGone:
 
 @dataclass(frozen=True, slots=True)
 class SourceLost:
-    """The row says consumed by another, or there is none: the unit starts as without a source."""
+    """The row is consumed by another unit, or missing: the unit starts as without a source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def source_of(unit: Manifest) -> SourceReference | None:
 def source_in(annotations: Mapping[str, object]) -> SourceReference | None:
     """Return the source that annotations name; None where they name no possible one.
 
-    Anybody may write there what no row can hold; that counts as no source.
+    Every client may write annotations; a value that no row can hold counts as no source.
     """
     name, uid = annotations.get(SOURCE_NAME_ANNOTATION), annotations.get(SOURCE_UID_ANNOTATION)
     is_valid = (

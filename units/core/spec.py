@@ -150,7 +150,7 @@ class GPUUnitStatus(ObservedStatus):
 
 
 def parse_unit_spec(raw: object) -> GPUUnitSpec:
-    """Read the `.spec` of a resource, which anybody may have written.
+    """Parse the `.spec` of a resource, which may have been written with kubectl.
 
     Raises:
         InvalidSpec: it breaks a rule of one field; for access see `access_fault`.

@@ -21,7 +21,7 @@ class UnitView(ResourceView):
 
     @classmethod
     def parse(cls, unit: Manifest, resource: ResourceView | None = None) -> "UnitView":
-        """Return the view of a unit; `resource` is what was parsed of it already.
+        """Return the view of a unit; `resource` is its view without the spec, if parsed already.
 
         Raises:
             InvalidSpec: its spec breaks a rule of one field.

@@ -1,9 +1,8 @@
-"""The pod of a unit that is a worker of a function: the sidecar beside the function. Pure.
+"""The pod of a unit that is a worker of a function: the function and the sidecar. Pure.
 
-Both containers start together and neither waits for the other to be started: the sidecar waits
-until the function answers, for as long as it takes. The pod is ready when the sidecar is: the
-function answers and the queue is connected. Before any of them is told to end, both wait until
-the sidecar has nothing in work.
+Both containers start together; the sidecar waits without limit until the function answers. The pod
+is ready when the sidecar is: the function answers and the queue is connected. Before SIGTERM, both
+containers wait until the sidecar has drained.
 """
 
 from typing import Any, Final
@@ -17,23 +16,23 @@ DRAIN_TOKEN_HEADER: Final = "X-Worker-Token"  # noqa: S105 - the name of a heade
 CREDENTIALS_DIRECTORY: Final = "/run/queue"
 
 DRAIN_MARGIN_SECONDS: Final = 5
-"""What the sidecar has beyond the timeout of a call to say how it ended."""
+"""Seconds after the timeout of an invocation in which the sidecar reports its result."""
 
 GRACE_MARGIN_SECONDS: Final = 15
-"""What the pod has beyond the timeout of a call, until it is killed."""
+"""Seconds after the timeout of an invocation until the pod is killed."""
 
 _SOCKET_VOLUME: Final = "framework"
 _CREDENTIALS_VOLUME: Final = "queue-credentials"
 _USER: Final = 10001
 _MEBIBYTES: Final = 128
-_MEBIBYTES_A_CALL: Final = 6
-"""A payload, an answer, and the answer as the message that tells it."""
+_MEBIBYTES_PER_INVOCATION: Final = 6
+"""A payload, an answer, and the message with the answer."""
 
 
 def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Manifest:
     """Return the pod spec `pod` of the unit of that name with the sidecar in it.
 
-    `token` is known to the pod only; whoever has it can drain the worker.
+    `token` is known to the pod only; it authorizes a drain of the worker.
     """
     [function] = pod["containers"]
     function = {
@@ -54,7 +53,7 @@ def worker_pod(pod: Manifest, block: Serverless, *, unit: str, token: str) -> Ma
 
 
 def _sidecar(block: Serverless, unit: str, token: str) -> Manifest:
-    memory = f"{_MEBIBYTES + _MEBIBYTES_A_CALL * block.concurrency}Mi"
+    memory = f"{_MEBIBYTES + _MEBIBYTES_PER_INVOCATION * block.concurrency}Mi"
     return {
         "name": SIDECAR_NAME,
         "image": block.sidecar_image,
@@ -95,7 +94,7 @@ def _sidecar(block: Serverless, unit: str, token: str) -> Manifest:
 
 
 def _shared_environment(block: Serverless, unit: str) -> list[dict[str, str]]:
-    """Return what both containers know."""
+    """Return the variables of both containers."""
     framework = block.framework
     return _pairs(
         {
@@ -122,7 +121,7 @@ def _sidecar_environment(block: Serverless) -> dict[str, str]:
 
 
 def _drain_hook(token: str) -> Manifest:
-    """Hold SIGTERM back until nothing is in work. Kubernetes runs it before the signal."""
+    """Return the hook that delays SIGTERM until the worker is drained."""
     return {
         "preStop": {
             "httpGet": {

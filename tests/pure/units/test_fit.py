@@ -21,36 +21,31 @@ def test_what_fits_a_node_is_no_misfit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
-    [
-        ({GPU: "16"}, "One unit asks for 16 nvidia.com/gpu, and the largest node has 8."),
-        ({"cpu": "73"}, "One unit asks for 73 cpu, and the largest node has 64."),
-        ({"memory": "1Ti"}, "One unit asks for 1Ti memory, and the largest node has 512Gi."),
-    ],
+    ("resource", "amount", "largest"),
+    [(GPU, "16", "8"), ("cpu", "73", "64"), ("memory", "1Ti", "512Gi")],
     ids=["gpus", "cpu", "memory"],
 )
-def test_what_is_larger_than_every_node_says_by_how_much(
-    wanted: dict[str, str], words: str
+def test_a_request_larger_than_every_node_names_both_amounts(
+    resource: str, amount: str, largest: str
 ) -> None:
-    assert misfit({**SMALL, **wanted}, {}, [node(), node("4")]) == words
+    text = misfit({**SMALL, resource: amount}, {}, [node(), node("4")])
+
+    assert all(part in text for part in (f"{amount} {resource}", f" {largest}."))
 
 
 def test_all_on_different_nodes_is_not_all_on_one() -> None:
     many_gpus, much_memory = node("8"), node("1")
     many_gpus["status"]["capacity"]["memory"] = "8Gi"
 
-    said = misfit({"memory": "64Gi", GPU: "8"}, {}, [many_gpus, much_memory])
-
-    assert said == "No node has all that it asks for at once."
+    assert misfit({"memory": "64Gi", GPU: "8"}, {}, [many_gpus, much_memory])
 
 
 def test_only_nodes_with_the_labels_count() -> None:
     nodes = [node("8", zone="a"), node("1", zone="b")]
 
     assert misfit({GPU: "8"}, {"zone": "a"}, nodes) == ""
-    assert "the largest node has 1" in misfit({GPU: "8"}, {"zone": "b"}, nodes)
-    said = misfit({GPU: "8"}, {"zone": "c", "disk": "fast"}, nodes)
-    assert said == "No node has the labels that it asks for: disk=fast, zone=c."
+    assert misfit({GPU: "8"}, {"zone": "b"}, nodes)
+    assert "disk=fast, zone=c" in misfit({GPU: "8"}, {"zone": "c", "disk": "fast"}, nodes)
 
 
 def test_gpus_that_are_away_for_a_while_may_come_back() -> None:
