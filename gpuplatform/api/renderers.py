@@ -2,6 +2,7 @@
 
 import json
 import re
+import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from rest_framework.views import APIView
 from typing_extensions import override
 
 from gpuplatform.api.endpoint import endpoint_of
-from gpuplatform.api.examples import example_of
 from gpuplatform.api.pagination import Page
 
 _ADDRESS: Final = re.compile(r'(?<=")((?:https?:/|/api)/[^\s"\\]+)(?=")')
@@ -76,8 +76,9 @@ class FormRenderer(BrowsableAPIRenderer):
         if endpoint is None or endpoint.body is None:
             return None
         media_type = view.parser_classes[0].media_type
-        example = json.dumps(example_of(endpoint.body), indent=4, ensure_ascii=False)
-        return _raw_form(str(media_type), example)
+        operation_id = f"{endpoint.operation_id_prefix}-{secrets.token_hex(4)}"
+        example = endpoint.request_example(operation_id)
+        return _raw_form(str(media_type), json.dumps(example, indent=4, ensure_ascii=False))
 
 
 def _with_links(text: str) -> SafeString:

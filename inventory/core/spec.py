@@ -1,7 +1,7 @@
-"""The declaration of a stock pool: what a user may ask for and what its status says.
+"""The declaration of a stock pool: its spec and its status.
 
-From these models come the request validation, the OpenAPI components, the schema of the CRD and
-the parse in the reconciler (`parse_spec`). Pure; nothing here knows Django or Kubernetes.
+The request validation, the OpenAPI components, the schema of the CRD and the parser of the
+reconciler (`parse_spec`) follow from these models. Pure.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from gpuplatform.workloads.template import Gpu, Image, Memory, Replicas, SpecNam
 
 
 class StockPoolSpec(SpecModel):
-    """GPU capacity that an operator keeps: so many pods of one GPU spec."""
+    """A number of pods of one GPU spec that hold GPU capacity."""
 
     spec_name: SpecName = Field(alias="specName")
     image: Image | None = None
@@ -34,13 +34,15 @@ class StockPoolSpec(SpecModel):
 
 
 class StockPoolStatus(ObservedStatus):
-    """What the reconciler saw last; written by it alone."""
+    """The observed state; written by the platform only."""
 
-    available: int = Field(default=0, ge=0, description="Pods that are ready.", examples=[2])
+    available: int = Field(
+        default=0, ge=0, description="Number of pods that are available.", examples=[2]
+    )
     allocated: int = Field(
         default=0,
         ge=0,
-        description="Pods wanted that are not ready: desired less available.",
+        description="Number of desired pods that are not available.",
         examples=[0],
     )
     replicas: int = Field(
@@ -56,15 +58,15 @@ class StockPoolStatus(ObservedStatus):
         default=None,
         alias="serviceName",
         max_length=63,
-        description="The Service in front of the pods; absent when the template has no ports.",
+        description="Service of the pods; absent if the template has no ports.",
         examples=["pool-h100"],
     )
 
 
 def parse_spec(raw: object) -> StockPoolSpec:
-    """Read the `.spec` of a resource, which anybody may have written.
+    """Return the parsed `.spec` of a resource, which any client may have written.
 
     Raises:
-        InvalidSpec: it breaks a rule; each fault is in `details` with its path.
+        InvalidSpec: it breaks rules; `details` has each fault with its path.
     """
     return StockPoolSpec.parse(raw)

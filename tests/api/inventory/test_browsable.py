@@ -36,5 +36,5 @@ def test_titles_and_breadcrumbs_are_those_of_the_documentation() -> None:
 
     page = Client().get(f"{POOLS}/{pool.name}", headers=HTML).content.decode()
 
-    assert "<h1>Read one stock pool</h1>" in page
+    assert "<h1>Read a stock pool</h1>" in page
     assert f'<a href="{POOLS}">List stock pools</a></nav>' in page
