@@ -15,9 +15,9 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
+from django.utils.module_loading import import_string
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
-from drf_spectacular.generators import SchemaGenerator
 
 _LOCK: Final = Lock()
 """drf-spectacular loads its parts lazily, which is not safe for threads."""
@@ -40,7 +40,9 @@ def openapi_document() -> Document:
 
 @cache
 def _generated(_urlconf: str) -> Document:
-    schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]  # drf-spectacular has no types here
+    # Its module can be imported only when the apps are ready, which gunicorn's settings precede.
+    generator = import_string("drf_spectacular.generators.SchemaGenerator")()
+    schema = generator.get_schema(request=None, public=True)
     content = json.dumps(schema, separators=(",", ":"), ensure_ascii=False).encode()
     digest = hashlib.sha256(content).hexdigest()
     return Document(content, gzip.compress(content, mtime=0), f'"{digest[:32]}"')

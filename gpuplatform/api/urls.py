@@ -10,10 +10,11 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from gpuplatform.api.document import serve_document
+from gpuplatform.api.request_log import UNKNOWN_ADDRESS
 
 
 @csrf_exempt
-def nothing_here(_request: HttpRequest) -> HttpResponse:
+def unknown_address(_request: HttpRequest) -> HttpResponse:
     """Reply 404 to every address without a route, so that Django renders no page for it."""
     raise Http404
 
@@ -27,5 +28,5 @@ urlpatterns = [
         name="swagger",
     ),
     path("swagger/", RedirectView.as_view(pattern_name="swagger")),
-    re_path("^api/", nothing_here),
+    re_path("^api/", unknown_address, name=UNKNOWN_ADDRESS),
 ]
