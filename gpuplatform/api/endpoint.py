@@ -171,7 +171,12 @@ _DECLARED: dict[Method, Endpoint] = {}
 
 def endpoint_of(view: APIView, method: str) -> Endpoint | None:
     """Return the declaration of a view's method, if it has one."""
-    function = getattr(type(view), method.lower(), None)
+    return endpoint_of_class(type(view), method)
+
+
+def endpoint_of_class(view: type | None, method: str) -> Endpoint | None:
+    """Return the declaration of a method of a class of views, if it has one."""
+    function = getattr(view, method.lower(), None)
     return _DECLARED.get(function) if function else None
 
 

@@ -11,6 +11,7 @@ from drf_spectacular.views import SpectacularSwaggerSplitView
 
 from gpuplatform.api.document import serve_document
 from gpuplatform.api.request_log import UNKNOWN_ADDRESS
+from gpuplatform.api.root import ApiRoot
 
 
 @csrf_exempt
@@ -20,6 +21,7 @@ def unknown_address(_request: HttpRequest) -> HttpResponse:
 
 
 urlpatterns = [
+    path("api/v1/", ApiRoot.as_view(), name="api-root"),
     path("api/v1/schema", serve_document, name="schema"),
     path("swagger/doc.json", serve_document, name="swagger-document"),
     path(

@@ -89,7 +89,7 @@ class Health(ApiView):
     @Endpoint(
         id="getHealth",
         summary="Read the health of the platform; always 200, within 2 seconds",
-        tag="Health",
+        tag="Platform",
         replies={200: HealthReply},
         is_public=True,
     )

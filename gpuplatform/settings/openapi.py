@@ -28,7 +28,7 @@ _TAGS = {
     "Stock": "Reserved GPU capacity that units claim, and the inventory. For operators.",
     "GPU specs": "The catalogue of GPU capacity by name. For operators.",
     "Operations (operators)": "The accepted requests of any tenant. For operators.",
-    "Health": "The health of the platform. It needs no token.",
+    "Platform": "The addresses of the API and the health of the platform. They need no token.",
 }
 
 SPECTACULAR_SETTINGS: dict[str, Any] = {

@@ -177,6 +177,7 @@ def test_only_routes_without_a_token_say_so(document: Json) -> None:
     public = {place for place, operation in operations(document) if operation["security"] == []}
 
     assert public == {
+        "get /api/v1/",
         "get /api/v1/health",
         "get /api/v1/serverless/invocations/{invocationID}/result",
     }
