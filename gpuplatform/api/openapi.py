@@ -9,8 +9,9 @@ from gpuplatform.api.error_replies import ErrorReply, error_components, error_re
 from gpuplatform.api.parameters import HEADERS
 from gpuplatform.api.schema import api_alias
 
+_KUBERNETES: Final = "x-kubernetes-"
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
-_REQUIRED_IN_PATH: Final = re.compile(r"\{(\w+)\}")
+_VARIABLE: Final = re.compile(r"\{(\w+)\}")
 
 
 def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     - Errors and headers become components that the operations refer to.
     - Path parameters are spelled as fields are.
     - A route without a token says so.
-    - Schemas have no titles, which pydantic derives from their names.
+    - Schemas have no titles, which pydantic derives from their names, and no CEL rules.
     """
     components = result.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
@@ -29,9 +30,9 @@ def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
         _complete_operation(operation, codes)
     components |= error_components(sets)
     components["headers"] = {name: dict(header) for name, header in HEADERS.items()}
-    components["schemas"] = {name: _untitled(schemas[name]) for name in sorted(schemas)}
+    components["schemas"] = {name: _plain(schemas[name]) for name in sorted(schemas)}
     result["paths"] = {
-        _REQUIRED_IN_PATH.sub(lambda match: f"{{{api_alias(match[1])}}}", path): methods
+        _VARIABLE.sub(lambda match: f"{{{api_alias(match[1])}}}", path): methods
         for path, methods in result["paths"].items()
     }
     return result
@@ -64,16 +65,20 @@ def _error_schemas() -> dict[str, Any]:
     return {ErrorReply.__name__: schema, **definitions}
 
 
-def _untitled(schema: Any) -> Any:
-    """Return a schema without titles; a property named `title` is a mapping and stays."""
+def _plain(schema: Any) -> Any:
+    """Return a schema without titles and without the extensions of custom resources.
+
+    A property named `title` is a mapping and stays.
+    """
     match schema:
         case dict():
             return {
-                key: _untitled(value)
+                key: _plain(value)
                 for key, value in schema.items()
                 if not (key == "title" and isinstance(value, str))
+                and not key.startswith(_KUBERNETES)
             }
         case list():
-            return [_untitled(one) for one in schema]
+            return [_plain(one) for one in schema]
         case _:
             return schema
