@@ -104,6 +104,7 @@ check: lint types contracts  ## Check everything that needs no test: format, lin
 	@$(PY) manage.py export_dashboards --check
 	@mkdir -p .data && $(PY) manage.py spectacular --validate --fail-on-warn --file .data/openapi.yaml
 	@diff -u docs/openapi.yaml .data/openapi.yaml || { echo "The API changed. Run 'make swagger'." >&2; exit 1; }
+	@$(PY) -m pytest -q tests/contract/test_openapi.py
 
 lint: setup  ## Check format and lint; change nothing.
 	@$(PY) -m ruff format --check $(CODE)

@@ -1,8 +1,8 @@
-"""Every failure the platform can name, and what may be done about it.
+"""Every error of the platform: its code, its HTTP status and the next step of the caller.
 
-Raised where detected; translated at two boundaries only: `kube/` turns what the API server says
-into a `ClusterError`, `api/` turns each of these into the JSON envelope. `str(error)` is one
-sentence for a person: what happened and what to do, safe to show.
+Raised where detected; translated at two boundaries only: `kube/` turns a reply of the API server
+into a `ClusterError`, `api/` turns each of these into an `ErrorReply`. `str(error)` is a sentence
+for people: what happened and what to do, safe to show.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,31 +14,31 @@ from typing_extensions import override
 
 
 class Retry(StrEnum):
-    """When trying the same thing again can help. Read by the drivers only."""
+    """When a retry can succeed. Read by the drivers only."""
 
     NEVER = "never"
     NOW = "now"
-    """Observe and plan again: somebody else was faster."""
+    """Immediately, with a new observation: another writer was faster."""
     LATER = "later"
-    """Wait with back-off: the cause lies outside and may pass."""
+    """With backoff: the cause is outside of the platform and can pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault in a payload: `field` is a JSON path such as `template.ports[1].name`."""
+    """A fault of a request: `field` is a JSON path such as `template.ports[1].name`."""
 
     field: str
     message: str
 
 
 class PlatformError(Exception):
-    """A failure with a stable machine `code`, an HTTP status and a sentence for a person."""
+    """An error with a stable `code`, an HTTP status and a sentence for people."""
 
     code: ClassVar[str] = "internal_error"
     http_status: ClassVar[int] = 500
     retry: ClassVar[Retry] = Retry.NEVER
     next_step: ClassVar[str] = "Send the traceID to an operator, who finds the cause in the log."
-    """What a caller does about the code, whatever the message says."""
+    """What a caller does about the code, independent of the message."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class PlatformError(Exception):
         retry_after: float | None = None,
         context: Mapping[str, object] | None = None,
     ) -> None:
-        """`retry_after` is seconds; `context` goes into the log, never to a caller."""
+        """`retry_after` is in seconds; `context` is logged and never shown to a caller."""
         super().__init__(message)
         self.message = message
         self.details = tuple(details)
@@ -57,36 +57,36 @@ class PlatformError(Exception):
 
     @classmethod
     def example(cls) -> Self:
-        """Return an instance with a typical message, for documentation and the catalogue test."""
-        return cls("The platform met a fault of its own. Its operator finds it in the log.")
+        """Return an instance with a typical message, for the documentation and tests."""
+        return cls("The platform failed to process the request. The cause is in its log.")
 
 
 class RequestError(PlatformError):
-    """The caller can fix it."""
+    """The request is wrong; the caller can correct it."""
 
     code = "invalid_request"
     http_status = 400
-    next_step = "Correct what `details` names, and send it again; unchanged it is refused again."
+    next_step = "Correct the fields in `details`; the same request is refused again."
 
     @classmethod
     @override
     def example(cls) -> Self:
         return cls(
-            "The request body has 1 fault.",
+            "replicas: Must be 0 or more.",
             details=[FieldError("replicas", "Must be 0 or more.")],
         )
 
 
 class InvalidSpec(RequestError):
-    """A field of the payload breaks a rule."""
+    """A field of the request breaks a rule."""
 
 
 class NotFound(RequestError):
-    """There is no such thing, or it is another tenant's."""
+    """The object does not exist, or belongs to another tenant."""
 
     code = "not_found"
     http_status = 404
-    next_step = "Check name, namespace and token; after a deletion it is the answer to wait for."
+    next_step = "Check name, namespace and token. After a deletion it means that it is complete."
 
     @classmethod
     @override
@@ -95,20 +95,20 @@ class NotFound(RequestError):
 
 
 class MethodNotAllowed(RequestError):
-    """The path exists, the method does not."""
+    """The path exists and does not have the method."""
 
     code = "method_not_allowed"
     http_status = 405
-    next_step = "Use a method that the message names."
+    next_step = "Use a method from the header `Allow`."
 
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("PUT is not possible here. Possible: GET, POST.")
+        return cls("This path does not have this method. It has: GET, POST.")
 
 
 class UnsupportedMediaType(RequestError):
-    """The body is not declared as JSON."""
+    """The body is not declared as uncompressed JSON in UTF-8."""
 
     code = "unsupported_media_type"
     http_status = 415
@@ -117,11 +117,11 @@ class UnsupportedMediaType(RequestError):
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("The body must be JSON: send 'Content-Type: application/json'.")
+        return cls("The body must be JSON. Send 'Content-Type: application/json'.")
 
 
 class TooLarge(RequestError):
-    """The body passes the limit."""
+    """The body exceeds the limit."""
 
     code = "too_large"
     http_status = 413
@@ -134,18 +134,16 @@ class TooLarge(RequestError):
 
 
 class OperationConflict(RequestError):
-    """The operationID was used for another request."""
+    """The operationID belongs to a different request."""
 
     code = "operation_conflict"
     http_status = 409
-    next_step = "Take a new operationID for a new request; for a replay send the same body."
+    next_step = "Use a new operationID for a new request; repeat a request with the same body."
 
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls(
-            "The operationID 'op-1' was used for another request. Use a new one for a new request."
-        )
+        return cls("The operationID 'op-1' belongs to a different request. Use a new one.")
 
 
 class NameConflict(RequestError):
@@ -153,7 +151,7 @@ class NameConflict(RequestError):
 
     code = "name_conflict"
     http_status = 409
-    next_step = "Choose another name, or wait until the object that has it is gone."
+    next_step = "Choose another name, or wait until the object with that name is deleted."
 
     @classmethod
     @override
@@ -165,11 +163,11 @@ class NameConflict(RequestError):
 
 
 class PhaseConflict(RequestError):
-    """The object's phase does not allow this."""
+    """The object's phase does not allow the request."""
 
     code = "phase_conflict"
     http_status = 409
-    next_step = "Wait for the phase that the message names, then send it again."
+    next_step = "Wait for the phase that the message names, then retry."
 
     @classmethod
     @override
@@ -178,92 +176,92 @@ class PhaseConflict(RequestError):
 
 
 class InsufficientCapacity(RequestError):
-    """No ready stock is left to hand over."""
+    """Too little stock is ready."""
 
     code = "insufficient_capacity"
     http_status = 409
-    next_step = "Send it again later, with the same operationID; operators seed stock."
+    next_step = "Retry later with the same operationID, or ask an operator to seed stock."
 
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("No ready stock of the GPU spec 'g1.1' is left. Try again later.")
+        return cls("No stock of the GPU spec 'h100-1g' is ready. Retry later.")
 
 
 class StaleEtag(RequestError):
-    """The object changed after the caller read it."""
+    """The object changed after the caller read it, or a change is in progress."""
 
     code = "stale_etag"
     http_status = 412
-    next_step = "Read the object again, and send the change with its new `ETag`."
+    next_step = "Read the object again and retry with its new `ETag`."
 
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("The GPU unit 'trainer' was changed meanwhile. Read it again, then change it.")
+        return cls("The GPU unit 'trainer' was changed after it was read. Read it again.")
 
 
 class Unauthenticated(RequestError):
-    """Nobody is known to be calling."""
+    """The request has no valid token."""
 
     code = "unauthenticated"
     http_status = 401
-    next_step = "Send `Authorization: Bearer` with a token that is valid."
+    next_step = "Send a valid token as `Authorization: Bearer <token>`."
 
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("Log in, or send an API token.")
+        return cls("Send an API token.")
 
 
 class NotAllowed(RequestError):
-    """The caller is known and may not."""
+    """The caller is not allowed to send the request."""
 
     code = "forbidden"
     http_status = 403
-    next_step = "Ask an operator for a token with the scope that the address takes."
+    next_step = "Ask an operator for a token with the required scope."
 
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("You may not do this. Ask an operator of the platform.")
+        return cls("This request is not allowed. Ask an operator of the platform.")
 
 
 class Throttled(RequestError):
-    """Too many requests."""
+    """The caller has too many requests or open invocations."""
 
     code = "throttled"
     http_status = 429
-    next_step = "Send it again after the seconds in `Retry-After`."
+    next_step = "Retry after the seconds in `Retry-After`."
 
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("Too many requests. Try again in 5 seconds.", retry_after=5)
+        return cls("Too many requests. Retry in 5 seconds.", retry_after=5)
 
 
 class OperatorUnavailable(PlatformError):
-    """The platform runs without a cluster by choice (`KUBE_MODE=off`)."""
+    """The platform has no cluster, or the cluster does not answer."""
 
     code = "operator_unavailable"
     http_status = 503
-    next_step = "Start the platform with a cluster; nothing can be changed without one."
+    next_step = "Retry after the seconds in `Retry-After`; an operator checks the cluster."
 
     @classmethod
     @override
     def example(cls) -> Self:
         return cls(
-            "This platform runs without a cluster (KUBE_MODE=off), so nothing can be changed.",
+            "This platform runs without a cluster (KUBE_MODE=off), so it accepts no changes.",
             retry_after=60,
         )
 
 
 class RecoveryNeeded(PlatformError):
-    """Cluster and database do not belong together; nothing is written until `recover` ran."""
+    """Cluster and database do not belong together; an operator must run `recover` first."""
 
     code = "recovery_needed"
     http_status = 503
-    next_step = "The operator stops every process and runs `manage.py recover`."
+    next_step = "Ask an operator to stop every process and run `manage.py recover`."
 
     @classmethod
     @override
@@ -280,23 +278,23 @@ class DatabaseUnavailable(PlatformError):
 
     code = "database_unavailable"
     http_status = 503
-    next_step = "Send it again after the seconds in `Retry-After`, with the same operationID."
+    next_step = "Retry after the seconds in `Retry-After`, with the same operationID."
     retry = Retry.LATER
 
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("The database does not answer. Try again in a few seconds.", retry_after=5)
+        return cls("The database does not answer. Retry in 5 seconds.", retry_after=5)
 
 
 class InvariantBroken(PlatformError):
-    """A fault of ours: generic words go out, everything goes into the log."""
+    """The platform itself is faulty: the message is generic, the cause is in the log."""
 
 
 class ClusterError(PlatformError):
-    """Kubernetes said no, or said nothing. `reason` is that of its Status object, if it sent one.
+    """An error of the Kubernetes API server; `reason` is that of its Status, if it sent one.
 
-    Never shown by HTTP: it ends as the failure of an operation or as a reason in status.
+    HTTP never shows it: it becomes the error of an operation or a reason in a status.
     """
 
     code = "cluster_error"
@@ -319,9 +317,9 @@ class ClusterError(PlatformError):
 
 
 class ClusterUnavailable(ClusterError):
-    """No answer: network, deadline, 5xx, 429. It may have been done all the same.
+    """No usable answer: network, deadline, 5xx, 429. The request may have been executed.
 
-    `status` 0 means that nothing answered at all.
+    `status` 0 means that there was no answer.
     """
 
     code = "cluster_unavailable"
@@ -337,7 +335,7 @@ class ClusterUnavailable(ClusterError):
 
 
 class ClusterConflict(ClusterError):
-    """409: the object is not the one that was read (`Conflict`) or exists (`AlreadyExists`)."""
+    """409: the object has changed since it was read (`Conflict`) or exists (`AlreadyExists`)."""
 
     code = "cluster_conflict"
     http_status = 409
@@ -346,11 +344,11 @@ class ClusterConflict(ClusterError):
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("The object was changed by somebody else at the same time.", reason="Conflict")
+        return cls("The object was changed at the same time.", reason="Conflict")
 
 
 class ClusterGone(ClusterError):
-    """410: the version asked for is compacted away; list again."""
+    """410: the requested version is compacted; a new list is needed."""
 
     code = "cluster_gone"
     retry = Retry.NOW
@@ -362,7 +360,7 @@ class ClusterGone(ClusterError):
 
 
 class ClusterForbidden(ClusterError):
-    """401, 403: our rights or a quota. An operator of the cluster has to look."""
+    """401, 403: missing rights of the platform, or a quota; for an operator of the cluster."""
 
     code = "cluster_forbidden"
     http_status = 503
@@ -372,12 +370,12 @@ class ClusterForbidden(ClusterError):
     @override
     def example(cls) -> Self:
         return cls(
-            "The cluster forbids the request: exceeded quota. Ask the operator of the cluster."
+            "The cluster forbids the request: exceeded quota. Ask an operator of the cluster."
         )
 
 
 class ClusterRejected(ClusterError):
-    """A deterministic refusal (400, 404 of a namespace or kind, 413, 422): the same tomorrow."""
+    """A permanent refusal: 400, 404 of a namespace or kind, 413, 422."""
 
     code = "cluster_rejected"
     http_status = 400

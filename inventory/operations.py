@@ -23,6 +23,7 @@ from gpuplatform.operations.registry import (
 from gpuplatform.operations.selectors import is_applied
 from gpuplatform.operations.services import Accepted
 from gpuplatform.operations.target import Target, replacement
+from gpuplatform.operations.versions import IF_MATCH, stale, version_of
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
@@ -73,9 +74,12 @@ def _update(cluster: Cluster, operation: Operation) -> Outcome:
         return POOL.missing(operation)
     if is_applied(found, operation):
         return Done(found)  # This operation, or a later one that replaces it, was applied.
-    body = StockPoolPatch.parse({**operation.payload, "operationID": operation.operation_id})
+    metadata, version = found["metadata"], operation.payload.get(IF_MATCH)
+    if version not in {None, version_of(metadata["uid"], metadata["generation"])}:
+        error = stale(f"the stock pool '{operation.object_name}'")
+        return Failed(error.code, error.message)
     try:
-        spec = body.applied_to(parse_spec(found.get("spec") or {}))
+        spec = _patch(operation).applied_to(parse_spec(found.get("spec") or {}))
     except InvalidSpec as error:
         faults = "; ".join(f"{fault.field}: {fault.message}" for fault in error.details)
         return Failed("invalid_request", f"The change of the stock pool is invalid: {faults}")
@@ -99,12 +103,14 @@ def _retry_create(retry: RetryRequest) -> Accepted:
 
 
 def _retry_update(retry: RetryRequest) -> Accepted:
-    failed, body = retry.failed, StockPoolPatch.parse(retry.payload())
+    failed, payload = retry.failed, retry.payload()
+    etag = payload.pop(IF_MATCH, None)
     accepted = pool_update(
         tenant=failed.tenant,
         namespace=failed.object_namespace,
         name=failed.object_name,
-        body=body,
+        body=StockPoolPatch.parse(payload),
+        etag=etag,
     )
     return retry.of_same_object(accepted)
 
@@ -117,6 +123,11 @@ def _retry_delete(retry: RetryRequest) -> Accepted:
         name=retry.failed.object_name,
     )
     return retry.of_same_object(accepted)
+
+
+def _patch(operation: Operation) -> StockPoolPatch:
+    payload = {key: value for key, value in operation.payload.items() if key != IF_MATCH}
+    return StockPoolPatch.parse({**payload, "operationID": operation.operation_id})
 
 
 def _manifest(operation: Operation) -> Manifest:

@@ -91,7 +91,7 @@ class _FunctionBody(FunctionSpec):
 
 class _CreateFields(SpecModel):
     operation_id: OperationID = Field(alias="operationID")
-    request_id: RequestID = Field(alias="requestID")
+    request_id: RequestID = Field(alias="requestID", examples=["greeter"])
 
 
 class FunctionCreate(_FunctionBody, _CreateFields):  # Fields of the last base come first.

@@ -57,8 +57,8 @@ class Records:
     def has_source(self, unit: Manifest, source: SourceReference) -> bool:
         """Return whether the platform gave `unit` this source, or is about to.
 
-        A unit that was created with kubectl has one, too, once it was started; annotations that were
-        written with kubectl do not count.
+        A unit that was created with kubectl also has one once it was started; annotations that
+        were written with kubectl do not count.
         """
         is_consumer = self.consumed_by.get(source.uid) == unit["metadata"]["uid"]
         return is_consumer or self._is_created(unit) or self.is_in_progress(unit)

@@ -1,4 +1,4 @@
-"""The bodies of the routes of GPU units and stock: the declared spec plus what a request adds."""
+"""The bodies of the routes of GPU units and stock: the declared spec plus the request's fields."""
 
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,6 @@ from units.core.spec import (
     port_fault,
     without_empty_blocks,
 )
-from units.phases import STOCK_NAMESPACE
 
 
 def _own_name(name: str) -> str:
@@ -31,7 +30,7 @@ UnitName = Annotated[
     AfterValidator(_own_name),
     Field(
         json_schema_extra={"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.OWN_NAME_MAX},
-        description="The unit's name: a DNS label of at most 58 characters.",
+        description="Name of the unit: a DNS label of at most 58 characters.",
         examples=["trainer"],
     ),
 ]
@@ -39,40 +38,38 @@ AccessBlock = Annotated[Access, Field(description="How the unit is reached.")]
 _LABEL: dict[str, Any] = {"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.LABEL_MAX}
 
 _ENVELOPE = frozenset({"specName", "cpu", "memory", "gpu", "placement"})
-_ASKED = frozenset({"image", "template", "access", "serverless"})
+_REQUESTED = frozenset({"image", "template", "access", "serverless"})
 
 
 class GpuUnitCreate(SpecModel):
-    """Asks for a GPU unit on a ready stock unit of a GPU spec."""
+    """Creates a GPU unit on a ready stock unit of a GPU spec."""
 
     operation_id: OperationID = Field(alias="operationID")
     name: UnitName
     namespace: Annotated[str, AfterValidator(names.dns_label)] | None = Field(
         default=None,
         json_schema_extra=_LABEL,
-        description="The namespace of the caller's tenant, which is used anyway; no other one.",
+        description="Namespace of the caller's tenant, which is the default and the only one.",
         examples=["runtime-instance"],
     )
-    spec_name: SpecName = Field(alias="specName", description="The GPU spec of the unit.")
+    spec_name: SpecName = Field(alias="specName", description="GPU spec of the unit.")
     stock_name: UnitName | None = Field(
         default=None,
         alias="stockName",
-        description="Takes that very stock unit, and no other one.",
-        examples=["stock-g1-1-0123456789abcdef-001"],
+        description="Name of the stock unit to claim; by default the oldest ready one.",
     )
     stock_namespace: Literal["runtime-stock"] | None = Field(
         default=None,
         alias="stockNamespace",
-        description="The namespace of stock, which is used anyway; no other one.",
-        examples=[STOCK_NAMESPACE],
+        description="Namespace of all stock, which is the default and the only one.",
     )
-    image: Image = Field(description="The image that the unit runs.")
+    image: Image = Field(description="Container image of the unit.")
     template: Template | None = None
     access: AccessBlock | None = None
 
     @model_validator(mode="after")
     def access_fits_the_ports(self) -> "GpuUnitCreate":
-        """Refuse what would make the unit fail with `AccessConfigInvalid`."""
+        """Refuse a primary port that would fail the unit with `AccessConfigInvalid`."""
         fault = port_fault(self.access, self.template)
         if fault:
             raise ValidationError.from_exception_data(
@@ -88,23 +85,23 @@ class GpuUnitCreate(SpecModel):
         return self
 
     def check_namespace(self, applies: str) -> None:
-        """Refuse a namespace that is not the one of the tenant.
+        """Refuse a namespace other than the tenant's.
 
         Raises:
             InvalidSpec: it is another one.
         """
         if self.namespace not in {None, applies}:
-            fault = FieldError("namespace", f"Must be '{applies}', or be left out.")
+            fault = FieldError("namespace", f"Must be '{applies}' or omitted.")
             raise invalid_spec([fault])
 
     def spec(self, stock: GPUUnitSpec) -> GPUUnitSpec:
-        """Return the spec of the unit: the envelope of its stock, and what was asked for."""
+        """Return the spec of the unit: the size of its stock and the fields of the request."""
         envelope = {k: v for k, v in stock.normalised().items() if k in _ENVELOPE}
-        asked = {k: v for k, v in self.payload().items() if k in _ASKED}
-        return GPUUnitSpec.parse({**envelope, **asked})
+        requested = {k: v for k, v in self.payload().items() if k in _REQUESTED}
+        return GPUUnitSpec.parse({**envelope, **requested})
 
     def payload(self) -> dict[str, Any]:
-        """Return what the request hash covers: no operationID, nothing that is so anyway."""
+        """Return the payload of the request hash: without operationID and implied fields."""
         payload = self.normalised()
         for key in ("operationID", "namespace", "stockNamespace"):
             payload.pop(key, None)
@@ -115,29 +112,29 @@ class GpuUnitCreate(SpecModel):
 
 
 class WorkerUnitCreate(GpuUnitCreate):
-    """Asks for a unit that is a worker of a function. No route takes it."""
+    """Creates a unit that is a worker of a function. No route accepts it."""
 
     serverless: Serverless
 
 
 class GpuUnitUpdate(SpecModel):
-    """Changes a GPU unit: a given field replaces, one that is left out stays."""
+    """Changes a GPU unit: a given field replaces, an omitted one stays."""
 
     operation_id: OperationID = Field(alias="operationID")
-    image: Image | None = Field(default=None, description="The image that the unit runs.")
+    image: Image | None = Field(default=None, description="Container image of the unit.")
     template: Template | None = None
     access: AccessBlock | None = None
 
     @model_validator(mode="after")
     def changes_something(self) -> "GpuUnitUpdate":
-        """An operation that changes nothing is a mistake of the caller."""
+        """Refuse an operation that changes nothing."""
         if self.image is None and self.template is None and self.access is None:
             msg = "Give at least one of image, template and access."
             raise ValueError(msg)
         return self
 
     def payload(self) -> dict[str, Any]:
-        """Return the given fields without the operationID; `{}` stays: it replaces."""
+        """Return the given fields without the operationID; an empty block replaces."""
         payload = self.normalised()
         del payload["operationID"]
         return payload
@@ -146,7 +143,7 @@ class GpuUnitUpdate(SpecModel):
         """Return `spec` with the given fields replaced.
 
         Raises:
-            InvalidSpec: its access would name a port that it does not have.
+            InvalidSpec: its access names a port that its template does not have.
         """
         changed = GPUUnitSpec.parse({**spec.normalised(), **self.payload()})
         fault = access_fault(changed)
@@ -161,27 +158,27 @@ class UnitAction(SpecModel):
     operation_id: OperationID = Field(alias="operationID")
 
     def payload(self) -> dict[str, Any]:
-        """Return what the request hash covers beside the route."""
+        """Return the payload of the request hash: the route says everything."""
         return {}
 
 
 class StockSeed(SpecModel):
-    """Asks for so many stock units of a GPU spec."""
+    """Seeds a number of stock units of a GPU spec."""
 
     operation_id: OperationID = Field(alias="operationID")
     spec_name: SpecName = Field(
         alias="specName",
-        description="The GPU spec of the stock; the first seeding of a new name enters it.",
+        description="GPU spec of the stock. Seeding an unknown name adds it to the catalogue.",
     )
     cpu: Cpu | None = None
     memory: Memory | None = None
     gpu: Gpu | None = None
     replicas: int = Field(
-        ge=1, le=MAX_REPLICAS, description="How many stock units are made.", examples=[2]
+        ge=1, le=MAX_REPLICAS, description="Number of stock units to create.", examples=[2]
     )
 
     def payload(self) -> dict[str, Any]:
-        """Return what the request hash covers: no operationID."""
+        """Return the payload of the request hash: without the operationID."""
         payload = self.normalised()
         del payload["operationID"]
         return payload

@@ -94,6 +94,17 @@ def stock_get(name: str) -> GpuUnit:
     return found
 
 
+def stock_newest(name: str) -> GpuUnit:
+    """Return the newest stock unit of that name, which may be consumed or deleted.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    rows = GpuUnit.objects.filter(_STOCK, namespace=STOCK_NAMESPACE, name=name)
+    found = rows.order_by("-id").first()
+    return found or stock_get(name)
+
+
 def stock_in(state: StockState) -> QuerySet[GpuUnit]:
     """Return the stock of that state, newest first."""
     return stock_live().filter(_STATES[state])

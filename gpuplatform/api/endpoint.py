@@ -1,58 +1,82 @@
-"""The declaration of one method of one route: from it come parsing, documentation and the form.
+"""The declaration of one method of one route: parsing, documentation and the form follow from it.
 
     class StockPools(ApiView):
         @Endpoint(id="createStockPool", summary="Create a stock pool", tag="Stock pools",
-                  body=StockPoolCreate, replies={202: OperationReply, 200: OperationReply},
+                  body=StockPoolCreate, replies=accepted("stockpool.create", "StockPool", "h100"),
                   errors=[NameConflict])
         def post(self, request: Request, *, body: StockPoolCreate) -> Response: ...
 
-The method gets `body` when one is declared, `query` when parameters are, and the path's variables.
+The method gets `body` if one is declared, `query` if parameters are, and the path's variables.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
+from http import HTTPStatus
 from typing import Any
 
 from django.http.response import HttpResponseBase
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiResponse,
+    extend_schema,
+)
 from pydantic import BaseModel
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from gpuplatform.api import schema
+from gpuplatform.api.error_replies import usual_errors
+from gpuplatform.api.examples import reply_example, request_example
+from gpuplatform.api.parameters import query_parameters, response_header
 from gpuplatform.api.query import NoQuery, PageQuery, Query
+from gpuplatform.api.schema import envelope_model
 from gpuplatform.errors import PlatformError, RequestError
 from gpuplatform.formats.model import SpecModel
 
 Method = Callable[..., HttpResponseBase]
 
+ERRORS_KEY = "x-errors"
+"""Carries the codes of an operation's errors to `openapi.complete`, which removes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A reply's model, and values that its example has instead of those of its fields."""
+
+    model: type[BaseModel]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """What one method takes and answers; applied to the method as a decorator."""
+    """What one method accepts and replies; applied to the method as a decorator."""
 
     id: str
-    """The `operationId` in the OpenAPI document: clients are generated from it, so it stays."""
+    """The stable `operationId` in the OpenAPI document: clients are generated from it."""
     summary: str
     tag: str
-    replies: Mapping[int, type[BaseModel]]
-    """Status to what stands in `data`; with a `PageQuery` a list of it."""
+    replies: Mapping[int, type[BaseModel] | Sample]
+    """Status to the model of `data`; with a `PageQuery` a list of it."""
     body: type[SpecModel] | None = None
     query: type[Query] = NoQuery
     errors: Sequence[type[PlatformError]] = ()
-    """Failures of its own, beside those that every endpoint has."""
+    """Its own errors, in addition to those that every endpoint has."""
     headers: Sequence[OpenApiParameter] = ()
-    """Headers that it reads or answers with."""
+    """Headers of its requests and responses."""
     text: str = ""
-    """What the answer says when it is plain text; then `replies` has nothing for 200."""
+    """Description of a plain text reply; `replies` is empty then."""
+    is_public: bool = False
+    """Whether it needs no token."""
 
     def __call__(self, method: Method) -> Method:
         """Return the method with parsing in front and the documentation attached."""
 
         @wraps(method)
         def answer(view: APIView, request: Request, **path: Any) -> HttpResponseBase:
-            return method(view, request, **path, **self._given(request))
+            return method(view, request, **path, **self._parsed(request))
 
         documented = extend_schema(
             operation_id=self.id,
@@ -60,29 +84,86 @@ class Endpoint:
             tags=[self.tag],
             request=self.body,
             parameters=[
-                *schema.parameters(self.query, accepted=202 in self.replies),
+                *query_parameters(self.query, operation_id=f"{self.operation_id_prefix}-1"),
+                *self._headers(),
                 *self.headers,
             ],
-            responses=self._responses(method),
-            examples=schema.request_examples(self.body),
+            responses=self._responses(),
+            examples=self._request_examples(),
+            extensions={ERRORS_KEY: self._error_codes(method.__name__)},
         )(answer)
         _DECLARED[documented] = self
         return documented
 
-    def _responses(self, method: Method) -> dict[Any, OpenApiResponse]:
+    @property
+    def operation_id_prefix(self) -> str:
+        """What the operationIDs of its examples begin with, such as `create-stock-pool`."""
+        return re.sub("(?=[A-Z])", "-", self.id).lower()
+
+    def request_example(self, operation_id: str) -> dict[str, Any]:
+        """Return a valid body with this operationID."""
+        assert self.body is not None  # noqa: S101 - called for endpoints with a body only
+        has_operation = "operation_id" in self.body.model_fields
+        given = {"operationID": operation_id} if has_operation else {}
+        return request_example(self.body, **given)
+
+    def _request_examples(self) -> list[OpenApiExample]:
+        if self.body is None:
+            return []
+        value = self.request_example(f"{self.operation_id_prefix}-1")
+        return [OpenApiExample(self.body.__name__, value=value, request_only=True)]
+
+    def _error_codes(self, method: str) -> list[str]:
+        usual = usual_errors(method, has_body=self.body is not None, is_public=self.is_public)
+        return sorted({error.code for error in usual | set(self.errors)})
+
+    def _headers(self) -> list[OpenApiParameter]:
+        """Return the headers of accepted writes."""
+        if HTTPStatus.ACCEPTED not in self.replies:
+            return []
+        return [
+            response_header("Location", [HTTPStatus.ACCEPTED, HTTPStatus.OK]),
+            response_header("Idempotent-Replayed", [HTTPStatus.OK]),
+        ]
+
+    def _responses(self) -> dict[Any, OpenApiResponse]:
         found: dict[Any, OpenApiResponse] = {}
         if self.text:
             found[200, "text/plain"] = OpenApiResponse(str, description=self.text)
-        errors = [*schema.usual_errors(method.__name__, self.body), *self.errors]
-        is_page = issubclass(self.query, PageQuery)
-        return {**found, **schema.responses(self.replies, is_page=is_page, errors=errors)}
+        for status, reply in self.replies.items():
+            found[status] = self._response(
+                status, reply if isinstance(reply, Sample) else Sample(reply)
+            )
+        return found
 
-    def _given(self, request: Request) -> dict[str, Any]:
+    def _response(self, status: int, sample: Sample) -> OpenApiResponse:
+        is_page = issubclass(self.query, PageQuery)
+        given = dict(sample.values)
+        if HTTPStatus.ACCEPTED in self.replies and "operation_id" in sample.model.model_fields:
+            given["operationID"] = f"{self.operation_id_prefix}-1"
+        data = reply_example(sample.model, **given)
+        value = {"data": [data], "page": {"next": None}} if is_page else {"data": data}
+        example = OpenApiExample(
+            sample.model.__name__, value=value, response_only=True, status_codes=[str(status)]
+        )
+        return OpenApiResponse(
+            envelope_model(sample.model, is_page=is_page),
+            description=sample.description or self._description(status),
+            examples=[example],
+        )
+
+    def _description(self, status: int) -> str:
+        if status == HTTPStatus.ACCEPTED:
+            return "The request is accepted and stored."
+        is_write = HTTPStatus.ACCEPTED in self.replies
+        return "The request had been accepted before." if is_write else "The request succeeded."
+
+    def _parsed(self, request: Request) -> dict[str, Any]:
         query = self.query.parse(request.query_params)
-        given: dict[str, Any] = {} if self.query is NoQuery else {"query": query}
+        parsed: dict[str, Any] = {} if self.query is NoQuery else {"query": query}
         if self.body is not None:
-            given["body"] = self.body.parse(_data(request))
-        return given
+            parsed["body"] = self.body.parse(_data(request))
+        return parsed
 
 
 _DECLARED: dict[Method, Endpoint] = {}
@@ -90,12 +171,17 @@ _DECLARED: dict[Method, Endpoint] = {}
 
 def endpoint_of(view: APIView, method: str) -> Endpoint | None:
     """Return the declaration of a view's method, if it has one."""
-    function = getattr(type(view), method.lower(), None)
+    return endpoint_of_class(type(view), method)
+
+
+def endpoint_of_class(view: type | None, method: str) -> Endpoint | None:
+    """Return the declaration of a method of a class of views, if it has one."""
+    function = getattr(view, method.lower(), None)
     return _DECLARED.get(function) if function else None
 
 
 def _data(request: Request) -> Any:
-    # DRF takes a body of no length for an empty form, whatever its type.
+    # DRF reads a body without a length as an empty form, whatever its type.
     if request.META.get("CONTENT_LENGTH") in {None, "", "0"}:
         raise RequestError("The body is empty. Send a JSON object.")
     return request.data

@@ -1,8 +1,7 @@
-"""Turns whatever a request raised into the one error envelope.
+"""Turns every exception of a request into an `ErrorReply`.
 
-The boundary out: known failures keep their code and sentence, anything else goes out in generic
-words and into the log in full. Used by DRF (`exception_handler`) and by the middleware for what
-DRF never saw.
+Errors of the platform keep their code and message; any other exception is logged in full and
+shown with a generic message. Used by DRF (`exception_handler`) and by the middleware.
 """
 
 import logging
@@ -46,21 +45,21 @@ _BY_STATUS: Mapping[int, type[errors.PlatformError]] = {
 
 
 def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
-    """Answer for an exception of a view; every one of them, so that none becomes HTML."""
+    """Return the reply to an exception of a view; it handles all, so that none becomes HTML."""
     error = platform_error(exc, allowed=context["view"].allowed_methods)
     log(error, exc)
     return Response(envelope(error), status=error.http_status, headers=headers(error))
 
 
 def platform_error(exc: Exception, *, allowed: list[str]) -> errors.PlatformError:
-    """Return what the caller may know of `exc`. `allowed` are the methods that the path takes."""
+    """Return the error that the caller sees. `allowed` are the methods of the path."""
     match exc:
         case errors.PlatformError():
             return exc
         case drf.MethodNotAllowed():
             methods = ", ".join(allowed)
             return errors.MethodNotAllowed(
-                f"This method is not possible here. Possible: {methods}."
+                f"This path does not have this method. It has: {methods}."
             )
         case OperationalError() | InterfaceError():
             return errors.DatabaseUnavailable.example()
@@ -74,20 +73,20 @@ def platform_error(exc: Exception, *, allowed: list[str]) -> errors.PlatformErro
 
 
 def error_for_status(status: int) -> errors.PlatformError:
-    """Return the error for a status about which nothing more is known."""
+    """Return the generic error of a status."""
     if status in _BY_STATUS:
         return _BY_STATUS[status].example()
     if status == HTTPStatus.NOT_FOUND:
-        return errors.NotFound("There is nothing at this address.")
+        return errors.NotFound("This address does not exist.")
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        return errors.MethodNotAllowed("This method is not possible here.")
+        return errors.MethodNotAllowed("This path does not have this method.")
     if status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        return errors.RequestError("The request is not understood.")
+        return errors.RequestError("The request is malformed.")
     return errors.InvariantBroken.example()
 
 
 def envelope(error: errors.PlatformError) -> dict[str, Any]:
-    """Return the error as the JSON that every caller gets."""
+    """Return the error as an `ErrorReply` in JSON."""
     details = [{"field": one.field, "message": one.message} for one in error.details]
     return {
         "error": {
@@ -100,7 +99,7 @@ def envelope(error: errors.PlatformError) -> dict[str, Any]:
 
 
 def headers(error: errors.PlatformError) -> dict[str, str]:
-    """Return the headers that belong to the error."""
+    """Return the headers of the error's reply."""
     found: dict[str, str] = {}
     if error.retry_after is not None:
         found["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
@@ -110,10 +109,8 @@ def headers(error: errors.PlatformError) -> dict[str, str]:
 
 
 def log(error: errors.PlatformError, exc: Exception) -> None:
-    """Keep what the caller is not told: the whole of a fault of ours, one line of an outage."""
+    """Log what the caller does not see: an internal error in full, an outage in one line."""
     if error.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.error(
-            "a request failed by a fault of ours", exc_info=exc, extra={"context": error.context}
-        )
+        logger.error("internal error in a request", exc_info=exc, extra={"context": error.context})
     elif error.http_status > HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.warning("a request was answered with %s: %s", error.code, exc)
+        logger.warning("replied %s: %s", error.code, exc)

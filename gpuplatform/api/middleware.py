@@ -1,22 +1,31 @@
-"""The outermost layer: a request id for every request, and JSON for every error below `/api/`.
+"""The outermost layer: a traceID for every request, and JSON for every error below `/api/`.
 
-What DRF answers is left alone. What Django answers by itself (unknown path, bad Host, a fault in
-another middleware) would be HTML; below `/api/` it becomes the envelope with the same status.
+Replies of DRF are left alone. Errors that Django itself replies (unknown path, an error in another
+middleware) would be HTML; below `/api/` they become an `ErrorReply` with the same status.
 """
 
+import logging
 from collections.abc import Callable
 from time import monotonic
+from typing import Final
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse
 from django.http.response import HttpResponseBase
 
 from gpuplatform.api.exceptions import envelope, error_for_status, headers, log, platform_error
 from gpuplatform.api.request_log import record_request
 from gpuplatform.api.trace_id import accepted_or_new, tracing
-from gpuplatform.errors import PlatformError
+from gpuplatform.errors import PlatformError, RequestError
 
-API_PREFIX = "/api/"
-TRACE_ID_HEADER = "X-Request-ID"
+logger = logging.getLogger(__name__)
+
+API_PREFIX: Final = "/api/"
+TRACE_ID_HEADER: Final = "X-Request-ID"
+
+_UNKNOWN_HOST: Final = "This host name is not served here."
+_LONGEST_HOST: Final = 300
+_COMPACT: Final = {"separators": (",", ":")}
 
 
 class RequestMiddleware:
@@ -26,28 +35,37 @@ class RequestMiddleware:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer one request."""
-        begun_at = monotonic()
+        """Return the response to one request."""
+        started = monotonic()
         trace_id = accepted_or_new(
             request.headers.get(TRACE_ID_HEADER, ""), request.headers.get("traceparent", "")
         )
         with tracing(trace_id):
-            response = self._answer(request)
+            response = self._response(request)
         response.headers[TRACE_ID_HEADER] = trace_id
-        record_request(request, response.status_code, monotonic() - begun_at, trace_id)
+        if request.method == "HEAD":
+            _remove_body(response)
+        record_request(request, response.status_code, monotonic() - started, trace_id)
         return response
 
-    def _answer(self, request: HttpRequest) -> HttpResponseBase:
-        if not request.path_info.startswith(API_PREFIX):
+    def _response(self, request: HttpRequest) -> HttpResponseBase:
+        is_api = request.path_info.startswith(API_PREFIX)
+        if _is_unknown_host(request):
+            error = RequestError(_UNKNOWN_HOST)
+            return _json(error) if is_api else HttpResponseBadRequest(_UNKNOWN_HOST)
+        if not is_api:
             return self._get_response(request)
         if "\x00" in request.path_info:
-            # No name of ours has a NUL in it, and PostgreSQL takes none in a comparison.
+            # No name of the API contains NUL, and PostgreSQL accepts none in a comparison.
             return _json(error_for_status(404))
         response = self._get_response(request)
-        return _replaced(response) if _is_djangos_error(response) else response
+        if _is_error_of_django(response):
+            response = _replaced(response)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Answer for a view that is not DRF's; elsewhere Django's own page serves."""
+        """Return the reply to an exception of an API view without DRF; None elsewhere."""
         if not request.path_info.startswith(API_PREFIX):
             return None
         error = platform_error(exception, allowed=[])
@@ -55,9 +73,25 @@ class RequestMiddleware:
         return _json(error)
 
 
-def _is_djangos_error(response: HttpResponseBase) -> bool:
-    is_ours = hasattr(response, "accepted_renderer") or isinstance(response, JsonResponse)
-    return response.status_code >= 400 and not is_ours
+def _is_unknown_host(request: HttpRequest) -> bool:
+    try:
+        request.get_host()
+    except DisallowedHost:
+        host = request.META.get("HTTP_HOST", "")[:_LONGEST_HOST]
+        logger.warning("host %r refused: it is not in GPUPLATFORM_ALLOWED_HOSTS", host)
+        return True
+    return False
+
+
+def _remove_body(response: HttpResponseBase) -> None:
+    if isinstance(response, HttpResponse):
+        response.headers.setdefault("Content-Length", str(len(response.content)))
+        response.content = b""
+
+
+def _is_error_of_django(response: HttpResponseBase) -> bool:
+    is_own = hasattr(response, "accepted_renderer") or isinstance(response, JsonResponse)
+    return response.status_code >= 400 and not is_own
 
 
 def _replaced(response: HttpResponseBase) -> HttpResponse:
@@ -68,4 +102,11 @@ def _replaced(response: HttpResponseBase) -> HttpResponse:
 
 
 def _json(error: PlatformError) -> HttpResponse:
-    return JsonResponse(envelope(error), status=error.http_status, headers=headers(error))
+    response = JsonResponse(
+        envelope(error),
+        status=error.http_status,
+        headers=headers(error),
+        json_dumps_params=_COMPACT,
+    )
+    response.headers["Cache-Control"] = "no-store"
+    return response

@@ -24,6 +24,8 @@ TENANT_KEY: Final = "gpuplatform.tenant"
 PROBES: Final = frozenset({"/livez", "/readyz"})
 METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 MAX_PATH: Final = 300
+UNKNOWN_ADDRESS: Final = "unknown-address"
+"""Name of the route that matches every address of the API without a route."""
 
 
 def record_request(request: HttpRequest, status: int, seconds: float, trace_id: str) -> None:
@@ -50,4 +52,6 @@ def record_request(request: HttpRequest, status: int, seconds: float, trace_id: 
 def _route(request: HttpRequest) -> str:
     """Return the route's pattern, so that no name in an address becomes a label."""
     match = request.resolver_match
-    return "unknown" if match is None else f"/{match.route}"
+    if match is None or match.url_name == UNKNOWN_ADDRESS:
+        return "unknown"
+    return f"/{match.route}"

@@ -1,4 +1,4 @@
-"""The documentation's own addresses (no page asks outside), and the end of the API's: a JSON 404.
+"""Addresses of the API's documentation, and the 404 of every other address below `/api/`.
 
 Included after every app's routes.
 """
@@ -7,23 +7,28 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import path, re_path
 from django.views.decorators.csrf import csrf_exempt
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
+
+from gpuplatform.api.document import serve_document
+from gpuplatform.api.request_log import UNKNOWN_ADDRESS
+from gpuplatform.api.root import ApiRoot
 
 
 @csrf_exempt
-def nothing_here(_request: HttpRequest) -> HttpResponse:
-    """Answer what no route takes here, so that Django's page for people is not even rendered."""
+def unknown_address(_request: HttpRequest) -> HttpResponse:
+    """Reply 404 to every address without a route, so that Django renders no page for it."""
     raise Http404
 
 
 urlpatterns = [
-    path("api/v1/schema", SpectacularJSONAPIView.as_view(), name="schema"),
-    path("swagger/doc.json", SpectacularJSONAPIView.as_view(), name="swagger-document"),
+    path("api/v1/", ApiRoot.as_view(), name="api-root"),
+    path("api/v1/schema", serve_document, name="schema"),
+    path("swagger/doc.json", serve_document, name="swagger-document"),
     path(
         "swagger/index.html",
         SpectacularSwaggerSplitView.as_view(url_name="swagger-document"),
         name="swagger",
     ),
     path("swagger/", RedirectView.as_view(pattern_name="swagger")),
-    re_path("^api/", nothing_here),
+    re_path("^api/", unknown_address, name=UNKNOWN_ADDRESS),
 ]

@@ -1,4 +1,4 @@
-"""The declaration of `operationID`, which every write carries."""
+"""The declaration of `operationID`, the idempotency key of every write."""
 
 from typing import Annotated
 
@@ -11,9 +11,9 @@ OperationID = Annotated[
     AfterValidator(names.operation_id),
     Field(
         json_schema_extra={"pattern": f"^{names.OPERATION_ID}$"},
-        description="Identifies this request. Sent again with the same payload it answers the"
-        " first result;"
-        " with another payload it is a conflict.",
-        examples=["create-h100-1"],
+        description="Identifier that the caller chooses for this request, unique within the"
+        " tenant. Repeating the request returns the stored operation; using the identifier for a"
+        " different request is a conflict.",
+        examples=["request-1"],
     ),
 ]

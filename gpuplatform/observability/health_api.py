@@ -1,4 +1,4 @@
-"""Routes that tell how the platform and this process are doing."""
+"""Routes that report the health of the platform and of this process."""
 
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from pydantic import Field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from gpuplatform import __version__
 from gpuplatform.api.endpoint import Endpoint
 from gpuplatform.api.schema import Reply
 from gpuplatform.api.views import ApiView
@@ -20,9 +21,9 @@ from gpuplatform.observability.health_document import health
 
 
 class PartReply(Reply):
-    """One part of the platform."""
+    """The health of one part."""
 
-    ok: bool = Field(description="Whether it works.", examples=[True])
+    ok: bool = Field(description="Whether the part works.", examples=[True])
     code: HealthCode = Field(description="State of the part, for programs.", examples=["healthy"])
     detail: str = Field(
         description="Details, or the meaning of the code, for people.", examples=["Healthy"]
@@ -30,47 +31,56 @@ class PartReply(Reply):
 
 
 class PartsReply(Reply):
-    """Every part of the platform."""
+    """The health of every part."""
 
-    database: PartReply
-    broker: PartReply
-    cluster: PartReply
-    queue: PartReply
-    controller: PartReply
-    activator: PartReply
-    results: PartReply
-    operations: PartReply
-    reconcile: PartReply
-    periodic: PartReply
-    beat: PartReply
+    database: PartReply = Field(description="PostgreSQL.")
+    broker: PartReply = Field(description="Valkey or Redis.")
+    cluster: PartReply = Field(description="The Kubernetes API server.")
+    queue: PartReply = Field(description="The NATS server with the invocations.")
+    controller: PartReply = Field(description="The process that watches the cluster.")
+    activator: PartReply = Field(description="The process that starts and stops workers.")
+    results: PartReply = Field(description="The process that stores results.")
+    operations: PartReply = Field(description="The worker process of operations.")
+    reconcile: PartReply = Field(description="The worker process of reconciliation.")
+    periodic: PartReply = Field(description="The worker process of periodic tasks.")
+    beat: PartReply = Field(description="The process that sends periodic tasks.")
 
 
 class HealthReply(Reply):
-    """How the platform is doing. What could not be learned is null."""
+    """The health of the platform. A value that could not be read is null."""
 
-    ready: bool = Field(description="True exactly when every part works.", examples=[True])
+    ready: bool = Field(description="Whether every part works.", examples=[True])
+    version: str = Field(description="Version of the platform.", examples=[__version__])
     started_at: datetime = Field(description="When this web process started.")
-    uptime_seconds: int = Field(description="How long this web process runs.", examples=[3600])
-    kubernetes_connected: bool = Field(description="Whether the cluster answers.")
-    kube_error: str = Field(description="Why it does not; empty when it does.", examples=[""])
-    node_count: int | None = Field(description="Nodes of the cluster.", examples=[3])
-    ready_node_count: int | None = Field(description="Nodes that are Ready.", examples=[3])
-    stock_pool_count: int | None = Field(description="Stock pools.", examples=[2])
+    uptime_seconds: int = Field(
+        description="Seconds since this web process started.", examples=[3600]
+    )
+    kubernetes_connected: bool = Field(description="Whether the cluster answers.", examples=[True])
+    kube_error: str = Field(
+        description="Why the cluster does not answer; empty if it does.", examples=[""]
+    )
+    node_count: int | None = Field(description="Number of nodes.", examples=[3])
+    ready_node_count: int | None = Field(
+        description="Number of nodes that are ready.", examples=[3]
+    )
+    stock_pool_count: int | None = Field(description="Number of stock pools.", examples=[2])
     stock_unit_count: int | None = Field(
-        description="Stock units that are ready and unclaimed.", examples=[0]
+        description="Number of ready, unclaimed stock units.", examples=[2]
     )
-    active_unit_count: int | None = Field(description="Units in use.", examples=[0])
-    pending_operations: int | None = Field(description="Operations not ended.", examples=[0])
+    active_unit_count: int | None = Field(description="Number of active units.", examples=[1])
+    pending_operations: int | None = Field(
+        description="Number of operations that have not ended.", examples=[0]
+    )
     oldest_pending_seconds: float | None = Field(
-        description="Age of the oldest of them; null when there is none.", examples=[None]
+        description="Age of the oldest of these operations in seconds; null without one."
     )
-    parts: PartsReply
+    parts: PartsReply = Field(description="Health of each part.")
 
 
 class Health(ApiView):
-    """The whole platform.
+    """The health of the platform.
 
-    Open to all: it answers when the database, which knows the tokens, does not.
+    It needs no token: it also answers when the database, which holds the tokens, does not.
     """
 
     authentication_classes = ()
@@ -78,26 +88,27 @@ class Health(ApiView):
 
     @Endpoint(
         id="getHealth",
-        summary="How the platform is doing; always 200, within 2 seconds",
-        tag="Health",
+        summary="Read the health of the platform; always 200, within 2 seconds",
+        tag="Platform",
         replies={200: HealthReply},
+        is_public=True,
     )
     def get(self, request: Request) -> Response:
         """Return the state of every part."""
-        return Response(HealthReply.model_validate(health()))
+        return Response(HealthReply.model_validate({"version": __version__, **health()}))
 
 
 @csrf_exempt
 @require_safe
 def livez(_: HttpRequest) -> JsonResponse:
-    """Say that this process answers; depends on nothing outside it."""
+    """Report that this process answers; it depends on nothing outside of the process."""
     return JsonResponse({"ok": True})
 
 
 @csrf_exempt
 @require_safe
 def readyz(_: HttpRequest) -> JsonResponse:
-    """Say whether this process can serve: the database answers and is migrated."""
+    """Report whether this process can serve: the database answers and is migrated."""
     try:
         executor = MigrationExecutor(connection)
     except DatabaseFault:

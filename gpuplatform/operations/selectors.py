@@ -44,9 +44,12 @@ def operations_of(tenant: Tenant) -> QuerySet[Operation]:
 def operations_with(
     rows: QuerySet[Operation], text: str, *, among: int = MAX_SEARCHED
 ) -> QuerySet[Operation]:
-    """Return the rows with `text` in operationID or object name, among the newest operations."""
+    """Return the rows with `text` in operationID or object name, among the newest operations.
+
+    Case is ignored.
+    """
     oldest = Operation.objects.order_by("-id").values("id")[among : among + 1]
-    matches = Q(operation_id__contains=text) | Q(object_name__contains=text)
+    matches = Q(operation_id__icontains=text) | Q(object_name__icontains=text)
     return rows.filter(matches, id__gt=Coalesce(Subquery(oldest), 0))
 
 

@@ -12,8 +12,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
 os.environ.setdefault("GPUPLATFORM_ROLE", "web")
 
 from django.conf import settings
-from django.urls import get_resolver
 
+from gpuplatform.api.document import openapi_document
 from gpuplatform.errors import ClusterError
 from gpuplatform.kube.modes import check_configuration
 from gpuplatform.metrics.server import open_before_fork, serve_in_child
@@ -35,7 +35,7 @@ def on_starting(_: object) -> None:
         check_configuration()
     except ClusterError as error:
         raise SystemExit(str(error)) from error
-    get_resolver().url_patterns  # noqa: B018 - loads every view once, for all workers
+    openapi_document()  # The workers share it; this also loads every view before the fork.
     open_before_fork("web")
     # Later collections skip the objects that exist now: no request waits for a full collection,
     # and the workers keep sharing this memory.

@@ -110,7 +110,7 @@ def _answer(message: str, trace_id: str) -> bytes:
     error = RequestError(message)
     status = HTTPStatus(error.http_status)
     with tracing(trace_id):
-        body = json.dumps(envelope(error)).encode()
+        body = json.dumps(envelope(error), separators=(",", ":")).encode()
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}",
         "Connection: close",

@@ -1,7 +1,4 @@
-"""Where pods may run: the labels that a node has and the taints that a pod puts up with.
-
-Declared once for the catalogue and for GPU units. Pure.
-"""
+"""Placement of pods: node selector and tolerations, for the catalogue and GPU units. Pure."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -25,24 +22,25 @@ LabelValue = Annotated[str, AfterValidator(_label_value)]
 
 
 class Toleration(SpecModel):
-    """A taint that the pod puts up with, as Kubernetes has it."""
+    """A taint that the pod tolerates, as in Kubernetes."""
 
     key: LabelKey | None = Field(
         default=None,
-        description="The taint's key. Without one `operator` is Exists, and every taint matches.",
+        description="Key of the taint. Without one `operator` must be Exists, and every taint"
+        " matches.",
         examples=["nvidia.com/gpu"],
     )
     operator: Literal["Equal", "Exists"] = Field(
         default="Equal",
-        description="Whether the value has to be equal, or the key alone decides.",
+        description="Whether the value must be equal, or any value matches.",
         examples=["Exists"],
     )
     value: LabelValue = Field(
-        default="", description="The taint's value; none with Exists.", examples=[""]
+        default="", description="Value of the taint; empty with Exists.", examples=[""]
     )
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         default=None,
-        description="The taint's effect; every effect when it is left out.",
+        description="Effect of the taint; by default every effect.",
         examples=["NoSchedule"],
     )
     toleration_seconds: int | None = Field(
@@ -51,43 +49,43 @@ class Toleration(SpecModel):
         ge=0,
         le=MAX_TOLERATION_SECONDS,
         json_schema_extra={"format": "int64"},
-        description="How long a NoExecute taint is put up with; for ever when it is left out.",
+        description="Seconds for which a NoExecute taint is tolerated; by default forever.",
     )
 
     @model_validator(mode="after")
     def fits_together(self) -> "Toleration":
-        """Refuse what the API server refuses in the pod of a Deployment."""
+        """Refuse tolerations that the API server refuses in a pod."""
         if self.key is None and self.operator != "Exists":
             msg = "Without a key, operator must be Exists."
             raise ValueError(msg)
         if self.operator == "Exists" and self.value:
-            msg = "With operator Exists there is no value."
+            msg = "With operator Exists, value must be empty."
             raise ValueError(msg)
         if self.toleration_seconds is not None and self.effect != "NoExecute":
-            msg = "tolerationSeconds goes with the effect NoExecute only."
+            msg = "tolerationSeconds requires the effect NoExecute."
             raise ValueError(msg)
         return self
 
 
 class Placement(SpecModel):
-    """On which nodes the pod may run."""
+    """The nodes on which the pod may run."""
 
     node_selector: Mapping[LabelKey, LabelValue] = Field(
         default={},
         alias="nodeSelector",
         max_length=MAX_LABELS,
-        description="Labels that the node has.",
+        description="Labels that the node must have.",
         examples=[{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}],
     )
     tolerations: Annotated[tuple[Toleration, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_TOLERATIONS,
-        description="Taints that the pod puts up with.",
+        description="Taints that the pod tolerates.",
         examples=[[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]],
     )
 
     @field_validator("node_selector")
     @classmethod
     def plain(cls, selector: Mapping[str, str]) -> Mapping[str, str]:
-        """One order for two spellings of one selector."""
+        """Sort the labels, so that equal selectors are spelled alike."""
         return dict(sorted(selector.items()))

@@ -25,19 +25,19 @@ from gpuplatform.formats.validations import cel, none_of, validated
 MAX_ENTRIES = 100
 MAX_VALUE_BYTES = 32 * 1024
 MAX_TEMPLATE_BYTES = 256 * 1024
-"""Command, arguments and environment together: far below what the kernel and etcd take."""
+"""Limit of command, arguments and environment together, far below those of kernel and etcd."""
 
 MAX_GPUS = 1024
 MAX_REPLICAS = 10_000
 
 RESERVED_ENV_PREFIXES = ("LD_", "NVIDIA_", "KUBERNETES_", "SERVERLESS_")
-"""The loader, the GPU runtime, the kubelet and the platform own these."""
+"""Prefixes that belong to the loader, the GPU runtime, the kubelet and the platform."""
 RESERVED_ENV_NAMES = frozenset(
     {"CUDA_VISIBLE_DEVICES", "SPEC_NAME", "POOL_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT"}
 )
 
 _SECRETS_OF_THE_PLATFORM: Final = re.compile("gpu-platform-.*|fn-[0-9]+-queue")
-"""What its processes and the workers of functions log in with: no template may read them."""
+"""Credentials of the platform's processes and of workers: no template may read them."""
 
 
 def _pattern(pattern: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _pattern(pattern: str) -> dict[str, Any]:
 def _env_name(name: str) -> str:
     names.env_name(name)
     if name in RESERVED_ENV_NAMES or name.startswith(RESERVED_ENV_PREFIXES):
-        msg = f"{text.quoted(name)} is set by the platform and cannot be given."
+        msg = f"{text.quoted(name)} is reserved by the platform."
         raise ValueError(msg)
     return name
 
@@ -55,7 +55,7 @@ def _env_name(name: str) -> str:
 def _secret_name(name: str) -> str:
     names.dns_subdomain(name)
     if _SECRETS_OF_THE_PLATFORM.fullmatch(name):
-        msg = f"{text.quoted(name)} is the platform's own and cannot be referred to."
+        msg = f"{text.quoted(name)} is a Secret of the platform."
         raise ValueError(msg)
     return name
 
@@ -68,20 +68,17 @@ SpecName = Annotated[
     AfterValidator(names.spec_name),
     Field(
         json_schema_extra={**_pattern(names.SPEC_NAME), "minLength": 1, "maxLength": 63},
-        description="The GPU spec that the pool holds. Kept as a label, so at most 63"
-        " characters: letters,"
-        " digits, '-', '_' and '.', starting with a lower-case letter or a digit.",
-        examples=["g1.1"],
+        description="Name of the GPU spec; it is also a label of the pods. At most 63 characters:"
+        " letters, digits, '-', '_' and '.', starting with a lower-case letter or a digit.",
+        examples=["h100-1g"],
     ),
 ]
 Image = Annotated[
     str,
     AfterValidator(image.image_reference),
     Field(
-        description="The image that the pods run, as the container runtime reads it. Without one"
-        " they run"
-        " the platform's reservation image.",
-        examples=["registry.example.com/team/trainer:1.4"],
+        description="Container image. By default the platform's reservation image.",
+        examples=["docker.io/library/python:3.13-slim"],
     ),
 ]
 Memory = Annotated[
@@ -95,24 +92,23 @@ Memory = Annotated[
             )
         )
         | {"maxLength": quantity.MAX_LENGTH},
-        description="Memory of one pod, request and limit: a Kubernetes quantity of whole bytes,"
-        " at least"
-        " 1Mi. Returned in canonical form.",
+        description="Memory of each pod, as request and limit: a Kubernetes quantity of whole"
+        " bytes, at least 1Mi. Returned in canonical form.",
         examples=["16Gi"],
     ),
 ]
 Gpu = Annotated[
     int,
-    Field(ge=0, le=MAX_GPUS, description="GPUs of one pod, request and limit.", examples=[1]),
+    Field(ge=0, le=MAX_GPUS, description="GPUs of each pod.", examples=[1]),
 ]
 Replicas = Annotated[
     int,
-    Field(ge=0, le=MAX_REPLICAS, description="How many pods the pool holds.", examples=[2]),
+    Field(ge=0, le=MAX_REPLICAS, description="Desired number of pods.", examples=[2]),
 ]
 
 
 class SecretKeyReference(SpecModel):
-    """One key of a Secret in the namespace of the pod."""
+    """A key of a Secret in the pod's namespace."""
 
     name: Annotated[str, AfterValidator(_secret_name)] = Field(
         json_schema_extra={
@@ -126,8 +122,8 @@ class SecretKeyReference(SpecModel):
                 )
             ),
         },
-        description="The Secret, in the namespace of the pod. Those of the platform"
-        " (gpu-platform-…, fn-…-queue) cannot be referred to.",
+        description="Name of the Secret in the pod's namespace. Secrets of the platform"
+        " (gpu-platform-…, fn-…-queue) are refused.",
         examples=["hf"],
     )
     key: Annotated[str, AfterValidator(names.config_key)] = Field(
@@ -136,21 +132,21 @@ class SecretKeyReference(SpecModel):
             "minLength": 1,
             "maxLength": names.SUBDOMAIN_MAX,
         },
-        description="The key of the Secret's data: letters, digits, '-', '_' and '.'.",
+        description="Key in the Secret's data: letters, digits, '-', '_' and '.'.",
         examples=["token"],
     )
 
 
 class EnvVarSource(SpecModel):
-    """Where the value of a variable comes from."""
+    """The source of an environment variable's value."""
 
-    secret_key_ref: Annotated[
-        SecretKeyReference, Field(description="A Secret and the key of its data.")
-    ] = Field(alias="secretKeyRef", examples=[{"name": "hf", "key": "token"}])
+    secret_key_ref: Annotated[SecretKeyReference, Field(description="Key of a Secret.")] = Field(
+        alias="secretKeyRef", examples=[{"name": "hf", "key": "token"}]
+    )
 
 
 class EnvVar(SpecModel):
-    """One environment variable of the container, with a value or where that comes from."""
+    """An environment variable of the container, with a value or the source of one."""
 
     model_config = ConfigDict(
         json_schema_extra=validated(
@@ -173,22 +169,23 @@ class EnvVar(SpecModel):
                 )
             ),
         },
-        description="Letters, digits, '-', '_' and '.', not starting with a digit. Names that"
-        " the platform"
-        " sets (LD_…, NVIDIA_…, KUBERNETES_…, SERVERLESS_…, CUDA_VISIBLE_DEVICES, SPEC_NAME,"
-        " POOL_NAME, UNIT_NAME, GPU_COUNT, MEMORY_LIMIT) cannot be given.",
+        description="Name of the variable: letters, digits, '-', '_' and '.', not starting with a"
+        " digit. Names that the platform sets (LD_…, NVIDIA_…, KUBERNETES_…, SERVERLESS_…,"
+        " CUDA_VISIBLE_DEVICES, SPEC_NAME, POOL_NAME, UNIT_NAME, GPU_COUNT, MEMORY_LIMIT) are"
+        " refused.",
         examples=["MODEL"],
     )
     value: ContainerText = Field(
         default="",
-        description="At most 32 KiB, without control characters except tab and line ends. Shown"
-        " to whoever may read the template: what is secret belongs into a Secret.",
+        description="Value of the variable: at most 32 KiB, without control characters except tab"
+        " and line ends. Everyone who can read the template can read it; put secret values in a"
+        " Secret.",
         examples=["llama-3-8b"],
     )
     value_from: (
         Annotated[
             EnvVarSource,
-            Field(description="Where the value comes from, instead of `value`."),
+            Field(description="Source of the value, instead of `value`."),
         ]
         | None
     ) = Field(
@@ -199,10 +196,10 @@ class EnvVar(SpecModel):
 
     @model_validator(mode="after")
     def has_one_value(self) -> "EnvVar":
-        """Kubernetes refuses both, unless the value is empty."""
+        """Refuse both, as Kubernetes does unless the value is empty."""
         if self.value_from is not None and "value" in self.model_fields_set:
             fault = PydanticCustomError(
-                "two_values", "Cannot be given beside value: give one of them."
+                "two_values", "Cannot be combined with value. Use one of them."
             )
             raise ValidationError.from_exception_data(
                 "EnvVar",
@@ -212,55 +209,50 @@ class EnvVar(SpecModel):
 
 
 class Port(SpecModel):
-    """One port of the container, and of the Service in front of it."""
+    """A port of the container and of its Service."""
 
     name: Annotated[str, AfterValidator(names.port_name)] = Field(
         json_schema_extra={**_pattern(names.PORT_NAME), "maxLength": 15},
-        description="At most 15 lower-case letters, digits and single '-', with at least one"
-        " letter.",
+        description="Name of the port: at most 15 lower-case letters, digits and single '-', with"
+        " at least one letter.",
         examples=["http"],
     )
-    port: int = Field(ge=1, le=65535, description="The port number.", examples=[8080])
+    port: int = Field(ge=1, le=65535, description="Port number.", examples=[8080])
     protocol: Literal["TCP", "UDP", "SCTP"] = Field(
-        default="TCP", description="The transport protocol.", examples=["TCP"]
+        default="TCP", description="Transport protocol.", examples=["TCP"]
     )
 
 
 class PodTemplate(SpecModel):
-    """What runs in the container; an empty template is the same as none."""
+    """Command, environment and ports of the container; an empty template equals none."""
 
     command: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Replaces the image's entry point.",
+        description="Command of the container; replaces the image's entry point.",
         examples=[["python", "-m", "http.server"]],
     )
     args: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="The arguments of the command.",
+        description="Arguments of the command.",
         examples=[["8080"]],
     )
     envs: Annotated[tuple[EnvVar, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Environment variables; each name once.",
+        description="Environment variables with unique names.",
         examples=[
-            [
-                {"name": "MODEL", "value": "llama-3-8b"},
-                {
-                    "name": "HF_TOKEN",
-                    "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}},
-                },
-            ]
+            [{"name": "MODEL", "value": "llama-3-8b"}],
+            [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}],
         ],
         json_schema_extra={"x-kubernetes-list-map-keys": ["name"]},
     )
     ports: Annotated[tuple[Port, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Ports; each name once, each number and protocol once. With ports there is a"
-        " Service.",
+        description="Ports with unique names and unique pairs of number and protocol. A template"
+        " with ports has a Service.",
         examples=[[{"name": "http", "port": 8080, "protocol": "TCP"}]],
         json_schema_extra={
             "x-kubernetes-list-map-keys": ["name"],
@@ -278,33 +270,33 @@ class PodTemplate(SpecModel):
     @field_validator("command")
     @classmethod
     def first_word_is_a_program(cls, command: tuple[str, ...]) -> tuple[str, ...]:
-        """An empty program name passes the API server and fails on the node."""
+        """Refuse an empty program name, which would fail only on the node."""
         if command and not command[0].strip():
-            msg = "Must start with the name of a program."
+            msg = "The first entry must be a program."
             raise ValueError(msg)
         return command
 
     @field_validator("envs")
     @classmethod
     def env_names_differ(cls, envs: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
-        """Kubernetes would let the last one win, in silence."""
+        """Refuse repeated names, of which Kubernetes silently uses the last."""
         _refuse_repeats([env.name for env in envs], "name")
         return envs
 
     @field_validator("ports")
     @classmethod
     def ports_differ(cls, ports: tuple[Port, ...]) -> tuple[Port, ...]:
-        """A Deployment takes one number and protocol twice, its Service does not."""
+        """Refuse repeated ports, which a Deployment accepts and its Service does not."""
         _refuse_repeats([port.name for port in ports], "name")
         _refuse_repeats([f"{port.port}/{port.protocol}" for port in ports], "port")
         return ports
 
     @model_validator(mode="after")
     def fits_together(self) -> "PodTemplate":
-        """Each value may be fine and all of them too much for one process."""
+        """Refuse a template whose values together are too large for a process."""
         values = [*self.command, *self.args, *(env.name + env.value for env in self.envs)]
         if sum(len(value.encode()) for value in values) > MAX_TEMPLATE_BYTES:
-            msg = f"Command, args and envs have together more than {MAX_TEMPLATE_BYTES} bytes."
+            msg = f"Command, args and envs together exceed {MAX_TEMPLATE_BYTES} bytes."
             raise ValueError(msg)
         return self
 
@@ -315,12 +307,12 @@ Template = Annotated[
 
 
 def _refuse_repeats(keys: Sequence[str], field: str) -> None:
-    """Point at the second of two equal entries, not at the list."""
+    """Report the second of two equal entries, not the list."""
     seen: set[str] = set()
     for index, key in enumerate(keys):
         if key in seen:
             fault = PydanticCustomError(
-                "duplicate", "{key} is given twice.", {"key": text.quoted(key)}
+                "duplicate", "{key} is not unique.", {"key": text.quoted(key)}
             )
             raise ValidationError.from_exception_data(
                 "list", [InitErrorDetails(type=fault, loc=(index, field), input=key)]

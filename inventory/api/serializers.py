@@ -1,47 +1,78 @@
-"""What stock pools and the catalogue look like from outside."""
+"""Replies about stock pools and the catalogue."""
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from gpuplatform.api.conditions import ConditionReply, conditions_of
-from gpuplatform.api.schema import Reply
+from gpuplatform.api.schema import Reply, ShapedLike, shaped_like, words
 from gpuplatform.workloads.causes import StartupCause
+from gpuplatform.workloads.placement import Placement
+from gpuplatform.workloads.template import PodTemplate
 from inventory.models import GpuSpec, StockPool
-from inventory.phases import PoolPhase
+from inventory.phases import PoolPhase, PoolReason
 
 
 class StockPoolReply(Reply):
-    """A stock pool: what is wanted, and what is."""
+    """A stock pool: its spec and its status."""
 
-    name: str = Field(description="Its name.", examples=["h100"])
-    namespace: str = Field(description="Its namespace.", examples=["default"])
-    spec_name: str = Field(description="Name of the GPU spec it holds.", examples=["g1.1"])
-    image: str | None = Field(description="Image of its pods; null: the reservation image.")
-    memory: str | None = Field(description="Memory of one pod.", examples=["16Gi"])
-    gpu: int = Field(description="GPUs of one pod.", examples=[1])
-    template: dict[str, Any] | None = Field(description="Command, args, envs and ports.")
-    desired_replicas: int = Field(description="Pods wanted.", examples=[2])
-    available_replicas: int = Field(description="Pods that run.", examples=[2])
-    allocated_replicas: int = Field(description="Pods wanted that do not run.", examples=[0])
-    phase: PoolPhase = Field(description="How it is doing.", examples=["Ready"])
-    reason: str = Field(description="Why, as a word.", examples=["DeploymentReady"])
-    message: str = Field(description="Why, in the cluster's own words.")
-    cause: StartupCause | None = Field(
-        description="What keeps a pod from running or from being ready; null if nothing does.",
-        examples=["ImagePullFailed"],
+    name: str = Field(description="Name of the pool.", examples=["h100"])
+    namespace: str = Field(description="Namespace of the pool.", examples=["default"])
+    spec_name: str = Field(description="GPU spec of its pods.", examples=["h100-1g"])
+    image: str | None = Field(
+        description="Image of its pods; null: the platform's reservation image.",
+        examples=["docker.io/library/python:3.13-slim"],
     )
-    service_name: str | None = Field(description="Its Service; null without ports.")
-    conditions: list[ConditionReply]
-    generation: int = Field(description="Generation of what is wanted.", examples=[1])
-    observed_generation: int = Field(description="Generation that phase and conditions speak of.")
-    uid: str | None = Field(description="UID of the resource; null until it is made.")
-    created_at: datetime = Field(description="When it was asked for.")
-    deletion_timestamp: datetime | None = Field(description="When its deletion was asked for.")
-    last_sync_time: datetime | None = Field(description="When it was last copied.")
+    memory: str | None = Field(
+        description="Memory of each pod; null: no request and no limit.", examples=["16Gi"]
+    )
+    gpu: int = Field(description="GPUs of each pod.", examples=[1])
+    template: Annotated[dict[str, Any], ShapedLike(PodTemplate)] | None = Field(
+        description="Command, arguments, environment and ports; null: those of the image.",
+        examples=[{"ports": [{"name": "http", "port": 8080}]}],
+    )
+    desired_replicas: int = Field(description="Desired number of pods.", examples=[2])
+    available_replicas: int = Field(description="Number of pods that are available.", examples=[2])
+    allocated_replicas: int = Field(
+        description="Number of desired pods that are not available.", examples=[0]
+    )
+    phase: PoolPhase = Field(
+        description="Summary of the pool's state.", examples=[PoolPhase.READY.value]
+    )
+    reason: str = Field(
+        description="Code that explains the phase; empty until the status is written.",
+        examples=[PoolReason.DEPLOYMENT_READY.value],
+        json_schema_extra=words(PoolReason, empty=True),
+    )
+    message: str = Field(
+        description="Explanation of the phase for people.", examples=["2 of 2 pods are available."]
+    )
+    cause: StartupCause | None = Field(
+        description="What keeps a pod from running or from being ready; null if nothing does."
+    )
+    service_name: str | None = Field(
+        description="Service of its pods; null without ports.", examples=["pool-h100"]
+    )
+    conditions: list[ConditionReply] = Field(description="Conditions of the resource's status.")
+    generation: int = Field(description="Generation of the spec.", examples=[1])
+    observed_generation: int = Field(
+        description="Generation of the spec that phase and conditions describe.", examples=[1]
+    )
+    uid: str | None = Field(
+        description="UID of the resource; null until it exists.",
+        examples=["9b2f6a0e-5f0d-4c56-9d0a-7f6a4a2f3c11"],
+    )
+    created_at: datetime = Field(description="When its creation was accepted.")
+    deletion_timestamp: datetime | None = Field(
+        description="When its deletion was accepted; null if it was not."
+    )
+    last_sync_time: datetime | None = Field(
+        description="When it was last copied from the cluster; null until it was."
+    )
     operation_id: str | None = Field(
-        description="The operation that made it; null for one made with kubectl."
+        description="Operation that created it; null if it was created with kubectl.",
+        examples=["create-stock-pool-1"],
     )
 
     @classmethod
@@ -55,7 +86,7 @@ class StockPoolReply(Reply):
             image=spec.get("image"),
             memory=spec.get("memory"),
             gpu=spec.get("gpu", 0),
-            template=spec.get("template"),
+            template=shaped_like(PodTemplate, spec.get("template")),
             desired_replicas=pool.desired_replicas,
             available_replicas=pool.available_replicas,
             allocated_replicas=pool.allocated_replicas,
@@ -76,28 +107,39 @@ class StockPoolReply(Reply):
 
 
 class GpuSpecReply(Reply):
-    """An entry of the catalogue."""
+    """A GPU spec of the catalogue."""
 
-    name: str = Field(description="Its name: the specName of stock and units.", examples=["g1.1"])
-    description: str = Field(description="For people.")
-    cpu: str | None = Field(description="CPU of one unit; null: none.", examples=["8"])
-    memory: str | None = Field(description="Memory of one unit; null: none.", examples=["64Gi"])
-    gpu: int = Field(description="GPUs of one unit.", examples=[1])
+    name: str = Field(
+        description="Name of the spec: the `specName` of stock and units.", examples=["h100-2g"]
+    )
+    description: str = Field(description="Description for people.", examples=["Two H100"])
+    cpu: str | None = Field(description="CPU of a unit; null: none.", examples=["8"])
+    memory: str | None = Field(description="Memory of a unit; null: none.", examples=["64Gi"])
+    gpu: int = Field(description="GPUs of a unit.", examples=[2])
     product: str | None = Field(
-        description="The node label nvidia.com/gpu.product; null: any.",
+        description="Value of the node label `nvidia.com/gpu.product`; null: any.",
         examples=["NVIDIA-H100-80GB-HBM3"],
     )
-    placement: dict[str, Any] | None = Field(description="nodeSelector and tolerations.")
-    warm_target: int = Field(description="How many ready stock units are kept.", examples=[2])
-    top_up_paused: bool = Field(description="Whether the warm target is left alone for now.")
+    placement: Annotated[dict[str, Any], ShapedLike(Placement)] | None = Field(
+        description="Node selector and tolerations; null: none."
+    )
+    warm_target: int = Field(
+        description="Number of ready stock units that the platform maintains.", examples=[2]
+    )
+    top_up_paused: bool = Field(
+        description="Whether the platform ignores the warm target for now.", examples=[False]
+    )
     restock_on_delete: bool = Field(
-        description="Whether a deleted unit is replaced by a new stock unit."
+        description="Whether a new stock unit replaces each deleted unit.", examples=[False]
     )
     may_preempt: bool = Field(
-        description="Whether a unit may evict others for the GPU that its stock held."
+        description="Whether a unit may evict other pods to get the GPUs that its stock held.",
+        examples=[True],
     )
-    enabled: bool = Field(description="Whether anything is claimed or seeded of it.")
-    created_at: datetime = Field(description="When it was entered.")
+    enabled: bool = Field(
+        description="Whether stock of the spec is seeded and claimed.", examples=[True]
+    )
+    created_at: datetime = Field(description="When it was created.")
     updated_at: datetime = Field(description="When it last changed.")
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from gpuplatform.api import converters as _converters  # noqa: F401 - makes them known
+from gpuplatform.api import converters as _converters  # noqa: F401 - registers them
 from inventory.api.views import GpuSpecDetail, GpuSpecs, StockPoolDetail, StockPools
 
 urlpatterns = [

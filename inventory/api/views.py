@@ -1,56 +1,40 @@
-"""Routes of the stock pools and the catalogue."""
+"""Routes of stock pools and the catalogue."""
 
-from typing import Literal
-
-from pydantic import Field
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
+from gpuplatform.api.etags import ETAG_HEADER, IF_MATCH_HEADER, etag_header, expected_etag
 from gpuplatform.api.pagination import mapped, paginate
-from gpuplatform.api.query import DeletionQuery, PageQuery, Query
+from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
-from gpuplatform.errors import NameConflict, NotFound, PhaseConflict
-from gpuplatform.operations.api.replies import accepted_reply
-from gpuplatform.operations.api.serializers import OperationReply
+from gpuplatform.errors import NameConflict, NotFound, PhaseConflict, StaleEtag
+from gpuplatform.operations.api.replies import accepted, accepted_reply
+from gpuplatform.operations.versions import version_of
 from gpuplatform.tenancy.callers import caller_of
+from inventory.api.filters import DeletePoolQuery, PoolQuery, PoolsQuery, SpecsQuery
 from inventory.api.serializers import GpuSpecReply, StockPoolReply
-from inventory.phases import PoolPhase
 from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
-from inventory.requests.pools import DEFAULT_NAMESPACE, Namespace, StockPoolCreate, StockPoolPatch
+from inventory.requests.pools import StockPoolCreate, StockPoolPatch
 from inventory.selectors import pool_get, pools_live, spec_get, specs_all
-from inventory.services.catalogue import gpu_spec_create, gpu_spec_delete, gpu_spec_update
-from inventory.services.pools import pool_create, pool_request_deletion, pool_update
+from inventory.services.catalogue import (
+    SpecOperation,
+    gpu_spec_create,
+    gpu_spec_delete,
+    gpu_spec_update,
+    spec_version,
+)
+from inventory.services.pools import (
+    PoolOperation,
+    pool_create,
+    pool_request_deletion,
+    pool_update,
+)
 
-_TAG = "Stock pools"
+_POOLS = "Stock pools"
 _SPECS = "GPU specs"
-_ACCEPTED = {202: OperationReply, 200: OperationReply}
-
-
-class PoolsQuery(PageQuery):
-    """Filters of the list of pools."""
-
-    namespace: Namespace | None = Field(default=None, description="Only this namespace.")
-    phase: PoolPhase | None = Field(default=None, description="Only this phase.")
-    reason: str | None = Field(default=None, max_length=64, description="Only this reason.")
-    spec_name: str | None = Field(
-        default=None, alias="specName", max_length=63, description="Only this GPU spec."
-    )
-    search: str | None = Field(
-        default=None, max_length=63, description="Only pools whose name has this in it."
-    )
-
-
-class PoolQuery(Query):
-    """Where a pool is."""
-
-    namespace: Namespace = Field(
-        default=DEFAULT_NAMESPACE, description="The namespace of the pool."
-    )
-
-
-class DeletePoolQuery(PoolQuery, DeletionQuery):
-    """Which pool is deleted."""
+_POOL = ("StockPool", "h100")
+_SPEC = ("GPUSpec", "h100-2g")
 
 
 class StockPools(ApiView):
@@ -59,33 +43,25 @@ class StockPools(ApiView):
     @Endpoint(
         id="listStockPools",
         summary="List stock pools, newest first",
-        tag=_TAG,
+        tag=_POOLS,
         query=PoolsQuery,
         replies={200: StockPoolReply},
     )
     def get(self, request: Request, *, query: PoolsQuery) -> Response:
         """Return one page of pools."""
-        wanted = {
-            "namespace": query.namespace,
-            "phase": query.phase,
-            "reason": query.reason,
-            "spec_name": query.spec_name,
-            "name__contains": query.search,
-        }
-        rows = pools_live().filter(**{key: value for key, value in wanted.items() if value})
-        page = paginate(rows, query)
+        page = paginate(query.applied_to(pools_live()), query)
         return Response(mapped(page, [StockPoolReply.of(row) for row in page.rows]))
 
     @Endpoint(
         id="createStockPool",
         summary="Create a stock pool",
-        tag=_TAG,
+        tag=_POOLS,
         body=StockPoolCreate,
-        replies=_ACCEPTED,
+        replies=accepted(PoolOperation.CREATE, *_POOL, namespace="default"),
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: StockPoolCreate) -> Response:
-        """Accept the creation; the pool is there at once as `Pending`."""
+        """Accept the creation; the pool is `Pending` until its resource exists."""
         return accepted_reply(request, pool_create(tenant=caller_of(request).tenant, body=body))
 
 
@@ -94,62 +70,59 @@ class StockPoolDetail(ApiView):
 
     @Endpoint(
         id="getStockPool",
-        summary="Read one stock pool",
-        tag=_TAG,
+        summary="Read a stock pool",
+        tag=_POOLS,
         query=PoolQuery,
         replies={200: StockPoolReply},
         errors=[NotFound],
+        headers=[ETAG_HEADER],
     )
     def get(self, request: Request, *, name: str, query: PoolQuery) -> Response:
-        """Return the pool as it is."""
-        return Response(StockPoolReply.of(pool_get(query.namespace, name)))
+        """Return the pool in its current state."""
+        pool = pool_get(query.namespace, name)
+        etag = version_of(pool.uid, pool.generation)
+        return Response(StockPoolReply.of(pool), headers=etag_header(etag))
 
     @Endpoint(
         id="patchStockPool",
         summary="Change replicas, image or template of a stock pool",
-        tag=_TAG,
+        tag=_POOLS,
         body=StockPoolPatch,
         query=PoolQuery,
-        replies=_ACCEPTED,
-        errors=[NotFound, PhaseConflict],
+        replies=accepted(PoolOperation.UPDATE, *_POOL, namespace="default"),
+        errors=[NotFound, PhaseConflict, StaleEtag],
+        headers=[IF_MATCH_HEADER],
     )
     def patch(
         self, request: Request, *, name: str, body: StockPoolPatch, query: PoolQuery
     ) -> Response:
-        """Accept the change."""
-        accepted = pool_update(
-            tenant=caller_of(request).tenant, namespace=query.namespace, name=name, body=body
+        """Accept the change: a given field replaces, an omitted one stays."""
+        result = pool_update(
+            tenant=caller_of(request).tenant,
+            namespace=query.namespace,
+            name=name,
+            body=body,
+            etag=expected_etag(request),
         )
-        return accepted_reply(request, accepted)
+        return accepted_reply(request, result)
 
     @Endpoint(
         id="deleteStockPool",
         summary="Delete a stock pool",
-        tag=_TAG,
+        tag=_POOLS,
         query=DeletePoolQuery,
-        replies=_ACCEPTED,
+        replies=accepted(PoolOperation.DELETE, *_POOL, namespace="default"),
         errors=[NotFound],
     )
     def delete(self, request: Request, *, name: str, query: DeletePoolQuery) -> Response:
-        """Accept the deletion; the pool shows `Terminating`, then it is gone."""
-        accepted = pool_request_deletion(
+        """Accept the deletion; the pool is `Terminating` until its pods are gone."""
+        result = pool_request_deletion(
             tenant=caller_of(request).tenant,
             operation_id=query.operation_id,
             namespace=query.namespace,
             name=name,
         )
-        return accepted_reply(request, accepted)
-
-
-class SpecsQuery(PageQuery):
-    """Filters of the catalogue."""
-
-    search: str | None = Field(
-        default=None, max_length=63, description="Only specs whose name has this in it."
-    )
-    enabled: Literal["true", "false"] | None = Field(
-        default=None, description="Only those that are enabled, or only those that are not."
-    )
+        return accepted_reply(request, result)
 
 
 class GpuSpecs(ApiView):
@@ -164,26 +137,21 @@ class GpuSpecs(ApiView):
     )
     def get(self, request: Request, *, query: SpecsQuery) -> Response:
         """Return one page of specs."""
-        rows = specs_all()
-        if query.search:
-            rows = rows.filter(name__contains=query.search)
-        if query.enabled:
-            rows = rows.filter(is_enabled=query.enabled == "true")
-        page = paginate(rows, query)
+        page = paginate(query.applied_to(specs_all()), query)
         return Response(mapped(page, [GpuSpecReply.of(row) for row in page.rows]))
 
     @Endpoint(
         id="createGpuSpec",
-        summary="Enter a GPU spec into the catalogue",
+        summary="Create a GPU spec in the catalogue",
         tag=_SPECS,
         body=GpuSpecCreate,
-        replies=_ACCEPTED,
+        replies=accepted(SpecOperation.CREATE, *_SPEC),
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: GpuSpecCreate) -> Response:
-        """Accept the entry; it is there at once."""
-        accepted = gpu_spec_create(tenant=caller_of(request).tenant, body=body)
-        return accepted_reply(request, accepted)
+        """Accept the creation; the spec can be used immediately."""
+        result = gpu_spec_create(tenant=caller_of(request).tenant, body=body)
+        return accepted_reply(request, result)
 
 
 class GpuSpecDetail(ApiView):
@@ -191,39 +159,44 @@ class GpuSpecDetail(ApiView):
 
     @Endpoint(
         id="getGpuSpec",
-        summary="Read one GPU spec",
+        summary="Read a GPU spec",
         tag=_SPECS,
         replies={200: GpuSpecReply},
         errors=[NotFound],
+        headers=[ETAG_HEADER],
     )
     def get(self, request: Request, *, name: str) -> Response:
         """Return the spec."""
-        return Response(GpuSpecReply.of(spec_get(name)))
+        row = spec_get(name)
+        return Response(GpuSpecReply.of(row), headers=etag_header(spec_version(row)))
 
     @Endpoint(
         id="patchGpuSpec",
-        summary="Change a GPU spec; what runs and what is in stock stays as it is",
+        summary="Change a GPU spec; existing stock and units keep their values",
         tag=_SPECS,
         body=GpuSpecPatch,
-        replies=_ACCEPTED,
-        errors=[NotFound],
+        replies=accepted(SpecOperation.UPDATE, *_SPEC),
+        errors=[NotFound, StaleEtag],
+        headers=[IF_MATCH_HEADER],
     )
     def patch(self, request: Request, *, name: str, body: GpuSpecPatch) -> Response:
-        """Accept the change; it holds at once."""
-        accepted = gpu_spec_update(tenant=caller_of(request).tenant, name=name, body=body)
-        return accepted_reply(request, accepted)
+        """Accept the change; it takes effect immediately."""
+        result = gpu_spec_update(
+            tenant=caller_of(request).tenant, name=name, body=body, etag=expected_etag(request)
+        )
+        return accepted_reply(request, result)
 
     @Endpoint(
         id="deleteGpuSpec",
-        summary="Remove a disabled GPU spec from the catalogue",
+        summary="Delete a disabled GPU spec from the catalogue",
         tag=_SPECS,
         query=DeletionQuery,
-        replies=_ACCEPTED,
+        replies=accepted(SpecOperation.DELETE, *_SPEC),
         errors=[NotFound, PhaseConflict],
     )
     def delete(self, request: Request, *, name: str, query: DeletionQuery) -> Response:
-        """Accept the removal."""
-        accepted = gpu_spec_delete(
+        """Accept the deletion; it takes effect immediately."""
+        result = gpu_spec_delete(
             tenant=caller_of(request).tenant, name=name, operation_id=query.operation_id
         )
-        return accepted_reply(request, accepted)
+        return accepted_reply(request, result)

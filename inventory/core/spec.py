@@ -1,7 +1,7 @@
 """The declaration of a stock pool: its spec and its status.
 
-From these models come the request validation, the OpenAPI components, the schema of the CRD and
-the parse in the reconciler (`parse_spec`). Pure; nothing here knows Django or Kubernetes.
+The request validation, the OpenAPI components, the schema of the CRD and the parser of the
+reconciler (`parse_spec`) follow from these models. Pure.
 """
 
 from typing import Any
@@ -36,11 +36,13 @@ class StockPoolSpec(SpecModel):
 class StockPoolStatus(ObservedStatus):
     """The last observed state; only the reconciler writes it."""
 
-    available: int = Field(default=0, ge=0, description="Pods that are ready.", examples=[2])
+    available: int = Field(
+        default=0, ge=0, description="Number of pods that are available.", examples=[2]
+    )
     allocated: int = Field(
         default=0,
         ge=0,
-        description="Pods wanted that are not ready: desired less available.",
+        description="Number of desired pods that are not available.",
         examples=[0],
     )
     replicas: int = Field(
@@ -56,7 +58,7 @@ class StockPoolStatus(ObservedStatus):
         default=None,
         alias="serviceName",
         max_length=63,
-        description="The Service in front of the pods; absent when the template has no ports.",
+        description="Service of the pods; absent if the template has no ports.",
         examples=["pool-h100"],
     )
 
@@ -65,6 +67,6 @@ def parse_spec(raw: object) -> StockPoolSpec:
     """Parse the `.spec` of a resource, which may have been written with kubectl.
 
     Raises:
-        InvalidSpec: it breaks a rule; each fault is in `details` with its path.
+        InvalidSpec: it breaks rules; `details` has each fault with its path.
     """
     return StockPoolSpec.parse(raw)

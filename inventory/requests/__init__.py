@@ -1,1 +1,1 @@
-"""The bodies of the routes of stock pools and of the catalogue. Pure."""
+"""The bodies of the routes of stock pools and the catalogue. Pure."""

@@ -1,7 +1,4 @@
-"""The bodies of the catalogue's routes: what a GPU spec gives, and how much stock is kept of it.
-
-Pure. The names of the fields are those of the API; `COLUMNS` says which column each one fills.
-"""
+"""The bodies of the catalogue's routes: the size of a GPU spec and its stock. Pure."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -33,23 +30,25 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
         "enabled": "is_enabled",
     }
 )
-"""The API's name of each field that can be changed, and its column."""
+"""The column of each field that can be changed, by the field's name in the API."""
 
 
 def _or_empty(check: Callable[[str], str]) -> AfterValidator:
-    """Take the empty text too: it says that there is none."""
+    """Accept the empty string too, which stands for none."""
     return AfterValidator(lambda text: check(text) if text else text)
 
 
 Description = Annotated[
-    str, AfterValidator(container_text), Field(max_length=200, description="For people.")
+    str,
+    AfterValidator(container_text),
+    Field(max_length=200, description="Description for people.", examples=["Two H100"]),
 ]
 Cpu = Annotated[
     str,
     _or_empty(quantity.cpu),
     Field(
-        description="CPU of one unit, request and limit: a Kubernetes quantity such as 4 or 500m;"
-        " empty: none.",
+        description="CPU of a unit, as request and limit: a Kubernetes quantity such as 4 or"
+        " 500m; empty: none.",
         examples=["8"],
     ),
 ]
@@ -57,16 +56,16 @@ Memory = Annotated[
     str,
     _or_empty(quantity.memory),
     Field(
-        description="Memory of one unit, request and limit: a Kubernetes quantity; empty: none.",
+        description="Memory of a unit, as request and limit: a Kubernetes quantity; empty: none.",
         examples=["64Gi"],
     ),
 ]
-GpuCount = Annotated[int, Field(ge=0, le=MAX_GPUS, description="GPUs of one unit.", examples=[1])]
+GpuCount = Annotated[int, Field(ge=0, le=MAX_GPUS, description="GPUs of a unit.", examples=[2])]
 Product = Annotated[
     str,
     _or_empty(names.label_value),
     Field(
-        description="The node label nvidia.com/gpu.product; empty: any.",
+        description="Value of the node label nvidia.com/gpu.product; empty: any.",
         examples=["NVIDIA-H100-80GB-HBM3"],
     ),
 ]
@@ -75,8 +74,8 @@ WarmTarget = Annotated[
     Field(
         ge=0,
         le=MAX_WARM_TARGET,
-        description="How many ready stock units are kept; 0: only what is seeded.",
-        examples=[2],
+        description="Number of ready stock units that the platform maintains; 0: none.",
+        examples=[0],
     ),
 ]
 
@@ -99,7 +98,7 @@ _DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 
 class _Settings(SpecModel):
-    """What both bodies may say; one that is left out has its default, or stays."""
+    """The fields of both bodies; None for an omitted one."""
 
     description: Description | None = None
     cpu: Cpu | None = None
@@ -111,70 +110,71 @@ class _Settings(SpecModel):
     top_up_paused: bool | None = Field(
         default=None,
         alias="topUpPaused",
-        description="Whether the warm target is left alone for now.",
+        description="Whether the platform ignores the warm target for now.",
         examples=[False],
     )
     restock_on_delete: bool | None = Field(
         default=None,
         alias="restockOnDelete",
-        description="Whether a deleted unit is replaced by a new stock unit.",
+        description="Whether a new stock unit replaces each deleted unit.",
         examples=[False],
     )
     may_preempt: bool | None = Field(
         default=None,
         alias="mayPreempt",
-        description="Whether a unit may evict others for the GPU that its stock held.",
+        description="Whether a unit may evict other pods to get the GPUs that its stock held.",
         examples=[True],
     )
     enabled: bool | None = Field(
         default=None,
-        description="Off: nothing is claimed or seeded, its stock is removed, its units stay.",
+        description="Whether stock of the spec is seeded and claimed. Disabling a spec removes its"
+        " stock; its units stay.",
         examples=[True],
     )
 
     def given(self) -> dict[str, Any]:
-        """Return the given fields that are columns, in one spelling, by their API names."""
+        """Return the given fields that have a column, in canonical form, by their API names."""
         given = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
         if self.placement is not None:
             given["placement"] = self.placement.normalised()
         return {name: value for name, value in given.items() if name in COLUMNS}
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns that the given fields fill."""
+        """Return the values of the given fields by column."""
         return {COLUMNS[name]: value for name, value in self.given().items()}
 
 
 class GpuSpecCreate(_Settings):
-    """Enters a GPU spec into the catalogue."""
+    """Creates a GPU spec in the catalogue."""
 
     operation_id: OperationID = Field(alias="operationID")
     name: SpecName = Field(
-        description="The GPU spec's name, by which it is asked for. Kept as a label, so at most 63"
-        " characters: letters, digits, '-', '_' and '.', starting with a lower-case letter or a"
-        " digit.",
+        description="Name of the GPU spec; it is also a label. At most 63 characters: letters,"
+        " digits, '-', '_' and '.', starting with a lower-case letter or a digit.",
+        examples=["h100-2g"],
     )
 
     def payload(self) -> dict[str, Any]:
-        """Return what the request hash covers: no operationID, defaults left out."""
+        """Return the payload of the request hash: without operationID and defaults."""
         return {k: v for k, v in self.given().items() if v != _DEFAULTS[k]}
 
 
 class GpuSpecPatch(_Settings):
-    """Changes an entry of the catalogue: a given field replaces, one that is left out stays.
+    """Changes a GPU spec: a given field replaces, an omitted one stays.
 
-    What runs and what is in stock keeps the values it was seeded with.
+    Existing stock and units keep the values of their seeding.
     """
 
     operation_id: OperationID = Field(alias="operationID")
 
     @model_validator(mode="after")
     def changes_something(self) -> "GpuSpecPatch":
-        """An operation that changes nothing is a mistake of the caller."""
+        """Refuse an operation that changes nothing."""
         if not self.model_fields_set - {"operation_id"}:
             msg = "Give at least one field to change."
             raise ValueError(msg)
         return self
 
     def payload(self) -> dict[str, Any]:
-        """Return the given fields: a default replaces as well."""
+        """Return the given fields, defaults included: they replace too."""
         return self.given()

@@ -1,4 +1,4 @@
-"""The bodies of the stock pool routes: the declared spec plus what a request adds to it."""
+"""The bodies of the stock pool routes: the declared spec plus the request's fields."""
 
 from typing import Annotated, Any
 
@@ -26,9 +26,8 @@ PoolName = Annotated[
             "pattern": f"^{names.DNS_LABEL}$",
             "maxLength": names.OWN_NAME_MAX,
         },
-        description="The pool's name: a DNS label of at most 58 characters. Generated from"
-        " specName and"
-        " operationID when it is left out.",
+        description="Name of the pool: a DNS label of at most 58 characters. By default generated"
+        " from specName and operationID.",
         examples=["h100"],
     ),
 ]
@@ -37,14 +36,14 @@ Namespace = Annotated[
     AfterValidator(names.dns_label),
     Field(
         json_schema_extra={"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.LABEL_MAX},
-        description="The Kubernetes namespace of the pool.",
+        description="Kubernetes namespace of the pool.",
         examples=[DEFAULT_NAMESPACE],
     ),
 ]
 
 
 class PoolAddress(SpecModel):
-    """What a create adds to the spec; before it, since pydantic keeps the last base first."""
+    """The fields of a creation besides the spec; pydantic puts those of the last base first."""
 
     operation_id: OperationID = Field(alias="operationID")
     name: PoolName | None = None
@@ -55,7 +54,7 @@ _ADDRESS = frozenset(declared.alias or name for name, declared in PoolAddress.mo
 
 
 class StockPoolCreate(StockPoolSpec, PoolAddress):
-    """Asks for a new stock pool."""
+    """Creates a stock pool."""
 
     def spec(self) -> StockPoolSpec:
         """Return the spec alone."""
@@ -63,20 +62,20 @@ class StockPoolCreate(StockPoolSpec, PoolAddress):
         return StockPoolSpec.parse({k: v for k, v in payload.items() if k not in _ADDRESS})
 
     def pool_name(self, *, tenant: str) -> str:
-        """Return the name that was asked for, or the generated one."""
+        """Return the requested name, or the generated one."""
         return self.name or generated_pool_name(
             self.spec_name, tenant=tenant, operation_id=self.operation_id
         )
 
     def payload(self) -> dict[str, Any]:
-        """Return what the request hash covers: no operationID, defaults left out."""
+        """Return the payload of the request hash: without operationID and defaults."""
         payload = self.normalised()
         del payload["operationID"]
         return payload
 
 
 class StockPoolPatch(SpecModel):
-    """Changes a stock pool: a given field replaces, one that is left out stays."""
+    """Changes a stock pool: a given field replaces, an omitted one stays."""
 
     operation_id: OperationID = Field(alias="operationID")
     replicas: Replicas | None = None
@@ -85,14 +84,14 @@ class StockPoolPatch(SpecModel):
 
     @model_validator(mode="after")
     def changes_something(self) -> "StockPoolPatch":
-        """An operation that changes nothing is a mistake of the caller."""
+        """Refuse an operation that changes nothing."""
         if self.replicas is None and self.image is None and self.template is None:
             msg = "Give at least one of replicas, image and template."
             raise ValueError(msg)
         return self
 
     def payload(self) -> dict[str, Any]:
-        """Return the given fields without the operationID; `{}` as template stays: it replaces."""
+        """Return the given fields without the operationID; an empty template replaces."""
         payload = self.normalised()
         del payload["operationID"]
         return payload

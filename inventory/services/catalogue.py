@@ -12,6 +12,7 @@ from django.db.models.functions import Now
 from gpuplatform.errors import FieldError, NameConflict, PhaseConflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
+from gpuplatform.operations.versions import IF_MATCH, stale
 from gpuplatform.tenancy.models import Tenant
 from inventory.models import GpuSpec
 from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
@@ -48,20 +49,26 @@ def gpu_spec_create(*, tenant: Tenant, body: GpuSpecCreate) -> Accepted:
     return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
 
 
-def gpu_spec_update(*, tenant: Tenant, name: str, body: GpuSpecPatch) -> Accepted:
-    """Change a spec; existing stock and units keep their values.
+def gpu_spec_update(
+    *, tenant: Tenant, name: str, body: GpuSpecPatch, etag: str | None = None
+) -> Accepted:
+    """Change a spec, with `etag` exactly that version; existing stock and units keep their values.
 
     Raises:
         NotFound: the catalogue has no spec of that name.
+        StaleEtag: it was changed after the caller read it.
     """
 
     def prepare(_: Operation) -> int:
         row = _locked(name)
+        if etag not in {None, spec_version(row)}:
+            raise stale(f"the GPU spec '{name}'")
         GpuSpec.objects.filter(pk=row.pk).update(updated_at=Now(), **body.columns())
         return row.pk
 
     request = _request(tenant, SpecOperation.UPDATE, body.operation_id, name)
-    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
+    payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
+    return operation_accept(replace(request, payload=payload), prepare=prepare)
 
 
 def gpu_spec_delete(*, tenant: Tenant, name: str, operation_id: str) -> Accepted:
@@ -83,6 +90,11 @@ def gpu_spec_delete(*, tenant: Tenant, name: str, operation_id: str) -> Accepted
 
     request = _request(tenant, SpecOperation.DELETE, operation_id, name)
     return operation_accept(request, prepare=prepare)
+
+
+def spec_version(row: GpuSpec) -> str:
+    """Return the name of a version of a spec."""
+    return f"{row.pk}-{row.updated_at.timestamp():.6f}"
 
 
 def _request(tenant: Tenant, kind: SpecOperation, operation_id: str, name: str) -> Request:

@@ -18,6 +18,7 @@ from gpuplatform.operations.services import (
     name_conflict,
     operation_accept,
 )
+from gpuplatform.operations.versions import IF_MATCH, check_version, version_of
 from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.reconciliation.leases import mark_due
 from gpuplatform.reconciliation.mirror import request_deletion
@@ -79,25 +80,31 @@ def pool_create(*, tenant: Tenant, body: StockPoolCreate) -> Accepted:
     return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
 
 
-def pool_update(*, tenant: Tenant, namespace: str, name: str, body: StockPoolPatch) -> Accepted:
-    """Accept a change of a pool's spec.
+def pool_update(
+    *, tenant: Tenant, namespace: str, name: str, body: StockPoolPatch, etag: str | None = None
+) -> Accepted:
+    """Accept a change of a pool's spec; with `etag`, of exactly that version.
 
     Raises:
         NotFound: the pool does not exist.
         PhaseConflict: it is being deleted.
+        StaleEtag: it was changed after the caller read it, or a change is in progress.
         InvalidSpec: the changed spec breaks a rule.
     """
 
-    def prepare(_: Operation) -> int:
+    def prepare(operation: Operation) -> int:
         pool = _locked(namespace, name)
         if pool.deletion_requested_at:
             msg = f"The stock pool '{name}' is being deleted. Wait until it is deleted."
             raise PhaseConflict(msg)
+        current = version_of(pool.uid, pool.generation)
+        check_version(operation, etag, current, f"the stock pool '{name}'")
         body.applied_to(parse_spec(pool.spec))
         return pool.id
 
     request = _request(tenant, PoolOperation.UPDATE, body.operation_id, (namespace, name))
-    return operation_accept(replace(request, payload=body.payload()), prepare=prepare)
+    payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
+    return operation_accept(replace(request, payload=payload), prepare=prepare)
 
 
 def pool_request_deletion(

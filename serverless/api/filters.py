@@ -1,48 +1,60 @@
-"""Query parameters of the routes of functions and invocations."""
+"""Query parameters of the serverless routes."""
 
-from typing import Any
+from typing import Annotated
 
+from django.db.models import QuerySet
 from pydantic import Field
 
-from gpuplatform.api.query import PageQuery, Query, QueryInt
+from gpuplatform.api.query import PageQuery, Query, Several, WholeNumber, Word
+from serverless.models import Function, Invocation
 from serverless.phases import FunctionPhase, InvocationState
 
 
 class FunctionsQuery(PageQuery):
     """Filters of the list of functions."""
 
-    phase: FunctionPhase | None = Field(default=None, description="Only functions in this phase.")
+    phase: Several[FunctionPhase] = Field(default=(), description="Only these phases.")
+    reason: Several[Word] = Field(default=(), description="Only these reasons.")
+    spec_name: Several[Word] = Field(
+        default=(), alias="specName", description="Only these GPU specs."
+    )
     search: str | None = Field(
-        default=None, max_length=48, description="Only functions whose name contains this text."
+        default=None,
+        max_length=48,
+        description="Only functions with this text in their name, ignoring case.",
     )
 
-    def wanted(self) -> dict[str, Any]:
-        """Return the lookups of the given filters."""
-        lookups = {"phase": self.phase, "request_id__contains": self.search}
-        return {key: value for key, value in lookups.items() if value}
+    def applied_to(self, rows: QuerySet[Function]) -> QuerySet[Function]:
+        """Return the rows that the filters select."""
+        wanted = {
+            "phase__in": self.phase,
+            "reason__in": self.reason,
+            "spec_name__in": self.spec_name,
+            "request_id__icontains": self.search,
+        }
+        return rows.filter(**{key: value for key, value in wanted.items() if value})
 
 
 class InvocationsQuery(PageQuery):
     """Filters of the list of invocations."""
 
-    request_id: str | None = Field(
-        default=None,
-        alias="requestID",
-        max_length=48,
-        description="Only invocations of this function.",
+    request_id: Several[Word] = Field(
+        default=(), alias="requestID", description="Only invocations of these functions."
     )
-    state: InvocationState | None = Field(
-        default=None, description="Only invocations in this state."
-    )
+    state: Several[InvocationState] = Field(default=(), description="Only these states.")
 
-    def wanted(self) -> dict[str, Any]:
-        """Return the lookups of the given filters."""
-        lookups = {"function__request_id": self.request_id, "state": self.state}
-        return {key: value for key, value in lookups.items() if value}
+    def applied_to(self, rows: QuerySet[Invocation]) -> QuerySet[Invocation]:
+        """Return the rows that the filters select."""
+        wanted = {"function__request_id__in": self.request_id, "state__in": self.state}
+        return rows.filter(**{key: value for key, value in wanted.items() if value})
 
 
 class ResultQuery(Query):
-    """Parameters of a signed link to a result."""
+    """The signature of a link to a result."""
 
-    expires: QueryInt = Field(description="Expiry of the link, as Unix time.", examples=[1])
-    sig: str = Field(max_length=83, description="Signature of the link.", examples=["1-…"])
+    expires: Annotated[int, WholeNumber] = Field(
+        description="Expiry of the link as Unix time.", examples=[1769860800]
+    )
+    sig: str = Field(
+        max_length=83, description="Signature of the link.", examples=["1-0123456789abcdef"]
+    )

@@ -2,12 +2,13 @@
 
 import base64
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
 from gpuplatform import clock
-from gpuplatform.api.schema import Reply
+from gpuplatform.api.examples import EXAMPLE_TIME, reply_example
+from gpuplatform.api.schema import Reply, ShapedLike, shaped_like, words
 from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.function_worker import (
     BackoffSeconds,
@@ -16,10 +17,18 @@ from gpuplatform.workloads.function_worker import (
     MaxDeliver,
     TimeoutSeconds,
 )
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
+from gpuplatform.workloads.template import PodTemplate
 from serverless.api.links import result_link
 from serverless.core.spec import FunctionSpec, IdleTimeoutSeconds, MaxWorkers, MinWorkers
 from serverless.models import Function, Invocation
-from serverless.phases import FunctionPhase, InvocationMode, InvocationState
+from serverless.phases import (
+    FailureClass,
+    FunctionPhase,
+    FunctionReason,
+    InvocationMode,
+    InvocationState,
+)
 from serverless.selectors import current_backlog
 
 
@@ -37,9 +46,9 @@ class FunctionReply(Reply):
     """A function: its spec and its status."""
 
     request_id: str = Field(description="Name of the function.", examples=["echo"])
-    spec_name: str = Field(description="GPU spec of the workers.", examples=["g1.1"])
-    image: str = Field(description="Image of the workers.")
-    template: dict[str, Any] | None = Field(
+    spec_name: str = Field(description="GPU spec of the workers.", examples=["h100-1g"])
+    image: str = Field(description="Image of the workers.", examples=[ECHO_FUNCTION_IMAGE])
+    template: Annotated[dict[str, Any], ShapedLike(PodTemplate)] | None = Field(
         description="Command, arguments, environment variables and ports."
     )
     framework: Framework
@@ -54,8 +63,14 @@ class FunctionReply(Reply):
         description="Incremented by each change of what a worker runs.", examples=[1]
     )
     phase: FunctionPhase = Field(description="Summary of the state.", examples=["Ready"])
-    reason: str = Field(description="Code that explains the phase.", examples=["Idle"])
-    message: str = Field(description="Explanation for people.")
+    reason: str = Field(
+        description="Code that explains the phase; can be empty.",
+        examples=[FunctionReason.IDLE.value],
+        json_schema_extra=words(FunctionReason, empty=True),
+    )
+    message: str = Field(
+        description="Explanation for people.", examples=["No invocation is open."]
+    )
     cause: StartupCause | None = Field(
         description="What keeps its workers from starting; null: nothing, or no pod was created.",
         examples=[None],
@@ -80,7 +95,7 @@ class FunctionReply(Reply):
         oldest: datetime | None = getattr(row, "oldest_open_at", None)
         return cls(
             **{name: getattr(spec, name) for name in _SPEC_FIELDS},
-            template=row.spec.get("template"),
+            template=shaped_like(PodTemplate, row.spec.get("template")),
             request_id=row.request_id,
             generation=row.generation,
             phase=FunctionPhase(row.phase),
@@ -108,24 +123,42 @@ class ResultReply(Reply):
     """The function's answer."""
 
     status_code: int | None = Field(
-        description="HTTP status of the answer; null: the function did not answer."
+        description="HTTP status of the answer; null: the function did not answer.",
+        examples=[200],
     )
     content_type: str = Field(description="Media type of the body.", examples=["application/json"])
-    headers: dict[str, str] = Field(description="Headers of the answer.")
-    body: str | None = Field(description="Body of the answer; null in lists: follow `href`.")
-    body_encoding: Literal["text", "base64"] | None = Field(description="Encoding of `body`.")
+    headers: dict[str, str] = Field(description="Headers of the answer.", examples=[{}])
+    body: str | None = Field(
+        description="Body of the answer; null in lists: follow `href`.",
+        examples=['{"text": "hello"}'],
+    )
+    body_encoding: Literal["text", "base64"] | None = Field(
+        description="Encoding of `body`; null in lists.", examples=["text"]
+    )
     body_bytes: int = Field(
         description="Size of the whole answer in bytes, stored or not.", examples=[17]
     )
     truncated: bool = Field(description="Whether only the first part of the answer is stored.")
-    href: str = Field(description="Link to the body, valid without a token for ten minutes.")
+    href: str = Field(
+        description="Link to the body, valid without a token for ten minutes.",
+        examples=[
+            "/api/v1/serverless/invocations/order-4711/result?expires=1769860800&sig=1-0123abcd"
+        ],
+    )
 
 
 class BlockedReply(Reply):
     """Why a function cannot serve a queued invocation."""
 
-    reason: str = Field(description="Reason of the function.", examples=["NoCapacity"])
-    message: str = Field(description="Explanation for people.")
+    reason: str = Field(
+        description="Reason of the function.",
+        examples=[FunctionReason.NO_CAPACITY.value],
+        json_schema_extra=words(FunctionReason),
+    )
+    message: str = Field(
+        description="Explanation for people.",
+        examples=["No stock of the GPU spec 'h100-1g' is ready."],
+    )
     cause: StartupCause | None = Field(
         description="What keeps its workers from starting, if that is known.", examples=[None]
     )
@@ -157,15 +190,23 @@ class InvocationReply(Reply):
         description="Why the function cannot serve this queued invocation; null: it can."
     )
     failure_class: str | None = Field(
-        description="Code that explains why it did not succeed.", examples=[None]
+        description="Code that explains why it did not succeed; null: it did, or is open.",
+        json_schema_extra={"enum": [*(one.value for one in FailureClass), None]},
     )
     attempts: int = Field(description="Number of deliveries that a worker started.", examples=[1])
-    worker: str | None = Field(description="Worker of the latest delivery; null: none yet.")
+    worker: str | None = Field(
+        description="Worker of the latest delivery; null: none yet.", examples=["fn-1-0123abcd"]
+    )
     accepted_at: datetime = Field(description="When it was accepted.")
-    started_at: datetime | None = Field(description="When a worker first started it.")
-    completed_at: datetime | None = Field(description="When it ended.")
+    started_at: datetime | None = Field(
+        description="When a worker first started it; null until then.", examples=[EXAMPLE_TIME]
+    )
+    completed_at: datetime | None = Field(
+        description="When it ended; null until then.", examples=[EXAMPLE_TIME]
+    )
     result: ResultReply | None = Field(
-        description="The answer; null until the function has answered."
+        description="The answer; null until the function has answered.",
+        examples=[reply_example(ResultReply)],
     )
     error: str | None = Field(description="Explanation for people why it did not succeed.")
 

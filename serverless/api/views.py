@@ -3,12 +3,11 @@
 from typing import Final
 
 from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from gpuplatform.api.endpoint import Endpoint
+from gpuplatform.api.endpoint import Endpoint, Sample
 from gpuplatform.api.pagination import mapped, paginate
 from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
@@ -20,14 +19,14 @@ from gpuplatform.errors import (
     PhaseConflict,
     Throttled,
 )
-from gpuplatform.operations.api.replies import accepted_reply
-from gpuplatform.operations.api.serializers import OperationReply
+from gpuplatform.operations.api.replies import accepted, accepted_reply
 from gpuplatform.tenancy.callers import caller_of
 from serverless.api.filters import FunctionsQuery, InvocationsQuery, ResultQuery
 from serverless.api.links import signed_row
 from serverless.api.serializers import FunctionReply, InvocationReply, has_result
 from serverless.api.waiting import wait_for_end
 from serverless.models import Invocation
+from serverless.phases import InvocationState
 from serverless.requests import FunctionCreate, FunctionUpdate, InvocationAction, InvocationCreate
 from serverless.selectors import (
     function_named,
@@ -42,18 +41,19 @@ from serverless.services.functions import (
     function_update,
 )
 from serverless.services.invocations import invocation_accept, invocation_cancel, invocation_replay
+from serverless.services.names import FUNCTION_KIND, INVOCATION_KIND, ServerlessOperation
 
 _FUNCTIONS: Final = "Functions"
 _INVOCATIONS: Final = "Invocations"
-_ACCEPTED = {202: OperationReply, 200: OperationReply}
+_NAMESPACE: Final = "runtime-instance"
+_FUNCTION = (FUNCTION_KIND, "echo")
+_INVOCATION = (INVOCATION_KIND, "order-4711")
 _ADDRESS: Final = "/api/v1/serverless/invocations"
-_LOCATION = OpenApiParameter(
-    "Location",
-    str,
-    OpenApiParameter.HEADER,
-    response=[202, 200],
-    description="URL of the invocation.",
-)
+_WAITING: Final = {
+    "state": InvocationState.QUEUED.value,
+    "attempts": 0,
+    **dict.fromkeys(("worker", "startedAt", "completedAt", "result")),
+}
 
 
 class Functions(ApiView):
@@ -68,8 +68,9 @@ class Functions(ApiView):
     )
     def get(self, request: Request, *, query: FunctionsQuery) -> Response:
         """Return one page of functions."""
-        rows = with_oldest(functions_of(caller_of(request).tenant)).filter(**query.wanted())
-        page = paginate(rows, query)
+        page = paginate(
+            query.applied_to(with_oldest(functions_of(caller_of(request).tenant))), query
+        )
         return Response(mapped(page, [FunctionReply.of(row) for row in page.rows]))
 
     @Endpoint(
@@ -77,13 +78,13 @@ class Functions(ApiView):
         summary="Create a function",
         tag=_FUNCTIONS,
         body=FunctionCreate,
-        replies=_ACCEPTED,
+        replies=accepted(ServerlessOperation.CREATE, *_FUNCTION, namespace=_NAMESPACE),
         errors=[NameConflict],
     )
     def post(self, request: Request, *, body: FunctionCreate) -> Response:
         """Accept the creation; invocations are accepted from now on."""
-        accepted = function_create(tenant=caller_of(request).tenant, body=body)
-        return accepted_reply(request, accepted)
+        result = function_create(tenant=caller_of(request).tenant, body=body)
+        return accepted_reply(request, result)
 
 
 class FunctionDetail(ApiView):
@@ -106,31 +107,31 @@ class FunctionDetail(ApiView):
         summary="Replace the spec of a function; its workers are replaced one by one",
         tag=_FUNCTIONS,
         body=FunctionUpdate,
-        replies=_ACCEPTED,
+        replies=accepted(ServerlessOperation.UPDATE, *_FUNCTION, namespace=_NAMESPACE),
         errors=[NotFound, PhaseConflict],
     )
     def put(self, request: Request, *, request_id: str, body: FunctionUpdate) -> Response:
         """Accept the change; invocations in progress finish on their workers."""
         tenant = caller_of(request).tenant
-        accepted = function_update(tenant=tenant, request_id=request_id, body=body)
-        return accepted_reply(request, accepted)
+        result = function_update(tenant=tenant, request_id=request_id, body=body)
+        return accepted_reply(request, result)
 
     @Endpoint(
         id="deleteFunction",
         summary="Delete a function: queued invocations are cancelled, running ones finish",
         tag=_FUNCTIONS,
         query=DeletionQuery,
-        replies=_ACCEPTED,
+        replies=accepted(ServerlessOperation.DELETE, *_FUNCTION, namespace=_NAMESPACE),
         errors=[NotFound],
     )
     def delete(self, request: Request, *, request_id: str, query: DeletionQuery) -> Response:
         """Accept the deletion; the phase is `Terminating` until the workers have stopped."""
-        accepted = function_request_deletion(
+        result = function_request_deletion(
             tenant=caller_of(request).tenant,
             request_id=request_id,
             operation_id=query.operation_id,
         )
-        return accepted_reply(request, accepted)
+        return accepted_reply(request, result)
 
 
 class Invocations(ApiView):
@@ -145,8 +146,8 @@ class Invocations(ApiView):
     )
     def get(self, request: Request, *, query: InvocationsQuery) -> Response:
         """Return one page of invocations."""
-        rows = invocations().filter(tenant=caller_of(request).tenant, **query.wanted())
-        page = paginate(rows, query)
+        rows = invocations().filter(tenant=caller_of(request).tenant)
+        page = paginate(query.applied_to(rows), query)
         shown = [InvocationReply.of(row, has_body=False) for row in page.rows]
         return Response(mapped(page, shown))
 
@@ -155,9 +156,14 @@ class Invocations(ApiView):
         summary="Invoke a function, and optionally wait for the result",
         tag=_INVOCATIONS,
         body=InvocationCreate,
-        replies={202: InvocationReply, 200: InvocationReply},
+        replies={
+            202: Sample(InvocationReply, _WAITING),
+            200: Sample(
+                InvocationReply,
+                description="The invocation has ended, or had been accepted before.",
+            ),
+        },
         errors=[NotFound, PhaseConflict, OperationConflict, Throttled],
-        headers=[_LOCATION],
     )
     def post(self, request: Request, *, body: InvocationCreate) -> Response:
         """Accept the invocation.
@@ -166,13 +172,13 @@ class Invocations(ApiView):
         mode `async` returns 200.
         """
         tenant = caller_of(request).tenant
-        accepted = invocation_accept(tenant=tenant, body=body)
-        row, is_sync = accepted.invocation, body.mode == "sync"
-        is_done = wait_for_end(row) if is_sync else accepted.is_replay
+        result = invocation_accept(tenant=tenant, body=body)
+        row, is_sync = result.invocation, body.mode == "sync"
+        is_done = wait_for_end(row) if is_sync else result.is_replay
         if is_sync:  # The wait may have changed the row.
             row = invocation_with(Invocation.objects.all(), tenant, row.invocation_id)
         headers = {"Location": f"{_ADDRESS}/{row.invocation_id}"}
-        if accepted.is_replay:
+        if result.is_replay:
             headers["Idempotent-Replayed"] = "true"
         return Response(
             InvocationReply.of(row),
@@ -206,17 +212,17 @@ class InvocationCancel(ApiView):
         summary="Cancel an invocation that no worker has started",
         tag=_INVOCATIONS,
         body=InvocationAction,
-        replies=_ACCEPTED,
+        replies=accepted(ServerlessOperation.CANCEL, *_INVOCATION, namespace=_NAMESPACE),
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, invocation_id: str, body: InvocationAction) -> Response:
         """Accept the cancellation; the invocation ends immediately."""
-        accepted = invocation_cancel(
+        result = invocation_cancel(
             tenant=caller_of(request).tenant,
             invocation_id=invocation_id,
             operation_id=body.operation_id,
         )
-        return accepted_reply(request, accepted)
+        return accepted_reply(request, result)
 
 
 class InvocationReplay(ApiView):
@@ -227,17 +233,17 @@ class InvocationReplay(ApiView):
         summary="Queue a dead letter again; operators only",
         tag=_INVOCATIONS,
         body=InvocationAction,
-        replies=_ACCEPTED,
+        replies=accepted(ServerlessOperation.REPLAY, *_INVOCATION, namespace=_NAMESPACE),
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, invocation_id: str, body: InvocationAction) -> Response:
         """Accept the replay; the invocation has all its attempts again."""
-        accepted = invocation_replay(
+        result = invocation_replay(
             tenant=caller_of(request).tenant,
             invocation_id=invocation_id,
             operation_id=body.operation_id,
         )
-        return accepted_reply(request, accepted)
+        return accepted_reply(request, result)
 
 
 class InvocationResult(ApiView):
@@ -254,6 +260,7 @@ class InvocationResult(ApiView):
         replies={},
         text="The body, with the media type of the function's answer.",
         errors=[NotAllowed, NotFound],
+        is_public=True,
     )
     def get(self, request: Request, *, invocation_id: str, query: ResultQuery) -> HttpResponse:
         """Return the body of the function's answer."""

@@ -17,6 +17,7 @@ from gpuplatform.workloads.function_worker import (
     MaxDeliver,
     TimeoutSeconds,
 )
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 from gpuplatform.workloads.template import Image, SpecName, Template
 
 MAX_WORKERS: Final = 100
@@ -87,8 +88,10 @@ class FunctionSpec(SpecModel):
     """The spec of a function: its image, the limits of its workers, and its retries."""
 
     spec_name: SpecName = Field(alias="specName", description="GPU spec of the workers.")
-    image: Image = Field(description="Image of the workers.")
-    template: Template | None = None
+    image: Image = Field(description="Image of the workers.", examples=[ECHO_FUNCTION_IMAGE])
+    template: Template | None = Field(
+        default=None, examples=[{"envs": [{"name": "MODEL", "value": "llama-3-8b"}]}]
+    )
     framework: Annotated[Framework, Field(description="Where the function listens.")] = Framework()
     min_workers: MinWorkers = Field(default=0, alias="minWorkers")
     max_workers: MaxWorkers = Field(default=1, alias="maxWorkers")

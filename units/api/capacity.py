@@ -1,4 +1,4 @@
-"""What the capacity looks like from outside."""
+"""Replies about capacity."""
 
 from typing import Self
 
@@ -9,22 +9,23 @@ from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
 
 
 class ProductCapacityReply(Reply):
-    """The GPUs of one product, and who has them. Counts are GPUs; each is counted once."""
+    """The GPUs of one product and what holds them. Counts are GPUs; each is counted once."""
 
     product: str | None = Field(
-        description="The node label nvidia.com/gpu.product; null: nodes and specs without one.",
+        description="Value of the node label `nvidia.com/gpu.product`; null: nodes and specs"
+        " without one.",
         examples=["NVIDIA-H100-80GB-HBM3"],
     )
-    nodes: int = Field(description="Nodes that have some.", examples=[3])
+    nodes: int = Field(description="Number of nodes with GPUs of the product.", examples=[3])
     allocatable: int = Field(description="GPUs that the nodes offer.", examples=[24])
-    free: int = Field(description="GPUs that nothing of the platform holds.", examples=[20])
-    held_by_pools: int = Field(description="Held by pods of stock pools.", examples=[0])
-    ready: int = Field(description="Held by stock that can be handed over.", examples=[2])
-    claimed: int = Field(description="Held by stock that is set aside.", examples=[0])
-    starting: int = Field(description="Wanted by stock that is being made.", examples=[1])
-    failed: int = Field(description="Wanted by stock that could not be made.", examples=[0])
-    deleting: int = Field(description="Held by stock that is being removed.", examples=[0])
-    active: int = Field(description="Held by units that are not stopped.", examples=[1])
+    free: int = Field(description="GPUs that no pool and no unit holds.", examples=[20])
+    held_by_pools: int = Field(description="GPUs held by pods of stock pools.", examples=[0])
+    ready: int = Field(description="GPUs held by ready stock.", examples=[2])
+    claimed: int = Field(description="GPUs held by claimed stock.", examples=[0])
+    starting: int = Field(description="GPUs requested by stock that is starting.", examples=[1])
+    failed: int = Field(description="GPUs requested by stock that has failed.", examples=[0])
+    deleting: int = Field(description="GPUs held by stock that is being deleted.", examples=[0])
+    active: int = Field(description="GPUs held by units that are not stopped.", examples=[1])
 
     @classmethod
     def of(cls, product: ProductCapacity) -> Self:
@@ -35,30 +36,40 @@ class ProductCapacityReply(Reply):
 
 
 class SpecCapacityReply(Reply):
-    """The units of one GPU spec. `total` is `seeded` less `consumed` less `deleted`, always."""
+    """The units of one GPU spec. `total` is always `seeded` - `consumed` - `deleted`."""
 
-    spec_name: str = Field(description="The GPU spec.", examples=["g1.1"])
-    product: str | None = Field(description="Its GPU product; null: any.")
-    gpu: int = Field(description="GPUs of one unit.", examples=[1])
-    enabled: bool = Field(description="Whether anything is claimed or seeded of it.")
-    warm_target: int = Field(description="How many ready stock units are kept.", examples=[2])
-    top_up_paused: bool = Field(description="Whether the warm target is left alone for now.")
+    spec_name: str = Field(description="Name of the GPU spec.", examples=["h100-1g"])
+    product: str | None = Field(description="GPU product of the spec; null: any.")
+    gpu: int = Field(description="GPUs of a unit.", examples=[1])
+    enabled: bool = Field(
+        description="Whether stock of the spec is seeded and claimed.", examples=[True]
+    )
+    warm_target: int = Field(
+        description="Number of ready stock units that the platform maintains.", examples=[2]
+    )
+    top_up_paused: bool = Field(
+        description="Whether the platform ignores the warm target for now.", examples=[False]
+    )
     free: int | None = Field(
-        description="How many more units the free GPUs of its product would take; null when that"
-        " is not known or does not depend on GPUs.",
+        description="Number of further units that fit the free GPUs of the product; null if it is"
+        " unknown or the spec has no GPUs.",
         examples=[20],
     )
-    held_by_pools: int = Field(description="Pods of stock pools; never units.", examples=[0])
-    ready: int = Field(description="Stock that can be handed over.", examples=[2])
-    claimed: int = Field(description="Stock set aside for an open operation.", examples=[0])
-    starting: int = Field(description="Stock that is being made.", examples=[1])
-    failed: int = Field(description="Stock that could not be made.", examples=[0])
-    deleting: int = Field(description="Stock that is being removed.", examples=[0])
-    active: int = Field(description="Units in use or stopped.", examples=[1])
-    seeded: int = Field(description="Stock ever accepted; 30 days are remembered.", examples=[4])
-    consumed: int = Field(description="Of it: taken by units.", examples=[1])
-    deleted: int = Field(description="Of it: removed unused.", examples=[0])
-    total: int = Field(description="Stock that there is, in any state.", examples=[3])
+    held_by_pools: int = Field(description="Pods of stock pools.", examples=[0])
+    ready: int = Field(description="Ready stock units.", examples=[2])
+    claimed: int = Field(
+        description="Stock units that an open operation has claimed.", examples=[0]
+    )
+    starting: int = Field(description="Stock units that are starting.", examples=[1])
+    failed: int = Field(description="Stock units that have failed.", examples=[0])
+    deleting: int = Field(description="Stock units that are being deleted.", examples=[0])
+    active: int = Field(description="Active units, including stopped ones.", examples=[1])
+    seeded: int = Field(description="Stock units accepted in the last 30 days.", examples=[4])
+    consumed: int = Field(description="Seeded stock units that were consumed.", examples=[1])
+    deleted: int = Field(
+        description="Seeded stock units that were deleted without being consumed.", examples=[0]
+    )
+    total: int = Field(description="Existing stock units in any state.", examples=[3])
 
     @classmethod
     def of(cls, spec: SpecCapacity) -> Self:
@@ -80,9 +91,9 @@ class CapacityReply(Reply):
     """The capacity at one moment."""
 
     products: list[ProductCapacityReply] | None = Field(
-        description="By GPU product; null when the cluster does not say which nodes it has."
+        description="Capacity by GPU product; null while the cluster's nodes are unknown."
     )
-    specs: list[SpecCapacityReply] = Field(description="By GPU spec.")
+    specs: list[SpecCapacityReply] = Field(description="Capacity by GPU spec.")
 
     @classmethod
     def of(cls, capacity: Capacity) -> Self:

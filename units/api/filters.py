@@ -1,87 +1,97 @@
-"""What the routes of GPU units and stock take in the address."""
+"""Query parameters of the routes of GPU units and stock."""
 
-from typing import Annotated, Literal, Self
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Final, Literal, Self
 
+from django.db.models import QuerySet
 from pydantic import AfterValidator, Field, model_validator
 
-from gpuplatform.api.query import DeletionQuery, PageQuery, Query, QueryInt
+from gpuplatform.api.query import DeletionQuery, PageQuery, Query, Several, WholeNumber, Word
 from gpuplatform.formats import names
+from units.models import GpuUnit
 from units.phases import UnitPhase
-from units.selectors import StockState
+from units.selectors import StockState, stock_in, stock_live
 
-MAX_WAIT_SECONDS = 60
-DEFAULT_WAIT_SECONDS = 30
-MAX_LOG_LINES = 5_000
-DEFAULT_LOG_LINES = 500
+MAX_WAIT_SECONDS: Final = 60
+DEFAULT_WAIT_SECONDS: Final = 30
+MAX_LOG_LINES: Final = 5_000
+DEFAULT_LOG_LINES: Final = 500
 
-Place = Annotated[str, AfterValidator(names.dns_label)]
+_LABEL: dict[str, Any] = {"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.LABEL_MAX}
+Label = Annotated[str, AfterValidator(names.dns_label), Field(json_schema_extra=_LABEL)]
 
 
 class RowsQuery(PageQuery):
-    """The filters that both lists have."""
+    """The filters of both lists."""
 
-    phase: UnitPhase | None = Field(default=None, description="Only this phase.")
-    reason: str | None = Field(default=None, max_length=64, description="Only this reason.")
-    spec_name: str | None = Field(
-        default=None, alias="specName", max_length=63, description="Only this GPU spec."
+    phase: Several[UnitPhase] = Field(default=(), description="Only these phases.")
+    reason: Several[Word] = Field(default=(), description="Only these reasons.")
+    spec_name: Several[Word] = Field(
+        default=(), alias="specName", description="Only these GPU specs."
     )
     search: str | None = Field(
-        default=None, max_length=63, description="Only those whose name has this in it."
+        default=None,
+        max_length=63,
+        description="Only units with this text in their name, ignoring case.",
     )
 
-    def wanted(self) -> dict[str, str]:
-        """Return the lookups of the given filters."""
-        lookups = {
-            "phase": self.phase,
-            "reason": self.reason,
-            "spec_name": self.spec_name,
-            "name__contains": self.search,
+    def applied_to(self, rows: QuerySet[GpuUnit]) -> QuerySet[GpuUnit]:
+        """Return the rows that the filters select."""
+        wanted = {
+            "phase__in": self.phase,
+            "reason__in": self.reason,
+            "spec_name__in": self.spec_name,
+            "name__icontains": self.search,
         }
-        return {key: value for key, value in lookups.items() if value}
+        return rows.filter(**{key: value for key, value in wanted.items() if value})
 
 
 class UnitsQuery(RowsQuery):
     """Filters of the list of units."""
 
-    namespace: Place | None = Field(
-        default=None, description="The namespace of the caller's tenant; any other has no units."
+    namespace: Label | None = Field(
+        default=None, description="Namespace of the caller's tenant; any other has no units."
     )
 
 
 class StockQuery(RowsQuery):
     """Filters of the list of stock."""
 
-    state: StockState | None = Field(default=None, description="Only this state.")
+    state: Several[StockState] = Field(default=(), description="Only these states.")
+
+    def stock(self) -> QuerySet[GpuUnit]:
+        """Return the stock that all filters select."""
+        rows = reduce(or_, map(stock_in, self.state)) if self.state else stock_live()
+        return self.applied_to(rows)
 
 
 class UnitQuery(Query):
-    """Where a unit is."""
+    """The namespace of a unit."""
 
-    namespace: Place | None = Field(
-        default=None, description="The namespace of the caller's tenant; any other has no units."
+    namespace: Label | None = Field(
+        default=None, description="Namespace of the caller's tenant; any other has no units."
     )
 
 
 class ReadUnitQuery(UnitQuery):
-    """Whether the answer may come when the unit is ready."""
+    """Whether the reply waits until the unit is ready."""
 
     wait: Literal["ready"] | None = Field(
-        default=None, description="Answer when the unit is ready, or when the time is up."
+        default=None, description="Reply when the unit is ready or the timeout has expired."
     )
-    timeout: QueryInt | None = Field(
+    timeout: Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS), WholeNumber] | None = Field(
         default=None,
-        ge=0,
-        le=MAX_WAIT_SECONDS,
-        description=f"Seconds to wait at most; {DEFAULT_WAIT_SECONDS} when it is left out."
-        " A busy platform answers at once.",
+        description=f"Maximum number of seconds to wait; {DEFAULT_WAIT_SECONDS} by default."
+        " If too many clients already wait, the reply is immediate.",
         examples=[30],
     )
 
     @model_validator(mode="after")
-    def fits_together(self) -> Self:
-        """A time without anything to wait for is a mistake of the caller."""
+    def timeout_needs_wait(self) -> Self:
+        """Refuse a timeout without anything to wait for."""
         if self.timeout is not None and self.wait is None:
-            msg = "timeout goes with wait=ready only."
+            msg = "timeout requires wait=ready."
             raise ValueError(msg)
         return self
 
@@ -94,35 +104,36 @@ class ReadUnitQuery(UnitQuery):
 
 
 class DeleteUnitQuery(UnitQuery, DeletionQuery):
-    """Which unit is deleted."""
+    """The namespace of a unit, and the operationID of its deletion."""
 
 
 class DeleteStockQuery(DeletionQuery):
-    """Which stock is removed, and how much of it."""
+    """How many stock units of a GPU spec are removed."""
 
     spec_name: Annotated[str, AfterValidator(names.spec_name)] = Field(
-        alias="specName", description="The GPU spec of the stock.", examples=["g1.1"]
+        alias="specName",
+        json_schema_extra={"pattern": f"^{names.SPEC_NAME}$", "maxLength": names.LABEL_MAX},
+        description="GPU spec of the stock.",
+        examples=["h100-1g"],
     )
-    number: QueryInt = Field(
-        ge=1, le=10_000, description="Exactly so many ready, unclaimed ones.", examples=[1]
+    number: Annotated[int, Field(ge=1, le=10_000), WholeNumber] = Field(
+        description="Exact number of ready, unclaimed stock units to remove.", examples=[1]
     )
 
 
 class LogQuery(UnitQuery):
-    """Which part of the log."""
+    """Which part of the log is read."""
 
-    tail: QueryInt = Field(
+    tail: Annotated[int, Field(ge=1, le=MAX_LOG_LINES), WholeNumber] = Field(
         default=DEFAULT_LOG_LINES,
-        ge=1,
-        le=MAX_LOG_LINES,
-        description="So many lines from its end; at most 1 MiB.",
+        description="Number of lines from the end of the log; at most 1 MiB is returned.",
         examples=[100],
     )
     previous: Literal["true", "false"] = Field(
-        default="false", description="The log of the container's run before the present one."
+        default="false", description="Whether to read the log of the container's previous run."
     )
-    container: Place | None = Field(
-        default=None, description="The container; the unit's own when it is left out."
+    container: Label | None = Field(
+        default=None, description="Name of the container; by default the unit's own."
     )
 
 

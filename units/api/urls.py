@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from gpuplatform.api import converters as _converters  # noqa: F401 - makes them known
+from gpuplatform.api import converters as _converters  # noqa: F401 - registers them
+from units.api.stock_views import Inventory, StockUnitDetail, StockUnits
 from units.api.views import (
     GpuUnitDetail,
     GpuUnitEvents,
@@ -11,8 +12,6 @@ from units.api.views import (
     GpuUnits,
     GpuUnitStart,
     GpuUnitStop,
-    Inventory,
-    StockUnits,
 )
 
 urlpatterns = [
@@ -24,5 +23,6 @@ urlpatterns = [
     path("gpu-units/<name:name>/events", GpuUnitEvents.as_view(), name="gpu-unit-events"),
     path("gpu-units/<name:name>/history", GpuUnitHistory.as_view(), name="gpu-unit-history"),
     path("operator/stock-units", StockUnits.as_view(), name="stock-units"),
+    path("operator/stock-units/<name:name>", StockUnitDetail.as_view(), name="stock-unit"),
     path("operator/inventory", Inventory.as_view(), name="inventory"),
 ]

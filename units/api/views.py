@@ -1,11 +1,11 @@
-"""Routes of GPU units, stock and the inventory."""
+"""Routes of GPU units."""
 
 from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint
+from gpuplatform.api.etags import ETAG_HEADER, IF_MATCH_HEADER, etag_header, expected_etag
 from gpuplatform.api.pagination import Page, decode_cursor, mapped, paginate
 from gpuplatform.api.query import PageQuery
 from gpuplatform.api.views import ApiView
@@ -17,30 +17,25 @@ from gpuplatform.errors import (
     PhaseConflict,
     StaleEtag,
 )
-from gpuplatform.operations.api.replies import accepted_reply
-from gpuplatform.operations.api.serializers import OperationReply
+from gpuplatform.operations.api.replies import accepted, accepted_reply
+from gpuplatform.operations.versions import version_of
 from gpuplatform.tenancy.callers import caller_of
-from units.api.capacity import CapacityReply
-from units.api.etags import IF_MATCH, etag_header, wanted_etag
 from units.api.filters import (
-    DeleteStockQuery,
     DeleteUnitQuery,
     LogQuery,
     ReadUnitQuery,
-    StockQuery,
     UnitPageQuery,
     UnitQuery,
     UnitsQuery,
 )
-from units.api.serializers import EventReply, GpuUnitReply, HistoryReply, StockUnitReply
+from units.api.serializers import EventReply, GpuUnitReply, HistoryReply
 from units.api.waiting import unit_when_ready
-from units.capacity import capacity
 from units.inspection import unit_events, unit_log
 from units.models import GpuUnit
 from units.phases import UnitRole
-from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed, UnitAction
-from units.selectors import history_of, stock_in, stock_live, unit_get, units_live
-from units.services.stock import stock_remove, stock_seed
+from units.requests import GpuUnitCreate, GpuUnitUpdate, UnitAction
+from units.selectors import history_of, unit_get, units_live
+from units.services.names import UNIT_KIND, UnitOperation
 from units.services.units import (
     unit_create,
     unit_request_deletion,
@@ -50,21 +45,8 @@ from units.services.units import (
 )
 
 _TAG = "GPU units"
-_STOCK = "Stock"
-_ACCEPTED = {202: OperationReply, 200: OperationReply}
-_ETAG = OpenApiParameter(
-    "ETag",
-    str,
-    OpenApiParameter.HEADER,
-    response=[200],
-    description="Names this version of what is wanted; for If-Match.",
-)
-_IF_MATCH = OpenApiParameter(
-    IF_MATCH,
-    str,
-    OpenApiParameter.HEADER,
-    description="The ETag that was read: the change is refused when the unit has another.",
-)
+_UNIT = (UNIT_KIND, "trainer")
+_NAMESPACE = "runtime-instance"
 
 
 class GpuUnits(ApiView):
@@ -80,10 +62,10 @@ class GpuUnits(ApiView):
     def get(self, request: Request, *, query: UnitsQuery) -> Response:
         """Return one page of units."""
         tenant = caller_of(request).tenant
-        rows = units_live(UnitRole.ACTIVE).filter(namespace=tenant.namespace, **query.wanted())
+        rows = units_live(UnitRole.ACTIVE).filter(namespace=tenant.namespace)
         if query.namespace not in {None, tenant.namespace}:
             rows = rows.none()
-        page = paginate(rows, query)
+        page = paginate(query.applied_to(rows), query)
         return Response(mapped(page, [GpuUnitReply.of(row) for row in page.rows]))
 
     @Endpoint(
@@ -91,11 +73,11 @@ class GpuUnits(ApiView):
         summary="Create a GPU unit on ready stock",
         tag=_TAG,
         body=GpuUnitCreate,
-        replies=_ACCEPTED,
-        errors=[InsufficientCapacity, NameConflict, PhaseConflict],
+        replies=accepted(UnitOperation.CREATE, *_UNIT, namespace=_NAMESPACE),
+        errors=[InsufficientCapacity, NameConflict],
     )
     def post(self, request: Request, *, body: GpuUnitCreate) -> Response:
-        """Accept the creation; the unit is there at once as `Pending`, with its stock claimed."""
+        """Accept the creation and claim stock; the unit is `Pending` until its resource exists."""
         return accepted_reply(request, unit_create(tenant=caller_of(request).tenant, body=body))
 
 
@@ -104,17 +86,18 @@ class GpuUnitDetail(ApiView):
 
     @Endpoint(
         id="getGpuUnit",
-        summary="Read one GPU unit, or wait until it is ready",
+        summary="Read a GPU unit, or wait until it is ready",
         tag=_TAG,
         query=ReadUnitQuery,
         replies={200: GpuUnitReply},
         errors=[NotFound],
-        headers=[_ETAG],
+        headers=[ETAG_HEADER],
     )
     def get(self, request: Request, *, name: str, query: ReadUnitQuery) -> Response:
-        """Return the unit as it is when it is ready or the time is up."""
-        unit = unit_when_ready(_place(request, query, name), name, query.seconds)
-        return Response(GpuUnitReply.of(unit), headers=etag_header(unit))
+        """Return the unit when it is ready or the timeout has expired."""
+        unit = unit_when_ready(_namespace(request, query, name), name, query.seconds)
+        etag = version_of(unit.uid, unit.generation)
+        return Response(GpuUnitReply.of(unit), headers=etag_header(etag))
 
     @Endpoint(
         id="putGpuUnit",
@@ -122,59 +105,59 @@ class GpuUnitDetail(ApiView):
         tag=_TAG,
         body=GpuUnitUpdate,
         query=UnitQuery,
-        replies=_ACCEPTED,
+        replies=accepted(UnitOperation.UPDATE, *_UNIT, namespace=_NAMESPACE),
         errors=[NotFound, PhaseConflict, StaleEtag],
-        headers=[_IF_MATCH],
+        headers=[IF_MATCH_HEADER],
     )
     def put(
         self, request: Request, *, name: str, body: GpuUnitUpdate, query: UnitQuery
     ) -> Response:
-        """Accept the change: a given block replaces, one that is left out stays."""
-        etag = wanted_etag(request.headers.get(IF_MATCH))
-        _place(request, query, name)
-        accepted = unit_update(tenant=caller_of(request).tenant, name=name, body=body, etag=etag)
-        return accepted_reply(request, accepted)
+        """Accept the change: a given field replaces, an omitted one stays."""
+        etag = expected_etag(request)
+        _namespace(request, query, name)
+        result = unit_update(tenant=caller_of(request).tenant, name=name, body=body, etag=etag)
+        return accepted_reply(request, result)
 
     @Endpoint(
         id="deleteGpuUnit",
         summary="Delete a GPU unit",
         tag=_TAG,
         query=DeleteUnitQuery,
-        replies=_ACCEPTED,
+        replies=accepted(UnitOperation.DELETE, *_UNIT, namespace=_NAMESPACE),
         errors=[NotFound],
     )
     def delete(self, request: Request, *, name: str, query: DeleteUnitQuery) -> Response:
-        """Accept the deletion; the unit shows `Terminating` until its pods are gone."""
-        _place(request, query, name)
-        accepted = unit_request_deletion(
+        """Accept the deletion; the unit is `Terminating` until its pods are gone."""
+        _namespace(request, query, name)
+        result = unit_request_deletion(
             tenant=caller_of(request).tenant, name=name, operation_id=query.operation_id
         )
-        return accepted_reply(request, accepted)
+        return accepted_reply(request, result)
 
 
 class GpuUnitStop(ApiView):
-    """Stopping a unit."""
+    """Stop of a unit."""
 
     @Endpoint(
         id="stopGpuUnit",
-        summary="Stop a GPU unit: its GPU is given up, its settings are kept",
+        summary="Stop a GPU unit: it releases its GPUs and keeps its spec",
         tag=_TAG,
         body=UnitAction,
         query=UnitQuery,
-        replies=_ACCEPTED,
+        replies=accepted(UnitOperation.STOP, *_UNIT, namespace=_NAMESPACE),
         errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, name: str, body: UnitAction, query: UnitQuery) -> Response:
         """Accept the stop."""
-        _place(request, query, name)
-        accepted = unit_stop(
+        _namespace(request, query, name)
+        result = unit_stop(
             tenant=caller_of(request).tenant, name=name, operation_id=body.operation_id
         )
-        return accepted_reply(request, accepted)
+        return accepted_reply(request, result)
 
 
 class GpuUnitStart(ApiView):
-    """Starting a unit that was stopped."""
+    """Start of a stopped unit."""
 
     @Endpoint(
         id="startGpuUnit",
@@ -182,20 +165,20 @@ class GpuUnitStart(ApiView):
         tag=_TAG,
         body=UnitAction,
         query=UnitQuery,
-        replies=_ACCEPTED,
-        errors=[NotFound, PhaseConflict, InsufficientCapacity],
+        replies=accepted(UnitOperation.START, *_UNIT, namespace=_NAMESPACE),
+        errors=[NotFound, PhaseConflict],
     )
     def post(self, request: Request, *, name: str, body: UnitAction, query: UnitQuery) -> Response:
-        """Accept the start."""
-        _place(request, query, name)
-        accepted = unit_start(
+        """Accept the start; without ready stock the operation waits for some."""
+        _namespace(request, query, name)
+        result = unit_start(
             tenant=caller_of(request).tenant, name=name, operation_id=body.operation_id
         )
-        return accepted_reply(request, accepted)
+        return accepted_reply(request, result)
 
 
 class GpuUnitLogs(ApiView):
-    """What a unit wrote."""
+    """The log of a unit."""
 
     @Endpoint(
         id="getGpuUnitLogs",
@@ -203,7 +186,7 @@ class GpuUnitLogs(ApiView):
         tag=_TAG,
         query=LogQuery,
         replies={},
-        text="The lines, as the container wrote them.",
+        text="Lines of the log.",
         errors=[NotFound, PhaseConflict, OperatorUnavailable],
     )
     def get(self, request: Request, *, name: str, query: LogQuery) -> HttpResponse:
@@ -218,26 +201,25 @@ class GpuUnitLogs(ApiView):
 
 
 class GpuUnitEvents(ApiView):
-    """What the cluster said about a unit."""
+    """The Kubernetes Events about a unit."""
 
     @Endpoint(
         id="listGpuUnitEvents",
-        summary="List the cluster's events about a GPU unit, newest first",
+        summary="List the Kubernetes Events about a GPU unit, newest first",
         tag=_TAG,
         query=UnitPageQuery,
         replies={200: EventReply},
         errors=[NotFound, OperatorUnavailable],
     )
     def get(self, request: Request, *, name: str, query: UnitPageQuery) -> Response:
-        """Return the newest events; the cluster keeps them for an hour or so."""
+        """Return the newest Events; the cluster keeps them for about an hour."""
         _refuse_cursor(query)
         events = unit_events(_unit(request, query, name))[: query.limit]
-        rows = [EventReply.model_validate(event) for event in events]
-        return Response(Page(rows, None))
+        return Response(Page([EventReply.of(event) for event in events], None))
 
 
 class GpuUnitHistory(ApiView):
-    """What became of a unit."""
+    """The history of a unit."""
 
     @Endpoint(
         id="listGpuUnitHistory",
@@ -253,72 +235,11 @@ class GpuUnitHistory(ApiView):
         return Response(mapped(page, [HistoryReply.of(row) for row in page.rows]))
 
 
-class StockUnits(ApiView):
-    """Stock: capacity held ready, one unit each."""
-
-    @Endpoint(
-        id="listStockUnits",
-        summary="List stock units, newest first",
-        tag=_STOCK,
-        query=StockQuery,
-        replies={200: StockUnitReply},
-    )
-    def get(self, request: Request, *, query: StockQuery) -> Response:
-        """Return one page of stock."""
-        rows = stock_in(query.state) if query.state else stock_live()
-        page = paginate(rows.filter(**query.wanted()), query)
-        return Response(mapped(page, [StockUnitReply.of(row) for row in page.rows]))
-
-    @Endpoint(
-        id="seedStockUnits",
-        summary="Seed stock: so many units of a GPU spec",
-        tag=_STOCK,
-        body=StockSeed,
-        replies=_ACCEPTED,
-        errors=[PhaseConflict],
-    )
-    def post(self, request: Request, *, body: StockSeed) -> Response:
-        """Accept the seeding; its progress counts what is made."""
-        return accepted_reply(request, stock_seed(tenant=caller_of(request).tenant, body=body))
-
-    @Endpoint(
-        id="removeStockUnits",
-        summary="Remove exactly so many ready, unclaimed stock units, or none",
-        tag=_STOCK,
-        query=DeleteStockQuery,
-        replies=_ACCEPTED,
-        errors=[InsufficientCapacity],
-    )
-    def delete(self, request: Request, *, query: DeleteStockQuery) -> Response:
-        """Accept the removal."""
-        accepted = stock_remove(
-            tenant=caller_of(request).tenant,
-            operation_id=query.operation_id,
-            spec_name=query.spec_name,
-            number=query.number,
-        )
-        return accepted_reply(request, accepted)
-
-
-class Inventory(ApiView):
-    """How much capacity there is, and who has it."""
-
-    @Endpoint(
-        id="getInventory",
-        summary="Read the capacity by GPU product and by GPU spec",
-        tag=_STOCK,
-        replies={200: CapacityReply},
-    )
-    def get(self, request: Request) -> Response:
-        """Return the counts of one moment."""
-        return Response(CapacityReply.of(capacity()))
-
-
-def _place(request: Request, query: UnitQuery, name: str) -> str:
+def _namespace(request: Request, query: UnitQuery, name: str) -> str:
     """Return the namespace of the caller's units.
 
     Raises:
-        NotFound: another one was asked for, in which the caller has none.
+        NotFound: the query names another namespace, in which the caller has no units.
     """
     namespace = caller_of(request).tenant.namespace
     if query.namespace not in {None, namespace}:
@@ -328,10 +249,10 @@ def _place(request: Request, query: UnitQuery, name: str) -> str:
 
 
 def _unit(request: Request, query: UnitQuery, name: str) -> GpuUnit:
-    return unit_get(_place(request, query, name), name)
+    return unit_get(_namespace(request, query, name), name)
 
 
 def _refuse_cursor(query: PageQuery) -> None:
-    """Read a cursor that this list, which has one page, cannot have given."""
+    """Refuse any cursor: this list has one page, so it never replies with one."""
     if query.cursor is not None:
         decode_cursor("")

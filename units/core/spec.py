@@ -1,7 +1,7 @@
-"""The declaration of a GPU unit: what it asks for, in either role, and what its status says.
+"""The declaration of a GPU unit in either role: its spec and its status.
 
-From these models come the request validation, the OpenAPI components, the schema of the CRD and
-the parse in the reconciler (`parse_unit_spec`). Pure; what pools declare too is declared once.
+The request validation, the OpenAPI components, the schema of the CRD and the parser of the
+reconciler (`parse_unit_spec`) follow from these models. Pure.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -41,8 +41,8 @@ Cpu = Annotated[
             )
         )
         | {"maxLength": quantity.MAX_LENGTH},
-        description="CPU of the pod, request and limit: a Kubernetes quantity of at least 1m, no"
-        " finer than 1m. Returned in canonical form.",
+        description="CPU of the pod, as request and limit: a Kubernetes quantity that is a"
+        " multiple of 1m. Returned in canonical form.",
         examples=["4"],
     ),
 ]
@@ -55,17 +55,16 @@ class Access(SpecModel):
         default=None,
         alias="primaryPort",
         json_schema_extra={"pattern": f"^{names.PORT_NAME}$", "maxLength": 15},
-        description="The name of the template's port that the access URL has; the first port when"
-        " it is left out.",
+        description="Name of the template's port in the access URL; by default the first port.",
         examples=["http"],
     )
     scheme: Scheme = Field(
-        default=DEFAULT_SCHEME, description="The scheme of the access URL.", examples=["http"]
+        default=DEFAULT_SCHEME, description="Scheme of the access URL.", examples=["http"]
     )
 
 
 class GPUUnitSpec(SpecModel):
-    """One pod with its GPUs: capacity held ready as stock, or what a user runs on it."""
+    """A pod with its GPUs: run for a user, or held as stock."""
 
     model_config = ConfigDict(
         json_schema_extra=validated(
@@ -82,29 +81,30 @@ class GPUUnitSpec(SpecModel):
     )
 
     spec_name: SpecName = Field(
-        alias="specName", description="The GPU spec that it is of. Kept as a label."
+        alias="specName", description="Name of the GPU spec; it is also a label of the pod."
     )
     image: Image | None = Field(
         default=None,
-        description="The image that it runs. Stock has none and runs the platform's reservation"
-        " image.",
+        description="Container image. Stock has none and runs the platform's reservation image.",
     )
     cpu: Cpu | None = None
     memory: Memory | None = None
     gpu: Gpu = 0
-    placement: Annotated[Placement, Field(description="On which nodes it may run.")] | None = None
+    placement: (
+        Annotated[Placement, Field(description="Nodes on which the pod may run.")] | None
+    ) = None
     template: Template | None = None
-    access: Annotated[Access, Field(description="How it is reached.")] | None = None
+    access: Annotated[Access, Field(description="How the unit is reached.")] | None = None
     serverless: (
-        Annotated[Serverless, Field(description="What makes it a worker of a function.")] | None
+        Annotated[Serverless, Field(description="Settings of a function's worker.")] | None
     ) = None
     suspend: bool = Field(
-        default=False, description="Whether it is to be stopped: its GPU is given up."
+        default=False, description="Whether the unit is stopped, so that it releases its GPUs."
     )
 
     @override
     def normalised(self) -> dict[str, Any]:
-        """Return the JSON object for hash and resource; blocks that say nothing are left out."""
+        """Return the JSON object for hash and resource, without empty blocks."""
         return without_empty_blocks(super().normalised())
 
     @property
@@ -114,7 +114,7 @@ class GPUUnitSpec(SpecModel):
 
     @property
     def primary_port(self) -> Port | None:
-        """The port of the access URL; None where the unit has none, or names one it has not."""
+        """The port of the access URL; None without ports, or if the named port is missing."""
         wanted = self.access.primary_port if self.access else None
         if wanted is None:
             return self.ports[0] if self.ports else None
@@ -122,29 +122,29 @@ class GPUUnitSpec(SpecModel):
 
 
 def without_empty_blocks(payload: dict[str, Any]) -> dict[str, Any]:
-    """Return `payload` without blocks that are as good as absent."""
+    """Return `payload` without empty blocks, which equal absent ones."""
     empty = {key for key in ("placement", "template", "access") if payload.get(key) == {}}
     return {key: value for key, value in payload.items() if key not in empty}
 
 
 class GPUUnitStatus(ObservedStatus):
-    """What the reconciler saw last; written by it alone."""
+    """The observed state; written by the platform only."""
 
     ready_replicas: int = Field(
-        default=0, alias="readyReplicas", ge=0, description="Pods that are ready.", examples=[1]
+        default=0, alias="readyReplicas", ge=0, description="Number of ready pods.", examples=[1]
     )
     service_name: str | None = Field(
         default=None,
         alias="serviceName",
         max_length=63,
-        description="The Service in front of the pod; only of an active unit with ports.",
+        description="Service of the pod; absent without ports and for stock.",
         examples=["unit-trainer"],
     )
     access_url: str | None = Field(
         default=None,
         alias="accessURL",
         max_length=300,
-        description="Where it answers inside the cluster; only of an active unit with ports.",
+        description="Address inside the cluster; absent without ports and for stock.",
         examples=["http://unit-trainer.runtime-instance.svc.cluster.local:8080"],
     )
 
@@ -159,17 +159,17 @@ def parse_unit_spec(raw: object) -> GPUUnitSpec:
 
 
 def access_fault(spec: GPUUnitSpec) -> FieldError | None:
-    """Return what is wrong between `access` and the ports of the template, if anything."""
+    """Return the fault between `access` and the ports of the template, if there is one."""
     return port_fault(spec.access, spec.template)
 
 
 def port_fault(access: Access | None, template: PodTemplate | None) -> FieldError | None:
-    """Return why `access` cannot be had of `template`, if it cannot."""
+    """Return the fault of an `access` that names a port which `template` does not have."""
     wanted = access.primary_port if access else None
     known = [port.name for port in template.ports] if template else []
     if wanted is None or wanted in known:
         return None
     why = f"is not among the template's ports: {', '.join(known[:10])}"
     if not known:
-        why = "is not possible: the template has no ports"
+        why = "cannot be used: the template has no ports"
     return FieldError("access.primaryPort", f"{quoted(wanted)} {why}.")

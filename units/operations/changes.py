@@ -10,11 +10,11 @@ from gpuplatform.operations.phases import OperationWait
 from gpuplatform.operations.registry import Done, Failed, Outcome, Waiting
 from gpuplatform.operations.selectors import is_applied
 from gpuplatform.operations.target import Target, replacement
+from gpuplatform.operations.versions import IF_MATCH, stale, version_of
 from units.core.spec import GPUUnitSpec, parse_unit_spec
 from units.models import GpuUnit
 from units.requests import GpuUnitUpdate
 from units.services.outcomes import unit_changed, unit_deletion_sent
-from units.services.units import IF_MATCH, etag_of
 
 UNIT: Final = Target(GPU_UNIT, GpuUnit, "GPU unit")
 
@@ -29,12 +29,10 @@ def update(cluster: Cluster, operation: Operation) -> Outcome:
     if is_applied(found, operation):
         return Done(found)  # Rule `applied`: this one, or a later one that replaces it.
     version = operation.payload.get(IF_MATCH)
-    if version not in {None, etag_of(found["metadata"]["uid"], found["metadata"]["generation"])}:
-        return Failed(
-            "stale_etag",
-            f"The GPU unit '{operation.object_name}' was changed since you read it. Read it and"
-            " try again.",
-        )
+    metadata = found["metadata"]
+    if version not in {None, version_of(metadata["uid"], metadata["generation"])}:
+        error = stale(f"the GPU unit '{operation.object_name}'")
+        return Failed(error.code, error.message)
     try:
         wanted = _body(operation).applied_to(_spec(found))
     except InvalidSpec as error:

@@ -8,11 +8,11 @@ from typing import Any
 from gpuplatform.errors import PhaseConflict
 from gpuplatform.operations.registry import RetryRequest
 from gpuplatform.operations.services import Accepted
+from gpuplatform.operations.versions import IF_MATCH
 from units.requests import GpuUnitCreate, GpuUnitUpdate, StockSeed
 from units.selectors import stock_get
 from units.services.stock import stock_remove, stock_remove_one, stock_seed
 from units.services.units import (
-    IF_MATCH,
     unit_create,
     unit_request_deletion,
     unit_start,

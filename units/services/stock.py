@@ -30,6 +30,7 @@ from units.mirror import spec_columns
 from units.models import GpuUnit
 from units.phases import STOCK_NAMESPACE, UnitPhase, UnitRole
 from units.requests import StockSeed
+from units.selectors import stock_get
 from units.services.claims import claimable_stock
 from units.services.names import UNIT_KIND, UnitOperation, urgency_of
 
@@ -94,7 +95,8 @@ def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Ac
     """Accept the removal of this unclaimed stock unit, whether it is ready or not.
 
     Raises:
-        PhaseConflict: it is claimed, consumed or being deleted.
+        NotFound: it is consumed or deleted.
+        PhaseConflict: it is claimed or being deleted.
         OperationConflict: the operationID belongs to another request.
     """
     request = _request(tenant, UnitOperation.REMOVE, operation_id, stock.spec_name)
@@ -103,7 +105,8 @@ def stock_remove_one(*, tenant: Tenant, operation_id: str, stock: GpuUnit) -> Ac
         rows = _unclaimed(stock.spec_name).filter(pk=stock.pk, deletion_requested_at__isnull=True)
         found = rows.select_for_update(of=("self",)).first()
         if found is None:
-            msg = f"The stock unit '{stock.name}' is claimed, consumed or being deleted."
+            held = stock_get(stock.name)
+            msg = f"The stock unit '{held.name}' is claimed or being deleted."
             raise PhaseConflict(msg)
         return _claim_for_removal(operation, [found.pk])
 

@@ -9,12 +9,12 @@ from gpuplatform.errors import (
     InvalidSpec,
     NotFound,
     PhaseConflict,
-    StaleEtag,
 )
 from gpuplatform.metrics.declared import CLAIMS_REFUSED
 from gpuplatform.metrics.recorder import count
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, name_conflict, operation_accept
+from gpuplatform.operations.versions import IF_MATCH, check_version, version_of
 from gpuplatform.reconciliation.mirror import request_deletion
 from gpuplatform.tenancy.models import Tenant
 from units.core.spec import parse_unit_spec
@@ -26,14 +26,6 @@ from units.requests import GpuUnitCreate, GpuUnitUpdate
 from units.selectors import unit_get
 from units.services.claims import claim, claimable_stock
 from units.services.names import UNIT_KIND, UnitOperation
-
-IF_MATCH = "ifMatch"
-"""Key in the payload of an update: the version of the unit that the caller read."""
-
-
-def etag_of(uid: str, generation: int) -> str:
-    """Return what names one version of a unit's spec."""
-    return f"{uid}-{generation}"
 
 
 def unit_create(*, tenant: Tenant, body: GpuUnitCreate) -> Accepted:
@@ -72,14 +64,13 @@ def unit_update(
     Raises:
         NotFound: the unit does not exist.
         PhaseConflict: it is being deleted.
-        StaleEtag: it changed after the caller read it.
+        StaleEtag: it was changed after the caller read it, or a change is in progress.
         InvalidSpec: the changed spec breaks a rule.
     """
 
-    def check(unit: GpuUnit) -> None:
-        if etag is not None and etag != etag_of(unit.uid, unit.generation):
-            msg = f"The GPU unit '{name}' was changed since you read it. Read it and try again."
-            raise StaleEtag(msg)
+    def check(operation: Operation, unit: GpuUnit) -> None:
+        current = version_of(unit.uid, unit.generation)
+        check_version(operation, etag, current, f"the GPU unit '{name}'")
         body.applied_to(parse_unit_spec(unit.spec))
 
     request = _request(tenant, UnitOperation.UPDATE, body.operation_id, name)
@@ -141,16 +132,16 @@ def unit_request_deletion(*, tenant: Tenant, name: str, operation_id: str) -> Ac
 
 
 def _changing(
-    tenant: Tenant, name: str, check: Callable[[GpuUnit], None] = lambda _: None
+    tenant: Tenant, name: str, check: Callable[[Operation, GpuUnit], None] = lambda *_: None
 ) -> Callable[[Operation], int]:
     """Return a `prepare` that locks the row of a unit, and checks that it may be changed."""
 
-    def prepare(_: Operation) -> int:
+    def prepare(operation: Operation) -> int:
         unit = _locked(tenant, name)
         if unit.deletion_requested_at:
             msg = f"The GPU unit '{name}' is being deleted. Wait until it is deleted."
             raise PhaseConflict(msg)
-        check(unit)
+        check(operation, unit)
         return unit.pk
 
     return prepare

@@ -1,10 +1,14 @@
-"""The reply to an accepted write."""
+"""The reply to an accepted write, and its declaration."""
+
+from typing import Any
 
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from gpuplatform.operations.api.serializers import OperationReply
+from gpuplatform.api.endpoint import Sample
+from gpuplatform.operations.api.serializers import ADDRESSES, OperationReply
+from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.callers import scope_of
 from gpuplatform.tenancy.models import Scope
@@ -13,21 +17,47 @@ OPERATOR_JOBS = "/api/v1/operator/jobs"
 OWN_OPERATIONS = "/api/v1/operations"
 
 
-def accepted_reply(request: Request, accepted: Accepted) -> Response:
-    """Return 202 for a new operation, 200 and its present state for a replay.
+def accepted(
+    kind: str, object_kind: str, name: str, *, namespace: str = "", href: str = "", total: int = 1
+) -> dict[int, Sample]:
+    """Return the replies of an endpoint that accepts operations: 202, and 200 for a replay.
 
-    `Location` is where the caller can read on: a user's token does not open the operators' jobs.
+    The arguments are those of the example: the operation's kind, its object and the address of
+    that one (by default the address of the object's kind), and the total of its progress.
     """
-    operation = accepted.operation
+    address = href or ADDRESSES[object_kind].format(
+        name=name, namespace=namespace, tenant="default"
+    )
+    reference = {"kind": object_kind, "namespace": namespace, "name": name, "href": address}
+    values: dict[str, Any] = {
+        "kind": kind,
+        "phase": OperationPhase.PENDING.value,
+        "progress": {"done": 0, "total": total},
+        "object": {**reference, "uid": None},
+    }
+    done = {"phase": OperationPhase.SUCCEEDED.value, "progress": {"done": total, "total": total}}
+    return {
+        status.HTTP_202_ACCEPTED: Sample(OperationReply, values),
+        status.HTTP_200_OK: Sample(OperationReply, values | done),
+    }
+
+
+def accepted_reply(request: Request, result: Accepted) -> Response:
+    """Return 202 for a new operation, 200 and its current state for a replay.
+
+    `Location` is an address that the caller may read: a user's token does not open the operators'
+    jobs.
+    """
+    operation = result.operation
     jobs = OPERATOR_JOBS if scope_of(request.path_info) == Scope.OPERATOR else OWN_OPERATIONS
     location = f"{jobs}/{operation.operation_id}"
-    if "tenant" in request.query_params:  # An operator's, about another tenant's job.
+    if "tenant" in request.query_params:  # An operator's request about another tenant's job.
         location += f"?tenant={operation.tenant.name}"
     headers = {"Location": location}
-    if accepted.is_replay:
+    if result.is_replay:
         headers["Idempotent-Replayed"] = "true"
     return Response(
         OperationReply.of(operation),
-        status=status.HTTP_200_OK if accepted.is_replay else status.HTTP_202_ACCEPTED,
+        status=status.HTTP_200_OK if result.is_replay else status.HTTP_202_ACCEPTED,
         headers=headers,
     )

@@ -77,7 +77,16 @@ def test_requests_of_probes_and_static_files_are_logged_at_debug(
 def test_a_label_is_the_pattern_of_the_address_not_the_address(counted: Counted) -> None:
     Client().get("/api/v1/operator/jobs/no-such-job")
     Client().generic("BREW", "/nothing/here")
+    Client().get("/api/v1/nothing/here")
 
     job = ("GET", "/api/v1/operator/jobs/<operation:operation_id>")
-    assert counted.values(HTTP_SECONDS) == {job: 1, ("other", "unknown"): 1}
-    assert counted.values(HTTP_REQUESTS) == {(*job, "404"): 1, ("other", "unknown", "404"): 1}
+    assert counted.values(HTTP_SECONDS) == {
+        job: 1,
+        ("other", "unknown"): 1,
+        ("GET", "unknown"): 1,
+    }
+    assert counted.values(HTTP_REQUESTS) == {
+        (*job, "404"): 1,
+        ("other", "unknown", "404"): 1,
+        ("GET", "unknown", "404"): 1,
+    }

@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from django.test import Client
+from django.core.wsgi import get_wsgi_application
+from django.test import Client, RequestFactory
 from pytest_django import Settings
 
 
@@ -93,11 +94,45 @@ def test_a_refusal_of_djangos_own_keeps_its_status_and_methods(api: Client) -> N
     assert error_of(response)["code"] == "method_not_allowed"
 
 
-def test_a_host_that_is_not_ours_is_a_json_400(api: Client) -> None:
-    response = api.get("/api/v1/things", headers={"host": "evil.example"})
+def test_an_unknown_host_is_a_json_400_and_the_log_names_the_setting(
+    api: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    response = api.get("/api/v1/things", headers={"host": "evil.example\n"})
 
     assert response.status_code == 400
     assert error_of(response)["code"] == "invalid_request"
+    (record,) = (one for one in caplog.records if one.name == "gpuplatform.api.middleware")
+    assert "GPUPLATFORM_ALLOWED_HOSTS" in record.getMessage()
+    assert "\n" not in record.getMessage()
+
+
+def test_an_unknown_host_is_a_400_elsewhere_too(api: Client) -> None:
+    response = api.get("/admin/", headers={"host": "evil.example"})
+
+    assert (response.status_code, response["X-Request-ID"] != "") == (400, True)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/things", "/api/v1/nope", "/api/v1/schema", "/livez"])
+def test_head_has_the_headers_of_get_and_no_body(path: str) -> None:
+    requests = RequestFactory()
+    handler = get_wsgi_application()
+    get, head = (handler.get_response(send(path)) for send in (requests.get, requests.head))
+
+    assert head.status_code == get.status_code
+    sent, unsent = getattr(get, "content", b""), getattr(head, "content", None)
+    assert head["Content-Length"] == str(len(sent))
+    assert (unsent, sent != b"") == (b"", True)
+
+
+def test_replies_are_not_cached(api: Client) -> None:
+    for path in ("/api/v1/things", "/api/v1/nope", "/api/v1/raise/bug"):
+        assert api.get(path)["Cache-Control"] == "no-store"
+
+
+def test_errors_are_compact_json(api: Client) -> None:
+    for path in ("/api/v1/raise/known", "/api/v1/plain/known"):
+        content = api.get(path).content
+        assert content == json.dumps(json.loads(content), separators=(",", ":")).encode()
 
 
 def test_elsewhere_djangos_own_pages_serve(api: Client) -> None:

@@ -14,8 +14,8 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create, token_revoke, token_used
 
 JOBS = "/api/v1/operator/jobs"
-OPEN = {"/api/v1/health", "/api/v1/schema"}
-"""Health answers without the database that knows the tokens; the document has no secrets."""
+OPEN = {"/api/v1/", "/api/v1/health", "/api/v1/schema"}
+"""Health answers without the database, which has the tokens; root and document have no secrets."""
 SIGNED = "/api/v1/serverless/invocations/1/result"
 """A link that is valid for ten minutes; its signature replaces a token."""
 FOR_OPERATORS = ("/api/v1/operator/", "/api/v1/serverless/invocations/1/replay")

@@ -126,8 +126,8 @@ class TestEvents:
             "objectKind": "Pod",
             "objectName": "rs",
             "source": "kubelet",
-            "firstSeen": "2026-01-04T00:00:00Z",
-            "lastSeen": "2026-01-04T00:00:00Z",
+            "firstSeenAt": "2026-01-04T00:00:00Z",
+            "lastSeenAt": "2026-01-04T00:00:00Z",
         }
         assert len(api.get(f"{UNITS}/a/events", limit="2").data) == 2
 

@@ -158,6 +158,21 @@ def test_the_etag_says_which_version_is_changed(api: Api, cluster: FakeCluster) 
     assert any_.status == 202
 
 
+def test_of_two_changes_of_one_version_the_second_is_refused(
+    api: Api, cluster: FakeCluster
+) -> None:
+    unit_row(name="a")
+    etag = api.get(f"{UNITS}/a").headers["ETag"]
+
+    answers = [
+        api.put(f"{UNITS}/a", {"operationID": key, "image": "other:1"}, HTTP_IF_MATCH=etag)
+        for key in ("first", "second", "first")
+    ]
+
+    assert [answer.status for answer in answers] == [202, 412, 200]
+    assert answers[1].code == "stale_etag"
+
+
 @pytest.mark.parametrize("header", ["", "abc", 'W/"a"', '"a", "b"', '"', '"é"', '""'])
 def test_an_odd_if_match_is_a_400(api: Api, cluster: FakeCluster, header: str) -> None:
     unit_row(name="a")

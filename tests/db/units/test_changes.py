@@ -2,16 +2,16 @@
 
 import pytest
 
-from gpuplatform.errors import ClusterRejected
+from gpuplatform.errors import ClusterRejected, StaleEtag
 from gpuplatform.kube.kinds import GPU_UNIT
 from gpuplatform.operations import driver
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.registry import kind_names
 from gpuplatform.operations.selectors import operations_due
+from gpuplatform.operations.versions import version_of
 from inventory.models import GpuSpec
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, state, stock_rows, unit_row
 from units.models import GpuUnit
-from units.services.units import etag_of
 
 pytestmark = pytest.mark.django_db
 
@@ -127,15 +127,30 @@ def test_an_update_of_a_version_that_changed_after_it_was_accepted_fails(
     running: UnitWorld,
 ) -> None:
     row = unit_row("a")
-    etag = etag_of(row.uid, row.generation)
-    first = running.update("a", etag=etag, image="example.com/b:1")
-    second = running.update("a", etag=etag, image="example.com/c:1")
+    etag = version_of(row.uid, row.generation)
+    operation = running.update("a", etag=etag, image="example.com/b:1")
+    edited = {"spec": {"image": "example.com/c:1"}}
+    running.cluster.merge_patch(GPU_UNIT, "a", edited, namespace=NAMESPACE)
 
-    assert running.run(first).phase == "Succeeded"
-    ended = running.run(second)
+    ended = running.run(operation)
 
     assert (ended.phase, ended.error_code) == ("Failed", "stale_etag")
-    assert (running.resource("a") or {})["spec"]["image"] == "example.com/b:1"
+    assert (running.resource("a") or {})["spec"]["image"] == "example.com/c:1"
+
+
+def test_an_update_of_a_version_is_refused_while_another_change_is_in_progress(
+    running: UnitWorld,
+) -> None:
+    row = unit_row("a")
+    etag = version_of(row.uid, row.generation)
+    first = running.update("a", etag=etag, image="example.com/b:1")
+
+    with pytest.raises(StaleEtag):
+        running.update("a", etag=etag, image="example.com/c:1")
+    assert running.run(first).phase == "Succeeded"
+    with pytest.raises(StaleEtag):
+        running.update("a", etag=etag, image="example.com/c:1")
+    assert Operation.objects.filter(kind="unit.update").count() == 1
 
 
 def test_an_update_of_a_deleted_unit_fails_with_not_found(running: UnitWorld) -> None:

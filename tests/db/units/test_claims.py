@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
 from gpuplatform.errors import (
     FieldError,
@@ -21,6 +22,7 @@ from gpuplatform.errors import (
     StaleEtag,
 )
 from gpuplatform.operations.models import Operation
+from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.services import Accepted
 from inventory.models import GpuSpec
 from tests.factories.unit_rows import spec_row, stock_row
@@ -160,6 +162,7 @@ def test_a_change_of_another_version_is_stale(world: UnitWorld) -> None:
     stock_row()
     world.create("a")
     GpuUnit.objects.filter(name="a").update(uid="u", generation=2)
+    Operation.objects.update(phase=OperationPhase.SUCCEEDED, due_at=None, ended_at=Now())
 
     world.update("a", etag="u-2", image="example.com/b:1")
     with pytest.raises(StaleEtag):

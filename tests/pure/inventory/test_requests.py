@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.api.examples import example_of
+from gpuplatform.api.examples import request_example
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.formats.model import SpecModel
 from inventory.core.names import deployment_name, service_name
@@ -124,5 +124,5 @@ def test_an_empty_template_in_a_patch_takes_the_template_away() -> None:
 
 
 @pytest.mark.parametrize("model", [StockPoolCreate, StockPoolPatch])
-def test_the_example_of_a_body_is_valid(model: type[SpecModel]) -> None:
-    assert model.parse(example_of(model)).normalised()
+def test_the_request_example_a_body_is_valid(model: type[SpecModel]) -> None:
+    assert model.parse(request_example(model)).normalised()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.api.examples import example_of
+from gpuplatform.api.examples import request_example
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.formats.model import SpecModel
 from tests.factories.inventory import HTTP_PORT
@@ -215,5 +215,5 @@ def test_an_action_has_an_operation_id_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("model", [GpuUnitCreate, GpuUnitUpdate, StockSeed, UnitAction])
-def test_the_example_of_a_body_is_valid(model: type[SpecModel]) -> None:
-    assert model.parse(example_of(model)).normalised()
+def test_the_request_example_a_body_is_valid(model: type[SpecModel]) -> None:
+    assert model.parse(request_example(model)).normalised()

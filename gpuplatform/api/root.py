@@ -1,0 +1,57 @@
+"""The root of the API: links to its lists and documents."""
+
+from typing import Final
+
+from django.urls import reverse
+from pydantic import Field
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gpuplatform import __version__
+from gpuplatform.api.endpoint import Endpoint
+from gpuplatform.api.schema import Reply
+from gpuplatform.api.views import ApiView
+
+_LINKS: Final = {
+    "health": "health",
+    "gpuUnits": "gpu-units",
+    "operations": "operations",
+    "functions": "functions",
+    "invocations": "invocations",
+    "inventory": "inventory",
+    "stockPools": "stockpools",
+    "stockUnits": "stock-units",
+    "gpuSpecs": "gpu-specs",
+    "jobs": "jobs",
+    "schema": "schema",
+}
+"""Names of the routes by their keys in the reply."""
+
+
+class RootReply(Reply):
+    """The root of the API."""
+
+    version: str = Field(description="Version of the platform.", examples=[__version__])
+    links: dict[str, str] = Field(
+        description="Addresses of the lists and documents of the API.",
+        examples=[{"gpuUnits": "/api/v1/gpu-units", "health": "/api/v1/health"}],
+    )
+
+
+class ApiRoot(ApiView):
+    """The root of the API."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    @Endpoint(
+        id="getRoot",
+        summary="Read the addresses of the API",
+        tag="Platform",
+        replies={200: RootReply},
+        is_public=True,
+    )
+    def get(self, _request: Request) -> Response:
+        """Return the version and the links."""
+        links = {key: reverse(name) for key, name in _LINKS.items()}
+        return Response(RootReply(version=__version__, links=links))

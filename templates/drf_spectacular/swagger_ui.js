@@ -1,0 +1,43 @@
+"use strict";
+
+const random = () => Array.from(crypto.getRandomValues(new Uint8Array(4)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/* An operationID identifies one request: each page proposes new ones, so that the first try is one. */
+const fresh = (operationID) => operationID.replace(/-1$/, `-${random()}`);
+
+const refreshBody = (content) => {
+  for (const { examples } of Object.values(content || {})) {
+    for (const { value } of Object.values(examples || {})) {
+      if (value.operationID) value.operationID = fresh(value.operationID);
+    }
+  }
+};
+
+const refresh = (text) => {
+  const document = JSON.parse(text);
+  for (const methods of Object.values(document.paths)) {
+    for (const operation of Object.values(methods)) {
+      refreshBody(operation.requestBody?.content);
+      for (const parameter of operation.parameters || []) {
+        if (parameter.in === "query" && parameter.name === "operationID") {
+          parameter.example = fresh(parameter.schema.examples[0]);
+        }
+      }
+    }
+  }
+  return JSON.stringify(document);
+};
+
+const schemaURL = new URL("{{ schema_url|escapejs }}", document.baseURI).href;
+
+SwaggerUIBundle({
+  url: schemaURL,
+  dom_id: "#swagger-ui",
+  presets: [SwaggerUIBundle.presets.apis],
+  layout: "BaseLayout",
+  responseInterceptor: (response) => {
+    if (response.ok && response.url === schemaURL) response.text = refresh(response.text);
+    return response;
+  },
+  ...{{ settings|safe }},
+});

@@ -1,0 +1,257 @@
+"""The OpenAPI document: its examples follow its schemas, and it is small and complete."""
+
+import gzip
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from django.test import Client
+from jsonschema import FormatChecker
+from jsonschema.validators import Draft202012Validator
+
+from gpuplatform import __version__
+from gpuplatform.api import document as served
+from gpuplatform.api.error_replies import http_errors
+
+Json = dict[str, Any]
+
+ADDRESS: Final = "/swagger/doc.json"
+MAX_BYTES: Final = 300_000
+METHODS: Final = ("get", "put", "post", "delete", "patch")
+JSON_SCHEMA_WORDS: Final = frozenset(Draft202012Validator.META_SCHEMA["properties"]) | {
+    *("type", "properties", "additionalProperties", "items", "prefixItems", "required", "enum"),
+    *("const", "anyOf", "oneOf", "allOf", "not", "pattern", "format", "minLength", "maxLength"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems"),
+    *("maxItems", "uniqueItems", "minProperties", "maxProperties", "propertyNames", "default"),
+    *("description", "examples", "title", "$ref", "$defs"),
+}
+
+
+@pytest.fixture(scope="module")
+def document() -> Json:
+    found: Json = json.loads(Client().get(ADDRESS).content)
+    return found
+
+
+def operations(document: Json) -> Iterator[tuple[str, Json]]:
+    for path, methods in document["paths"].items():
+        for method in METHODS:
+            if method in methods:
+                yield f"{method} {path}", methods[method]
+
+
+def contents(document: Json) -> Iterator[tuple[str, Json]]:
+    """Yield every body of a request or a response, with its place."""
+    for name, operation in operations(document):
+        for one in operation.get("requestBody", {}).get("content", {}).values():
+            yield f"{name} request", one
+        for status, response in operation["responses"].items():
+            for one in response.get("content", {}).values():
+                yield f"{name} {status}", one
+    for name, response in document["components"]["responses"].items():
+        for one in response["content"].values():
+            yield name, one
+
+
+def resolved(document: Json, value: Json) -> Json:
+    """Return what a reference within the document stands for."""
+    while "$ref" in value:
+        found: Any = document
+        for step in value["$ref"].removeprefix("#/").split("/"):
+            found = found[step]
+        value = found
+    return value
+
+
+def schemas(document: Json) -> Iterator[Json]:
+    """Yield every schema of the document, nested ones too."""
+    for schema in (*document["components"]["schemas"].values(), *at_key("schema", document)):
+        yield from with_nested(schema)
+
+
+def at_key(key: str, value: Any) -> Iterator[Json]:
+    children = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict) and key in value:
+        yield value[key]
+    for child in children if isinstance(value, dict | list) else ():
+        yield from at_key(key, child)
+
+
+def with_nested(schema: Json) -> Iterator[Json]:
+    yield schema
+    nested = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    nested += [schema[key] for key in ("items", "additionalProperties") if key in schema]
+    for one in nested:
+        if isinstance(one, dict):
+            yield from with_nested(one)
+
+
+def test_every_example_is_valid_against_its_schema(document: Json) -> None:
+    faults = []
+    count = 0
+    for place, content in contents(document):
+        schema = {**content["schema"], "components": document["components"]}
+        validator = Draft202012Validator(schema, format_checker=FormatChecker())
+        for name, example in content.get("examples", {}).items():
+            value = resolved(document, example)["value"]
+            faults += [
+                f"{place} {name}: {error.json_path}: {error.message}"
+                for error in validator.iter_errors(value)
+            ]
+            count += 1
+
+    assert faults == []
+    assert count > 100
+
+
+def test_every_json_body_has_an_example(document: Json) -> None:
+    assert [place for place, one in contents(document) if not one.get("examples")] == [
+        "get /api/v1/gpu-units/{name}/logs 200",
+        "get /api/v1/serverless/invocations/{invocationID}/result 200",
+    ]
+
+
+def test_examples_of_fields_and_parameters_are_valid(document: Json) -> None:
+    faults = []
+    for schema in schemas(document):
+        whole = {**schema, "components": document["components"]}
+        validator = Draft202012Validator(whole, format_checker=FormatChecker())
+        faults += [
+            f"{example!r}: {error.message}"
+            for example in schema.get("examples", ())
+            for error in validator.iter_errors(example)
+        ]
+
+    assert faults == []
+
+
+def test_schemas_use_words_of_json_schema_only(document: Json) -> None:
+    found = (key for schema in schemas(document) for key in schema)
+    unknown = Counter(key for key in found if key not in JSON_SCHEMA_WORDS)
+
+    assert unknown == {}
+    assert [schema for schema in schemas(document) if "title" in schema] == []
+
+
+def test_the_document_is_valid_openapi_and_small(document: Json) -> None:
+    response = Client().get(ADDRESS)
+
+    assert document["openapi"] == "3.1.0"
+    assert document["info"]["version"] == __version__
+    assert document["info"]["license"]["identifier"] == "Apache-2.0"
+    assert document["servers"]
+    assert len(response.content) <= MAX_BYTES
+
+
+def test_every_tag_is_described_and_used(document: Json) -> None:
+    used = {tag for _, operation in operations(document) for tag in operation["tags"]}
+
+    assert {tag["name"] for tag in document["tags"] if tag["description"]} == used
+
+
+def test_every_error_code_has_one_example_and_belongs_to_the_enum(document: Json) -> None:
+    components = document["components"]
+
+    assert list(components["examples"]) == list(http_errors())
+    assert components["schemas"]["ErrorBody"]["properties"]["code"]["enum"] == list(http_errors())
+
+
+def test_operations_refer_to_errors_and_headers(document: Json) -> None:
+    for place, operation in operations(document):
+        for status, response in operation["responses"].items():
+            assert ("$ref" in response) == (int(status) >= 400), place
+            assert "X-Request-ID" in resolved(document, response)["headers"], place
+            assert status != "405", place
+    responses = document["components"]["responses"]
+    for name, response in responses.items():
+        codes = set(response["content"]["application/json"]["examples"])
+        is_temporary = bool(codes & {"database_unavailable", "throttled", "name_conflict"})
+        assert ("Retry-After" in response["headers"]) == is_temporary, name
+
+
+def test_only_routes_without_a_token_say_so(document: Json) -> None:
+    public = {place for place, operation in operations(document) if operation["security"] == []}
+
+    assert public == {
+        "get /api/v1/",
+        "get /api/v1/health",
+        "get /api/v1/serverless/invocations/{invocationID}/result",
+    }
+    for place, operation in operations(document):
+        assert ("401" in operation["responses"]) == (place not in public), place
+
+
+def test_only_the_acceptance_of_an_invocation_is_throttled(document: Json) -> None:
+    throttled = [place for place, one in operations(document) if "429" in one["responses"]]
+
+    assert throttled == ["post /api/v1/serverless/invocations"]
+
+
+def test_path_parameters_are_spelled_as_fields_are(document: Json) -> None:
+    names = {name for path in document["paths"] for name in re.findall(r"{(.*?)}", path)}
+
+    assert names == {"name", "operationID", "requestID", "invocationID"}
+    for path, methods in document["paths"].items():
+        for method in METHODS:
+            declared = [
+                one["name"]
+                for one in methods.get(method, {}).get("parameters", ())
+                if one["in"] == "path"
+            ]
+            assert method not in methods or sorted(declared) == sorted(
+                re.findall(r"{(.*?)}", path)
+            )
+
+
+def test_no_two_examples_share_an_operation_id(document: Json) -> None:
+    used = Counter(
+        example["value"]["operationID"]
+        for _, operation in operations(document)
+        for content in operation.get("requestBody", {}).get("content", {}).values()
+        for example in content["examples"].values()
+        if "operationID" in example["value"]
+    )
+
+    assert set(used.values()) == {1}
+
+
+def test_bounds_of_parameters_are_documented(document: Json) -> None:
+    listed = document["paths"]["/api/v1/operator/jobs"]["get"]["parameters"]
+    schemas_ = {one["name"]: one["schema"] for one in listed}
+
+    assert (schemas_["limit"]["minimum"], schemas_["limit"]["maximum"]) == (1, 200)
+    assert schemas_["maxAgeSeconds"]["minimum"] == 1
+    assert "unit.create" in schemas_["kind"]["items"]["enum"]
+
+
+def test_concurrent_first_readers_all_get_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    served._generated.cache_clear()
+    barrier, statuses = threading.Barrier(12), []
+
+    def read() -> None:
+        barrier.wait()
+        statuses.append(Client().get("/api/v1/schema").status_code)
+
+    readers = [threading.Thread(target=read) for _ in range(12)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+
+    assert statuses == [200] * 12
+    assert served._generated.cache_info().misses == 1
+
+
+def test_the_document_is_compressed_and_revalidated() -> None:
+    plain = Client().get(ADDRESS)
+    compressed = Client().get(ADDRESS, headers={"accept-encoding": "gzip, br"})
+    again = Client().get(ADDRESS, headers={"if-none-match": plain["ETag"]})
+
+    assert "Content-Encoding" not in plain
+    assert gzip.decompress(compressed.content) == plain.content
+    assert len(compressed.content) < 40_000
+    assert (again.status_code, again.content) == (304, b"")
