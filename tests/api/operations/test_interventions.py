@@ -89,7 +89,6 @@ def test_a_rejected_intervention_leaves_no_operation(
     answer = api.post(f"{JOBS}/{path}", {"operationID": "new"})
 
     assert (answer.status, answer.code) == (409 if code == "phase_conflict" else 404, code)
-    assert answer.json["error"]["message"].count(".") == 1
     assert not Operation.objects.filter(operation_id="new").exists()
 
 
