@@ -1,26 +1,26 @@
-"""The one clock of the platform, so that tests can own time.
+"""The wall clock of the platform, which tests can replace.
 
-Everybody who needs a wall-clock time calls `now()`; nobody who decides (`plan`) does.
+Code that needs the time calls `now()`; planners get the time as an argument.
 """
 
 from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """Return the present time, aware, in UTC."""
+    """Return the current time as an aware datetime in UTC."""
     return datetime.now(UTC)
 
 
 def rfc3339(moment: datetime) -> str:
-    """Return `moment` as Kubernetes writes times: UTC, whole seconds, `Z`."""
+    """Return `moment` in the format of Kubernetes: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_rfc3339(text: str) -> datetime:
-    """Read a time as Kubernetes writes it.
+    """Parse a time in the format of Kubernetes.
 
     Raises:
-        ValueError: `text` is not such a time.
+        ValueError: `text` is not in this format.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

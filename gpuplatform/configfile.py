@@ -1,8 +1,8 @@
-"""The optional YAML file of a process: names of environment variables with their values.
+"""The optional YAML file of a process: names of environment variables and their values.
 
-Read by the settings and by the runner of development mode, before anything else is loaded: imports
-neither Django nor the settings. Values are texts, as in the environment, so that `off` and `8080`
-mean the same in both places.
+The settings and the runner of development mode read it before anything else is loaded, so this
+module imports neither Django nor the settings. Values are strings, as in the environment, so that
+`off` and `8080` mean the same in both.
 """
 
 import os
@@ -15,12 +15,12 @@ import yaml
 
 CONFIG_VARIABLE: Final = "GPUPLATFORM_CONFIG"
 OPTION: Final = "--config"
-MOST_BYTES: Final = 1024 * 1024
+MAX_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What a file says, and what is wrong with it."""
+    """The values of a file, and its faults."""
 
     path: Path | None = None
     values: Mapping[str, str] = field(default_factory=dict)
@@ -28,36 +28,36 @@ class ConfigFile:
 
 
 def read_config_file(environment: Mapping[str, str]) -> ConfigFile:
-    """Read the file that the environment names, if it names one; never raises for its content."""
+    """Read the file that the environment names, if any; its faults are returned, not raised."""
     named = environment.get(CONFIG_VARIABLE, "")
     if not named:
         return ConfigFile()
     path = Path(named).expanduser().absolute()
     try:
         with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1)
-        if len(text) > MOST_BYTES:
-            return ConfigFile(path, faults=(f"{path}: is larger than 1 MiB",))
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            return ConfigFile(path, faults=(f"{path}: larger than 1 MiB",))
         return _parsed(path, text.decode())
     except OSError as error:
         return ConfigFile(path, faults=(f"{path}: cannot be read: {error.strerror}",))
     except UnicodeDecodeError:
-        return ConfigFile(path, faults=(f"{path}: is not text in UTF-8",))
+        return ConfigFile(path, faults=(f"{path}: not UTF-8",))
     except yaml.YAMLError as error:
-        return ConfigFile(path, faults=(f"{path}: is not YAML: {_first_line(error)}",))
+        return ConfigFile(path, faults=(f"{path}: not YAML: {_first_line(error)}",))
 
 
 def with_config_file(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with the file's values below it; an empty variable counts as none."""
-    said = {name: value for name, value in environment.items() if value}
-    return {**environment, **read_config_file(environment).values, **said}
+    """Return the environment with the file's values as defaults; empty variables are ignored."""
+    given = {name: value for name, value in environment.items() if value}
+    return {**environment, **read_config_file(environment).values, **given}
 
 
 def take_config_option(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without `--config FILE`; the environment names that file from then on.
+    """Remove `--config FILE` from the arguments and set the variable for this file.
 
     Raises:
-        SystemExit: no file is named behind it.
+        SystemExit: The option has no value.
     """
     kept, rest = [], iter(arguments)
     for argument in rest:
@@ -73,10 +73,10 @@ def take_config_option(arguments: Sequence[str]) -> list[str]:
 
 
 def use_config_file(path: str) -> None:
-    """Have this process and those that it starts read the file.
+    """Set the file for this process and its children.
 
     Raises:
-        SystemExit: the path is empty.
+        SystemExit: The path is empty.
     """
     if not path:
         raise SystemExit(f"{OPTION} needs the path of a file.")
@@ -88,7 +88,7 @@ def _parsed(path: Path, text: str) -> ConfigFile:
     if root is None:
         return ConfigFile(path)
     if not isinstance(root, yaml.MappingNode):
-        fault = f"{path}: has to be names with values, such as 'GPUPLATFORM_LOG_LEVEL: INFO'"
+        fault = f"{path}: must consist of names with values, such as 'GPUPLATFORM_LOG_LEVEL: INFO'"
         return ConfigFile(path, faults=(fault,))
     values: dict[str, str] = {}
     faults = tuple(_take(path, root, values))
@@ -96,14 +96,14 @@ def _parsed(path: Path, text: str) -> ConfigFile:
 
 
 def _take(path: Path, root: yaml.MappingNode, values: dict[str, str]) -> Iterator[str]:
-    """Fill the values; yield what is wrong."""
+    """Add the entries to `values`; yield the faults."""
     for key, value in root.value:
         place = f"{path}:{key.start_mark.line + 1}"
         name = str(key.value) if isinstance(key, yaml.ScalarNode) else "the key"
         if not (isinstance(key, yaml.ScalarNode) and isinstance(value, yaml.ScalarNode)):
-            yield f"{name} ({place}): has to be one name with one value"
+            yield f"{name} ({place}): must be one name with one value"
         elif name in values:
-            yield f"{name} ({place}): stands there twice"
+            yield f"{name} ({place}): given twice"
         else:
             values[name] = "" if value.tag.endswith(":null") else str(value.value)
 

@@ -1,4 +1,4 @@
-"""Locks in the database, for commands that must not run beside themselves on any machine."""
+"""Advisory locks of PostgreSQL, for commands that must not run concurrently on any machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from django.db import connection
 
 
 class Lock(IntEnum):
-    """Keys of `pg_advisory_lock`, shared by every release."""
+    """Keys of `pg_advisory_lock`; every release uses the same ones."""
 
     PREPARATION = 0x6770_7570_6C61_7466
     """"gpuplatf" in ASCII."""
@@ -18,9 +18,9 @@ class Lock(IntEnum):
 
 @contextmanager
 def advisory_lock(lock: Lock) -> Iterator[None]:
-    """Hold the lock, once nobody else does; the database frees it when the connection ends."""
+    """Wait for the lock and hold it; the database releases it when the connection ends."""
     with connection.cursor() as cursor:
-        # The work takes as long as it takes, and so does waiting for somebody else's.
+        # Neither the work nor the wait for another holder has a time limit.
         cursor.execute("SET lock_timeout = 0; SET statement_timeout = 0")
         cursor.execute("SELECT pg_advisory_lock(%s)", [lock])
         try:

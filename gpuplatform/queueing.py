@@ -1,13 +1,13 @@
-"""Sending hints to workers.
+"""Sends messages to workers.
 
-A message is only a hint: it carries the number of a row and nothing else, and losing it costs
-time, never work. So sending never fails a caller, and never waits long for a broker that is away.
+A message is a hint: it contains only the id of a row, and a lost message costs time, never work.
+Sending therefore never raises, and never waits long for a broker that does not answer.
 """
 
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import TimeoutError as TooLate
+from concurrent.futures import TimeoutError as SendTimeout
 from enum import IntEnum, StrEnum
 from typing import Any, Final
 
@@ -20,24 +20,23 @@ from gpuplatform.process_local import ProcessThreads
 logger = logging.getLogger(__name__)
 
 SEND_SECONDS: Final = 2.0
-"""What a caller waits for the broker to take a message."""
+"""Maximum wait for the broker to accept a message."""
 
 PAUSE_SECONDS: Final = 5.0
-"""After a failure nothing is sent for this long: the sweep does it anyway."""
+"""Pause after a failure, without any message; sweeps find the rows."""
 
 MAX_QUEUED: Final = 500
-"""Sweeps fill a queue up to so many messages: repeating hints that wait already would only keep
-the workers busy with messages."""
+"""Length up to which sweeps fill a queue; more messages would only repeat waiting ones."""
 
-LONGEST_COUNTDOWN_SECONDS: Final = 60.0
-"""Far below the visibility timeout: a message that waits longer would be delivered twice."""
+MAX_COUNTDOWN_SECONDS: Final = 60.0
+"""Far below the visibility timeout, after which the broker would deliver a message again."""
 
 SCHEDULE_HEADER: Final = "periodic_task_name"
-"""Where a message says which schedule sent it; django-celery-beat writes it there."""
+"""The header with the name of the schedule, as django-celery-beat sets it."""
 
 
 class Queue(StrEnum):
-    """The queues, one kind of worker each."""
+    """The Celery queues; in production each has its own worker."""
 
     OPERATIONS = "operations"
     RECONCILE = "reconcile"
@@ -45,30 +44,30 @@ class Queue(StrEnum):
 
 
 class Urgency(IntEnum):
-    """Which of the waiting messages a worker takes first, as the broker counts priorities."""
+    """The priority of a message; lower values are delivered first."""
 
     NEXT = 0
     LATER = 3
-    """For what only begins something: what is further on ends sooner so."""
+    """For work that starts something new, so that work in progress ends sooner."""
     LAST = 6
-    """For what nobody waits for."""
+    """For work without a waiting caller."""
 
 
 _SEPARATOR: Final = "\x06\x16"
-"""Between the name of a queue and a priority, in the keys of the broker."""
+"""Separates the name of a queue and a priority in the keys of the broker."""
 
 _SENDER = ProcessThreads(1, "hints")
-"""Sends, so that a broker that hangs holds up nobody else."""
+"""A thread that sends, so that a hanging broker does not block the caller."""
 
 
 class _Pause:
-    """When this process may try the broker again."""
+    """The end of the pause, on the monotonic clock."""
 
     until = 0.0
 
 
 def keys_of(queue: Queue) -> tuple[str, ...]:
-    """Return the broker's keys that hold the messages of a queue."""
+    """Return the broker's keys of the messages of a queue."""
     waiting = (Urgency.LATER, Urgency.LAST)
     return queue.value, *(f"{queue.value}{_SEPARATOR}{urgency.value}" for urgency in waiting)
 
@@ -81,7 +80,7 @@ def enqueue_after_commit(
     urgency: Urgency = Urgency.NEXT,
     countdown: float | None = None,
 ) -> None:
-    """Send a hint once the present transaction is committed; nothing if it is rolled back."""
+    """Send a message when the current transaction is committed; none if it is rolled back."""
 
     def send() -> None:
         enqueue(task, row_id, queue=queue, urgency=urgency, countdown=countdown)
@@ -97,9 +96,9 @@ def enqueue(
     countdown: float | None = None,
     expires: float | None = None,
 ) -> bool:
-    """Send a hint now; return False when the broker does not take it.
+    """Send a message now; return False if the broker does not accept it.
 
-    `countdown` and `expires` are seconds: not before, and not after.
+    `countdown` and `expires` are the seconds before and after which it is not delivered.
     """
     return _send(
         task,
@@ -114,7 +113,7 @@ def enqueue(
 def enqueue_schedule(
     task: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, queue: str, schedule: str
 ) -> bool:
-    """Send now what a beat schedule sends; return False when the broker does not take it."""
+    """Send the message of a beat schedule now; return False if the broker does not accept it."""
     return _send(
         task,
         args=args,
@@ -132,16 +131,16 @@ def _send(task: str, **options: Any) -> bool:
     )
     try:
         sending.result(timeout=SEND_SECONDS)
-    except (OperationalError, OSError, TooLate) as error:
+    except (OperationalError, OSError, SendTimeout) as error:
         _Pause.until = time.monotonic() + PAUSE_SECONDS
-        why = str(error) or "no answer in time"
-        logger.warning("the broker does not take messages; the sweep will do it: %s", why)
+        why = str(error) or "timeout"
+        logger.warning("the broker does not accept messages; sweeps will find the rows: %s", why)
         return False
     return True
 
 
 def enqueue_missed(task: str, row_ids: Sequence[int], *, queue: Queue) -> None:
-    """Send hints for rows that a sweep found due, as many as the queue has room for."""
+    """Send messages for rows that a sweep found due, up to the capacity of the queue."""
     room = MAX_QUEUED - waiting_messages(queue)
     for row_id in row_ids[: max(room, 0)]:
         if not enqueue(task, row_id, queue=queue):
@@ -149,10 +148,10 @@ def enqueue_missed(task: str, row_ids: Sequence[int], *, queue: Queue) -> None:
 
 
 def waiting_messages(queue: Queue) -> int:
-    """Return how many messages wait in the queue; 0 when the broker does not say."""
+    """Return the number of waiting messages; 0 if the broker does not answer."""
     try:
         with current_app.connection_for_write() as connection:
-            channel: Any = connection.default_channel  # kombu's types leave its methods out
+            channel: Any = connection.default_channel  # kombu's types omit its methods
             return int(channel.queue_declare(queue.value, passive=True).message_count)
     except ChannelError:
         return 0  # A queue without messages does not exist.
@@ -161,6 +160,6 @@ def waiting_messages(queue: Queue) -> int:
 
 
 def enqueue_retry(task: str, row_id: int, wait: float | None, *, queue: Queue) -> None:
-    """Hint at a row that is due again after `wait` seconds; long waits are the sweep's."""
-    if wait is not None and wait <= LONGEST_COUNTDOWN_SECONDS:
+    """Send a message for a row that is due in `wait` seconds; sweeps cover long waits."""
+    if wait is not None and wait <= MAX_COUNTDOWN_SECONDS:
         enqueue(task, row_id, queue=queue, countdown=wait)

@@ -4,6 +4,7 @@ Pure lists of manifests, in the order in which they are applied.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from gpuplatform.kube.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
@@ -20,9 +21,18 @@ from units.phases import STOCK_NAMESPACE
 
 DEFAULT_TENANT_NAMESPACE = "runtime-instance"
 
+CRDS: tuple[dict[str, Any], ...] = (STOCK_POOL_CRD, GPU_UNIT_CRD)
+"""Every CustomResourceDefinition of the platform."""
+
 POD_SECURITY = "pod-security.kubernetes.io"
 WORKLOAD_LEVEL = "baseline"
-"""Users' images may run as root, so more than that is only warned of."""
+"""Users' images may run as root, so stricter levels only warn."""
+
+
+def file_name(crd: dict[str, Any]) -> str:
+    """Return the usual file name of a definition, `<group>_<plural>.yaml`."""
+    spec = crd["spec"]
+    return f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
 def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
@@ -48,8 +58,8 @@ def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
             "description": "GPU units of users. They preempt GPU stock.",
         },
     )
-    yield CUSTOM_RESOURCE_DEFINITION, STOCK_POOL_CRD
-    yield CUSTOM_RESOURCE_DEFINITION, GPU_UNIT_CRD
+    for crd in CRDS:
+        yield CUSTOM_RESOURCE_DEFINITION, crd
 
 
 def _workload_namespace(name: str) -> Manifest:

@@ -1,7 +1,7 @@
-"""What each process of the platform may do in a cluster: its account and its rights.
+"""The service account and the rights of each process in a cluster.
 
-The one declaration: `manage.py export_rbac` writes it to `deploy/`, `install_cluster --accounts`
-applies it, and a test compares it with what the API server's audit log says was used.
+`manage.py export_rbac` writes them to `deploy/`, `install_cluster --accounts` applies them, and a
+test compares them with the requests in the API server's audit log.
 """
 
 from collections import defaultdict
@@ -42,18 +42,18 @@ PREFIX: Final = "gpu-platform"
 
 
 class Place(StrEnum):
-    """Where a right holds."""
+    """The scope of a right."""
 
     CLUSTER = "cluster"
-    """Everywhere: what is listed or watched over all namespaces, and what has none."""
+    """The whole cluster: lists and watches over all namespaces, and kinds without a namespace."""
     SYSTEM = "system"
-    """The namespace of the platform's own processes."""
+    """The namespace of the platform's processes."""
     WORKLOADS = "workloads"
-    """Every namespace in which the platform keeps pools and units."""
+    """Every namespace with pools or units."""
     STOCK = "stock"
     """The namespace of stock units."""
     TENANTS = "tenants"
-    """Namespaces of tenants."""
+    """The namespaces of tenants."""
 
 
 NAMESPACES: Final[Mapping[Place, tuple[str, ...]]] = {
@@ -61,23 +61,23 @@ NAMESPACES: Final[Mapping[Place, tuple[str, ...]]] = {
     Place.STOCK: (STOCK_NAMESPACE,),
     Place.TENANTS: (DEFAULT_TENANT_NAMESPACE,),
 }
-"""Those that are installed; rights in another one are given by `deploy/namespace`."""
+"""The installed namespaces; `deploy/namespace` grants rights in another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Some verbs on one kind of object."""
+    """Verbs on one kind of object."""
 
     place: Place
     kind: ResourceKind
     verbs: tuple[str, ...]
     subresource: str = ""
     name: str = ""
-    """Of the only object that is meant. A create cannot be limited so."""
+    """Restricts the right to one object; `create` cannot be restricted."""
 
     @property
     def resource(self) -> str:
-        """The resource as a rule names it: `pods/log`."""
+        """The resource as in a rule, for example `pods/log`."""
         return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
     def rule(self) -> Manifest:
@@ -92,7 +92,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A process with all its rights; one without any has no token in its pods."""
+    """A process with its rights; without rights its pods have no token."""
 
     process: str
     rights: tuple[Right, ...] = ()
@@ -106,14 +106,14 @@ class Account:
 
 
 _EPOCH: Final = (
-    # Whichever process is the first on a cluster makes the mark.
+    # The first process on a cluster creates the ConfigMap.
     Right(Place.SYSTEM, CONFIG_MAP, ("get",), name=EPOCH_CONFIG_MAP),
     Right(Place.SYSTEM, CONFIG_MAP, ("create",)),
 )
 
 WEB: Final = Account(
     "web",
-    (  # What a person asks of one pool or unit; nearly everything else comes from the database.
+    (  # Pages of one pool or unit; nearly everything else is read from the database.
         Right(Place.WORKLOADS, STOCK_POOL, ("get",)),
         Right(Place.WORKLOADS, GPU_UNIT, ("get",)),
         Right(Place.WORKLOADS, POD, ("list",)),
@@ -122,7 +122,7 @@ WEB: Final = Account(
         Right(Place.WORKLOADS, DEPLOYMENT, ("get",)),
         Right(Place.WORKLOADS, REPLICA_SET, ("list",)),
         Right(Place.WORKLOADS, SERVICE, ("get",)),
-        # Which GPUs there are, for the inventory.
+        # The GPUs of the nodes, for the inventory.
         Right(Place.CLUSTER, NODE, ("list",)),
     ),
 )
@@ -131,13 +131,13 @@ OPERATIONS: Final = Account(
     "operations",
     (
         *_EPOCH,
-        # Lists, to make sure that what one read did not find is gone.
+        # Lists, to confirm that an object that one read did not find is deleted.
         Right(Place.WORKLOADS, STOCK_POOL, ("get", "list", "create", "patch", "delete")),
         Right(Place.WORKLOADS, GPU_UNIT, ("get", "list", "create", "patch", "delete")),
-        # A start waits until nothing of the stopped unit is left.
+        # A start waits until all objects of the stopped unit are deleted.
         Right(Place.TENANTS, DEPLOYMENT, ("get",)),
         Right(Place.TENANTS, POD, ("list",)),
-        # What the workers of a function log in to the queue with.
+        # Credentials of a function's workers for the queue.
         Right(Place.TENANTS, SECRET, ("get", "create", "patch", "delete")),
     ),
 )
@@ -152,7 +152,7 @@ RECONCILE: Final = Account(
             for right in (
                 Right(Place.WORKLOADS, kind, ("get", "list")),
                 Right(Place.WORKLOADS, kind, ("patch",), subresource="status"),
-                # Owner references that hold up the owner's deletion, where admission checks them.
+                # Owner references that block the owner's deletion, where admission checks them.
                 Right(Place.WORKLOADS, kind, ("update",), subresource="finalizers"),
             )
         ),
@@ -162,7 +162,7 @@ RECONCILE: Final = Account(
         Right(Place.WORKLOADS, SERVICE, ("get", "create", "patch", "delete")),
         Right(Place.WORKLOADS, POD, ("list",)),
         Right(Place.WORKLOADS, REPLICA_SET, ("list",)),
-        # What is told about pools and units; told again, it is counted up.
+        # Events about pools and units; repeated ones are counted.
         Right(Place.WORKLOADS, EVENT, ("get", "create", "patch")),
     ),
 )
@@ -175,9 +175,9 @@ PERIODIC: Final = Account(
             Right(Place.CLUSTER, kind, ("list",))
             for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, REPLICA_SET, SERVICE, POD)
         ),
-        # Which GPUs there are, for the samples of the capacity.
+        # The GPUs of the nodes, for the samples of capacity.
         Right(Place.CLUSTER, NODE, ("list",)),
-        # What late writes of ended operations left behind.
+        # Leftovers: objects that late writes of ended operations created.
         Right(Place.WORKLOADS, STOCK_POOL, ("delete",)),
         Right(Place.WORKLOADS, GPU_UNIT, ("delete",)),
     ),
@@ -200,7 +200,7 @@ CONTROLLER: Final = Account(
 
 ACTIVATOR: Final = Account(
     "activator",
-    (  # Its workers are rows; the operations worker makes them.
+    (  # It writes rows only; the operations worker creates the workers.
         *_EPOCH,
         Right(Place.SYSTEM, LEASE, ("get", "update"), name=ACTIVATOR_LEASE),
         Right(Place.SYSTEM, LEASE, ("create",)),
@@ -221,9 +221,9 @@ ACCOUNTS: Final = (
 def account_manifests(
     account: Account, system_namespace: str
 ) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield the ServiceAccount of a process, its roles and where they hold."""
+    """Yield the ServiceAccount of a process, its roles and their bindings."""
     metadata = _metadata(account.name, system_namespace)
-    # Pods that use the token say so themselves.
+    # Pods that need the token mount it explicitly.
     yield (
         SERVICE_ACCOUNT,
         _object(SERVICE_ACCOUNT, metadata, automountServiceAccountToken=False),
@@ -233,7 +233,7 @@ def account_manifests(
 
 
 def namespace_manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield what gives the processes their rights in one more tenant's namespace, without it."""
+    """Yield the bindings for one more tenant's namespace; they name no namespace."""
     for account in ACCOUNTS:
         for place in _by_place(account):
             if place in {Place.WORKLOADS, Place.TENANTS}:
@@ -247,7 +247,7 @@ def namespace_manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, M
 
 
 def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield everything of every account."""
+    """Yield all objects of all accounts."""
     for account in ACCOUNTS:
         yield from account_manifests(account, system_namespace)
 
@@ -262,7 +262,7 @@ def _by_place(account: Account) -> Mapping[Place, list[Manifest]]:
 def _role(
     account: Account, place: Place, rules: Iterable[Manifest], system_namespace: str
 ) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield one role; where it holds in several namespaces it is declared once, for all."""
+    """Yield one role and its bindings; a role for several namespaces is declared once."""
     name = _role_name(account, place)
     role_namespace = system_namespace if place is Place.SYSTEM else None
     role = ROLE if role_namespace else CLUSTER_ROLE

@@ -1,4 +1,4 @@
-"""The Django app of development: commands that an installation does not have."""
+"""The Django app of development, with commands that an installation does not have."""
 
 from django.apps import AppConfig
 

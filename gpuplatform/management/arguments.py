@@ -1,14 +1,14 @@
-"""Types of the commands' arguments: what they refuse is said as the usage error that it is."""
+"""Types of the commands' arguments; invalid values are usage errors."""
 
 import math
 from argparse import ArgumentTypeError
 
 
 def seconds(text: str) -> float:
-    """Return a length of time.
+    """Return a number of seconds.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: The text is not a number of 0 or more.
     """
     try:
         length = float(text)

@@ -1,11 +1,50 @@
-"""Files that are written from declarations in the code, or compared with them."""
+"""The base of the commands that write files from declarations in the code."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
-from django.core.management.base import CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from typing_extensions import override
+
+
+class GeneratedFilesCommand(BaseCommand):
+    """Writes files; `--check` only compares. Needs neither a database nor a cluster."""
+
+    requires_system_checks = ()
+    source: ClassVar[str]
+    """The declaration that the files are generated from, for messages."""
+    directory: ClassVar[Path]
+    make_target: ClassVar[str] = "make manifests"
+    """The command that regenerates the files of the repository."""
+
+    def files(self, directory: Path) -> Mapping[Path, str]:
+        """Return the text of each file."""
+        raise NotImplementedError
+
+    @override
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--check", action="store_true", help="Write nothing; fail if a file differs."
+        )
+        parser.add_argument("--directory", type=Path, default=self.directory)
+
+    @override
+    def handle(self, *args: Any, **options: Any) -> None:
+        wanted = self.files(options["directory"])
+        stale = [path for path, text in wanted.items() if _read(path) != text]
+        if not options["check"]:
+            for path in stale:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(wanted[path], encoding="utf-8")
+                self.stdout.write(f"wrote {path}")
+        elif stale:
+            names = ", ".join(path.name for path in stale)
+            msg = f"{names} differs from {self.source}. Run '{self.make_target}'."
+            raise CommandError(msg)
+        else:
+            self.stdout.write(f"All files match {self.source}.")
 
 
 def yaml_text(header: str, *documents: Mapping[str, Any]) -> str:
@@ -15,31 +54,5 @@ def yaml_text(header: str, *documents: Mapping[str, Any]) -> str:
     )
 
 
-def stale_files(wanted: Mapping[Path, str]) -> list[Path]:
-    """Return the files that are missing or have another text."""
-    return [path for path, text in wanted.items() if _text(path) != text]
-
-
-def write_files(wanted: Mapping[Path, str]) -> list[Path]:
-    """Write the files that differ; return them."""
-    stale = stale_files(wanted)
-    for path in stale:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(wanted[path], encoding="utf-8")
-    return stale
-
-
-def check_files(wanted: Mapping[Path, str], source: str) -> None:
-    """Return when every file is as `source` declares it.
-
-    Raises:
-        CommandError: some file differs; the message names it.
-    """
-    if stale := stale_files(wanted):
-        names = ", ".join(path.name for path in stale)
-        msg = f"{names} differs from {source}. Run 'make manifests'."
-        raise CommandError(msg)
-
-
-def _text(path: Path) -> str:
+def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""

@@ -1,4 +1,4 @@
-"""What a command cannot do without."""
+"""What a command requires: a queue, a cluster."""
 
 from django.core.management.base import CommandError
 
@@ -10,10 +10,10 @@ from serverless.queue.gateway import Queue, get_queue
 
 
 def required_queue() -> Queue:
-    """Return the queue of this process; nothing is connected before its first call.
+    """Return the queue of this process; it connects at its first call.
 
     Raises:
-        CommandError: none is configured.
+        CommandError: No queue is configured.
     """
     try:
         return get_queue()
@@ -22,10 +22,10 @@ def required_queue() -> Queue:
 
 
 def required_cluster() -> Cluster:
-    """Return the cluster of this process; it is not asked anything here.
+    """Return the cluster of this process, without a request to it.
 
     Raises:
-        CommandError: the platform runs without one, or none can be found.
+        CommandError: The platform runs without a cluster, or no usable configuration was found.
     """
     try:
         return get_cluster()

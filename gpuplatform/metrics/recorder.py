@@ -1,7 +1,7 @@
-"""Counting in processes that fork: web and the workers.
+"""Counters and histograms of processes that fork: web and the workers.
 
-Off until the process is told to serve metrics; then every copy of it writes to files of its own in
-one directory, and whoever is asked adds them up. The client library is loaded only then.
+Off until the process serves metrics. Then each child writes to its own files in one directory, and
+the child that answers a scrape adds them up. The client library is loaded only then.
 """
 
 import atexit
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
 
 DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""Where the client library looks for the directory, at the moment at which it is imported."""
+"""The variable of the directory, which the client library reads when it is imported."""
 
 
 class _Recorder:
-    """The metrics of this process, made when they are first used."""
+    """The metrics of this process, created at their first use."""
 
     is_on = False
     lock = threading.Lock()
-    made: dict[str, "Counter | Histogram"] = {}  # noqa: RUF012 - one a process
+    created: dict[str, "Counter | Histogram"] = {}  # noqa: RUF012 - one per process
 
 
 def turn_on(parent: Path | None, name: str) -> Path:
-    """Begin to count, in a new directory below `parent`, or among the temporary ones.
+    """Start counting, in a new directory below `parent` (None: the temporary directory).
 
-    Called once, before the process makes copies of itself. The directory goes with the process.
+    Call this once, before the process forks. The directory is deleted when the process ends.
     """
     if parent is not None:
         parent.mkdir(parents=True, exist_ok=True)
@@ -49,56 +49,56 @@ def turn_on(parent: Path | None, name: str) -> Path:
 def count(metric: Metric, **labels: str) -> None:
     """Add one to a counter."""
     if _Recorder.is_on:
-        made = cast("Counter", _made(metric))
-        (made.labels(**labels) if labels else made).inc()
+        counter = cast("Counter", _collector(metric))
+        (counter.labels(**labels) if labels else counter).inc()
 
 
 def observe(metric: Metric, seconds: float, **labels: str) -> None:
-    """Take up one value of a histogram; time that ran backwards between two clocks is none."""
+    """Observe one value of a histogram; a negative time between two clocks counts as 0."""
     if _Recorder.is_on:
-        made = cast("Histogram", _made(metric))
-        (made.labels(**labels) if labels else made).observe(max(seconds, 0.0))
+        histogram = cast("Histogram", _collector(metric))
+        (histogram.labels(**labels) if labels else histogram).observe(max(seconds, 0.0))
 
 
 class Outcome:
-    """How what is being timed ends; a fault unless it is said otherwise."""
+    """The outcome of a timed block; `fault` unless the block sets another."""
 
     name = "fault"
 
 
 @contextmanager
 def timed(metric: Metric, **labels: str) -> Iterator[Outcome]:
-    """Observe how long the block takes, under the label `outcome` that it sets."""
-    outcome, begun_at = Outcome(), time.monotonic()
+    """Observe the duration of the block, with the label `outcome` that it sets."""
+    outcome, started_at = Outcome(), time.monotonic()
     try:
         yield outcome
     finally:
-        observe(metric, time.monotonic() - begun_at, outcome=outcome.name, **labels)
+        observe(metric, time.monotonic() - started_at, outcome=outcome.name, **labels)
 
 
 def render() -> bytes:
-    """Return what all copies of this process counted, in the format of Prometheus."""
+    """Return the sums over all children of this process, in the format of Prometheus."""
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - see above
     from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415 - see above
 
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library types it not
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # untyped in the library
     return generate_latest(registry)
 
 
-def _made(metric: Metric) -> "Counter | Histogram":
-    made = _Recorder.made.get(metric.name)
-    return _make(metric) if made is None else made
+def _collector(metric: Metric) -> "Counter | Histogram":
+    found = _Recorder.created.get(metric.name)
+    return _create(metric) if found is None else found
 
 
-def _make(metric: Metric) -> "Counter | Histogram":
+def _create(metric: Metric) -> "Counter | Histogram":
     from prometheus_client import CollectorRegistry, Counter, Histogram  # noqa: PLC0415 - see above
 
     with _Recorder.lock:
-        if metric.name not in _Recorder.made:
-            # Not the default registry: what is served comes from the files.
+        if metric.name not in _Recorder.created:
+            # Not the default registry: scrapes are answered from the files.
             registry = CollectorRegistry()
-            _Recorder.made[metric.name] = (
+            _Recorder.created[metric.name] = (
                 Counter(metric.name, metric.help, metric.labels, registry=registry)
                 if metric.type is Type.COUNTER
                 else Histogram(
@@ -109,10 +109,10 @@ def _make(metric: Metric) -> "Counter | Histogram":
                     buckets=metric.buckets,
                 )
             )
-        return _Recorder.made[metric.name]
+        return _Recorder.created[metric.name]
 
 
 def _remove(directory: Path, pid: int) -> None:
-    """Remove the directory, unless this is a copy that ends."""
+    """Delete the directory, unless the process that ends is a child."""
     if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Do this cluster and this database belong together?
+"""The epoch: the identity of a pair of cluster and database.
 
-They share an epoch, written at the first start, and the cluster keeps the number of the newest
-operation. Another database has another epoch; a restored one has seen fewer operations. In both
-cases nothing is written until `manage.py recover` ran.
+Both store the epoch from the first start on, and the cluster stores the id of the newest
+operation. Another database has another epoch; a restored one has fewer operations. In both cases
+nothing is written until `manage.py recover` has run.
 """
 
 import logging
@@ -25,17 +25,17 @@ from gpuplatform.reconciliation.models import ClusterState
 
 logger = logging.getLogger(__name__)
 
-_MOST_UNTOLD: Final = 1_000_000
-"""No more are accepted before the cluster is told; a higher number was written by a person."""
+_MAX_UNRECORDED: Final = 1_000_000
+"""Upper bound of operations between two updates of the cluster; a higher id is not ours."""
 
 _COMPARED: Final = ProcessLocal(threading.Event)
 """Set once this process has compared cluster and database."""
 
 
 def matches() -> bool:
-    """Say whether this process may write: compared once a process, by the controller always.
+    """Return whether this process may write; it compares once, the controller periodically.
 
-    To be asked where the gate was found open: it is closed for as long as they do not match.
+    Call this when the gate is open: it stays closed while the epochs differ.
     """
     if is_compared():
         return True
@@ -46,7 +46,7 @@ def matches() -> bool:
     except ClusterError as error:
         if gate.is_unreachable(error):
             gate.close(error)
-        logger.warning("cluster and database could not be compared: %s", error)
+        logger.warning("the epochs of cluster and database could not be compared: %s", error)
         return False
     if not fault:
         _COMPARED.get().set()
@@ -54,46 +54,46 @@ def matches() -> bool:
 
 
 def is_compared() -> bool:
-    """Say whether this process has compared: the gate alone tells it then."""
+    """Return whether this process has compared the epochs; after that the gate suffices."""
     return _COMPARED.get().is_set()
 
 
 def compare(cluster: Cluster) -> str:
-    """Compare cluster and database, and record why nothing may be written.
+    """Compare the epochs of cluster and database, and record a difference.
 
     Returns:
-        The fault as a sentence; empty when they belong together.
+        The difference as a message; empty if the epochs match.
 
     Raises:
-        ClusterError: the cluster could not be asked.
+        ClusterError: The cluster could not be read.
     """
     state = cluster_state()
     if not state.epoch:
         ClusterState.objects.filter(id=state.id, epoch="").update(epoch=str(uuid.uuid4()))
         state = cluster_state()
-    # Second: a mark that another process is making just now must not look like one that vanished.
+    # Read the cluster second: a ConfigMap that another process is creating must not look deleted.
     found = cluster.get(
         CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
     )
     if found is None and not state.epoch_is_established:
-        found = _tell(cluster, state.epoch)
+        found = _create(cluster, state.epoch)
     fault = _fault(state, found)
     if fault != state.recovery_reason:
         ClusterState.objects.filter(id=state.id).update(recovery_reason=fault)
         if fault:
             logger.error("%s Stop the platform and run 'manage.py recover'.", fault)
         else:
-            logger.warning("cluster and database belong together again")
+            logger.warning("the epochs of cluster and database match again")
     if not fault and not state.epoch_is_established:
         ClusterState.objects.filter(id=state.id).update(epoch_is_established=True)
     return fault
 
 
 def advance(cluster: Cluster) -> None:
-    """Tell the cluster the number of the newest operation, if there is a newer one.
+    """Store the id of the newest operation in the cluster, if it is newer.
 
     Raises:
-        ClusterError: the cluster did not take it; the next time does.
+        ClusterError: The write failed; the next call repeats it.
     """
     found = cluster.get(
         CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
@@ -114,18 +114,18 @@ def advance(cluster: Cluster) -> None:
 def renew(cluster: Cluster, *, applied: Iterable[int] = ()) -> None:
     """Begin a new epoch in cluster and database: the last step of a recovery.
 
-    Operations are numbered on from the newest one that the cluster knows of: it was told up
-    to ten seconds ago, and resources bear the numbers of what was `applied` to them since.
+    Ids of operations continue after the newest one in the cluster. Its ConfigMap is up to ten
+    seconds old; the annotations of resources have the ids that were `applied` since.
 
     Raises:
-        ClusterError: the cluster did not take it.
+        ClusterError: The write failed.
     """
     epoch = str(uuid.uuid4())
     found = cluster.get(
         CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
     )
     newest = max(newest_operation(), _operations(found))
-    newest = max(newest, *(one for one in applied if one < newest + _MOST_UNTOLD), 0)
+    newest = max(newest, *(one for one in applied if one < newest + _MAX_UNRECORDED), 0)
     with connection.cursor() as cursor:
         cursor.execute("SELECT setval('operations_operation_id_seq', %s)", [max(newest, 1)])
     cluster.apply(CONFIG_MAP, _config_map(epoch, newest))
@@ -135,15 +135,15 @@ def renew(cluster: Cluster, *, applied: Iterable[int] = ()) -> None:
 
 
 def newest_operation() -> int:
-    """Return the highest number that an operation of this database ever had."""
+    """Return the highest id that this database has assigned to an operation."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT last_value, is_called FROM operations_operation_id_seq")
         last, is_called = cursor.fetchone()
     return int(last) if is_called else 0
 
 
-def _tell(cluster: Cluster, epoch: str) -> Manifest | None:
-    """Create the mark; of two databases at the same moment one does."""
+def _create(cluster: Cluster, epoch: str) -> Manifest | None:
+    """Create the ConfigMap; of two databases at the same time one succeeds."""
     try:
         return cluster.create(CONFIG_MAP, _config_map(epoch, newest_operation()))
     except ClusterConflict:

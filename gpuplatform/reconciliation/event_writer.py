@@ -1,7 +1,7 @@
-"""Writes Events beside reconciliation: nobody waits for one, and a lost one costs nothing.
+"""Writes Events in the background, best effort: reconciliation never waits for one.
 
-Called by the driver with what a plan declared and what became of it. One thread of the process
-writes; what is more than it can write, or what the cluster does not take, is dropped.
+Called by the driver with the Events of a plan. One thread of the process writes them. Events
+beyond the capacity of the queue, and Events that the cluster rejects, are dropped.
 """
 
 import logging
@@ -25,22 +25,22 @@ logger = logging.getLogger(__name__)
 
 MAX_QUEUED: Final = 1000
 WRITE_SECONDS: Final = 5.0
-SILENT_SECONDS: Final = 30.0
-"""How long nothing is told after the cluster did not answer."""
+PAUSE_SECONDS: Final = 30.0
+"""Pause after a request that the cluster did not answer."""
 
 _THREAD = ProcessThreads(1, "events")
 _LIMITS = Limits()
 _waiting: set[Future[None]] = set()
 
 
-class _Silence:
-    """Until when nothing is told, by the clock that never runs backwards."""
+class _Pause:
+    """The end of the pause, on the monotonic clock."""
 
     until = 0.0
 
 
 def submit(cluster: Cluster, subject: InvolvedObject, events: Iterable[Event]) -> None:
-    """Have the Events written; return at once."""
+    """Queue the Events; return immediately."""
     for event in events:
         at = clock.now()
         if len(_waiting) < MAX_QUEUED and _LIMITS.allow(subject.uid, at):
@@ -50,26 +50,26 @@ def submit(cluster: Cluster, subject: InvolvedObject, events: Iterable[Event]) -
 
 
 def finish(seconds: float) -> None:
-    """Wait until what was told so far is written or lost, for so long at most."""
+    """Wait until the queued Events are written or dropped, at most `seconds`."""
     wait(_waiting.copy(), timeout=seconds)
 
 
 def _ended(future: Future[None]) -> None:
     _waiting.discard(future)
     if (fault := future.exception()) is not None:
-        logger.error("an Event was not written", exc_info=fault)
+        logger.error("an Event could not be written", exc_info=fault)
 
 
 def _write(cluster: Cluster, subject: InvolvedObject, event: Event, at: datetime) -> None:
-    if time.monotonic() < _Silence.until:
+    if time.monotonic() < _Pause.until:
         return
     try:
         with deadline(WRITE_SECONDS):
             _count_up(cluster, subject, event, at)
     except ClusterError as error:
         if gate.is_unreachable(error):
-            _Silence.until = time.monotonic() + SILENT_SECONDS
-        logger.info("an Event about %s '%s' is lost: %s", subject.kind.kind, subject.name, error)
+            _Pause.until = time.monotonic() + PAUSE_SECONDS
+        logger.info("Event about %s '%s' dropped: %s", subject.kind.kind, subject.name, error)
 
 
 def _count_up(cluster: Cluster, subject: InvolvedObject, event: Event, at: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Kubernetes Events about the platform's resources: what is news, and how it is written. Pure.
+"""Kubernetes Events about the platform's resources: which ones, their form, their limits. Pure.
 
 Source: Kubernetes documentation, "Event v1"; the limits are those of client-go's correlator.
 """
@@ -18,10 +18,10 @@ from gpuplatform.planning.plan import Event, EventType, Status
 
 BURST: Final = 25
 REFILL_SECONDS: Final = 300.0
-REMEMBERED: Final = 4096
-_LONGEST_MESSAGE: Final = 1024
-_LONGEST_NAME: Final = 220
-"""So that a resource's name and the digest of what is said are a name together."""
+MAX_OBJECTS: Final = 4096
+_MAX_MESSAGE: Final = 1024
+_MAX_NAME: Final = 220
+"""So that the name with the digest appended is a valid name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +35,30 @@ class InvolvedObject:
 
 
 def new_events(before: Manifest, status: Status) -> list[Event]:
-    """Return what to tell about `status`, which was written over that of `before`.
+    """Return the Events about `status`, which replaced the status of `before`.
 
-    Another phase is news; another failure is, too. A count that changes is none.
+    Another phase causes an Event, and so does another failure; a changed count does not.
     """
     event = status.event
     if event is None:
         return []
     if field(before, "status", "phase") != status.phase:
         return [event]
-    said = condition(before, "Ready")
-    is_same = (said.get("reason"), said.get("message")) == (event.reason, event.message)
+    ready = condition(before, "Ready")
+    is_same = (ready.get("reason"), ready.get("message")) == (event.reason, event.message)
     return [] if event.type is EventType.NORMAL or is_same else [event]
 
 
 def event_manifest(subject: InvolvedObject, event: Event, at: datetime) -> Manifest:
-    """Return the Event. The same words about the same object always have the same name."""
-    words = "\n".join((subject.uid, event.type, event.reason, event.message))
-    digest = hashlib.sha256(words.encode()).hexdigest()[:16]
+    """Return the Event; equal Events about one object have one name."""
+    content = "\n".join((subject.uid, event.type, event.reason, event.message))
+    digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     seen = clock.rfc3339(at)
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
         "metadata": {
-            "name": f"{subject.name[:_LONGEST_NAME].rstrip('.-')}.{digest}",
+            "name": f"{subject.name[:_MAX_NAME].rstrip('.-')}.{digest}",
             "namespace": subject.namespace,
         },
         "involvedObject": {
@@ -70,7 +70,7 @@ def event_manifest(subject: InvolvedObject, event: Event, at: datetime) -> Manif
         },
         "type": event.type.value,
         "reason": event.reason,
-        "message": event.message[:_LONGEST_MESSAGE],
+        "message": event.message[:_MAX_MESSAGE],
         "source": {"component": MANAGER},
         "reportingComponent": MANAGER,
         "firstTimestamp": seen,
@@ -80,7 +80,7 @@ def event_manifest(subject: InvolvedObject, event: Event, at: datetime) -> Manif
 
 
 def repeated(found: Mapping[str, Any], at: datetime) -> Manifest:
-    """Return the patch that counts one more of an Event that is there."""
+    """Return the patch that counts one more occurrence of an existing Event."""
     count = found.get("count")
     return {
         "count": (count if isinstance(count, int) else 1) + 1,
@@ -89,17 +89,17 @@ def repeated(found: Mapping[str, Any], at: datetime) -> Manifest:
 
 
 class Limits:
-    """How much may be told about each object: 25 at once, then one each five minutes."""
+    """Limits the Events of each object: a burst of 25, then one every five minutes."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[str, tuple[float, datetime]] = OrderedDict()
 
     def allow(self, uid: str, at: datetime) -> bool:
-        """Say whether one more may be told, and count it."""
+        """Return whether one more Event is allowed, and count it."""
         left, since = self._left.pop(uid, (float(BURST), at))
         left = min(BURST, left + max((at - since).total_seconds(), 0) / REFILL_SECONDS)
         is_allowed = left >= 1
         self._left[uid] = (left - is_allowed, at)
-        if len(self._left) > REMEMBERED:
+        if len(self._left) > MAX_OBJECTS:
             self._left.popitem(last=False)
         return is_allowed

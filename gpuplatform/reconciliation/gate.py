@@ -1,7 +1,7 @@
-"""One gate before a cluster that is down, so that it is noticed once and not once a row.
+"""The gate: while the cluster does not answer, no process calls it for a row.
 
-The first worker that gets no answer closes it for a while, for every process; when the time is
-over one sweep asks the cluster, and opens it.
+The first worker without an answer closes the gate for a while, for every process. After that time
+one sweep probes the cluster and opens the gate.
 """
 
 import logging
@@ -18,39 +18,37 @@ from gpuplatform.reconciliation.models import ClusterState
 
 logger = logging.getLogger(__name__)
 
-LONGEST_CLOSED_SECONDS = 30.0
+MAX_CLOSED_SECONDS = 30.0
 PROBE_SECONDS = 3.0
 
 _CLOSED = Q(failures__gt=0) | ~Q(recovery_reason="")
 
 
 def cluster_state() -> ClusterState:
-    """Return the one row about the cluster, as it is now."""
+    """Return the row about the cluster."""
     state, _ = ClusterState.objects.get_or_create(id=ClusterState.SINGLETON)
     return state
 
 
 def is_closed() -> bool:
-    """Say whether the cluster is known to be away or another's, so that nobody should ask it."""
+    """Return whether the cluster is unreachable, or needs recovery: do not call it then."""
     return ClusterState.objects.filter(_CLOSED).exists()
 
 
 def open_gate() -> Q:
-    """Return the opposite as a condition, for a statement that asks it by the way."""
+    """Return the condition that the gate is open, for use within another query."""
     return ~Q(Exists(ClusterState.objects.filter(_CLOSED)))
 
 
 def awaits_recovery() -> bool:
-    """Say whether the cluster is known to be another's, so that nothing may be written."""
+    """Return whether the epochs differ, so that nothing may be written before a recovery."""
     return ClusterState.objects.exclude(recovery_reason="").exists()
 
 
 def close(error: ClusterError) -> None:
-    """Close the gate because the cluster did not answer; longer with each failure in a row."""
+    """Close the gate after a request without an answer, with increasing delays."""
     state = cluster_state()
-    seconds = error.retry_after or backoff_seconds(
-        state.failures + 1, longest=LONGEST_CLOSED_SECONDS
-    )
+    seconds = error.retry_after or backoff_seconds(state.failures + 1, longest=MAX_CLOSED_SECONDS)
     closed = ClusterState.objects.filter(id=state.id, failures=state.failures).update(
         failures=F("failures") + 1,
         closed_until=Now() + timedelta(seconds=seconds),
@@ -61,12 +59,12 @@ def close(error: ClusterError) -> None:
 
 
 def is_unreachable(error: ClusterError) -> bool:
-    """Say whether `error` means that nothing answered, as against one request that failed."""
+    """Return whether nothing answered, in contrast to a request that failed."""
     return isinstance(error, ClusterUnavailable) and error.status == 0
 
 
 def probe() -> bool:
-    """Ask the cluster if the gate is closed and its time is over; return whether it is open."""
+    """Probe the cluster once the closed time has passed; return whether the gate is open."""
     if not is_closed():
         return True
     if ClusterState.objects.filter(Q(closed_until__gt=Now()) | ~Q(recovery_reason="")).exists():

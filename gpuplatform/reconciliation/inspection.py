@@ -1,7 +1,7 @@
-"""What the cluster knows of one of our resources beyond its row: objects, Events, a log.
+"""The state of a custom resource in the cluster beyond its row: objects, Events, a log.
 
-Read when a person asks, within one deadline; nothing is kept. One question that fails does not
-spoil the others: its answer is missing and `faults` says so.
+Read on request of a person, within one time limit; nothing is stored. A failed request affects no
+other: its result is missing, and `faults` has the error.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,10 +26,10 @@ from gpuplatform.planning.ownership import is_controlled_by
 from gpuplatform.reconciliation import gate
 
 READ_SECONDS: Final = 4.0
-MOST_PODS: Final = 12
-MOST_ASKED: Final = 6
-"""Of so many objects the Events are read: each is one question."""
-MOST_EVENTS: Final = 30
+MAX_PODS: Final = 12
+MAX_OBJECTS: Final = 6
+"""Maximum number of objects whose Events are read; each takes one request."""
+MAX_EVENTS: Final = 30
 LOG_LINES: Final = 100
 LOG_BYTES: Final = 64 * 1024
 
@@ -38,21 +38,21 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A resource of ours, and how its dependents are found."""
+    """A custom resource, and how to find the objects that it owns."""
 
     kind: ResourceKind
     namespace: str
     name: str
     uid: str
     label: str
-    """On its pods and ReplicaSets, with its name as the value."""
+    """Label of its pods and ReplicaSets; the value is its name."""
     dependents: str
-    """The name of its Deployment and of its Service."""
+    """Name of its Deployment and of its Service."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """An Event, flattened."""
+    """A Kubernetes Event with the fields that pages show."""
 
     type: str
     reason: str
@@ -67,7 +67,7 @@ class ObjectEvent:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What was found; an empty part with a fault is unknown, not empty."""
+    """The results; an empty field together with a fault is unknown, not empty."""
 
     resource: Manifest | None = None
     deployment: Manifest | None = None
@@ -81,22 +81,22 @@ class Inspection:
 
 
 def inspect(subject: Subject) -> Inspection:
-    """Return what the cluster says of `subject` now; never raises for a cluster that is away."""
+    """Return the current state of `subject`; an unreachable cluster is a fault, not an error."""
     state = gate.cluster_state()
     if state.failures:
         return Inspection(faults=(state.error or "The cluster does not answer.",))
     try:
         with deadline(READ_SECONDS):
-            return _Questions(get_cluster(), subject).answers()
+            return _Requests(get_cluster(), subject).inspection()
     except (ClusterError, OperatorUnavailable) as error:
         return Inspection(faults=(str(error),))
 
 
 def read_event(event: Manifest) -> ObjectEvent:
-    """Return an Event as the cluster has it, flattened."""
-    made = field(event, "metadata", "creationTimestamp")
-    last = field(event, "lastTimestamp") or field(event, "eventTime") or made
-    first = field(event, "firstTimestamp") or field(event, "eventTime") or made
+    """Return the displayed fields of a raw Event."""
+    created = field(event, "metadata", "creationTimestamp")
+    last = field(event, "lastTimestamp") or field(event, "eventTime") or created
+    first = field(event, "firstTimestamp") or field(event, "eventTime") or created
     source = field(event, "source", "component") or field(event, "reportingComponent")
     return ObjectEvent(
         type=_text(field(event, "type")),
@@ -124,12 +124,12 @@ def events_about(cluster: Cluster, namespace: str, uids: Sequence[str]) -> list[
 
 
 def is_ready(pod: Manifest) -> bool:
-    """Say whether a pod is ready."""
+    """Return whether a pod is ready."""
     return condition(pod, "Ready").get("status") == "True"
 
 
-class _Questions:
-    """Asks one after the other; after one that nobody answered, no further."""
+class _Requests:
+    """Sends one request after the other; none after one that the cluster did not answer."""
 
     def __init__(self, cluster: Cluster, subject: Subject) -> None:
         self._cluster = cluster
@@ -137,19 +137,19 @@ class _Questions:
         self._faults: list[str] = []
         self._is_unreachable = False
 
-    def answers(self) -> Inspection:
+    def inspection(self) -> Inspection:
         cluster, subject = self._cluster, self._subject
         place = {"namespace": subject.namespace}
-        resource = self._asked(lambda: cluster.get(subject.kind, subject.name, **place))
-        deployment = self._asked(lambda: cluster.get(DEPLOYMENT, subject.dependents, **place))
-        service = self._asked(lambda: cluster.get(SERVICE, subject.dependents, **place))
+        resource = self._send(lambda: cluster.get(subject.kind, subject.name, **place))
+        deployment = self._send(lambda: cluster.get(DEPLOYMENT, subject.dependents, **place))
+        service = self._send(lambda: cluster.get(SERVICE, subject.dependents, **place))
         roots = _uids([self._own(deployment)])
         replica_sets = self._owned_by(REPLICA_SET, roots)
         owners = [*roots, *_uids(replica_sets)]
-        pods = sorted(self._owned_by(POD, owners), key=is_ready)[:MOST_PODS]
-        asked = [self._own(deployment), *replica_sets[:1], *pods]
-        uids = [subject.uid, *_uids(asked)][:MOST_ASKED]
-        events = self._asked(lambda: events_about(cluster, subject.namespace, uids)) or []
+        pods = sorted(self._owned_by(POD, owners), key=is_ready)[:MAX_PODS]
+        objects = [self._own(deployment), *replica_sets[:1], *pods]
+        uids = [subject.uid, *_uids(objects)][:MAX_OBJECTS]
+        events = self._send(lambda: events_about(cluster, subject.namespace, uids)) or []
         log_of, log = self._log(pods[0]) if pods else ("", "")
         return Inspection(
             resource=resource if field(resource, "metadata", "uid") == subject.uid else None,
@@ -157,17 +157,17 @@ class _Questions:
             service=self._own(service),
             replica_sets=replica_sets,
             pods=pods,
-            events=events[:MOST_EVENTS],
+            events=events[:MAX_EVENTS],
             log=log,
             log_of=log_of,
             faults=tuple(dict.fromkeys(self._faults)),
         )
 
-    def _asked(self, question: Callable[[], Answer | None]) -> Answer | None:
+    def _send(self, request: Callable[[], Answer | None]) -> Answer | None:
         if self._is_unreachable:
             return None
         try:
-            return question()
+            return request()
         except ClusterError as error:
             self._faults.append(str(error))
             self._is_unreachable = gate.is_unreachable(error)
@@ -184,24 +184,24 @@ class _Questions:
             return []
         selector = f"{subject.label}={subject.name}"
         place = {"namespace": subject.namespace, "label_selector": selector}
-        found = self._asked(lambda: self._cluster.list(kind, **place))
+        found = self._send(lambda: self._cluster.list(kind, **place))
         listed = [] if found is None else found.items
         mine = [one for one in listed if any(is_controlled_by(one, uid) for uid in owners)]
-        return sorted(mine, key=_made, reverse=True)
+        return sorted(mine, key=_created, reverse=True)
 
     def _log(self, pod: Manifest) -> tuple[str, str]:
-        """Return the name of the container that has most to say, and the end of its log."""
+        """Return the name of a pod's log and its last lines; after a crash, of the last run."""
         name = _text(field(pod, "metadata", "name"))
         containers = items(pod, "spec", "containers")
         container = _text(field(containers[0], "name")) if containers else ""
-        previous = _waits_after_a_run(pod)
+        previous = _has_crashed(pod)
         try:
-            text = self._asked_for_log(name, container, previous=previous)
+            text = self._read_log(name, container, previous=previous)
         except ClusterRejected:
-            return name, ""  # Nothing has run yet: its state says why.
+            return name, ""  # No container has run yet; the state of the pod explains why.
         return f"{name}, its last run" if previous else name, text or ""
 
-    def _asked_for_log(self, pod: str, container: str, *, previous: bool) -> str | None:
+    def _read_log(self, pod: str, container: str, *, previous: bool) -> str | None:
         if self._is_unreachable:
             return None
         try:
@@ -220,8 +220,8 @@ class _Questions:
             return None
 
 
-def _waits_after_a_run(pod: Manifest) -> bool:
-    """Say whether the first container has run, ended, and waits to be started again."""
+def _has_crashed(pod: Manifest) -> bool:
+    """Return whether the first container has run, and waits for its restart."""
     statuses = items(pod, "status", "containerStatuses")
     return bool(
         statuses
@@ -234,7 +234,7 @@ def _uids(found: Sequence[Manifest | None]) -> list[str]:
     return [uid for one in found if (uid := _text(field(one, "metadata", "uid")))]
 
 
-def _made(one: Manifest) -> str:
+def _created(one: Manifest) -> str:
     return _text(field(one, "metadata", "creationTimestamp"))
 
 

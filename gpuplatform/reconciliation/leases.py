@@ -1,8 +1,8 @@
-"""Row leases: one worker at a time on a row, and what a lost lease means.
+"""Row leases: one worker at a time processes a row.
 
-A lease saves work; it is never what makes a write safe. Every later write of the run is guarded by
-the token, so a worker that lost its lease records nothing. Times are the database's, so that the
-clocks of workers do not matter.
+A lease avoids duplicate work; it does not make a write safe. Every write of the run is guarded by
+the token, so a worker that lost its lease records nothing. Times are those of the database, so
+that the clocks of workers do not matter.
 """
 
 import logging
@@ -28,7 +28,7 @@ from gpuplatform.reconciliation.models import LeasedRow
 logger = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 3
-"""A lease outlives two renewals that were missed."""
+"""A lease survives two missed renewals."""
 
 RowT = TypeVar("RowT", bound=LeasedRow)
 
@@ -43,23 +43,23 @@ class RowLease(Generic[RowT]):
     token: uuid.UUID
 
     def guarded(self) -> QuerySet[RowT]:
-        """Return the row as a queryset that is empty once the lease was taken by another."""
+        """Return the row as a queryset, which is empty once another worker holds the lease."""
         return type(self.row)._default_manager.filter(pk=self.row.pk, lease_token=self.token)  # noqa: SLF001 - Django's documented name
 
 
 def claim(queryset: QuerySet[RowT], pk: int, **changes: object) -> RowLease[RowT] | None:
-    """Take row `pk` of `queryset` if it is due and free; `changes` are further columns.
+    """Claim row `pk` of `queryset` if it is due and free; `changes` sets further columns.
 
     One guarded update: of two workers one gets None.
     """
     token = uuid.uuid4()
     free = queryset.filter(_FREE, pk=pk, due_at__lte=Now())
-    query: Any = free.query.chain(UpdateQuery)  # The types leave out what an update is made of.
+    query: Any = free.query.chain(UpdateQuery)  # The types omit the API of updates.
     expires_at = Now() + timedelta(seconds=settings.LEASE_SECONDS)
     query.add_update_values({"lease_token": token, "lease_expires_at": expires_at, **changes})
     try:
         sql, values = query.get_compiler(connection=connection).as_sql()
-    except EmptyResultSet:  # Nothing can match, such as a kind that is none of no kinds.
+    except EmptyResultSet:  # Nothing can match, for example `kind IN ()`.
         return None
     manager = queryset.model._default_manager  # noqa: SLF001 - as above
     for row in manager.raw(f"{sql} RETURNING *", values):
@@ -68,24 +68,24 @@ def claim(queryset: QuerySet[RowT], pk: int, **changes: object) -> RowLease[RowT
 
 
 def mark_due(queryset: QuerySet[RowT]) -> int:
-    """Mark rows due now, also while a run is under way; return how many."""
+    """Mark rows due now, also during a run; return the number of rows."""
     return queryset.update(due_seq=F("due_seq") + 1, due_at=Now())
 
 
 def mark_due_in(queryset: QuerySet[RowT], seconds: float) -> int:
-    """Mark rows due in so many seconds, where an event is expected before; return how many.
+    """Mark rows due in `seconds`, where an event is expected earlier; return the number of rows.
 
-    Only the sweep takes them up then: nobody has to be told.
+    Without the event the sweep finds them; no message is needed.
     """
     due_at = Now() + timedelta(seconds=seconds)
     return queryset.update(due_seq=F("due_seq") + 1, due_at=due_at)
 
 
 def mark_changed(queryset: QuerySet[RowT]) -> list[int]:
-    """Mark rows due now; return the numbers of those that nobody is on the way to.
+    """Mark rows due now; return the ids of rows that no queued message covers yet.
 
-    Of many marks only the first one needs a hint: a row that is due and free will be read after
-    this, and of a row under way the end of the run sends one.
+    Only the first mark of a row needs a message: the worker of a due and free row reads it after
+    this mark, and the end of a run enqueues the row again.
     """
     waits = _FREE & Q(due_at__lte=Now())
     others = list(queryset.exclude(waits, due_at__isnull=False).values_list("id", flat=True))
@@ -93,12 +93,12 @@ def mark_changed(queryset: QuerySet[RowT]) -> list[int]:
         return []
     table = connection.ops.quote_name(queryset.model._meta.db_table)  # noqa: SLF001 - Django's public name
     sql = (
-        f"UPDATE {table} SET due_seq = due_seq + 1, due_at = now() WHERE id = ANY(%s)"  # noqa: S608 - a name of ours
+        f"UPDATE {table} SET due_seq = due_seq + 1, due_at = now() WHERE id = ANY(%s)"  # noqa: S608 - a table of the platform
         " RETURNING id, lease_expires_at > now()"
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [others])
-        return [int(number) for number, is_leased in cursor.fetchall() if not is_leased]
+        return [int(row_id) for row_id, is_leased in cursor.fetchall() if not is_leased]
 
 
 class _Renewals:

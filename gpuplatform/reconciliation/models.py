@@ -1,7 +1,7 @@
-"""Rows that mirror custom resources, and what the processes know of cluster and each other.
+"""Rows that mirror custom resources, the state of the cluster, and heartbeats.
 
-Lease and due columns are written by `leases` only; everything else of a mirror row by its app's
-`services.py` and `mirror.py`.
+Only `leases` writes the columns of lease and due time; the services and the mirror of each app
+write the other columns of a mirror row.
 """
 
 from typing import ClassVar
@@ -12,24 +12,24 @@ from typing_extensions import override
 
 
 class LeasedRow(models.Model):
-    """A row that one worker at a time works on, and that is worked on when it is due.
+    """A row that one worker at a time processes when it is due.
 
-    A mark set during a run is not lost: it raises `due_seq`, and the run's end clears `due_at`
-    only if `due_seq` is still the one that the run began with.
+    A mark during a run is not lost: it increments `due_seq`, and the end of the run clears
+    `due_at` only if `due_seq` has not changed since its start.
     """
 
     due_at = models.DateTimeField(
-        null=True, blank=True, help_text="When work is due next; empty: nothing to do."
+        null=True, blank=True, help_text="When work is due next; empty: no work."
     )
-    due_seq = models.BigIntegerField(default=0, help_text="Raised by every mark.")
+    due_seq = models.BigIntegerField(default=0, help_text="Incremented by every mark.")
     lease_token = models.UUIDField(
-        null=True, blank=True, help_text="Whoever holds it may record a result."
+        null=True, blank=True, help_text="The worker with this token may record a result."
     )
     lease_expires_at = models.DateTimeField(
         null=True, blank=True, help_text="After this another worker may take the row."
     )
     failures = models.PositiveIntegerField(
-        default=0, help_text="Failures in a row; the back-off grows with them."
+        default=0, help_text="Consecutive failures; the backoff grows with them."
     )
 
     class Meta:
@@ -89,30 +89,35 @@ class MirrorRow(LeasedRow):
 
 
 class ClusterState(models.Model):
-    """The one row about the cluster: does it answer, and does it belong to this database."""
+    """The single row about the cluster: its reachability and its epoch."""
 
     SINGLETON: ClassVar[int] = 1
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     epoch = models.CharField(
-        max_length=36, blank=True, help_text="Names the pair of this database and its cluster."
+        max_length=36,
+        blank=True,
+        help_text="Identity of this pair of database and cluster.",
     )
     epoch_is_established = models.BooleanField(
-        default=False, help_text="Whether the cluster has been told the epoch."
+        default=False, help_text="Whether the cluster has stored the epoch."
     )
     recovery_reason = models.TextField(
-        blank=True, help_text="Why nothing may be written until `recover` ran; empty: all is well."
+        blank=True,
+        help_text="Why a recovery is required; empty: the epochs match.",
     )
     failures = models.PositiveIntegerField(
-        default=0, help_text="How often in a row the cluster did not answer."
+        default=0, help_text="Consecutive requests that the cluster did not answer."
     )
     closed_until = models.DateTimeField(
-        null=True, blank=True, help_text="Until then nobody asks the cluster; empty: it answers."
+        null=True,
+        blank=True,
+        help_text="Time of the next probe; empty: the cluster answers.",
     )
-    error = models.TextField(blank=True, help_text="What was wrong when it last did not answer.")
-    node_count = models.PositiveIntegerField(null=True, help_text="Nodes, as the controller saw.")
-    ready_node_count = models.PositiveIntegerField(null=True, help_text="Nodes that are Ready.")
-    seen_at = models.DateTimeField(null=True, help_text="When the controller last saw the nodes.")
+    error = models.TextField(blank=True, help_text="Error of the last unanswered request.")
+    node_count = models.PositiveIntegerField(null=True, help_text="Number of nodes.")
+    ready_node_count = models.PositiveIntegerField(null=True, help_text="Number of Ready nodes.")
+    seen_at = models.DateTimeField(null=True, help_text="Time of the last observation of nodes.")
 
     class Meta:
         verbose_name_plural = "cluster state"
@@ -126,13 +131,15 @@ class ClusterState(models.Model):
 
 
 class ProcessHeartbeat(models.Model):
-    """The last sign of life of a part of the platform, written at most every few seconds."""
+    """The last heartbeat of a part of the platform, written at most every few seconds."""
 
     part = models.CharField(
         max_length=32, primary_key=True, help_text="For example `operations` or `beat`."
     )
-    seen_at = models.DateTimeField(help_text="When it last lived, by the database's clock.")
-    detail = models.CharField(max_length=200, blank=True, help_text="What it said of itself.")
+    seen_at = models.DateTimeField(help_text="Database time of the last heartbeat.")
+    detail = models.CharField(
+        max_length=200, blank=True, help_text="Detail that the part reported."
+    )
 
     class Meta:
         ordering: ClassVar[list[str]] = ["part"]

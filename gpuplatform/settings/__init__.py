@@ -1,7 +1,7 @@
-"""Django's settings, made from the process settings in `environment`.
+"""Django's settings, derived from the process settings in `environment`.
 
-DEBUG stays off everywhere, so that errors look in development as they will in production;
-development mode is `GPUPLATFORM_DEV`.
+DEBUG is off everywhere, so that errors look the same in development as in production. Development
+mode is `GPUPLATFORM_DEV`.
 """
 
 from importlib.util import find_spec
@@ -98,9 +98,9 @@ TEMPLATES = [
 
 
 def _database() -> dict[str, Any]:
-    """Return the default database: limits on every statement, a pool in web only.
+    """Return the default database: time limits on every statement, a pool in web only.
 
-    A process of the workers uses one connection, which it keeps from task to task.
+    Other processes keep one connection; a worker keeps it from task to task.
     """
     url = ENVIRONMENT.effective_database_url()
     database: dict[str, Any] = dict(
@@ -114,10 +114,10 @@ def _database() -> dict[str, Any]:
         f"-c lock_timeout=2000 -c statement_timeout={statement_seconds * 1000}"
         " -c idle_in_transaction_session_timeout=15000"
     )
-    # A server that was started again costs nobody a failed request.
+    # A restart of the server causes no failed request.
     database["CONN_HEALTH_CHECKS"] = True
     if is_web:
-        # The pool's own default doubles the pause of its attempts for up to five minutes.
+        # By default the pool doubles the pause between its attempts up to five minutes.
         options["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5, "reconnect_timeout": 5}
     else:
         database["CONN_MAX_AGE"] = 60
@@ -133,8 +133,9 @@ NATS_URL = ENVIRONMENT.effective_nats_url()
 NATS_SEED = ENVIRONMENT.effective_nats_seed()
 NATS_REPLICAS = ENVIRONMENT.gpuplatform_nats_replicas
 
-# The visibility timeout is longer than any task may run and the same in every process: the
-# shortest one wins for all. The sweep of due rows is what nothing-is-lost rests on, not this.
+# The visibility timeout exceeds the time limit of tasks and is the same in every process, since
+# the shortest one applies to all. The guarantee against lost work is the sweep of due rows, not
+# this.
 TASK_SOFT_SECONDS, TASK_HARD_SECONDS = 60, 120
 CELERY_BROKER_URL = REDIS_URL or "redis://127.0.0.1:6379/0"
 CELERY_BROKER_TRANSPORT_OPTIONS = {
@@ -142,7 +143,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "unacked_restore_interval": 10,
     "unacked_restore_throttle": 1,
     "socket_keepalive": True,
-    # A worker waits long for messages; whoever only sends must not wait for a broker that hangs.
+    # A worker waits long for messages; a sender must not wait for a broker that hangs.
     "socket_timeout": 30 if ENVIRONMENT.gpuplatform_role == "worker" else 2,
     "socket_connect_timeout": 1,
     "max_retries": 1,
@@ -153,11 +154,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_RESULT_EXPIRES = None  # No result is kept: beat needs no schedule that clears them away.
+CELERY_RESULT_EXPIRES = None  # No results are stored, so beat needs no schedule that deletes them.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-# Django's own rules decide when a connection is given up, as in web: Celery would after each task.
+# Django's rules decide when a connection is closed, as in web; Celery's default is each task.
 CELERY_DB_REUSE_MAX = 1_000_000_000
 CELERY_TASK_SOFT_TIME_LIMIT = TASK_SOFT_SECONDS
 CELERY_TASK_TIME_LIMIT = TASK_HARD_SECONDS

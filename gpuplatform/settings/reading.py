@@ -1,7 +1,7 @@
-"""Reads the process settings: every fault at once, and the source of each value.
+"""Loads the process settings, reports all faults together, and knows the origin of each value.
 
 The environment overrides the file, the file overrides the defaults. Development mode fills in what
-is left, from the platform that runs in the data directory or with values of its own.
+is left, from the platform that runs in the data directory or with its defaults.
 
 A command without any required setting joins the platform that `make run` started in the data
 directory: it is then in development mode. One required setting is enough to prevent that.
@@ -25,30 +25,30 @@ NAMES: Final = tuple(name.upper() for name in Environment.model_fields)
 OTHERS: Final = frozenset(
     {CONFIG_VARIABLE, "GPUPLATFORM_RUN", "GPUPLATFORM_RUN_BY", "GPUPLATFORM_IMAGE"}
 )
-"""Variables that belong to the runner, to compose and to the reading itself."""
+"""Variables of the runner, of compose and of this module."""
 
-OF_TESTS: Final = "GPUPLATFORM_TEST_"
+TEST_PREFIX: Final = "GPUPLATFORM_TEST_"
 REQUIRED: Final = (
     "GPUPLATFORM_SECRET_KEY",
     "GPUPLATFORM_ALLOWED_HOSTS",
     "DATABASE_URL",
     "REDIS_URL",
 )
-"""Outside development mode."""
+"""The required settings, outside development mode."""
 
 MASK: Final = "********"
 RUNNING: Final = "running platform"
-"""The origin of what a command takes from the platform that `make run` runs."""
+"""The origin of values from the platform that `make run` started."""
 
-_OF_A_SERVICE = re.compile(
+_SERVICE_VARIABLE = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?|PORT)$"
 )
 _SECRET_PARAMETER = re.compile("pass|secret|token|key", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One effective setting, fit to be printed."""
+class EffectiveSetting:
+    """One setting with its effective value, masked if secret, and its origin."""
 
     name: str
     value: str
@@ -59,7 +59,7 @@ def load_environment() -> Environment:
     """Read the settings of this process.
 
     Raises:
-        SystemExit: something is wrong; every fault is named in one message.
+        SystemExit: A value is wrong or missing; one message reports every fault.
     """
     file = read_config_file(os.environ)
     faults = [*file.faults, *_unknown(file, os.environ)]
@@ -67,7 +67,7 @@ def load_environment() -> Environment:
     given = {**file.values, **{name.upper(): text for name, text in os.environ.items() if text}}
     settings: Environment | None = None
     try:
-        settings = Environment(**known)  # type: ignore[arg-type]  # texts, which it parses
+        settings = Environment(**known)  # type: ignore[arg-type]  # it parses text
         if _joins_running_platform(settings, given):
             known["gpuplatform_dev"] = given["GPUPLATFORM_DEV"] = "1"
             settings = Environment(**known)  # type: ignore[arg-type]  # as above
@@ -82,7 +82,7 @@ def load_environment() -> Environment:
     return settings
 
 
-def shown_settings() -> list[Shown]:
+def effective_settings() -> list[EffectiveSetting]:
     """Return every effective setting of this process with its origin, secrets masked."""
     file = read_config_file(os.environ)
     settings = load_environment()
@@ -99,7 +99,7 @@ def shown_settings() -> list[Shown]:
         "GPUPLATFORM_SECRET_KEY": settings.effective_secret_key(),
         "PORT": settings.effective_port(),
     }
-    shown = []
+    found = []
     for name in NAMES:
         value = getattr(settings, name.lower())
         text = str(effective.get(name, value))
@@ -113,12 +113,12 @@ def shown_settings() -> list[Shown]:
             origin = str(file.path)
         else:
             origin = RUNNING if name == "GPUPLATFORM_DEV" and value else "default"
-        shown.append(Shown(name, masked(name, text), origin))
-    return shown
+        found.append(EffectiveSetting(name, masked(name, text), origin))
+    return found
 
 
 def masked(name: str, text: str) -> str:
-    """Return a value without what nobody should read over a shoulder."""
+    """Return the value with secrets, passwords and secret parameters of URLs masked."""
     extra = Environment.model_fields[name.lower()].json_schema_extra
     if isinstance(extra, dict) and extra.get("secret"):
         return MASK if text else ""
@@ -137,20 +137,20 @@ def masked(name: str, text: str) -> str:
 
 
 def _unknown(file: ConfigFile, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each name that nothing reads."""
+    """Yield a message for each name that is not a setting."""
     for name in file.values:
         if name not in NAMES:
-            yield f"{name} ({file.path}): there is no such setting{_suggestion(name)}"
+            yield f"{name} ({file.path}): unknown setting{_suggestion(name)}"
     for name, text in environment.items():
-        if not name.startswith(PREFIX) or name.startswith(OF_TESTS):
+        if not name.startswith(PREFIX) or name.startswith(TEST_PREFIX):
             continue
-        if name not in NAMES and name not in OTHERS and not _is_of_a_service(name, text):
-            yield f"{name} (environment): there is no such setting{_suggestion(name)}"
+        if name not in NAMES and name not in OTHERS and not _is_service_variable(name, text):
+            yield f"{name} (environment): unknown setting{_suggestion(name)}"
 
 
-def _is_of_a_service(name: str, text: str) -> bool:
-    """Say whether Kubernetes put it there: it names every Service to every pod."""
-    return bool(_OF_A_SERVICE.search(name)) and (
+def _is_service_variable(name: str, text: str) -> bool:
+    """Return whether Kubernetes set the variable: every pod gets some for every Service."""
+    return bool(_SERVICE_VARIABLE.search(name)) and (
         not name.endswith("_PORT") or "://" in text or "_SERVICE_PORT" in name
     )
 
@@ -162,14 +162,14 @@ def _suggestion(name: str) -> str:
 
 
 def _joins_running_platform(settings: Environment, given: Mapping[str, str]) -> bool:
-    """Return whether a command was given nothing, and a development platform runs."""
+    """Return whether a command has no required setting, and a development platform runs."""
     is_configured = any(given.get(name) for name in (*REQUIRED, "GPUPLATFORM_DEV"))
     is_command = settings.gpuplatform_role == "command"
     return is_command and not is_configured and settings.addresses_file.exists()
 
 
 def _missing(given: Mapping[str, str]) -> list[str]:
-    """Return what has to be said outside development mode and is not."""
+    """Return a message for each missing setting, outside development mode."""
     try:
         is_dev = TypeAdapter(bool).validate_python(given.get("GPUPLATFORM_DEV") or False)
     except ValidationError:
@@ -177,12 +177,12 @@ def _missing(given: Mapping[str, str]) -> list[str]:
     if is_dev:
         return []
     faults = [
-        f"{name}: is missing. {Environment.model_fields[name.lower()].description}"
+        f"{name}: missing. {Environment.model_fields[name.lower()].description}"
         for name in REQUIRED
         if not given.get(name)
     ]
     if len(faults) == len(REQUIRED) and given.get("GPUPLATFORM_ROLE", "command") == "command":
-        faults.append("GPUPLATFORM_DEV: is not set, and no platform of 'make run' was found")
+        faults.append("GPUPLATFORM_DEV: not set, and no platform of 'make run' was found")
     if given.get("KUBE_MODE", "").strip().lower() == "simulated":
-        faults.append("KUBE_MODE: the simulated cluster exists in development mode only")
+        faults.append("KUBE_MODE: the simulated cluster is available in development mode only")
     return faults

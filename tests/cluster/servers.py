@@ -18,7 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from gpuplatform.deployment.crds import CRDS
+from gpuplatform.deployment.installation import CRDS
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import KubeMode, open_cluster

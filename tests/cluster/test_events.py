@@ -28,7 +28,7 @@ READY = "Normal DeploymentReady 1 of 1 pods are available."
 @pytest.fixture(autouse=True)
 def _speaking(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's outage keeps Events back."""
-    monkeypatch.setattr(event_writer._Silence, "until", 0.0)
+    monkeypatch.setattr(event_writer._Pause, "until", 0.0)
 
 
 def shown_events(world: World, namespace: str, kind: str) -> list[Manifest]:

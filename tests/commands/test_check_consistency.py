@@ -249,7 +249,7 @@ def test_a_dry_run_prints_what_would_be_done(cluster: FakeCluster) -> None:
     assert f"  create Deployment {STOCK_NAMESPACE}/unit-{stock.name}\n" in said
     assert "  status: Progressing StockNotReady\n" in said
     assert "StockPool default/p\n" in said
-    assert "2 not as they should be; nothing was changed" in said
+    assert "2 differ; nothing was changed" in said
     assert cluster.writes == []
     assert not GpuUnit.objects.exclude(due_at=None).exists()
 
@@ -258,7 +258,7 @@ def test_a_dry_run_over_what_is_settled_prints_nothing(cluster: FakeCluster) -> 
     stocked(cluster, 2)
     handed_over(cluster)
 
-    assert run("reconcile_all", "--dry-run") == ("0 not as they should be; nothing was changed\n")
+    assert run("reconcile_all", "--dry-run") == ("0 differ; nothing was changed\n")
 
 
 def test_a_real_run_marks_what_differs_and_hints_at_it(

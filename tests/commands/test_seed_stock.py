@@ -24,7 +24,7 @@ def test_a_repeated_command_is_accepted_once() -> None:
 
     first, again = _run(*arguments), _run(*arguments)
 
-    assert first == again == "seed-1: Pending, 0 of 2 made\n"
+    assert first == again == "seed-1: Pending, 0 of 2 created\n"
     assert GpuUnit.objects.count() == 2
 
 
@@ -32,7 +32,7 @@ def test_it_prints_the_outcome(cluster: FakeCluster) -> None:
     _run("g1.1", "2", "--operation-id", "seed-1")
     driver.run(Operation.objects.get().pk)
 
-    assert _run("g1.1", "2", "--operation-id", "seed-1") == "seed-1: Succeeded, 2 of 2 made\n"
+    assert _run("g1.1", "2", "--operation-id", "seed-1") == "seed-1: Succeeded, 2 of 2 created\n"
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from django.core.management import CommandError, call_command
 from typing_extensions import override
 
 from gpuplatform.dev.embedded import demo
-from gpuplatform.dev.embedded.demo import WISHES
+from gpuplatform.dev.embedded.demo import DEMO_REQUESTS
 from gpuplatform.dev.embedded.ports import LOOPBACK, free_port
 
-UNIT = next(wish for wish in WISHES if wish.needs_stock)
+UNIT = next(demo for demo in DEMO_REQUESTS if demo.needs_stock)
 
 
 class FakeApi(ThreadingHTTPServer):
@@ -74,8 +74,8 @@ def test_everything_is_sent_with_its_fixed_operation_id(api: FakeApi) -> None:
 
     said = send("--url", api.url)
 
-    assert api.bodies == [wish.body for wish in WISHES]
-    assert said.splitlines() == [f"POST {wish.name}: 202" for wish in WISHES]
+    assert api.bodies == [demo.body for demo in DEMO_REQUESTS]
+    assert said.splitlines() == [f"POST {demo.name}: 202" for demo in DEMO_REQUESTS]
 
 
 def test_a_unit_that_was_accepted_before_needs_no_stock(
@@ -84,7 +84,7 @@ def test_a_unit_that_was_accepted_before_needs_no_stock(
     monkeypatch.setattr(demo, "READY_SECONDS", -1)
     api.data = [[{"operationID": UNIT.body["operationID"]}]]
 
-    assert len(send("--url", api.url).splitlines()) == len(WISHES)
+    assert len(send("--url", api.url).splitlines()) == len(DEMO_REQUESTS)
 
 
 def test_stock_that_does_not_get_ready_is_named(
@@ -98,7 +98,7 @@ def test_stock_that_does_not_get_ready_is_named(
 
 @pytest.mark.parametrize("api", [400], indirect=True)
 def test_a_refusal_is_named(api: FakeApi) -> None:
-    with pytest.raises(CommandError, match="demo-ready was refused with 400"):
+    with pytest.raises(CommandError, match="demo-ready was rejected with 400"):
         send("--url", api.url)
 
 
@@ -110,4 +110,4 @@ def test_nobody_there_is_named() -> None:
 def test_a_dry_run_sends_nothing() -> None:
     said = send("--dry-run")
 
-    assert said.splitlines() == [f"POST {wish.name}" for wish in WISHES]
+    assert said.splitlines() == [f"POST {demo.name}" for demo in DEMO_REQUESTS]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpuplatform.deployment.crds import CRDS
+from gpuplatform.deployment.installation import CRDS
 
 ROOT = Path(__file__).parents[2]
 

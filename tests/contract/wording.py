@@ -16,7 +16,7 @@ from tests.contract.source_files import ROOT, is_test, name_of, python_files, te
 
 BANNED: Final = {
     r"so many|so long as that|for so long|that many": "name the number: 'the number of', 'exactly N'",
-    r"\b(whoever|nobody|somebody|anybody|everybody|no one)\b": "name the subject: the caller, the user, a process",
+    r"\b(whoever|(?<!`)nobody(?!`)|somebody|anybody|everybody|no one)\b": "name the subject: the caller, the user, a process",
     r"\b(goes|go|going|went|gone) on\b": "continue",
     r"\bby (itself|themselves|himself)\b": "automatically",
     r"\bat once\b": "immediately, or at the same time",
@@ -92,7 +92,8 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
 
 def _strings(text: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        # A string without a space is an identifier, such as the name of a system account.
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
 
 

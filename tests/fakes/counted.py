@@ -11,7 +11,7 @@ class Counted:
 
     def values(self, metric: Metric) -> dict[tuple[str, ...], float]:
         """Return a counter's values, or how often a histogram was fed, by the labels' values."""
-        made = _Recorder.made.get(metric.name)
+        made = _Recorder.created.get(metric.name)
         return {
             tuple(sample.labels.values()): sample.value
             for family in (made.collect() if made else ())
@@ -24,5 +24,5 @@ class Counted:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Count, for this test."""
     monkeypatch.setattr(_Recorder, "is_on", True)
-    monkeypatch.setattr(_Recorder, "made", {})
+    monkeypatch.setattr(_Recorder, "created", {})
     return Counted()

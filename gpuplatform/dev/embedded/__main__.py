@@ -1,6 +1,6 @@
 """The runner, `python -m gpuplatform.dev.embedded`: started by `make run` and `run_platform`.
 
-It prepares, supervises and stops; everything it runs is a process of its own.
+It prepares the servers, and starts, supervises and stops all processes.
 """
 
 import os
@@ -25,7 +25,7 @@ def main() -> int:
     sys.argv = take_config_option(sys.argv)
     os.chdir(PROJECT_ROOT)
     if os.environ.get("GPUPLATFORM_RUN_BY") == "make":
-        # make, killed with -9, would leave us behind.
+        # A make that is killed with SIGKILL would leave this process behind.
         die_with_parent(signal.SIGTERM)
     try:
         options = Options.from_environment(with_config_file(os.environ))
@@ -44,7 +44,7 @@ def _run(options: Options) -> int:
     record = ChildRecord(data.children)
     leftovers = stop_leftovers(record)
     record.begin()
-    shutil.rmtree(data.metrics, ignore_errors=True)  # Of processes that were killed.
+    shutil.rmtree(data.metrics, ignore_errors=True)  # Left by killed processes.
     chosen = choose_port(options.asked_port, DEFAULT_PORT)
     is_first_run = not data.admin_password.exists()
     layout = Layout.prepare(options, chosen.port)
@@ -52,7 +52,7 @@ def _run(options: Options) -> int:
     parts = layout.recovery_parts() if is_recovery else layout.parts()
     console = Console(tuple(part.name for part in parts))
     if leftovers:
-        console.note(f"Stopped what an earlier run left behind: {', '.join(leftovers)}.")
+        console.note(f"Stopped processes of an earlier run: {', '.join(leftovers)}.")
     if chosen.notice:
         console.note(chosen.notice)
     data.write_addresses(layout.addresses())
@@ -60,7 +60,7 @@ def _run(options: Options) -> int:
 
     def when_ready() -> None:
         if is_recovery:
-            os.kill(os.getpid(), signal.SIGTERM)  # It is done; stop the servers.
+            os.kill(os.getpid(), signal.SIGTERM)  # Recovery is complete; stop the servers.
         else:
             console.plain(table(layout, shows_password=is_first_run))
 
@@ -72,7 +72,7 @@ def _run(options: Options) -> int:
 
 
 def table(layout: Layout, *, shows_password: bool) -> str:
-    """Return the lines that say what is where; the password only when it was just made."""
+    """Return the table of addresses, with the password if it is new."""
     data, url = layout.options.data, f"http://{LOOPBACK}:{layout.port}"
     rows = {
         "Admin": f"{url}/admin/",
@@ -85,7 +85,7 @@ def table(layout: Layout, *, shows_password: bool) -> str:
         "Stop": "Ctrl-C",
     }
     lines = [f"  {name:<11} {value}" for name, value in rows.items()]
-    notice = "Development mode: the API is open to everybody on this machine."
+    notice = "Development mode: the API is open to all users of this machine."
     return "\n".join(["", "The platform is ready.", "", *lines, "", notice, ""])
 
 

@@ -162,7 +162,7 @@ def launch(command: Command, role: str, record: ChildRecord) -> Child:
 def start_child(
     command: Command, role: str, record: ChildRecord, output: int | IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Start the command as the leader of its own process group, and record it."""
+    """Start the command as the leader of a new process group, and record it."""
     parent = os.getpid()
 
     def in_child() -> None:

@@ -1,4 +1,4 @@
-"""One log for many processes: each line with the name of its process, in colour on a terminal."""
+"""One log for many processes: each line has the name of its process, in color on a terminal."""
 
 import os
 import sys
@@ -10,15 +10,15 @@ RUNNER = "run"
 
 
 def has_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """Say whether to colour: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+    """Return whether to use color: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
     return stream.isatty() and not environment.get("NO_COLOR")
 
 
 class Console:
-    """Writes whole lines to one stream; whoever closes the stream silences it, nothing more."""
+    """Writes whole lines to one stream; a closed stream only silences the log."""
 
     def __init__(self, names: tuple[str, ...], stream: TextIO = sys.stdout) -> None:
-        """`names` are those of the processes, for the width and the colours of the prefix."""
+        """`names` of the processes determine the width and the colors of the prefix."""
         self._stream = stream
         self._width = max(map(len, (*names, RUNNER)))
         self._colours = (
@@ -28,37 +28,37 @@ class Console:
         )
 
     def line(self, name: str, text: str) -> None:
-        """Write one line of the process of this name."""
+        """Write one line of the process with this name."""
         prefix = f"{name:<{self._width}} |"
         if colour := self._colours.get(name):
             prefix = f"\x1b[{colour}m{prefix}\x1b[0m"
         self.plain(f"{prefix} {text}" if text else prefix)
 
     def note(self, text: str) -> None:
-        """Write a line of the runner's own."""
+        """Write a line of the runner."""
         self.line(RUNNER, text)
 
     def plain(self, text: str) -> None:
-        """Write text as it is."""
+        """Write text without a prefix."""
         try:
             self._stream.write(text + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            # The terminal is gone; the processes still have to be stopped.
+            # The terminal is closed; the processes still have to be stopped.
             return
 
 
 class LineBuffer:
-    """Cuts the bytes of one process into lines."""
+    """Splits the output of one process into lines."""
 
     LIMIT = 64 * 1024
 
     def __init__(self) -> None:
-        """Empty at first."""
+        """Start without a rest."""
         self._rest = b""
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the lines that are complete; a line beyond the limit is cut there."""
+        """Return the complete lines; a line beyond the limit is split."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > self.LIMIT:
             lines.append(self._rest)
@@ -66,6 +66,6 @@ class LineBuffer:
         return [line.decode(errors="replace").rstrip("\r") for line in lines]
 
     def flush(self) -> list[str]:
-        """Return what is left, when the process has ended."""
+        """Return the rest, after the end of the process."""
         rest, self._rest = self._rest, b""
         return [rest.decode(errors="replace")] if rest else []

@@ -1,7 +1,7 @@
-"""The data directory of the development mode: what lies where, and that one runner owns it.
+"""The data directory of development mode: its paths, and its lock for one runner.
 
-Nothing outside of it is ever changed, with one exception: as root, PostgreSQL needs a directory
-that the user `nobody` can reach, and gets one below /var/lib where this one is not reachable.
+Nothing outside of it is changed, with one exception: for root, PostgreSQL needs a directory that
+the user `nobody` can reach, and gets one below /var/lib if this directory is not reachable.
 """
 
 import fcntl
@@ -20,14 +20,14 @@ from gpuplatform.dev.embedded.processes import wait_until
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
 STOPPING_SECONDS = 15.0
-"""How long a new runner waits for one that is stopping."""
+"""Time that a new runner waits for one that is stopping."""
 
 
 class DataDirectory:
-    """Paths below the data directory. Secrets are readable by the owner only."""
+    """The paths below the data directory. Only the owner can read secrets."""
 
     def __init__(self, path: Path) -> None:
-        """`path` is absolute; `create` makes it."""
+        """`path` is absolute; `create` creates it."""
         self.path = path
         self.run = path / "run"
         self.addresses = self.run / "addresses.json"
@@ -41,14 +41,14 @@ class DataDirectory:
 
     @classmethod
     def from_setting(cls, setting: str) -> "DataDirectory":
-        """Return the directory that GPUPLATFORM_DATA names; a relative one is the project's."""
+        """Return the directory of GPUPLATFORM_DATA; a relative path is relative to the project."""
         return cls((PROJECT_ROOT / Path(setting or ".data").expanduser()).resolve())
 
     def create(self) -> None:
-        """Make the directories.
+        """Create the directories.
 
         Raises:
-            StartError: it cannot be made or written.
+            StartError: The directory cannot be created or written.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -58,17 +58,17 @@ class DataDirectory:
         except OSError as error:
             raise StartError(
                 f"The data directory {self.path} cannot be written: {error.strerror}."
-                " Set GPUPLATFORM_DATA to one that can."
+                " Set GPUPLATFORM_DATA to a writable directory."
             ) from error
 
     @contextmanager
     def owned(self) -> Iterator[None]:
-        """Hold the directory for this runner; the kernel lets go when the runner dies.
+        """Lock the directory for this runner; the kernel releases the lock when the runner dies.
 
-        A runner that is just stopping is waited for.
+        Wait for another runner that is stopping.
 
         Raises:
-            StartError: another runner uses the directory.
+            StartError: Another runner uses the directory.
         """
         with self.lock.open("a+") as file:
             if not wait_until(lambda: self._try_lock(file.fileno()), 0.0):
@@ -91,24 +91,24 @@ class DataDirectory:
         if not wait_until(lambda: self._try_lock(descriptor), seconds):
             pid = self.lock.read_text().split()[0:1]
             raise StartError(
-                f"The platform runs already on {self.path} (process {''.join(pid) or 'unknown'})."
+                f"A platform already runs on {self.path} (process {''.join(pid) or 'unknown'})."
                 " Stop it with Ctrl-C there, or set GPUPLATFORM_DATA to another directory."
             )
 
     def mark_stopping(self) -> None:
-        """Tell a runner that starts meanwhile to wait."""
+        """Let a runner that starts now wait for this one."""
         self.lock.write_text(f"{os.getpid()} stopping")
 
     def is_stopping(self) -> bool:
-        """Say whether the runner that owns the directory is about to let go."""
+        """Return whether the runner that owns the directory is stopping."""
         return self.lock.read_text().endswith("stopping")
 
     def write_addresses(self, addresses: dict[str, str]) -> None:
-        """Say where the servers listen, for commands that a person runs beside the platform."""
+        """Write the addresses of the servers, for commands that a person runs."""
         write_secret(self.addresses, json.dumps(addresses, indent=2) + "\n")
 
     def write_metrics_targets(self, ports: Mapping[str, int]) -> None:
-        """Say where metrics are, in the form that Prometheus reads targets from files."""
+        """Write the metrics ports in the format of Prometheus' file-based service discovery."""
         targets = [
             {"targets": [f"127.0.0.1:{port}"], "labels": {"process": process}}
             for process, port in ports.items()
@@ -116,13 +116,13 @@ class DataDirectory:
         self.metrics_targets.write_text(json.dumps(targets, indent=2) + "\n")
 
     def remove_addresses(self) -> None:
-        """Nobody listens any more."""
+        """Delete both files: the servers are stopping."""
         self.addresses.unlink(missing_ok=True)
         self.metrics_targets.unlink(missing_ok=True)
 
 
 def write_secret(path: Path, text: str, owner: tuple[int, int] | None = None) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
+    """Write a file with mode 0600, atomically."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -133,21 +133,21 @@ def write_secret(path: Path, text: str, owner: tuple[int, int] | None = None) ->
 
 
 def keep_secret(path: Path, length: int = 18) -> str:
-    """Return the secret in this file; a random one is made at the first call."""
+    """Return the secret in this file; the first call creates a random one."""
     if not path.exists():
         write_secret(path, secrets.token_urlsafe(length))
     return path.read_text().strip()
 
 
 def is_reachable_by_others(path: Path) -> bool:
-    """Say whether every directory down to this one may be passed by any user."""
+    """Return whether any user can traverse every directory down to this one."""
     return all(directory.stat().st_mode & 0o001 for directory in (path, *path.parents))
 
 
 def reachable_directory(data: Path, name: str) -> Path:
-    """Return a directory for a server that runs as `nobody`; `data/name`, or a link to it.
+    """Return a directory for a server that runs as `nobody`: `data/name`, or the target of a link.
 
-    The data directory itself may be opened for passing; nothing above it is touched.
+    The data directory itself may be made traversable; nothing above it is changed.
     """
     wanted = data / name
     if wanted.is_symlink():
@@ -163,7 +163,7 @@ def reachable_directory(data: Path, name: str) -> Path:
 
 
 def remove_data(data: Path) -> None:
-    """Remove a data directory, and what lies outside of it for `nobody`; for tests."""
+    """Delete a data directory and its directories for `nobody`; for tests."""
     for link in data.glob("*"):
         if link.is_symlink() and link.resolve().name.startswith("gpuplatform-"):
             shutil.rmtree(link.resolve(), ignore_errors=True)
@@ -171,7 +171,7 @@ def remove_data(data: Path) -> None:
 
 
 def _outside_directory(data: Path, name: str) -> Path:
-    """Make an empty directory of our own outside, in place of one left by earlier data."""
+    """Create an empty directory outside of the data directory; replace one of earlier data."""
     digest = hashlib.sha256(str(data).encode()).hexdigest()[:12]
     for parent in (Path("/var/lib"), Path(tempfile.gettempdir())):
         outside = parent / f"gpuplatform-{name}-{digest}"
@@ -183,6 +183,6 @@ def _outside_directory(data: Path, name: str) -> Path:
             continue
         return outside
     raise StartError(
-        f"The user nobody cannot reach {data}, nor can a directory be made in /var/lib."
-        " Set GPUPLATFORM_DATA to a directory that every user may pass."
+        f"The user `nobody` cannot reach {data}, and no directory can be created in /var/lib."
+        " Set GPUPLATFORM_DATA to a directory that every user can traverse."
     )

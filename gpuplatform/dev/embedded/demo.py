@@ -1,8 +1,8 @@
-"""The first requests of a new platform, sent through the public API by `make run`, once.
+"""The demo requests, which `make run` sends once to a new platform, through the public API.
 
-Three pools: one that gets ready, one whose image cannot be pulled, one that asks for more GPUs
-than there are. Three stock units, a GPU unit on one of them, and a function that is invoked once.
-The operation IDs are fixed, so that sending them again changes nothing.
+Three pools: one that becomes ready, one whose image cannot be pulled, one that requests more GPUs
+than exist. Three stock units, a GPU unit on one of them, and a function that is invoked once. The
+operationIDs are fixed, so that sending the requests again changes nothing.
 """
 
 import argparse
@@ -19,37 +19,37 @@ from typing import Any, Final
 from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
 
 READY_SECONDS: Final = 60.0
-"""How long the demo waits for stock that its unit can take."""
+"""Maximum wait for stock that the unit can claim."""
 
 _POLL_SECONDS = 0.5
 _API = "/api/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """One request."""
+class DemoRequest:
+    """One POST."""
 
     path: str
     body: dict[str, Any]
     needs_stock: str = ""
-    """The GPU spec of which a stock unit has to be ready first."""
+    """The GPU spec of which a stock unit must be ready first."""
 
     @property
     def name(self) -> str:
-        """What it is about."""
+        """The name of its object, for the log."""
         kind = self.path.rpartition("/")[2]
         name = self.body.get("name") or self.body.get("requestID") or self.body["specName"]
         return f"{kind} {name}"
 
 
-def _pool(name: str, **body: Any) -> Wish:
-    return Wish("/operator/stockpools", {"name": name, "memory": "16Gi", **body})
+def _pool(name: str, **body: Any) -> DemoRequest:
+    return DemoRequest("/operator/stockpools", {"name": name, "memory": "16Gi", **body})
 
 
 _NGINX = "docker.io/library/nginx:1.27"
 _HTTP = {"ports": [{"name": "http", "port": 80}]}
 
-WISHES: tuple[Wish, ...] = (
+DEMO_REQUESTS: tuple[DemoRequest, ...] = (
     _pool(
         "demo-ready",
         operationID="demo-1",
@@ -75,7 +75,7 @@ WISHES: tuple[Wish, ...] = (
         gpu=64,
         replicas=1,
     ),
-    Wish(
+    DemoRequest(
         "/operator/stock-units",
         {
             "operationID": "demo-4",
@@ -86,7 +86,7 @@ WISHES: tuple[Wish, ...] = (
             "replicas": 3,
         },
     ),
-    Wish(
+    DemoRequest(
         "/gpu-units",
         {
             "operationID": "demo-5",
@@ -97,7 +97,7 @@ WISHES: tuple[Wish, ...] = (
         },
         needs_stock="h100-1g",
     ),
-    Wish(
+    DemoRequest(
         "/serverless/functions",
         {
             "operationID": "demo-6",
@@ -107,35 +107,35 @@ WISHES: tuple[Wish, ...] = (
             "idleTimeoutSeconds": 60,
         },
     ),
-    Wish(
+    DemoRequest(
         "/serverless/invocations",
         {"invocationID": "demo-7", "requestID": "echo", "payload": '{"text": "hello"}'},
     ),
 )
 
 
-class DemoRefused(Exception):
-    """The API did not take a request of the demo."""
+class DemoFailed(Exception):
+    """A demo request was rejected, or its stock was not ready in time."""
 
 
 def send_demo(url: str) -> Iterator[str]:
-    """Send every request, each when it can be done; yield a line for each.
+    """Send every request, each when its stock is ready; yield a line for each.
 
     Raises:
-        DemoRefused: one was not accepted.
+        DemoFailed: A request was not accepted.
     """
-    for wish in WISHES:
-        if wish.needs_stock and not _is_there(url, wish):
-            _wait_for_stock(url, wish.needs_stock)
-        status, _ = _send("POST", f"{url}{_API}{wish.path}", wish.name, wish.body)
-        yield f"POST {wish.name}: {status}"
+    for demo in DEMO_REQUESTS:
+        if demo.needs_stock and not _is_accepted(url, demo):
+            _wait_for_stock(url, demo.needs_stock)
+        status, _ = _send("POST", f"{url}{_API}{demo.path}", demo.name, demo.body)
+        yield f"POST {demo.name}: {status}"
 
 
-def _is_there(url: str, wish: Wish) -> bool:
-    """Say whether the request was accepted before: then it needs no stock."""
-    operation = wish.body["operationID"]
+def _is_accepted(url: str, demo: DemoRequest) -> bool:
+    """Return whether the request was accepted earlier: then it needs no stock."""
+    operation = demo.body["operationID"]
     address = f"{url}{_API}/operator/jobs?search={operation}"
-    _, jobs = _send("GET", address, wish.name)
+    _, jobs = _send("GET", address, demo.name)
     return any(job["operationID"] == operation for job in jobs)
 
 
@@ -144,32 +144,32 @@ def _wait_for_stock(url: str, spec_name: str) -> None:
     until = time.monotonic() + READY_SECONDS
     while not _send("GET", address, "stock-units")[1]:
         if time.monotonic() > until:
-            raise DemoRefused(f"No stock of {spec_name} was ready in {READY_SECONDS:.0f} s.")
+            raise DemoFailed(f"No stock of {spec_name} was ready in {READY_SECONDS:.0f} s.")
         time.sleep(_POLL_SECONDS)
 
 
 def _send(
     method: str, address: str, about: str, body: dict[str, Any] | None = None
 ) -> tuple[int, Any]:
-    """Return the status of the answer, and its data."""
-    request = urllib.request.Request(  # noqa: S310 - the address is the platform's own
+    """Return the status and the data of the response."""
+    request = urllib.request.Request(  # noqa: S310 - an address of the platform
         address,
         data=None if body is None else json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - an address of ours
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - as above
             return answer.status, json.load(answer)["data"]
     except urllib.error.HTTPError as error:
         text = error.read().decode(errors="replace")
-        raise DemoRefused(f"{about} was refused with {error.code}: {text}") from error
+        raise DemoFailed(f"{about} was rejected with {error.code}: {text}") from error
     except OSError as error:
-        raise DemoRefused(f"{address} cannot be reached: {error}") from error
+        raise DemoFailed(f"{address} cannot be reached: {error}") from error
 
 
 def main() -> int:
-    """Send the demo from the command line; the marker file says that it was sent."""
+    """Send the demo from the command line; create the marker file when it was sent."""
     parser = argparse.ArgumentParser(description="Send the demo requests once.")
     parser.add_argument("url")
     parser.add_argument("--marker", type=Path, required=True)
@@ -178,7 +178,7 @@ def main() -> int:
         for line in send_demo(arguments.url):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
-    except DemoRefused as error:
+    except DemoFailed as error:
         sys.stdout.write(f"{error}\n")
         return 1
     arguments.marker.touch()

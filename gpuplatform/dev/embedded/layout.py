@@ -27,7 +27,7 @@ DRAIN_SECONDS = 2
 """Seconds that running tasks and requests have when the run stops (it promises 10 in all)."""
 
 SERVERLESS = {"results": "run_result_store", "activator": "run_activator"}
-"""The commands of the parts that functions need; without a cluster there are no functions."""
+"""The commands of the parts that functions need; functions require a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ WORKERS: Mapping[str, Worker] = {
 
 
 def http_get(port: int, path: str) -> tuple[int, bytes] | None:
-    """Return status and body of a request to loopback, or None if there is no answer."""
+    """Return status and body of a request to loopback, or None without a response."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=3)
     try:
         connection.request("GET", path)

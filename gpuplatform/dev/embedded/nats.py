@@ -1,6 +1,6 @@
 """NATS with JetStream, the queue, from its wheel: loopback, users of the platform's account only.
 
-The account's seed lies in the data directory; the settings of development mode read it there.
+The seed of the account is in the data directory, where the settings of development mode read it.
 """
 
 import json
@@ -17,12 +17,12 @@ from gpuplatform.nats.keys import KeyKind, KeyPair
 from serverless.queue.credentials import server_configuration
 
 MAX_PAYLOAD: Final = 4 * 1024 * 1024
-"""A result of 1 MiB in base64, and what is said about it."""
+"""A result of 1 MiB in base64, with its metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nats:
-    """One server; `prepare` writes its files, `command` starts it."""
+    """One server: `prepare` writes its files, `command` returns how to start it."""
 
     directory: Path
     port: int
@@ -30,7 +30,7 @@ class Nats:
 
     @classmethod
     def prepare(cls, directory: Path, port: int) -> "Nats":
-        """Make the directory, the account and the configuration. Repeatable."""
+        """Create the directory, the account and the configuration. Idempotent."""
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         seed = directory / "account-seed"
         if not seed.exists():
@@ -44,7 +44,7 @@ class Nats:
         return (
             f"host: {LOOPBACK}\nport: {self.port}\n"
             f"max_payload: {MAX_PAYLOAD}\n"
-            # What a power failure takes away is put in the queue again: the rows are the truth.
+            # Messages lost in a power failure are published again: the rows are authoritative.
             f"jetstream {{ store_dir: {json.dumps(str(self.directory))}, max_mem: 64MB,"
             " max_file: 16GB, sync_interval: 10s }\n"
             f"log_file: {json.dumps(str(self.directory / 'nats.log'))}\n"
@@ -54,15 +54,15 @@ class Nats:
 
     @property
     def url(self) -> str:
-        """The address as NATS_URL has it; who may log in is no part of it."""
+        """The value of NATS_URL; it contains no credentials."""
         return f"nats://{LOOPBACK}:{self.port}"
 
     def command(self) -> Command:
-        """Return how the server is started."""
+        """Return how to start the server."""
         return Command(argv=(str(nats_server()), "-c", str(self.directory / "nats.conf")))
 
     def is_ready(self) -> bool:
-        """Say whether it greets and its JetStream works."""
+        """Return whether it accepts connections and JetStream is enabled."""
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
                 greeting = connection.makefile().readline()

@@ -1,4 +1,4 @@
-"""What `make run` is told by the environment, checked before anything starts."""
+"""The options of `make run` from the environment, checked before anything starts."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ ANSWER_SECONDS = 3.0
 
 
 def check_address(name: str, address: str, schemes: tuple[str, ...]) -> None:
-    """Make sure that the server of a person's own can be used, if there is one.
+    """Check the address of an external server, if one is set.
 
     Raises:
-        StartError: the address is none, or nobody answers there.
+        StartError: The address is invalid, or no server answers there.
     """
     if not address:
         return
@@ -37,20 +37,20 @@ def check_address(name: str, address: str, schemes: tuple[str, ...]) -> None:
         parts, host, port = urlsplit(""), "", 0
     if parts.scheme not in schemes or not host:
         example = f"{schemes[0]}://user:password@host:{DEFAULT_PORTS[name]}/name"
-        raise StartError(f"{name} is no address that can be used; it looks like {example}.")
+        raise StartError(f"{name} is not a valid address; use the form {example}.")
     try:
         socket.create_connection((host, port), ANSWER_SECONDS).close()
     except OSError as error:
-        why = error.strerror or "no answer"
+        why = error.strerror or "timeout"
         raise StartError(
-            f"{name} names {host}:{port}, and nobody can be reached there ({why})."
-            " Start that server, or leave the variable out for an embedded one."
+            f"No server answers at {host}:{port}, the address in {name} ({why})."
+            " Start the server, or unset the variable to use an embedded one."
         ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The choices of a person who starts the platform; empty means: not made."""
+    """The options of a start; an empty value means the default."""
 
     data: DataDirectory
     asked_port: str
@@ -60,31 +60,31 @@ class Options:
     kubeconfig: str
     wants_demo: bool
     metrics_port: str = ""
-    """Of the first part that serves metrics, the others follow; `0`: none; empty: free ones."""
+    """Port of the first process, the others use the following; `0`: none; empty: free ports."""
     nats_url: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Options":
         """Read the environment variables.
 
-        A real cluster has to be asked for: an exported KUBECONFIG alone changes nothing, and the
-        demo is sent to a real cluster only when DEMO=1 says so.
+        A real cluster must be selected explicitly: an exported KUBECONFIG alone has no effect, and
+        the demo is sent to a real cluster only with DEMO=1.
 
         Raises:
-            StartError: a value is wrong, or one is missing beside another.
+            StartError: A value is invalid, or another one requires a missing value.
         """
         kube_mode = environment.get("KUBE_MODE", "").strip().lower() or "simulated"
         if kube_mode not in KUBE_MODES:
             raise StartError(
-                f"KUBE_MODE={kube_mode} is no mode of this start; it is one of:"
+                f"KUBE_MODE={kube_mode} is not supported here; use one of:"
                 f" {', '.join(KUBE_MODES)}."
             )
         kubeconfig = environment.get("KUBECONFIG", "")
         if kube_mode == "required" and not kubeconfig:
-            raise StartError("KUBE_MODE=required needs KUBECONFIG, the path of a kubeconfig.")
+            raise StartError("KUBE_MODE=required requires KUBECONFIG, the path of a kubeconfig.")
         if environment.get("NATS_URL") and not environment.get("GPUPLATFORM_NATS_SEED"):
             raise StartError(
-                "NATS_URL needs GPUPLATFORM_NATS_SEED, the seed of your account there."
+                "NATS_URL requires GPUPLATFORM_NATS_SEED, the seed of your account on that server."
             )
         for name, schemes in SCHEMES.items():
             check_address(name, environment.get(name, ""), schemes)
@@ -102,7 +102,7 @@ class Options:
         )
 
     def metrics_ports(self, parts: Sequence[str]) -> dict[str, int]:
-        """Return a port of loopback for each part; empty when no metrics are wanted."""
+        """Return a port of loopback for each process; empty if metrics are off."""
         if not self.metrics_port:
             return {part: free_port() for part in parts}
         first = int(self.metrics_port)
@@ -110,12 +110,12 @@ class Options:
 
 
 def _number(environment: Mapping[str, str], name: str) -> str:
-    """Return the digits that the variable has, or an empty text.
+    """Return the digits of the variable, or an empty string.
 
     Raises:
-        StartError: it is something else.
+        StartError: The value is not a port.
     """
     text = environment.get(name, "")
     if text and not (text.isascii() and text.isdigit() and int(text) <= 65000):
-        raise StartError(f"{name}={text} is no port. Set a number up to 65000, or leave it out.")
+        raise StartError(f"{name}={text} is not a port. Set a number up to 65000, or unset it.")
     return text

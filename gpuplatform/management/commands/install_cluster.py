@@ -1,4 +1,4 @@
-"""`manage.py install_cluster`: bring what the platform needs into the cluster."""
+"""`manage.py install_cluster`: install what the platform needs in the cluster."""
 
 import time
 from typing import Any
@@ -8,8 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
-from gpuplatform.deployment.crds import CRDS
-from gpuplatform.deployment.installation import manifests
+from gpuplatform.deployment.installation import CRDS, manifests
 from gpuplatform.deployment.rights import manifests as account_manifests
 from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.kube.deadline import deadline
@@ -20,19 +19,19 @@ READY_SECONDS = 30.0
 
 
 class Command(BaseCommand):
-    """Apply namespaces, priority classes and resource definitions. Can be repeated."""
+    """Apply namespaces, priority classes and resource definitions. Idempotent."""
 
     help = "Applies namespaces, priority classes and resource definitions (server-side apply)."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--dry-run", action="store_true", help="Print the manifests, change nothing."
+            "--dry-run", action="store_true", help="Print the manifests; change nothing."
         )
         parser.add_argument(
             "--accounts",
             action="store_true",
-            help="Also the ServiceAccounts of the processes with their rights.",
+            help="Also apply the ServiceAccounts of the processes with their rights.",
         )
 
     @override
@@ -52,7 +51,7 @@ class Command(BaseCommand):
                 for crd in CRDS:
                     self._wait_until_served(crd["metadata"]["name"])
         except (ClusterError, OperatorUnavailable) as error:
-            msg = f"The cluster could not be prepared: {error}"
+            msg = f"The installation in the cluster failed: {error}"
             raise CommandError(msg) from error
 
     def _wait_until_served(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py nats_accounts`: what a NATS server has to be told so that it knows this platform."""
+"""`manage.py nats_accounts`: print the part of a NATS server's configuration with the accounts."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from serverless.queue.credentials import server_configuration
 
 
 class Command(BaseCommand):
-    """Print the accounts as a part of the server's configuration."""
+    """Print the accounts, or a new seed."""
 
-    help = "Prints the accounts for a NATS server's configuration; they hold no secret."
+    help = "Prints the accounts for a NATS server's configuration; they contain no secret."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--new-seed",
             action="store_true",
-            help="print a new seed for GPUPLATFORM_NATS_SEED instead, and nothing else",
+            help="Print only a new seed for GPUPLATFORM_NATS_SEED.",
         )
 
     @override
@@ -31,6 +31,8 @@ class Command(BaseCommand):
         try:
             account = KeyPair.from_seed(settings.NATS_SEED, KeyKind.ACCOUNT)
         except BadKey as error:
-            why = f"GPUPLATFORM_NATS_SEED {error}; 'manage.py nats_accounts --new-seed' makes one."
+            why = (
+                f"GPUPLATFORM_NATS_SEED {error}; 'manage.py nats_accounts --new-seed' prints one."
+            )
             raise CommandError(why) from error
         self.stdout.write(server_configuration(account))

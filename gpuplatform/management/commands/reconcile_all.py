@@ -1,4 +1,4 @@
-"""`manage.py reconcile_all`: compare everything in the cluster with what it should be, now."""
+"""`manage.py reconcile_all`: compare everything in the cluster with rows and specs, now."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,14 +24,14 @@ from units.services.names import UnitTask
 
 
 class Command(BaseCommand):
-    """Mark what is not as it should be, or say what would be done."""
+    """Mark what differs due, or print what would be done."""
 
-    help = "Compares the cluster with rows and specs and lets workers do what differs."
+    help = "Compares the cluster with rows and specs; workers reconcile what differs."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--dry-run", action="store_true", help="Print what would be done, change nothing."
+            "--dry-run", action="store_true", help="Print what would be done; change nothing."
         )
 
     @override
@@ -53,11 +53,11 @@ class Command(BaseCommand):
             self.stdout.write(f"{resource['kind']} {full_name(resource)}")
             for line in _lines(resource, plan):
                 self.stdout.write(f"  {line}")
-        self.stdout.write(f"{found} not as they should be; nothing was changed")
+        self.stdout.write(f"{found} differ; nothing was changed")
 
     def _mark(self, cluster: Cluster) -> None:
         if gate.cluster_state().recovery_reason or not epoch.matches():
-            msg = "Cluster and database do not belong together. Run 'manage.py recover' first."
+            msg = "The epochs of cluster and database differ. Run 'manage.py recover' first."
             raise CommandError(msg)
         pools, units = set(compare_pools(cluster)), set(compare_units(cluster))
         enqueue_missed(InventoryTask.RECONCILE_POOL, sorted(pools), queue=Queue.RECONCILE)
@@ -67,14 +67,14 @@ class Command(BaseCommand):
 
 def _lines(resource: Manifest, plan: Plan) -> Iterator[str]:
     for action in plan.actions:
-        yield _words(action)
+        yield _describe(action)
     if plan.status is not None:
         fields = status_fields(resource, plan.status)
         reason = next((c["reason"] for c in fields["conditions"] if c["type"] == "Ready"), "")
         yield f"status: {plan.status.phase} {reason}".rstrip()
 
 
-def _words(action: Action) -> str:
+def _describe(action: Action) -> str:
     verb = type(action).__name__.lower()
     match action:
         case Create(kind, manifest) | Apply(kind, manifest):

@@ -1,4 +1,4 @@
-"""`manage.py recover`: make cluster and database belong together again."""
+"""`manage.py recover`: import the cluster's state, and begin a new epoch."""
 
 from typing import Any
 
@@ -18,21 +18,21 @@ from units.recovery import recover_units
 
 
 class Command(BaseCommand):
-    """Take what the cluster has, report what cannot be explained, begin a new epoch."""
+    """Import what the cluster has, report what cannot be explained, begin a new epoch."""
 
     help = (
-        "Takes over what the cluster has after the database was restored or replaced, and begins"
+        "Imports the state of the cluster after the database was restored or replaced, and begins"
         " a new epoch. Stop every process of the platform first."
     )
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--dry-run", action="store_true", help="Say what would be done, change nothing."
+            "--dry-run", action="store_true", help="Print what would be done; change nothing."
         )
 
         parser.add_argument(
-            "--stopped", action="store_true", help="Every process is known to be stopped."
+            "--stopped", action="store_true", help="Confirm that every process is stopped."
         )
 
     @override
@@ -46,7 +46,7 @@ class Command(BaseCommand):
             )
             raise CommandError(msg)
         try:
-            # Two at once could leave the epoch of one in the cluster, the other's in the database.
+            # Two concurrent runs could write different epochs to cluster and database.
             with advisory_lock(Lock.RECOVERY):
                 self._recover(dry_run=options["dry_run"])
         except (ClusterError, OperatorUnavailable) as error:

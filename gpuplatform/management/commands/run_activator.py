@@ -13,9 +13,9 @@ from serverless.loops.activator import Activator
 
 
 class Command(BaseCommand):
-    """Run until SIGTERM or SIGINT; then give the lease back and end."""
+    """Run until SIGTERM or SIGINT; then release the lease and exit."""
 
-    help = "Starts workers for waiting invocations and stops idle ones; one of N is active."
+    help = "Starts workers for waiting invocations and stops idle ones; one replica is active."
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:

@@ -14,9 +14,9 @@ from gpuplatform.processes.process import own_identity, stop_on_signals
 
 
 class Command(BaseCommand):
-    """Run until SIGTERM or SIGINT; then give the lease back and end."""
+    """Run until SIGTERM or SIGINT; then release the lease and exit."""
 
-    help = "Watches the cluster, fills the mirror and marks rows due; one of N is active."
+    help = "Watches the cluster, fills the mirror and marks rows due; one replica is active."
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:

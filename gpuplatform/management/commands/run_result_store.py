@@ -1,4 +1,4 @@
-"""`manage.py run_result_store`: puts invocations into the queue and stores their results."""
+"""`manage.py run_result_store`: publish invocations to the queue, and store their results."""
 
 import threading
 from collections.abc import Callable
@@ -21,15 +21,15 @@ HEARTBEAT_SECONDS: Final = FRESH_SECONDS / 8
 
 
 class Command(BaseCommand):
-    """Run until SIGTERM or SIGINT; what is not finished then, another process does."""
+    """Run until SIGTERM or SIGINT; another process finishes what is left."""
 
-    help = "Relays invocations to the queue and stores their results; any number may run."
+    help = "Relays invocations to the queue and stores their results; replicas share the work."
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         stop = stop_on_signals()
         queue = required_queue()
-        serve(lambda: bytes)  # An empty page: only to say that it lives.
+        serve(lambda: bytes)  # An empty page; /livez is what counts.
         sweep = Sweep(queue)
 
         def sweep_once() -> None:
@@ -41,7 +41,7 @@ class Command(BaseCommand):
             stop.wait(HEARTBEAT_SECONDS)
 
         loops = [
-            _Loop("life", report_heartbeat_once, stop),
+            _Loop("heartbeat", report_heartbeat_once, stop),
             _Loop("relay", Relay(queue).step, stop),
             _Loop("result store", ResultStore(queue).step, stop),
             _Loop("dead letters", DeadLetters(queue).step, stop),
@@ -54,11 +54,11 @@ class Command(BaseCommand):
             loop.join()
         queue.close()
         if failed := [loop.name for loop in loops if not loop.has_ended]:
-            raise CommandError(f"A fault of ours ended: {', '.join(failed)}. See the log above.")
+            raise CommandError(f"Unexpected errors ended: {', '.join(failed)}. See the log above.")
 
 
 class _Loop(threading.Thread):
-    """One of the process's loops; the fault of one ends them all, and the process is restarted."""
+    """One loop of the process; an unexpected error in one loop ends all of them."""
 
     def __init__(self, name: str, step: Callable[[], object], stop: threading.Event) -> None:
         super().__init__(name=name)

@@ -1,4 +1,4 @@
-"""`manage.py seed_stock`: seed stock as the operators' route does."""
+"""`manage.py seed_stock`: seed stock as the route for operators does."""
 
 import time
 import uuid
@@ -20,26 +20,27 @@ PAUSE_SECONDS = 0.5
 
 
 class Command(BaseCommand):
-    """Safe to repeat with the same operation ID: nothing is made twice."""
+    """Idempotent with the same operationID."""
 
-    help = "Seed stock of a GPU spec. The workers make it; with --wait this waits for them."
+    help = "Seed stock of a GPU spec. Workers create it; --wait waits for the end."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("spec", help="The GPU spec.")
-        parser.add_argument("number", type=int, help="How many stock units are made.")
+        parser.add_argument("number", type=int, help="Number of stock units to create.")
         parser.add_argument("--cpu", help="CPU of one unit: a Kubernetes quantity.")
         parser.add_argument("--memory", help="Memory of one unit: a Kubernetes quantity.")
         parser.add_argument("--gpu", type=int, help="GPUs of one unit.")
         parser.add_argument(
-            "--operation-id", help="Identifies the request; without it one is made and printed."
+            "--operation-id",
+            help="Identifies the request; the default is a new one, which is printed.",
         )
         parser.add_argument(
             "--wait",
             type=seconds,
             default=0.0,
             metavar="SECONDS",
-            help="Wait so long for its end.",
+            help="Maximum time to wait for the end of the operation.",
         )
 
     @override
@@ -64,14 +65,14 @@ class Command(BaseCommand):
         self._report(_ended(operation, options["wait"]))
 
     def _report(self, operation: Operation) -> None:
-        done = f"{operation.progress_done} of {operation.progress_total} made"
+        done = f"{operation.progress_done} of {operation.progress_total} created"
         self.stdout.write(f"{operation.operation_id}: {operation.phase}, {done}")
         if operation.phase == OperationPhase.FAILED:
             raise CommandError(operation.error_message)
 
 
 def _ended(operation: Operation, seconds: float) -> Operation:
-    """Return the operation once it ended, or as it is when the time is over."""
+    """Return the operation when it has ended, or its state after `seconds`."""
     until = time.monotonic() + seconds
     while operation.phase not in ENDED_PHASES and time.monotonic() < until:
         time.sleep(PAUSE_SECONDS)

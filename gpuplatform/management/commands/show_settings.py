@@ -1,22 +1,22 @@
-"""`manage.py show_settings`: what this process would run with, and where each value came from."""
+"""`manage.py show_settings`: print the effective settings and their origins."""
 
 from typing import Any
 
 from django.core.management.base import BaseCommand
 from typing_extensions import override
 
-from gpuplatform.settings.reading import shown_settings
+from gpuplatform.settings.reading import effective_settings
 
 
 class Command(BaseCommand):
     """Needs neither a database nor a cluster. Passwords and keys are masked."""
 
-    help = "Print the effective settings and where each came from; secrets are masked."
+    help = "Print the effective settings and the origin of each; secrets are masked."
     requires_system_checks = ()
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        rows = shown_settings()
+        rows = effective_settings()
         name_width = max(len(row.name) for row in rows)
         origin_width = max(len(row.origin) for row in rows)
         for row in rows:

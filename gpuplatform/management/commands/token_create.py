@@ -1,4 +1,4 @@
-"""`manage.py token_create`: a token for the API, printed once."""
+"""`manage.py token_create`: create an API token and print it."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,34 +12,38 @@ from gpuplatform.tenancy.models import DEFAULT_TENANT_NAME, Scope
 from gpuplatform.tenancy.selectors import tenant_by_name
 from gpuplatform.tenancy.services import token_create
 
-MOST_DAYS = 3650
+MAX_DAYS = 3650
 
 
 class Command(BaseCommand):
-    """Prints the secret alone on standard output, so that a script can keep it."""
+    """Prints only the secret on standard output, so that a script can store it."""
 
-    help = "Make an API token and print it. It cannot be shown again."
+    help = "Create an API token and print it. It cannot be displayed again."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="What the token is for.")
+        parser.add_argument("name", help="Name of the token.")
         parser.add_argument("--tenant", default=DEFAULT_TENANT_NAME)
         parser.add_argument(
             "--scope",
             action="append",
             choices=Scope.values,
-            help="What it may do; can be given twice. Without it: user.",
+            help="Scope of the token; can be repeated. The default is user.",
         )
-        parser.add_argument("--days", type=int, help="How long it is valid; without it: for ever.")
+        parser.add_argument(
+            "--days",
+            type=int,
+            help="Number of days until the token expires; the default is never.",
+        )
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         days, name = options["days"], options["name"]
-        if days is not None and not 1 <= days <= MOST_DAYS:
-            msg = f"--days has to be between 1 and {MOST_DAYS}."
+        if days is not None and not 1 <= days <= MAX_DAYS:
+            msg = f"--days must be between 1 and {MAX_DAYS}."
             raise CommandError(msg)
         if not name.strip() or len(name) > 63 or not name.isprintable():
-            msg = "The name has to be 1 to 63 printable characters."
+            msg = "The name must be 1 to 63 printable characters."
             raise CommandError(msg)
         try:
             token, secret = token_create(

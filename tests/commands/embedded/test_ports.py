@@ -33,15 +33,15 @@ def test_a_taken_default_is_replaced_and_that_is_said(taken: int) -> None:
     chosen = choose_port("", taken)
 
     assert is_free(chosen.port)
-    assert chosen.notice == f"Port {taken} is taken, so the platform listens on {chosen.port}."
+    assert chosen.notice == f"Port {taken} is in use, so the platform listens on {chosen.port}."
 
 
 def test_a_taken_port_that_was_asked_for_is_named(taken: int) -> None:
-    with pytest.raises(StartError, match=f"Port {taken}, asked for by PORT, is taken"):
+    with pytest.raises(StartError, match=rf"Port {taken} \(PORT\) is in use"):
         choose_port(str(taken), 8080)
 
 
 @pytest.mark.parametrize("asked", ["0", "65536", "-1", "http", "²", "8080 "])
 def test_what_is_no_port_is_named(asked: str) -> None:
-    with pytest.raises(StartError, match="is no port"):
+    with pytest.raises(StartError, match="is not a port"):
         choose_port(asked, 8080)

@@ -118,8 +118,8 @@ def statuses_of_metrics(data: DataDirectory) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        pytest.param({"PORT": "eighty"}, "PORT=eighty is no port", id="no port"),
-        pytest.param({"KUBE_MODE": "real"}, "KUBE_MODE=real is no mode", id="no mode"),
+        pytest.param({"PORT": "eighty"}, "PORT=eighty is not a port", id="no port"),
+        pytest.param({"KUBE_MODE": "real"}, "KUBE_MODE=real is not supported", id="no mode"),
         pytest.param({"GPUPLATFORM_DATA": "/proc/nothing"}, "cannot be written", id="no place"),
     ],
 )

@@ -49,7 +49,7 @@ def test_every_fault_is_on_stderr_and_the_exit_code_is_1(
 
     assert ended.returncode == 1, ended.stderr
     assert "GPUPLATFORM_LEASE_SECONDS: Input should be greater" in ended.stderr
-    assert f"GPUPLATFORM_NOTHING ({file}): there is no such setting" in ended.stderr
+    assert f"GPUPLATFORM_NOTHING ({file}): unknown setting" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -105,4 +105,4 @@ def test_without_a_port_nothing_is_counted_and_nothing_loaded() -> None:
     recorder.count(HTTP_REQUESTS, method="GET", route="/", status="200")
     recorder.observe(HTTP_SECONDS, 1, method="GET", route="/")
 
-    assert recorder._Recorder.made == {}
+    assert recorder._Recorder.created == {}

@@ -25,7 +25,7 @@ BROKEN = {"containerStatuses": [{"name": "c", "state": {"waiting": WAITING}}]}
 @pytest.fixture(autouse=True)
 def _speaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No other test's outage keeps Events back, and none is left for the next test."""
-    monkeypatch.setattr(event_writer._Silence, "until", 0.0)
+    monkeypatch.setattr(event_writer._Pause, "until", 0.0)
     yield
     event_writer.finish(FINISH_SECONDS)
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from gpuplatform.crds.schema import structural
-from gpuplatform.deployment.crds import CRDS, file_name
+from gpuplatform.deployment.installation import CRDS, file_name
 from inventory.core.crd import STOCK_POOL_CRD
 
 FORBIDDEN = {"$ref", "$defs", "title", "examples", "const", "anyOf", "additionalProperties"}

@@ -11,8 +11,8 @@ from gpuplatform.lifecycle.conditions import Condition
 from gpuplatform.planning.plan import Event, EventType, Status
 from gpuplatform.reconciliation.events import (
     BURST,
+    MAX_OBJECTS,
     REFILL_SECONDS,
-    REMEMBERED,
     InvolvedObject,
     Limits,
     event_manifest,
@@ -126,7 +126,7 @@ def test_one_object_tells_so_much_and_then_one_in_a_while() -> None:
 def test_of_very_many_objects_the_oldest_are_forgotten() -> None:
     limits = Limits()
 
-    for number in range(REMEMBERED + 10):
+    for number in range(MAX_OBJECTS + 10):
         limits.allow(str(number), NOW)
 
-    assert len(limits._left) == REMEMBERED
+    assert len(limits._left) == MAX_OBJECTS

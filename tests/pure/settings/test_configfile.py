@@ -38,14 +38,14 @@ def test_a_value_is_the_text_that_stands_there(tmp_path: Path, text: str, value:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        pytest.param("A: 1\nB: 2\nA: 3", "A (FILE:3): stands there twice", id="twice"),
-        pytest.param("A: [1]", "A (FILE:1): has to be one name with one value", id="a list"),
-        pytest.param("A: {b: 1}", "A (FILE:1): has to be one name with one value", id="a map"),
-        pytest.param("? [A]\n: 1", "the key (FILE:1): has to be one", id="a list as a name"),
-        pytest.param("- A", "FILE: has to be names with values", id="no map"),
-        pytest.param("A: 'x", "FILE: is not YAML: found unexpected end of stream", id="torn"),
-        pytest.param(b"A: \xff", "FILE: is not text in UTF-8", id="bytes"),
-        pytest.param("A: " + "x" * 2**20, "FILE: is larger than 1 MiB", id="large"),
+        pytest.param("A: 1\nB: 2\nA: 3", "A (FILE:3): given twice", id="twice"),
+        pytest.param("A: [1]", "A (FILE:1): must be one name with one value", id="a list"),
+        pytest.param("A: {b: 1}", "A (FILE:1): must be one name with one value", id="a map"),
+        pytest.param("? [A]\n: 1", "the key (FILE:1): must be one", id="a list as a name"),
+        pytest.param("- A", "FILE: must consist of names with values", id="no map"),
+        pytest.param("A: 'x", "FILE: not YAML: found unexpected end of stream", id="torn"),
+        pytest.param(b"A: \xff", "FILE: not UTF-8", id="bytes"),
+        pytest.param("A: " + "x" * 2**20, "FILE: larger than 1 MiB", id="large"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from gpuplatform.configfile import CONFIG_VARIABLE
-from gpuplatform.settings.reading import MASK, RUNNING, load_environment, masked, shown_settings
+from gpuplatform.settings.reading import (
+    MASK,
+    RUNNING,
+    effective_settings,
+    load_environment,
+    masked,
+)
 
 SOUND = {
     "GPUPLATFORM_SECRET_KEY": "k",
@@ -60,15 +66,15 @@ def test_every_fault_is_told_at_once(process: Process) -> None:
     assert told.startswith("The settings are wrong:\n")
     for expected in (
         "GPUPLATFORM_LEASE_SECONDS: Input should be greater than or equal to 3",
-        "GPUPLATFORM_LOGLEVEL (environment): there is no such setting",
+        "GPUPLATFORM_LOGLEVEL (environment): unknown setting",
         "; did you mean GPUPLATFORM_LOG_LEVEL?",
         "PORT: Input should be a valid integer",
-        "DATABASE_URL: has to look like postgres://user:password@host:port/name",
-        f"NOTHING ({process.file}): there is no such setting",
-        "KUBE_MODE: the simulated cluster exists in development mode only",
-        "GPUPLATFORM_SECRET_KEY: is missing.",
-        "GPUPLATFORM_ALLOWED_HOSTS: is missing.",
-        "REDIS_URL: is missing.",
+        "DATABASE_URL: must have the form postgres://user:password@host:port/name",
+        f"NOTHING ({process.file}): unknown setting",
+        "KUBE_MODE: the simulated cluster is available in development mode only",
+        "GPUPLATFORM_SECRET_KEY: missing.",
+        "GPUPLATFORM_ALLOWED_HOSTS: missing.",
+        "REDIS_URL: missing.",
     ):
         assert expected in told, told
     assert "geheim" not in told
@@ -89,7 +95,7 @@ def test_what_is_said_of_a_wrong_address_does_not_show_it(process: Process, url:
 
     told = faults()
 
-    assert "DATABASE_URL: has to look like" in told
+    assert "DATABASE_URL: must have the form" in told
     assert "heim" not in told
 
 
@@ -116,7 +122,7 @@ def test_what_others_put_into_the_environment_is_no_fault(
 def test_a_wrong_port_is_not_taken_for_one_of_kubernetes(process: Process) -> None:
     process.told({**SOUND, "GPUPLATFORM_API_PORT": "80"})
 
-    assert "GPUPLATFORM_API_PORT (environment): there is no such setting" in faults()
+    assert "GPUPLATFORM_API_PORT (environment): unknown setting" in faults()
 
 
 def test_the_environment_stands_above_the_file_and_the_file_above_the_defaults(
@@ -128,7 +134,7 @@ def test_the_environment_stands_above_the_file_and_the_file_above_the_defaults(
     )
 
     settings = load_environment()
-    shown = {row.name: (row.value, row.origin) for row in shown_settings()}
+    shown = {row.name: (row.value, row.origin) for row in effective_settings()}
 
     assert (settings.gpuplatform_log_level, settings.kube_mode, settings.port) == (
         "ERROR",
@@ -147,7 +153,7 @@ def test_development_mode_is_shown_as_the_origin_of_what_it_fills_in(
 ) -> None:
     process.told({"GPUPLATFORM_DEV": "1", "GPUPLATFORM_DATA": str(tmp_path)})
 
-    shown = {row.name: (row.value, row.origin) for row in shown_settings()}
+    shown = {row.name: (row.value, row.origin) for row in effective_settings()}
 
     assert shown["KUBE_MODE"] == ("simulated", "development mode")
     assert shown["KUBECONFIG"] == (str(tmp_path / "kubeconfig"), "development mode")
@@ -178,7 +184,7 @@ def test_a_command_joins_the_platform_that_runs(process: Process, running: Path)
     process.told({"GPUPLATFORM_DATA": str(running)})
 
     settings = load_environment()
-    shown = {row.name: (row.value, row.origin) for row in shown_settings()}
+    shown = {row.name: (row.value, row.origin) for row in effective_settings()}
 
     assert settings.gpuplatform_dev
     assert settings.effective_database_url() == ADDRESSES["DATABASE_URL"]
@@ -195,7 +201,7 @@ def test_what_is_given_overrides_the_platform_that_runs(process: Process, runnin
         "KUBE_MODE: off\n",
     )
 
-    shown = {row.name: (row.value, row.origin) for row in shown_settings()}
+    shown = {row.name: (row.value, row.origin) for row in effective_settings()}
 
     assert shown["PORT"] == ("8080", "environment")
     assert shown["KUBE_MODE"] == ("off", str(process.file))
@@ -213,7 +219,7 @@ def test_an_exported_kubeconfig_is_not_used_with_the_mode_of_another(
 def test_a_command_reports_that_no_platform_runs(process: Process) -> None:
     process.told({})
 
-    assert "GPUPLATFORM_DEV: is not set" in faults()
+    assert "GPUPLATFORM_DEV: not set" in faults()
 
 
 @pytest.mark.parametrize(
@@ -230,7 +236,7 @@ def test_no_process_of_production_joins_it(
 ) -> None:
     process.told({"GPUPLATFORM_DATA": str(running), **given})
 
-    assert "is missing" in faults()
+    assert "missing" in faults()
 
 
 @pytest.mark.parametrize(
@@ -265,7 +271,7 @@ def test_capitals_and_blanks_change_no_mode(process: Process, given: str, mode: 
 def test_no_spelling_brings_the_simulated_cluster_into_production(process: Process) -> None:
     process.told({**SOUND, "KUBE_MODE": " Simulated"})
 
-    assert "exists in development mode only" in faults()
+    assert "available in development mode only" in faults()
 
 
 def test_a_mode_that_there_is_not_is_refused_with_those_there_are(process: Process) -> None:

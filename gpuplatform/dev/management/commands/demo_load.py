@@ -1,4 +1,4 @@
-"""`manage.py demo_load`: what the admin looks like with very many rows; development only."""
+"""`manage.py demo_load`: fill the admin with very many rows."""
 
 from pathlib import Path
 from typing import Any
@@ -11,40 +11,38 @@ from gpuplatform.dev.demo_rows import PREFIX, is_loaded, load, remove
 
 
 class Command(BaseCommand):
-    """Adds rows and nothing else, to the database of a development data directory alone."""
+    """Adds rows, only to the database of a development data directory."""
 
-    help = f"Fill the mirror with rows named '{PREFIX}…'; 0 removes them again."
+    help = f"Create rows named '{PREFIX}…' in the mirror; 0 deletes them."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("number", type=int, help="Rows of each kind; 0: remove them.")
+        parser.add_argument("number", type=int, help="Number of rows per kind; 0: delete them.")
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         _refuse_other_databases()
         number: int = options["number"]
         if number < 0:
-            raise CommandError("The number of rows has to be 0 or more.")
+            raise CommandError("The number of rows must be 0 or more.")
         if is_loaded():
-            self.stdout.write(f"{remove()} rows of an earlier demo load are removed.")
+            self.stdout.write(f"Deleted {remove()} rows of an earlier run.")
         for there in load(number) if number else ():
             self.stdout.write(f"{there} of {number} rows of each kind", ending="\r")
         if number:
-            self.stdout.write(f"\n{number} jobs, pools, stock units, units and changes are there.")
+            self.stdout.write(f"\nCreated {number} rows of each kind.")
 
 
 def _refuse_other_databases() -> None:
-    """Raise unless the database is the one that `make run` keeps in its data directory."""
+    """Raise unless the database is that of the data directory of `make run`."""
     if not settings.GPUPLATFORM_DEV:
-        raise CommandError(
-            "Demo rows are for development: set GPUPLATFORM_DEV=1 where it is meant."
-        )
+        raise CommandError("Demo rows are for development only; GPUPLATFORM_DEV=1 is not set.")
     where = Path(settings.GPUPLATFORM_DATA)
     password = where / "postgres-password"
     if not password.exists() or not settings.ENVIRONMENT.effective_database_url():
         raise CommandError(f"No platform runs on {where}. Start one with 'make run'.")
     if settings.DATABASES["default"]["PASSWORD"] != password.read_text().strip():
         raise CommandError(
-            "DATABASE_URL names another database; demo rows go into that of a development"
-            " data directory only. Unset DATABASE_URL, and start the platform with 'make run'."
+            "DATABASE_URL is another database; demo rows are for that of a development"
+            " data directory. Unset DATABASE_URL, and start the platform with 'make run'."
         )

@@ -54,4 +54,4 @@ class Command(BaseCommand):
         )
         user.set_password(password)
         user.save()
-        self.stdout.write(f"The admin log-in is '{ADMIN}'; its password is in {path}.")
+        self.stdout.write(f"The admin user is '{ADMIN}'; the password is in {path}.")

@@ -1,4 +1,4 @@
-"""Plays nodes with GPUs on the simulator, or on any cluster that a kubeconfig names."""
+"""`manage.py run_kubelet`: simulated nodes on the simulator, or on the cluster of a kubeconfig."""
 
 import os
 import sys
@@ -15,9 +15,9 @@ from gpuplatform.dev.simulator.kubelet.options import Options
 
 
 class Command(BaseCommand):
-    """Replaces itself by the kubelet, which needs neither Django nor its memory."""
+    """Replaces this process by the kubelet, which does not need Django."""
 
-    help = "Plays nodes with GPUs and their kubelets on a Kubernetes API server."
+    help = "Simulates nodes with GPUs and their kubelets on a Kubernetes API server."
     requires_system_checks = ()
 
     @override

@@ -1,4 +1,4 @@
-"""`manage.py run_platform`: the whole platform in one terminal (what `make run` does)."""
+"""`manage.py run_platform`: run the whole platform in one terminal, as `make run` does."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from typing_extensions import override
 
 
 class Command(BaseCommand):
-    """Becomes the runner, which is small since it does not load Django."""
+    """Replaces this process by the runner, which does not load Django."""
 
     help = "Start every process of the platform with embedded servers, until Ctrl-C."
     requires_system_checks = ()

@@ -1,4 +1,4 @@
-"""`manage.py run_simulator`: the simulated cluster's API server, for development only."""
+"""`manage.py run_simulator`: run the API server of the simulated cluster."""
 
 import argparse
 import sys
@@ -11,10 +11,10 @@ from gpuplatform.dev.simulator.apiserver.__main__ import add_arguments, run
 
 
 class Command(BaseCommand):
-    """Serves until SIGTERM; `python -m gpuplatform.dev.simulator.apiserver` needs less memory."""
+    """Serves until SIGTERM; `python -m gpuplatform.dev.simulator.apiserver` uses less memory."""
 
     help = "Run the simulated Kubernetes API server (development mode, loopback)."
-    requires_system_checks: list[str] = []  # noqa: RUF012 - as Django declares it
+    requires_system_checks: list[str] = []  # noqa: RUF012 - as in Django
 
     @override
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -11,13 +11,13 @@ from gpuplatform.dev.embedded.options import Options
 @pytest.mark.parametrize(
     ("name", "address", "words"),
     [
-        ("REDIS_URL", "foo", "no address"),
-        ("REDIS_URL", "http://127.0.0.1:1", "no address"),
-        ("REDIS_URL", "redis://127.0.0.1:1/0", "nobody can be reached"),
-        ("DATABASE_URL", "hello", "no address"),
-        ("DATABASE_URL", "sqlite:///x.db", "no address"),
-        ("DATABASE_URL", "postgres://u:p@127.0.0.1:70000/x", "no address"),
-        ("DATABASE_URL", "postgres://u:p@127.0.0.1:1/x", "nobody can be reached"),
+        ("REDIS_URL", "foo", "not a valid address"),
+        ("REDIS_URL", "http://127.0.0.1:1", "not a valid address"),
+        ("REDIS_URL", "redis://127.0.0.1:1/0", "No server answers"),
+        ("DATABASE_URL", "hello", "not a valid address"),
+        ("DATABASE_URL", "sqlite:///x.db", "not a valid address"),
+        ("DATABASE_URL", "postgres://u:p@127.0.0.1:70000/x", "not a valid address"),
+        ("DATABASE_URL", "postgres://u:p@127.0.0.1:1/x", "No server answers"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_named_in_one_sentence(

@@ -48,8 +48,8 @@ def test_the_demo(environment: dict[str, str], expected: bool) -> None:
 @pytest.mark.parametrize(
     ("environment", "sentence"),
     [
-        pytest.param({"KUBE_MODE": "maybe"}, "KUBE_MODE=maybe is no mode", id="unknown mode"),
-        pytest.param({"KUBE_MODE": "required"}, "needs KUBECONFIG", id="no kubeconfig"),
+        pytest.param({"KUBE_MODE": "maybe"}, "KUBE_MODE=maybe", id="unknown mode"),
+        pytest.param({"KUBE_MODE": "required"}, "requires KUBECONFIG", id="no kubeconfig"),
     ],
 )
 def test_a_wrong_setting_is_named(environment: dict[str, str], sentence: str) -> None:
