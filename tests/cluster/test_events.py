@@ -50,9 +50,9 @@ def _live_stock() -> bool:
 
 
 def test_kubectl_says_when_a_pool_became_what_it_is(world: World, pools: Pools) -> None:
-    pools.by_hand("a", {"specName": "g1.1", "memory": "not-a-quantity", "replicas": 1})
+    pools.by_hand("a", {"specName": "g1.1", "replicas": 1, "template": {"command": [" "]}})
     pools.settle("a", "Failed", "InvalidSpec")
-    heal = {"spec": {"memory": "64Mi"}}
+    heal = {"spec": {"template": None}}
     pools.cluster.merge_patch(STOCK_POOL, "a", heal, namespace=pools.namespace)
     pools.settle("a", "Ready")
     scaled = {"spec": {"replicas": 0}}
@@ -72,7 +72,7 @@ def test_kubectl_says_when_a_pool_became_what_it_is(world: World, pools: Pools) 
         "Normal ScaledToZero",
     ]
     _, invalid, *_ = shown_events(world, pools.namespace, "StockPool")
-    assert invalid["message"].startswith("spec.memory: ")
+    assert invalid["message"].startswith("spec.template.command: ")
 
 
 def test_what_happens_again_is_one_event_that_is_counted_up(world: World, pools: Pools) -> None:

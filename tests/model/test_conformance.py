@@ -80,7 +80,7 @@ def test_a_create_gets_reads_posts_and_succeeds(begin: Begin) -> None:
     ]
 
 
-def test_stock_that_is_gone_is_assigned_anew_or_waited_for_and_given_up(begin: Begin) -> None:
+def test_lost_stock_is_reassigned_or_awaited_until_it_expires(begin: Begin) -> None:
     code = begin("create 0, create 1", 3)
     code.ask()
     code.person_deletes(0)
@@ -101,7 +101,7 @@ def test_stock_that_is_gone_is_assigned_anew_or_waited_for_and_given_up(begin: B
     finish(code)
 
 
-def test_a_stop_and_a_start_patch_what_was_read(begin: Begin) -> None:
+def test_a_stop_and_a_start_patch_the_version_that_was_read(begin: Begin) -> None:
     code = begin("create 0, stop 0, start 0, delete 0", 2)
     for number in (1, 2):
         code.ask()
@@ -127,7 +127,7 @@ def test_a_stop_and_a_start_patch_what_was_read(begin: Begin) -> None:
     ],
     ids=["dies before", "dies after", "answer lost", "refused"],
 )
-def test_a_fault_at_the_post_is_one_that_the_model_knows(
+def test_a_fault_at_the_post_is_in_the_model(
     begin: Begin, fault: BaseException, acts_first: bool, told: list[str]
 ) -> None:
     code = begin("create 0, create 1", 2)
@@ -139,7 +139,7 @@ def test_a_fault_at_the_post_is_one_that_the_model_knows(
     finish(code)
 
 
-def test_a_worker_that_was_overtaken_is_refused(begin: Begin) -> None:
+def test_an_overtaken_worker_is_rejected(begin: Begin) -> None:
     code = begin("create 0, create 1", 2)
     code.ask()
 
@@ -153,7 +153,7 @@ def test_a_worker_that_was_overtaken_is_refused(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_strikes_the_code_stays_within_the_model(begin: Begin, seed: int) -> None:
+def test_the_code_stays_within_the_model_under_faults(begin: Begin, seed: int) -> None:
     chance = random.Random(seed)
     code = begin(*WALKS[seed % len(WALKS)])
 

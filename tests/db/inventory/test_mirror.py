@@ -63,7 +63,7 @@ def test_only_a_known_cause_is_copied(cause: object, kept: str) -> None:
     assert StockPool.objects.get().cause == kept
 
 
-def test_a_pool_made_with_kubectl_gets_a_row_that_is_due() -> None:
+def test_a_pool_created_with_kubectl_gets_a_due_row() -> None:
     number = POOL_MIRROR.observed(pool_resource("a", status=ready(serviceName="pool-a")))
 
     row = StockPool.objects.get()
@@ -98,7 +98,7 @@ def test_an_older_or_equal_copy_is_not_written(version: int) -> None:
     assert (row.desired_replicas, row.due_at) == (2, None)
 
 
-def test_a_deleted_row_is_not_resurrected_by_a_late_event() -> None:
+def test_a_late_event_reopens_no_row() -> None:
     POOL_MIRROR.observed(pool_resource("a"))
     StockPool.objects.update(deleted_at=Now())
 
@@ -118,13 +118,13 @@ def test_absence_only_marks_a_row_due() -> None:
     assert row.due_at is not None
 
 
-def test_a_list_older_than_the_row_says_nothing_about_it() -> None:
+def test_a_list_older_than_the_row_marks_nothing() -> None:
     pool_row(resource_version=11)
 
     assert POOL_MIRROR.listed(Listing([], "10")) == []
 
 
-def test_a_row_without_a_uid_is_not_missed_by_a_list(cluster: FakeCluster) -> None:
+def test_a_list_does_not_mark_a_row_without_a_uid(cluster: FakeCluster) -> None:
     accept_create(name="a")
 
     assert POOL_MIRROR.listed(Listing([], "10")) == []
@@ -139,7 +139,7 @@ def test_the_uid_is_learned_from_the_operation_alone(cluster: FakeCluster) -> No
     assert StockPool.objects.get().uid == ""
 
 
-def test_a_pool_of_somebody_else_does_not_take_the_row_of_an_open_create(
+def test_a_foreign_pool_does_not_get_the_row_of_an_open_create(
     cluster: FakeCluster,
 ) -> None:
     accept_create(name="a")
@@ -149,7 +149,7 @@ def test_a_pool_of_somebody_else_does_not_take_the_row_of_an_open_create(
     assert StockPool.objects.get().uid == ""
 
 
-def test_a_leftover_is_not_shown(cluster: FakeCluster) -> None:
+def test_a_leftover_gets_no_row(cluster: FakeCluster) -> None:
     operation = accept_create(name="a").operation
     driver.run(operation.id)
     StockPool.objects.update(deleted_at=Now())
@@ -160,7 +160,7 @@ def test_a_leftover_is_not_shown(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "copy"])
-def test_what_a_person_restores_or_copies_is_a_pool_of_its_own(
+def test_a_copy_or_restore_by_kubectl_is_an_independent_pool(
     cluster: FakeCluster, name: str
 ) -> None:
     operation = accept_create(name="a").operation
@@ -187,7 +187,7 @@ def test_a_pool_that_has_its_row_costs_no_query_in_the_sweep_of_leftovers(
         assert delete_leftovers(cluster) == 0
 
 
-def test_leftovers_are_deleted_by_uid_and_nothing_else_is(cluster: FakeCluster) -> None:
+def test_only_leftovers_are_deleted_by_uid(cluster: FakeCluster) -> None:
     made, opened = accept_create(name="made").operation, accept_create(name="open").operation
     gone = accept_create(name="gone").operation
     driver.run(made.id)
@@ -202,7 +202,7 @@ def test_leftovers_are_deleted_by_uid_and_nothing_else_is(cluster: FakeCluster) 
     assert cluster.names(STOCK_POOL) == ["by-hand", "made", "open"]
 
 
-def test_a_child_marks_the_pool_of_its_label() -> None:
+def test_an_owned_object_marks_the_pool_of_its_label() -> None:
     row = pool_row(name="a")
 
     assert POOL_MIRROR.marked("default", "a") == [row.id]
@@ -210,7 +210,7 @@ def test_a_child_marks_the_pool_of_its_label() -> None:
     assert POOL_MIRROR.marked("elsewhere", "a") == []
 
 
-def test_a_pool_whose_deletion_was_asked_for_shows_terminating_whatever_its_status_says() -> None:
+def test_a_pool_whose_deletion_was_requested_is_terminating() -> None:
     row = pool_row(name="a", deletion_requested_at=Now(), phase="Terminating")
 
     POOL_MIRROR.observed(pool_resource("a", metadata={"uid": row.uid}, status=ready()))
@@ -218,7 +218,7 @@ def test_a_pool_whose_deletion_was_asked_for_shows_terminating_whatever_its_stat
     assert StockPool.objects.get().phase == "Terminating"
 
 
-def test_a_deletion_by_kubectl_is_seen() -> None:
+def test_a_deletion_by_kubectl_is_observed() -> None:
     POOL_MIRROR.observed(
         pool_resource("a", metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"}, status=ready())
     )
@@ -231,7 +231,7 @@ def test_a_deletion_by_kubectl_is_seen() -> None:
     assert StockPool.objects.get().deletion_requested_at is not None
 
 
-def test_the_time_of_a_phase_moves_only_with_phase_and_reason() -> None:
+def test_the_time_of_a_phase_changes_only_with_phase_or_reason() -> None:
     POOL_MIRROR.observed(pool_resource("a", status=ready()))
     StockPool.objects.update(phase_since="2026-01-01T00:00:00Z")
     since = StockPool.objects.get().phase_since
@@ -258,7 +258,7 @@ def test_the_time_of_a_phase_moves_only_with_phase_and_reason() -> None:
     ],
     ids=lambda status: str(status)[:60],
 )
-def test_no_status_that_the_cluster_takes_stops_the_mirror(status: dict[str, Any]) -> None:
+def test_every_status_that_the_cluster_accepts_is_copied(status: dict[str, Any]) -> None:
     POOL_MIRROR.observed(pool_resource("a", status=status))
     POOL_MIRROR.observed(at_version(pool_resource("a", status=status), 8))
 
@@ -275,14 +275,14 @@ def test_no_status_that_the_cluster_takes_stops_the_mirror(status: dict[str, Any
     ],
     ids=lambda spec: str(spec)[:60],
 )
-def test_no_spec_made_by_hand_stops_the_mirror(spec: dict[str, Any]) -> None:
+def test_every_spec_that_the_cluster_accepts_is_copied(spec: dict[str, Any]) -> None:
     POOL_MIRROR.observed(pool_resource("a", **spec))
     POOL_MIRROR.observed(at_version(pool_resource("a", **spec), 8))
 
     assert StockPool.objects.get().resource_version == 8
 
 
-def test_one_poison_pool_costs_nobody_else_in_a_list() -> None:
+def test_a_poison_pool_does_not_stop_a_list() -> None:
     poison = pool_resource("a", metadata={"uid": "u-1"}, image="a\x00b")
     sound = pool_resource("b", metadata={"uid": "u-2"})
 

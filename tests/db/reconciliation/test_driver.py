@@ -52,7 +52,7 @@ def lease_is_over() -> None:
     StockPool.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
 
 
-def test_a_pool_gets_ready_and_then_costs_no_write(cluster: FakeCluster) -> None:
+def test_a_ready_pool_costs_no_write(cluster: FakeCluster) -> None:
     row = passes(cluster, made(cluster, template={"ports": [HTTP_PORT]}))
 
     assert (row.phase, row.reason, row.available_replicas) == ("Ready", "DeploymentReady", 2)
@@ -74,7 +74,7 @@ def test_a_settled_row_is_not_due(cluster: FakeCluster) -> None:
     assert (row.due_at, row.lease_token, row.failures) == (None, None, 0)
 
 
-def test_a_pool_whose_pods_cannot_start_fails_with_the_clusters_words_and_recovers(
+def test_a_pool_whose_pods_cannot_start_fails_and_recovers(
     cluster: FakeCluster,
 ) -> None:
     row = made(cluster)
@@ -92,7 +92,7 @@ def test_a_pool_whose_pods_cannot_start_fails_with_the_clusters_words_and_recove
     assert passes(cluster, row).phase == "Ready"
 
 
-def test_a_pull_that_fails_once_and_then_works_never_shows_failed(
+def test_a_pull_that_fails_once_is_never_shown_as_failed(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = made(cluster)
@@ -117,7 +117,7 @@ def test_a_pull_that_fails_once_and_then_works_never_shows_failed(
     assert "registry: connection reset" in row.message
 
 
-def test_a_child_that_somebody_deleted_comes_back(cluster: FakeCluster) -> None:
+def test_a_deleted_object_is_created_again(cluster: FakeCluster) -> None:
     row = passes(cluster, made(cluster, template={"ports": [HTTP_PORT]}))
     cluster.remove(DEPLOYMENT, "pool-a", namespace="default")
     cluster.remove(SERVICE, "pool-a", namespace="default")
@@ -128,7 +128,7 @@ def test_a_child_that_somebody_deleted_comes_back(cluster: FakeCluster) -> None:
     assert row.phase == "Ready"
 
 
-def test_a_foreign_deployment_is_left_byte_for_byte_also_after_the_pool_is_gone(
+def test_a_foreign_deployment_is_never_changed(
     cluster: FakeCluster,
 ) -> None:
     foreign = {
@@ -153,7 +153,7 @@ def test_a_foreign_deployment_is_left_byte_for_byte_also_after_the_pool_is_gone(
     assert cluster.names(STOCK_POOL) == []
 
 
-def test_a_pool_that_is_gone_closes_its_row(cluster: FakeCluster) -> None:
+def test_a_deleted_pool_closes_its_row(cluster: FakeCluster) -> None:
     row = passes(cluster, made(cluster))
     operations.run(accept_delete("a").operation.id)
 
@@ -165,7 +165,7 @@ def test_a_pool_that_is_gone_closes_its_row(cluster: FakeCluster) -> None:
     assert cluster.names(DEPLOYMENT) == []
 
 
-def test_a_pool_of_the_same_name_made_by_hand_follows_the_one_that_is_gone(
+def test_a_successor_of_the_name_gets_its_row(
     cluster: FakeCluster,
 ) -> None:
     row = made(cluster)
@@ -182,7 +182,7 @@ def test_a_pool_of_the_same_name_made_by_hand_follows_the_one_that_is_gone(
 
 @pytest.mark.parametrize("kind", [DEPLOYMENT, SERVICE])
 @pytest.mark.parametrize("error", [FORBIDDEN, ClusterRejected("quota words", status=422)])
-def test_a_refused_child_is_said_in_the_clusters_words(
+def test_a_rejected_object_is_reported_with_the_clusters_message(
     cluster: FakeCluster, kind: ResourceKind, error: ClusterError
 ) -> None:
     row = made(cluster, template={"ports": [HTTP_PORT]})
@@ -197,7 +197,7 @@ def test_a_refused_child_is_said_in_the_clusters_words(
     assert passes(cluster, row).phase == "Ready"
 
 
-def test_what_could_not_be_read_deletes_nothing(cluster: FakeCluster) -> None:
+def test_a_failed_read_deletes_nothing(cluster: FakeCluster) -> None:
     row = passes(cluster, made(cluster, template={"ports": [HTTP_PORT]}))
     cluster.writes.clear()
     cluster.fail("get", SERVICE, FORBIDDEN)
@@ -215,7 +215,7 @@ def test_what_could_not_be_read_deletes_nothing(cluster: FakeCluster) -> None:
     ("verb", "kind"),
     [("get", STOCK_POOL), ("get", DEPLOYMENT), ("list", POD), ("apply", DEPLOYMENT)],
 )
-def test_a_cluster_that_is_away_changes_no_status_and_closes_the_gate(
+def test_an_unavailable_cluster_changes_no_status_and_closes_the_gate(
     cluster: FakeCluster, verb: str, kind: ResourceKind
 ) -> None:
     row = made(cluster)
@@ -232,7 +232,7 @@ def test_a_cluster_that_is_away_changes_no_status_and_closes_the_gate(
     assert driver.run(POOLS, row.id) is None
 
 
-def test_a_conflict_is_tried_again_soon_and_is_no_failure(cluster: FakeCluster) -> None:
+def test_a_conflict_is_retried_soon_and_does_not_count_as_a_failure(cluster: FakeCluster) -> None:
     row = made(cluster)
     cluster.fail("patch", STOCK_POOL, ClusterConflict("changed", reason="Conflict", status=409))
 
@@ -280,7 +280,7 @@ def test_a_mark_set_during_a_run_is_not_lost(cluster: FakeCluster) -> None:
     assert row.lease_token is None
 
 
-def test_a_record_after_the_lease_was_taken_over_is_dropped(cluster: FakeCluster) -> None:
+def test_a_record_without_the_lease_is_dropped(cluster: FakeCluster) -> None:
     row = made(cluster)
 
     def taken_over(verb: str, kind: object) -> None:
@@ -297,7 +297,7 @@ def test_a_record_after_the_lease_was_taken_over_is_dropped(cluster: FakeCluster
     assert row.due_at is not None
 
 
-def test_a_poison_pool_backs_off_and_costs_nobody_else(cluster: FakeCluster) -> None:
+def test_a_poison_pool_backs_off_and_delays_no_other(cluster: FakeCluster) -> None:
     poison, sound = made(cluster, "poison"), made(cluster, "sound")
     cluster.fail("get", STOCK_POOL, ZeroDivisionError("a fault of ours"), times=2)
     waits = []
@@ -313,7 +313,7 @@ def test_a_poison_pool_backs_off_and_costs_nobody_else(cluster: FakeCluster) -> 
     assert waits[1] > waits[0]
 
 
-def test_a_row_whose_uid_is_not_known_is_left_to_its_operation(cluster: FakeCluster) -> None:
+def test_a_row_without_a_uid_is_left_to_its_operation(cluster: FakeCluster) -> None:
     accept_create(name="a")
     row = StockPool.objects.get()
     mark_due(StockPool.objects.all())
@@ -334,7 +334,7 @@ def test_nothing_is_written_while_recovery_is_needed(cluster: FakeCluster) -> No
     assert cluster.writes == []
 
 
-def test_an_invalid_pool_made_by_hand_fails_and_is_left(cluster: FakeCluster) -> None:
+def test_an_invalid_pool_of_kubectl_fails_and_is_left_alone(cluster: FakeCluster) -> None:
     found = cluster.put(STOCK_POOL, pool_resource("a", memory="lots"))
     number = POOL_MIRROR.observed(found)
     assert number is not None

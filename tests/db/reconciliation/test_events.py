@@ -66,7 +66,7 @@ def message_of(cluster: FakeCluster, reason: str) -> str:
 READY = "Normal DeploymentReady"
 
 
-def test_a_pool_that_becomes_ready_says_so_once(cluster: FakeCluster, row: StockPool) -> None:
+def test_a_pool_that_becomes_ready_has_one_event(cluster: FakeCluster, row: StockPool) -> None:
     passes(cluster, row)
 
     assert written(cluster) == {READY: 1}
@@ -74,7 +74,7 @@ def test_a_pool_that_becomes_ready_says_so_once(cluster: FakeCluster, row: Stock
     assert event["involvedObject"]["uid"] == row.uid
 
 
-def test_a_failure_is_told_with_its_cause_and_healing_is_counted_up(
+def test_a_failure_has_an_event_and_a_recovery_increases_the_count(
     cluster: FakeCluster, row: StockPool
 ) -> None:
     cluster.settle(BROKEN)
@@ -86,7 +86,7 @@ def test_a_failure_is_told_with_its_cause_and_healing_is_counted_up(
     assert written(cluster) == {READY: 2, "Warning PodStartupFailed": 1}
 
 
-def test_scaling_is_told(cluster: FakeCluster, row: StockPool) -> None:
+def test_scaling_has_an_event(cluster: FakeCluster, row: StockPool) -> None:
     cluster.put(STOCK_POOL, {**cluster.get_pool("a"), "spec": {"specName": "g1.1", "replicas": 0}})
     passes(cluster, row)
 
@@ -97,7 +97,7 @@ def test_scaling_is_told(cluster: FakeCluster, row: StockPool) -> None:
     }
 
 
-def test_a_scaling_that_is_refused_is_not_told(cluster: FakeCluster, row: StockPool) -> None:
+def test_a_rejected_scaling_has_no_event(cluster: FakeCluster, row: StockPool) -> None:
     cluster.put(STOCK_POOL, {**cluster.get_pool("a"), "spec": {"specName": "g1.1", "replicas": 0}})
     cluster.fail("apply", DEPLOYMENT, ClusterForbidden("no such right", status=403))
     mark_due(StockPool.objects.all())
@@ -107,7 +107,7 @@ def test_a_scaling_that_is_refused_is_not_told(cluster: FakeCluster, row: StockP
     assert "no such right" in message_of(cluster, "DeploymentSyncFailed")
 
 
-def test_a_pool_that_is_gone_says_so(cluster: FakeCluster, row: StockPool) -> None:
+def test_a_deleted_pool_has_an_event(cluster: FakeCluster, row: StockPool) -> None:
     operations.run(accept_delete("a").operation.id)
     driver.run(POOLS, row.id)
 
@@ -152,9 +152,7 @@ def test_an_event_that_hangs_delays_nothing(
     assert written(cluster) == {READY: 1}
 
 
-def test_a_cluster_that_is_away_is_not_asked_again_and_again(
-    cluster: FakeCluster, row: StockPool
-) -> None:
+def test_an_unavailable_cluster_gets_no_more_events(cluster: FakeCluster, row: StockPool) -> None:
     written(cluster)
     cluster.fail("create", EVENT, ClusterUnavailable("refused"))
     operations.run(accept_create(name="b", replicas=0).operation.id)

@@ -131,7 +131,7 @@ def _until(happened: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> b
 
 
 @pytest.mark.django_db
-def test_of_many_marks_only_the_first_one_is_told_of() -> None:
+def test_only_the_first_of_several_marks_is_returned() -> None:
     row = pool_row(due_at=None)
     rows = StockPool.objects.filter(pk=row.pk)
 

@@ -171,7 +171,7 @@ def chosen(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_death_at_any_point_changes_nothing_in_the_end(world: UnitWorld, scenario: str) -> None:
+def test_a_crash_at_any_point_changes_no_result(world: UnitWorld, scenario: str) -> None:
     prepare, act = SCENARIOS[scenario]
     assert epoch.matches()
     prepare(world)
@@ -188,7 +188,7 @@ def test_a_death_at_any_point_changes_nothing_in_the_end(world: UnitWorld, scena
     assert different == {}, f"of {undisturbed.seen} points; undisturbed: {expected}"
 
 
-def test_a_world_can_be_left_as_it_was(world: UnitWorld) -> None:
+def test_a_world_can_be_restored(world: UnitWorld) -> None:
     running(world)
     before = picture(world)
 

@@ -37,9 +37,7 @@ def running(world: UnitWorld) -> UnitWorld:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_deletion_that_fails_frees_nothing_and_is_tried_again(
-    running: UnitWorld, fault: str
-) -> None:
+def test_a_failed_deletion_releases_nothing_and_is_retried(running: UnitWorld, fault: str) -> None:
     error, acts_first = FAULTS[fault]
     operation = running.delete("a")
     running.cluster.fail("delete", GPU_UNIT, error, acts_first=acts_first, times=3)
@@ -62,7 +60,7 @@ def test_a_deletion_that_fails_frees_nothing_and_is_tried_again(
     assert active_count() == 0
 
 
-def test_an_end_that_cannot_be_read_is_no_end(running: UnitWorld) -> None:
+def test_an_unreadable_deletion_is_not_complete(running: UnitWorld) -> None:
     operation = running.delete("a")
     running.run(operation)
     running.cluster.fail("list", None, ClusterRejected("no such namespace", status=404), times=9)

@@ -53,7 +53,7 @@ def test_a_create_consumes_its_stock_and_runs_once_that_is_gone(world: UnitWorld
     assert unit_row("a").spec["gpu"] == 1
 
 
-def test_a_stock_unit_that_vanished_is_replaced_by_another(world: UnitWorld) -> None:
+def test_a_lost_stock_unit_is_replaced_by_another(world: UnitWorld) -> None:
     world.seed(2)
     operation = world.create("a")
     first, second = stock_rows()
@@ -68,7 +68,7 @@ def test_a_stock_unit_that_vanished_is_replaced_by_another(world: UnitWorld) -> 
     assert source.uid == second.uid
 
 
-def test_gonerow_a_row_whose_stock_was_seen_gone_is_never_claimed_again(world: UnitWorld) -> None:
+def test_gonerow_a_row_whose_stock_is_gone_is_never_claimed_again(world: UnitWorld) -> None:
     world.seed(2)
     operation = world.create("a")
     world.drop_stock(stock_rows()[0])
@@ -187,7 +187,7 @@ def test_token_a_worker_that_lost_its_lease_assigns_no_stock(world: UnitWorld) -
     assert world.finish(world.create("b")).phase == "Succeeded"
 
 
-def test_a_refused_create_frees_its_claim_and_its_name(world: UnitWorld) -> None:
+def test_a_rejected_create_releases_its_claim_and_its_name(world: UnitWorld) -> None:
     world.seed(1)
     operation = world.create("a")
     world.cluster.fail("create", GPU_UNIT, REFUSED)
@@ -199,7 +199,9 @@ def test_a_refused_create_frees_its_claim_and_its_name(world: UnitWorld) -> None
     assert world.run(world.create("a")).phase == "Succeeded"
 
 
-def test_a_foreign_unit_of_that_name_is_a_conflict_that_frees_the_claim(world: UnitWorld) -> None:
+def test_a_foreign_unit_of_that_name_is_a_conflict_that_releases_the_claim(
+    world: UnitWorld,
+) -> None:
     world.seed(1)
     operation = world.create("a")
     theirs = world.by_hand("a")
@@ -222,7 +224,7 @@ def test_a_lost_answer_is_no_conflict_with_itself(world: UnitWorld) -> None:
     assert consumers() == [uid(world.resource("a")), ""]
 
 
-def test_leftover_a_late_post_of_a_failed_create_is_removed_and_consumes_nothing(
+def test_leftover_a_late_post_of_a_failed_create_is_deleted_and_consumes_nothing(
     world: UnitWorld,
 ) -> None:
     world.seed(1)
@@ -241,7 +243,7 @@ def test_leftover_a_late_post_of_a_failed_create_is_removed_and_consumes_nothing
     assert consumers() == [state(again).object_uid]
 
 
-def test_arbiter_a_unit_made_by_hand_that_names_stock_consumes_none(world: UnitWorld) -> None:
+def test_arbiter_a_unit_of_kubectl_that_names_stock_consumes_none(world: UnitWorld) -> None:
     world.seed(1)
     [stock] = stock_rows()
     world.by_hand(
@@ -259,7 +261,7 @@ def test_arbiter_a_unit_made_by_hand_that_names_stock_consumes_none(world: UnitW
     assert world.finish(world.create("a")).phase == "Succeeded"
 
 
-def test_arbiter_a_unit_made_by_hand_that_is_started_waits_for_its_stock_too(
+def test_arbiter_a_started_unit_of_kubectl_waits_for_its_stock(
     world: UnitWorld,
 ) -> None:
     world.seed(1)
@@ -294,7 +296,7 @@ def at_zero(world: UnitWorld, unit: str) -> bool:
     return bool((world.deployment(unit) or {})["spec"]["replicas"] == 0)
 
 
-def test_waiting_takes_stock_as_soon_as_there_is_some(world: UnitWorld) -> None:
+def test_a_waiting_create_claims_stock_as_soon_as_it_exists(world: UnitWorld) -> None:
     world.seed(1)
     operation = world.create("a")
     world.drop_stock(stock_rows()[0])
@@ -308,7 +310,7 @@ def test_waiting_takes_stock_as_soon_as_there_is_some(world: UnitWorld) -> None:
     assert consumers() == ["", uid(world.resource("a"))]
 
 
-def test_waiting_ends_after_ten_minutes_for_lack_of_capacity(world: UnitWorld) -> None:
+def test_a_waiting_create_expires_after_ten_minutes(world: UnitWorld) -> None:
     world.seed(1)
     operation = world.create("a")
     world.drop_stock(stock_rows()[0])
@@ -326,7 +328,7 @@ def test_waiting_ends_after_ten_minutes_for_lack_of_capacity(world: UnitWorld) -
     assert GpuUnit.objects.filter(claimed_by__isnull=False).count() == 0
 
 
-def test_a_named_stock_unit_that_vanished_is_not_replaced(world: UnitWorld) -> None:
+def test_a_lost_stock_unit_that_was_named_is_not_replaced(world: UnitWorld) -> None:
     world.seed(2)
     first, second = stock_rows()
     operation = world.create("a", stockName=first.name)
@@ -339,7 +341,7 @@ def test_a_named_stock_unit_that_vanished_is_not_replaced(world: UnitWorld) -> N
     assert stock_rows()[1] == second
 
 
-def test_stock_edited_by_hand_so_that_nothing_fits_ends_the_create(world: UnitWorld) -> None:
+def test_stock_edited_with_kubectl_that_no_longer_fits_ends_the_create(world: UnitWorld) -> None:
     world.seed(1)
     operation = world.create("a")
     stock = world.resource(stock_rows()[0].name, STOCK_NAMESPACE) or {}
@@ -352,7 +354,7 @@ def test_stock_edited_by_hand_so_that_nothing_fits_ends_the_create(world: UnitWo
     assert GpuUnit.objects.filter(claimed_by__isnull=False).count() == 0
 
 
-def test_an_image_that_cannot_be_pulled_is_not_the_operations_business(world: UnitWorld) -> None:
+def test_an_image_that_cannot_be_pulled_does_not_fail_the_operation(world: UnitWorld) -> None:
     world.seed(1)
     operation = world.create("a", image="registry.example.invalid/a:1")
     world.work(3)
@@ -402,7 +404,7 @@ def test_startwaits_pods_that_are_still_ending_count(world: UnitWorld) -> None:
     assert world.run(operation).phase == "Succeeded"
 
 
-def test_stamp_a_start_waits_until_the_deployment_was_brought_to_zero_for_this_stop(
+def test_stamp_a_start_waits_until_the_deployment_is_at_zero_for_this_stop(
     world: UnitWorld,
 ) -> None:
     world.seed(2)
@@ -421,7 +423,9 @@ def test_stamp_a_start_waits_until_the_deployment_was_brought_to_zero_for_this_s
     assert world.run(operation).phase == "Succeeded"
 
 
-def test_zero_a_unit_stopped_before_it_ran_gets_a_deployment_of_no_pods(world: UnitWorld) -> None:
+def test_zero_a_unit_stopped_before_it_ran_gets_a_deployment_without_pods(
+    world: UnitWorld,
+) -> None:
     world.seed(2)
     world.run(world.create("a"))
     world.run(world.stop("a"))
@@ -474,7 +478,7 @@ def test_a_start_without_stock_waits_for_some(world: UnitWorld) -> None:
     assert unit_row("a").phase == "Ready"
 
 
-def test_a_start_of_a_unit_that_runs_takes_nothing(world: UnitWorld) -> None:
+def test_a_start_of_a_running_unit_claims_nothing(world: UnitWorld) -> None:
     world.seed(2)
     world.create("a")
     world.work()
@@ -488,7 +492,7 @@ def test_a_start_of_a_unit_that_runs_takes_nothing(world: UnitWorld) -> None:
     assert len(world.cluster.writes) == writes
 
 
-def test_a_start_whose_unit_is_gone_fails_and_frees_its_claim(world: UnitWorld) -> None:
+def test_a_start_of_a_deleted_unit_fails_and_releases_its_claim(world: UnitWorld) -> None:
     world.seed(2)
     world.create("a")
     world.work()
@@ -503,7 +507,7 @@ def test_a_start_whose_unit_is_gone_fails_and_frees_its_claim(world: UnitWorld) 
     assert stock_rows()[1].claimed_by is None
 
 
-def test_a_start_whose_stock_vanished_takes_another(world: UnitWorld) -> None:
+def test_a_start_whose_stock_is_lost_claims_another(world: UnitWorld) -> None:
     world.seed(3)
     world.create("a")
     world.work()
@@ -536,7 +540,7 @@ def test_applied_a_later_operation_is_not_undone_by_an_earlier_one(world: UnitWo
 
 
 @pytest.mark.parametrize("what", ["stop", "start", "update"])
-def test_applied_a_number_that_no_operation_had_holds_none_up(world: UnitWorld, what: str) -> None:
+def test_applied_an_unknown_operation_id_delays_no_operation(world: UnitWorld, what: str) -> None:
     world.seed(2)
     world.create("a")
     world.work()
@@ -560,7 +564,7 @@ def test_applied_a_number_that_no_operation_had_holds_none_up(world: UnitWorld, 
 
 
 @pytest.mark.parametrize("what", ["stop", "start"])
-def test_rvpatch_what_was_edited_meanwhile_is_read_again(world: UnitWorld, what: str) -> None:
+def test_rvpatch_a_concurrent_edit_is_read_again(world: UnitWorld, what: str) -> None:
     world.seed(2)
     world.create("a")
     world.work()

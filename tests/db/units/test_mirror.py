@@ -61,7 +61,7 @@ def history() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("namespace", "role"), [(NAMESPACE, UnitRole.ACTIVE), (STOCK_NAMESPACE, UnitRole.STOCK)]
 )
-def test_a_unit_made_with_kubectl_gets_a_row_with_the_role_of_its_namespace(
+def test_a_unit_created_with_kubectl_gets_a_row_with_its_role(
     namespace: str, role: UnitRole
 ) -> None:
     status = ready(serviceName="unit-a", accessURL="http://unit-a:80")
@@ -99,7 +99,7 @@ def test_an_older_or_equal_copy_is_not_written(version: int) -> None:
     assert history() == [("Pending", "")]
 
 
-def test_a_copy_of_what_its_planner_said_marks_nothing() -> None:
+def test_a_copy_of_the_planners_status_marks_nothing() -> None:
     UNIT_MIRROR.observed(unit_resource("a"))
     GpuUnit.objects.update(due_at=None)
 
@@ -109,7 +109,7 @@ def test_a_copy_of_what_its_planner_said_marks_nothing() -> None:
     assert (row.phase, row.due_at) == ("Ready", None)
 
 
-def test_a_resource_without_a_row_gets_one_whatever_changed() -> None:
+def test_a_resource_without_a_row_gets_one() -> None:
     number = UNIT_MIRROR.copied(unit_resource("a"))
 
     assert number == GpuUnit.objects.get().pk
@@ -142,7 +142,7 @@ def test_absence_only_marks_due_and_counts_only_after_the_uid_was_learned(
     assert learned.due_at is None
 
 
-def test_a_late_event_resurrects_nothing() -> None:
+def test_a_late_event_reopens_no_row() -> None:
     UNIT_MIRROR.observed(unit_resource("a"))
     GpuUnit.objects.update(deleted_at=Now())
 
@@ -163,7 +163,7 @@ def test_the_uid_is_learned_from_the_operation_alone(cluster: FakeCluster, accep
     assert row.uid == ""
 
 
-def test_leftovers_of_units_and_stock_are_not_shown_and_are_swept_by_uid(
+def test_leftovers_get_no_row_and_are_deleted_by_uid(
     cluster: FakeCluster,
 ) -> None:
     stocked(cluster, 2)
@@ -187,7 +187,7 @@ def test_leftovers_of_units_and_stock_are_not_shown_and_are_swept_by_uid(
     assert cluster.names(GPU_UNIT) == [left.name]
 
 
-def test_stock_of_a_seeding_under_way_is_no_leftover(cluster: FakeCluster) -> None:
+def test_stock_of_an_open_seeding_is_not_a_leftover(cluster: FakeCluster) -> None:
     operation = accept_seed().operation
     cluster.put(GPU_UNIT, bearing(operation, operation.gpu_units.get().name, **IN_STOCK))
 
@@ -195,7 +195,7 @@ def test_stock_of_a_seeding_under_way_is_no_leftover(cluster: FakeCluster) -> No
 
 
 @pytest.mark.parametrize("name", ["copy", None])
-def test_what_a_person_copies_or_restores_is_a_unit_of_its_own(
+def test_a_copy_or_restore_by_kubectl_is_an_independent_unit(
     cluster: FakeCluster, name: str | None
 ) -> None:
     [stock] = stocked(cluster)
@@ -215,7 +215,7 @@ def test_what_a_person_copies_or_restores_is_a_unit_of_its_own(
     assert (row.operation, row.tenant) == (None, None)
 
 
-def test_a_pod_of_consumed_stock_that_is_gone_marks_the_unit_that_waits_for_it() -> None:
+def test_the_deletion_of_a_stock_pod_marks_the_waiting_unit() -> None:
     unit = unit_row()
     stock = stock_row(consumed_by=unit.uid, consumed_at=Now())
 
@@ -225,7 +225,7 @@ def test_a_pod_of_consumed_stock_that_is_gone_marks_the_unit_that_waits_for_it()
     assert UNIT_MIRROR.marked(STOCK_NAMESPACE, unit.name) == []
 
 
-def test_what_happens_to_consumed_stock_is_no_work_of_its_own() -> None:
+def test_events_of_consumed_stock_do_not_mark_it() -> None:
     unit, free = unit_row(), stock_row(name="free")
     consumed = stock_row(consumed_by=unit.uid, consumed_at=Now())
 
@@ -234,7 +234,7 @@ def test_what_happens_to_consumed_stock_is_no_work_of_its_own() -> None:
     assert unit_touched(unit.namespace, unit.name) == [unit.pk]
 
 
-def test_of_many_marks_only_the_first_one_is_told_of() -> None:
+def test_only_the_first_of_several_marks_is_returned() -> None:
     unit = unit_row()
 
     assert UNIT_MIRROR.marked(unit.namespace, unit.name) == [unit.pk]
@@ -272,7 +272,7 @@ def test_history_has_the_cause_of_each_failure() -> None:
     ]
 
 
-def test_the_end_of_a_resource_is_a_column_and_its_message_changes_with_what_is_left() -> None:
+def test_a_deleted_resource_with_remaining_objects_is_marked_in_a_column() -> None:
     unit = unit_row()
     rows = GpuUnit.objects.filter(pk=unit.pk)
 
@@ -309,7 +309,7 @@ def test_history_names_the_operation_until_the_unit_is_settled(cluster: FakeClus
     assert [operation for _, operation in by][-3:] == [made, made, None]
 
 
-def test_a_number_of_another_database_is_nobodys_doing(cluster: FakeCluster) -> None:
+def test_an_operation_id_of_another_database_is_ignored(cluster: FakeCluster) -> None:
     operation = finished(accept_seed())
     other = {APPLIED_OPERATION_ANNOTATION: str(operation.pk)}
 
@@ -346,14 +346,14 @@ def test_no_earlier_reason_explains_a_deletion() -> None:
     ],
     ids=lambda resource: str(resource["metadata"] | resource["spec"])[180:280],
 )
-def test_nothing_that_the_cluster_takes_stops_the_mirror(resource: Manifest) -> None:
+def test_every_resource_that_the_cluster_accepts_is_copied(resource: Manifest) -> None:
     UNIT_MIRROR.observed(resource)
     UNIT_MIRROR.observed(at_version(resource, 8))
 
     assert GpuUnit.objects.get().resource_version == 8
 
 
-def test_a_create_that_was_refused_shows_what_is_in_its_place(cluster: FakeCluster) -> None:
+def test_a_rejected_create_shows_the_existing_resource(cluster: FakeCluster) -> None:
     stocked(cluster)
     theirs = cluster.put(GPU_UNIT, unit_resource("taken", image="theirs:1"))
     operation = accept_unit(name="taken").operation

@@ -27,7 +27,7 @@ def kinds(results: list[Accepted | Exception]) -> Counter[str]:
     return Counter(type(result).__name__ for result in results)
 
 
-def test_50_identical_requests_at_once_are_one_unit(world: UnitWorld) -> None:
+def test_50_concurrent_identical_requests_are_one_unit(world: UnitWorld) -> None:
     for _ in range(3):
         stock_row()
 
@@ -40,7 +40,7 @@ def test_50_identical_requests_at_once_are_one_unit(world: UnitWorld) -> None:
     assert (claimed(), GpuUnit.objects.filter(role="active").count()) == (1, 1)
 
 
-def test_of_50_requests_for_one_name_the_others_are_told_which_field(world: UnitWorld) -> None:
+def test_of_50_requests_for_one_name_the_others_get_the_field(world: UnitWorld) -> None:
     for _ in range(3):
         stock_row()
 
@@ -65,7 +65,7 @@ def test_of_two_concurrent_payloads_with_one_id_one_is_accepted(world: UnitWorld
 
 
 @pytest.mark.parametrize("stock", [1, 10])
-def test_50_creates_over_little_stock_have_exactly_so_many_winners(
+def test_of_50_creates_exactly_as_many_succeed_as_there_is_stock(
     world: UnitWorld, stock: int
 ) -> None:
     for _ in range(stock):
@@ -78,7 +78,7 @@ def test_50_creates_over_little_stock_have_exactly_so_many_winners(
     assert len(set(holders)) == len(holders) == stock
 
 
-def test_claims_by_name_and_by_spec_at_once_never_share_a_unit(world: UnitWorld) -> None:
+def test_concurrent_claims_by_name_and_by_spec_never_share_a_unit(world: UnitWorld) -> None:
     rows = [stock_row() for _ in range(6)]
     by_name = [partial(world.ask_create, f"n{row.pk}", stockName=row.name) for row in rows]
     by_spec = [partial(world.ask_create, f"s{number}") for number in range(6)]
@@ -91,7 +91,7 @@ def test_claims_by_name_and_by_spec_at_once_never_share_a_unit(world: UnitWorld)
     assert Operation.objects.count() == 6
 
 
-def test_stock_that_is_declared_broken_meanwhile_is_claimed_whole_or_not(
+def test_stock_that_fails_concurrently_is_claimed_fully_or_not(
     world: UnitWorld,
 ) -> None:
     rows = [stock_row() for _ in range(8)]
@@ -125,7 +125,7 @@ def test_a_stock_name_of_another_spec_is_refused(world: UnitWorld) -> None:
     assert claimed() == 0
 
 
-def test_a_create_asks_the_cluster_nothing(world: UnitWorld) -> None:
+def test_a_create_makes_no_call_to_the_cluster(world: UnitWorld) -> None:
     stock_row()
     asked: list[str] = []
     world.create("first-comparison-of-the-epoch")

@@ -78,7 +78,7 @@ class Weather:
             raise ClusterUnavailable("the answer was lost")
 
 
-def test_after_many_lives_among_faults_all_stock_is_free_again(world: UnitWorld) -> None:
+def test_after_random_faults_all_stock_is_free(world: UnitWorld) -> None:
     seed = random.randrange(10**6)
     chance = random.Random(seed)
     weather = Weather(world, chance)
@@ -115,7 +115,7 @@ def test_after_many_lives_among_faults_all_stock_is_free_again(world: UnitWorld)
     assert capacity().consumed == made, words
 
 
-def test_a_refusal_for_good_among_faults_frees_its_claim(world: UnitWorld) -> None:
+def test_a_permanent_rejection_releases_its_claim(world: UnitWorld) -> None:
     world.seed(1)
     operation = world.create("a")
     refused = ClusterRejected("spec: Invalid", reason="Invalid", status=422)

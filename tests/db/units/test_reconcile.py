@@ -63,7 +63,7 @@ def stock_goes(cluster: FakeCluster, stock: GpuUnit) -> None:
     cluster.remove(GPU_UNIT, stock.name, namespace=stock.namespace)
 
 
-def test_stock_gets_ready_and_a_unit_takes_it_over(cluster: FakeCluster) -> None:
+def test_stock_becomes_ready_and_a_unit_claims_it(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     assert (stock.phase, stock.reason, stock.role) == ("Ready", "StockReady", UnitRole.STOCK)
     assert (stock.service_name, stock.access_url) == ("", "")
@@ -78,7 +78,7 @@ def test_stock_gets_ready_and_a_unit_takes_it_over(cluster: FakeCluster) -> None
     assert cluster.names(DEPLOYMENT) == cluster.names(SERVICE) == ["unit-a"]
 
 
-def test_what_is_settled_costs_no_write(cluster: FakeCluster) -> None:
+def test_settled_units_cost_no_write(cluster: FakeCluster) -> None:
     stocked(cluster, 2)
     handed_over(cluster)
     cluster.writes.clear()
@@ -90,7 +90,7 @@ def test_what_is_settled_costs_no_write(cluster: FakeCluster) -> None:
     assert cluster.writes == []
 
 
-def test_a_unit_waits_for_each_thing_of_its_stock_in_turn(cluster: FakeCluster) -> None:
+def test_a_unit_waits_for_each_object_of_its_stock(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     cluster.fail("delete", GPU_UNIT, ClusterUnavailable("cut"))
     unit = created(cluster)
@@ -110,7 +110,7 @@ def test_a_unit_waits_for_each_thing_of_its_stock_in_turn(cluster: FakeCluster) 
     assert source_of(cluster, unit) == SourceGone(may_preempt=True, is_first_seen=True)
 
 
-def test_a_pod_whose_mark_somebody_took_away_holds_a_unit_up_all_the_same(
+def test_a_stock_pod_without_its_label_delays_the_unit(
     cluster: FakeCluster,
 ) -> None:
     [stock] = stocked(cluster)
@@ -123,7 +123,7 @@ def test_a_pod_whose_mark_somebody_took_away_holds_a_unit_up_all_the_same(
     assert source_of(cluster, unit) == SourceHeld("its pods still exist")
 
 
-def test_pods_of_another_stock_of_that_name_do_not_hold_a_unit_up(cluster: FakeCluster) -> None:
+def test_pods_of_other_stock_of_the_name_do_not_delay_the_unit(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     unit = created(cluster)
     stock_goes(cluster, stock)
@@ -134,7 +134,7 @@ def test_pods_of_another_stock_of_that_name_do_not_hold_a_unit_up(cluster: FakeC
 
 
 @pytest.mark.parametrize("kind", [GPU_UNIT, DEPLOYMENT, POD], ids=lambda kind: kind.kind)
-def test_what_cannot_be_read_is_not_gone(cluster: FakeCluster, kind: object) -> None:
+def test_an_unreadable_source_is_not_gone(cluster: FakeCluster, kind: object) -> None:
     [stock] = stocked(cluster)
     unit = created(cluster)
     stock_goes(cluster, stock)
@@ -148,7 +148,7 @@ def test_what_cannot_be_read_is_not_gone(cluster: FakeCluster, kind: object) -> 
     assert isinstance(observe_unit(cluster, live).source, SourceHeld)
 
 
-def test_no_deployment_beside_the_pods_of_the_source(cluster: FakeCluster) -> None:
+def test_no_deployment_is_created_next_to_the_pods_of_the_source(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     cluster.put(POD, orphan_pod(stock))
 
@@ -162,7 +162,7 @@ def test_no_deployment_beside_the_pods_of_the_source(cluster: FakeCluster) -> No
     assert unit.phase == "Ready"
 
 
-def test_a_source_that_no_row_grants_yet_is_waited_for(cluster: FakeCluster) -> None:
+def test_a_source_without_a_consumer_is_awaited(cluster: FakeCluster) -> None:
     stocked(cluster)
     unit = created(cluster)
     GpuUnit.objects.filter(role=UnitRole.STOCK).update(consumed_by="", consumed_at=None)
@@ -178,7 +178,7 @@ def test_a_source_that_another_unit_consumed_is_lost(cluster: FakeCluster) -> No
     assert source_of(cluster, unit) == SourceLost()
 
 
-def test_a_source_whose_row_is_forgotten_was_consumed(cluster: FakeCluster) -> None:
+def test_a_source_without_a_row_counts_as_consumed(cluster: FakeCluster) -> None:
     stocked(cluster)
     unit = handed_over(cluster)
     GpuUnit.objects.filter(role=UnitRole.STOCK).delete()
@@ -191,7 +191,7 @@ def test_a_source_whose_row_is_forgotten_was_consumed(cluster: FakeCluster) -> N
     assert source_of(cluster, unit) == SourceGone(may_preempt=True)
 
 
-def test_a_unit_made_by_hand_that_names_stock_runs_as_one_without_source(
+def test_a_unit_of_kubectl_that_names_stock_has_no_source(
     cluster: FakeCluster,
 ) -> None:
     [stock] = stocked(cluster)
@@ -212,14 +212,14 @@ def test_a_unit_made_by_hand_that_names_stock_runs_as_one_without_source(
     assert (row.phase, pod["priorityClassName"]) == ("Ready", "gpu-platform-stock")
 
 
-def test_a_unit_without_source_says_so(cluster: FakeCluster) -> None:
+def test_a_unit_without_annotations_has_no_source(cluster: FakeCluster) -> None:
     made = cluster.put(GPU_UNIT, unit_resource("plain"))
     UNIT_MIRROR.observed(made)
 
     assert source_of(cluster, GpuUnit.objects.get()) == NoSource()
 
 
-def test_a_spec_that_evicts_nobody_is_asked(cluster: FakeCluster) -> None:
+def test_a_spec_without_preemption_is_respected(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     GpuSpec.objects.update(may_preempt=False)
     unit = created(cluster)
@@ -229,9 +229,7 @@ def test_a_spec_that_evicts_nobody_is_asked(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Cancelled"])
-def test_a_start_that_came_to_nothing_leaves_its_unit_stopped(
-    cluster: FakeCluster, phase: str
-) -> None:
+def test_a_failed_start_leaves_its_unit_stopped(cluster: FakeCluster, phase: str) -> None:
     stocked(cluster)
     unit = handed_over(cluster)
     operation = Operation.objects.get(gpu_units=unit)
@@ -249,7 +247,9 @@ def test_a_start_that_came_to_nothing_leaves_its_unit_stopped(
     assert (unit.phase, unit.is_suspended) == ("Stopped", True)
 
 
-def test_a_unit_that_is_gone_is_open_until_its_pods_are(cluster: FakeCluster) -> None:
+def test_the_row_of_a_deleted_unit_stays_open_until_its_pods_are_gone(
+    cluster: FakeCluster,
+) -> None:
     stocked(cluster)
     unit = handed_over(cluster)
     cluster.remove(GPU_UNIT, unit.name, namespace=NAMESPACE)
@@ -269,7 +269,7 @@ def test_a_unit_that_is_gone_is_open_until_its_pods_are(cluster: FakeCluster) ->
 
 
 @pytest.mark.parametrize(("age_seconds", "wait"), [(0, 2.0), (200, 20.0), (3600, 60.0)])
-def test_what_stays_for_long_is_looked_for_less_often(
+def test_remaining_objects_are_read_less_often_over_time(
     cluster: FakeCluster, age_seconds: int, wait: float
 ) -> None:
     [stock] = stocked(cluster)
@@ -281,7 +281,7 @@ def test_what_stays_for_long_is_looked_for_less_often(
     assert driver.run(UNITS, stock.pk) == pytest.approx(wait, abs=0.5)
 
 
-def test_stock_that_is_gone_cannot_be_claimed_while_its_pods_are_there(
+def test_deleted_stock_with_pods_cannot_be_claimed(
     cluster: FakeCluster,
 ) -> None:
     [stock] = stocked(cluster)
@@ -295,7 +295,7 @@ def test_stock_that_is_gone_cannot_be_claimed_while_its_pods_are_there(
     assert (stock.phase, stock.deleted_at) == ("Terminating", None)
 
 
-def test_a_cluster_that_is_away_frees_nothing(cluster: FakeCluster) -> None:
+def test_an_unavailable_cluster_releases_nothing(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     stock_goes(cluster, stock)
     cluster.fail("get", DEPLOYMENT, ClusterUnavailable("connection refused"))
@@ -308,7 +308,7 @@ def test_a_cluster_that_is_away_frees_nothing(cluster: FakeCluster) -> None:
     assert cluster_state().failures == 1
 
 
-def test_the_end_of_the_stock_marks_the_unit_that_waits_for_it(cluster: FakeCluster) -> None:
+def test_the_deletion_of_stock_marks_the_waiting_unit(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     unit = created(cluster)
     stock_goes(cluster, stock)
@@ -321,7 +321,7 @@ def test_the_end_of_the_stock_marks_the_unit_that_waits_for_it(cluster: FakeClus
     assert unit.due_at is not None
 
 
-def test_the_end_of_the_stock_is_no_work_for_a_unit_that_runs(cluster: FakeCluster) -> None:
+def test_the_deletion_of_stock_does_not_mark_a_running_unit(cluster: FakeCluster) -> None:
     [stock] = stocked(cluster)
     unit = handed_over(cluster)
     assert (unit.phase, unit.due_at) == ("Ready", None)
@@ -335,7 +335,7 @@ def test_the_end_of_the_stock_is_no_work_for_a_unit_that_runs(cluster: FakeClust
     assert unit.due_at is None
 
 
-def test_a_unit_of_the_same_name_made_by_hand_follows_once_the_pods_are_gone(
+def test_a_successor_of_the_name_gets_its_row_once_the_pods_are_gone(
     cluster: FakeCluster,
 ) -> None:
     stocked(cluster)
@@ -366,7 +366,7 @@ def test_reconcile_all_finds_what_the_watch_missed(cluster: FakeCluster) -> None
     assert set(due) == {first.pk, second.pk, by_hand.pk}
 
 
-def test_an_outcome_that_is_not_yet_recorded_is_no_leftover(cluster: FakeCluster) -> None:
+def test_an_unrecorded_result_is_not_a_leftover(cluster: FakeCluster) -> None:
     stocked(cluster)
     accepted = accept_unit()
     cluster.fail("create", GPU_UNIT, ClusterUnavailable("cut"), acts_first=True)

@@ -62,7 +62,7 @@ def test_stock_that_another_unit_consumed_is_not_deleted(world: UnitWorld) -> No
     assert other.name in world.cluster.names(GPU_UNIT)
 
 
-def test_a_unit_whose_stock_is_known_to_be_gone_is_looked_at_now(world: UnitWorld) -> None:
+def test_a_unit_whose_stock_is_gone_is_due_immediately(world: UnitWorld) -> None:
     world.seed(1)
     operation = world.create("a")
     post = late_post(world, operation)
@@ -78,7 +78,7 @@ def test_a_unit_whose_stock_is_known_to_be_gone_is_looked_at_now(world: UnitWorl
     assert due_within(0) == {"a"}
 
 
-def test_what_was_seen_gone_is_not_looked_for_again(world: UnitWorld) -> None:
+def test_stock_that_is_gone_is_not_read_again(world: UnitWorld) -> None:
     world.seed(1)
     world.run(world.create("a"))
     world.reconcile()
@@ -94,7 +94,7 @@ def test_what_was_seen_gone_is_not_looked_for_again(world: UnitWorld) -> None:
     assert calls == ["get GPUUnit", "get Deployment", "get Service", "patch GPUUnit"]
 
 
-def test_a_row_stays_open_where_the_cluster_answers_with_an_older_state(world: UnitWorld) -> None:
+def test_a_stale_read_does_not_close_the_row(world: UnitWorld) -> None:
     world.seed(1)
     world.run(world.create("a"))
     GpuUnit.objects.filter(role="stock").update(resource_version=10**9)

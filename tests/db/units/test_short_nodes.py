@@ -78,7 +78,7 @@ def test_stock_on_lost_gpus_cannot_be_claimed_and_comes_back(placed: UnitWorld) 
     assert placed.create("b").phase == "Pending"
 
 
-def test_a_unit_in_use_runs_on_and_is_degraded_until_the_gpus_are_back(placed: UnitWorld) -> None:
+def test_an_active_unit_is_degraded_until_the_gpus_are_back(placed: UnitWorld) -> None:
     offer(placed, 2)
     look(placed)
 
@@ -92,13 +92,13 @@ def test_a_unit_in_use_runs_on_and_is_degraded_until_the_gpus_are_back(placed: U
     unit = unit_row("a")
     assert (unit.phase, unit.reason) == (UnitPhase.READY, UnitReason.UNIT_READY)
     assert conditions(unit) == {"Ready": "True", "Degraded": "False"}
-    said = [
+    reported = [
         (row.phase, row.reason) for row in UnitHistory.objects.filter(unit=unit).order_by("id")
     ]
-    assert said[-2:] == [("Ready", "GPUsMissing"), ("Ready", "UnitReady")]
+    assert reported[-2:] == [("Ready", "GPUsMissing"), ("Ready", "UnitReady")]
 
 
-def test_only_what_is_on_a_node_that_changed_is_marked_and_only_once(placed: UnitWorld) -> None:
+def test_only_units_on_a_changed_node_are_marked_once(placed: UnitWorld) -> None:
     assert compare_nodes(placed.cluster) == []
     offer(placed, 2)
 
@@ -108,7 +108,7 @@ def test_only_what_is_on_a_node_that_changed_is_marked_and_only_once(placed: Uni
     assert second == []
 
 
-def test_what_is_kept_back_costs_no_write_and_stays_so_in_a_pass_over_all(
+def test_ineligible_stock_costs_no_write_in_a_comparison(
     placed: UnitWorld,
 ) -> None:
     offer(placed, 2)
@@ -121,7 +121,7 @@ def test_what_is_kept_back_costs_no_write_and_stays_so_in_a_pass_over_all(
     assert compare_all(placed.cluster) == []
 
 
-def test_a_pass_over_all_finds_units_that_was_not_told(placed: UnitWorld) -> None:
+def test_a_comparison_finds_units_that_were_not_marked(placed: UnitWorld) -> None:
     offer(placed, 2)
     compare_nodes(placed.cluster)
     GpuUnit.objects.update(due_at=None)

@@ -69,7 +69,9 @@ STALE = pytest.mark.parametrize("lists_are_stale", [False, True], ids=["get", "g
 
 
 @STALE
-def test_a_row_stays_as_it_is(cluster: StaleCluster, *, lists_are_stale: bool) -> None:
+def test_a_stale_read_does_not_change_the_row(
+    cluster: StaleCluster, *, lists_are_stale: bool
+) -> None:
     UnitWorld(cluster).seed(1)
     stock = GpuUnit.objects.get()
     cluster.unseen, cluster.lists_are_stale = STOCK_NAMESPACE, lists_are_stale
@@ -83,7 +85,9 @@ def test_a_row_stays_as_it_is(cluster: StaleCluster, *, lists_are_stale: bool) -
 
 
 @STALE
-def test_a_claim_stays_with_its_stock(cluster: StaleCluster, *, lists_are_stale: bool) -> None:
+def test_a_stale_read_does_not_move_the_claim(
+    cluster: StaleCluster, *, lists_are_stale: bool
+) -> None:
     world = UnitWorld(cluster)
     world.seed(2)
     operation = world.create("a")
@@ -99,7 +103,7 @@ def test_a_claim_stays_with_its_stock(cluster: StaleCluster, *, lists_are_stale:
 
 
 @STALE
-def test_a_delete_does_not_end_before_it_was_sent(
+def test_a_stale_read_does_not_end_a_deletion(
     cluster: StaleCluster, *, lists_are_stale: bool
 ) -> None:
     world = UnitWorld(cluster)

@@ -9,7 +9,7 @@ from tests.fakes.unit_world import NAMESPACE, UnitWorld, unit_row
 pytestmark = pytest.mark.django_db
 
 
-def test_a_start_waits_for_a_pod_that_lost_its_mark(world: UnitWorld) -> None:
+def test_a_start_waits_for_a_pod_that_lost_its_label(world: UnitWorld) -> None:
     world.seed(2)
     world.create("a")
     world.work()

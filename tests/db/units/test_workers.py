@@ -19,7 +19,7 @@ BLOCK = {
 }
 
 
-def test_a_worker_is_made_on_stock_with_its_sidecar(world: UnitWorld) -> None:
+def test_a_worker_is_created_on_stock_with_its_sidecar(world: UnitWorld) -> None:
     world.seed(1)
     body = {"operationID": "w-1", "name": "fn-7-a", "specName": "g1.1", "image": "example.com/f:1"}
     asked = WorkerUnitCreate.parse({**body, "serverless": BLOCK})

@@ -44,19 +44,19 @@ def deployment(**spec: Any) -> dict[str, Any]:
         ("secret", {"template": {"command": ["serve"], "envs": [MODEL, TOKEN]}}),
     ],
 )
-def test_the_deployment_is_as_reviewed(
+def test_the_deployment_equals_its_golden_file(
     golden: GoldenFiles, name: str, spec: dict[str, Any]
 ) -> None:
     golden(f"inventory/deployment-{name}.yaml").check(text(deployment(**spec)))
 
 
-def test_the_service_is_as_reviewed(golden: GoldenFiles) -> None:
+def test_the_service_equals_its_golden_file(golden: GoldenFiles) -> None:
     pool = PoolView.parse(pool_resource(template=FULL["template"]))
 
     golden("inventory/service.yaml").check(text(manifests.service(pool)))
 
 
-def test_the_selector_and_the_name_never_change() -> None:
+def test_selector_and_name_do_not_depend_on_the_spec() -> None:
     """A Deployment's selector is immutable: another one would need another Deployment."""
     found = deployment(**FULL)
 
@@ -64,7 +64,7 @@ def test_the_selector_and_the_name_never_change() -> None:
     assert found["spec"]["selector"] == {"matchLabels": {"runtime.lokiwager.io/pool": "h100"}}
 
 
-def test_users_cannot_reach_the_pods_privileges() -> None:
+def test_a_spec_cannot_change_the_security_context() -> None:
     pod = deployment(**FULL)["spec"]["template"]["spec"]
 
     assert pod["automountServiceAccountToken"] is False
@@ -73,21 +73,21 @@ def test_users_cannot_reach_the_pods_privileges() -> None:
     assert container["securityContext"] == {"allowPrivilegeEscalation": False}
 
 
-def test_requests_and_limits_are_the_same() -> None:
+def test_requests_equal_limits() -> None:
     [container] = deployment(**FULL)["spec"]["template"]["spec"]["containers"]
 
     assert container["resources"]["requests"] == container["resources"]["limits"]
     assert container["resources"]["limits"] == {"memory": "16Gi", "nvidia.com/gpu": "2"}
 
 
-def test_two_spellings_of_a_spec_have_one_hash_and_scaling_has_the_same() -> None:
+def test_equal_specs_and_scaling_have_one_hash() -> None:
     one = parse_spec({"specName": "g", "replicas": 1, "memory": "16Gi"})
     other = parse_spec({"specName": "g", "replicas": 9, "memory": "16384Mi", "template": {}})
 
     assert manifests.spec_hash(one) == manifests.spec_hash(other)
 
 
-def test_another_spec_has_another_hash() -> None:
+def test_another_spec_changes_the_hash() -> None:
     specs: list[dict[str, Any]] = [
         {},
         {"gpu": 1},

@@ -60,7 +60,7 @@ def settled(pool: Manifest, **status: Any) -> Children:
     return observed(live_deployment(pool, status={**wanted, **status}), service)
 
 
-def said(plan: Plan) -> tuple[str, str, str]:
+def reported(plan: Plan) -> tuple[str, str, str]:
     """Return phase, reason and message of the status."""
     assert plan.status is not None
     [ready] = plan.status.conditions
@@ -72,7 +72,7 @@ def status_of(plan: Plan) -> Status:
     return plan.status
 
 
-def test_a_pool_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
+def test_a_terminating_pool_is_left_to_the_garbage_collector() -> None:
     pool = pool_resource(metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"})
 
     plan = plan_pool(pool, observed(live_deployment(pool)))
@@ -93,7 +93,7 @@ def test_an_invalid_spec_fails_with_field_and_value(
 ) -> None:
     plan = plan_pool(pool_resource(**spec), observed())
 
-    phase, reason, message = said(plan)
+    phase, reason, message = reported(plan)
     assert (phase, reason) == (PoolPhase.FAILED, PoolReason.INVALID_SPEC)
     assert field in message
     assert value in message
@@ -101,15 +101,15 @@ def test_an_invalid_spec_fails_with_field_and_value(
 
 
 @pytest.mark.parametrize("name", ["a.b", "a" * 59])
-def test_a_pool_whose_name_nothing_can_be_called_after_says_so(name: str) -> None:
+def test_an_unusable_name_is_an_invalid_spec(name: str) -> None:
     plan = plan_pool(pool_resource(name), observed())
 
-    assert said(plan)[:2] == (PoolPhase.FAILED, PoolReason.INVALID_SPEC)
-    assert said(plan)[2].startswith("metadata.name: ")
+    assert reported(plan)[:2] == (PoolPhase.FAILED, PoolReason.INVALID_SPEC)
+    assert reported(plan)[2].startswith("metadata.name: ")
     assert not plan.actions
 
 
-def test_an_invalid_spec_changes_nothing_of_what_runs() -> None:
+def test_an_invalid_spec_changes_no_running_pod() -> None:
     pool = pool_resource(memory="lots")
 
     plan = plan_pool(
@@ -127,18 +127,18 @@ def test_an_invalid_spec_changes_nothing_of_what_runs() -> None:
         (observed(pods=Unknown("forbidden")), PoolReason.POD_STATUS_SYNC_FAILED),
     ],
 )
-def test_what_could_not_be_read_is_said_and_nothing_is_done(
+def test_a_failed_read_is_reported_and_nothing_is_done(
     given: Children, reason: PoolReason
 ) -> None:
     plan = plan_pool(pool_resource(), given)
 
     assert not plan.actions
-    assert said(plan)[:2] == (PoolPhase.FAILED, reason)
-    assert "forbidden" in said(plan)[2]
+    assert reported(plan)[:2] == (PoolPhase.FAILED, reason)
+    assert "forbidden" in reported(plan)[2]
     assert plan.requeue_after
 
 
-def test_the_last_known_counts_stay_while_nothing_can_be_read() -> None:
+def test_the_last_known_counts_stay_while_reads_fail() -> None:
     pool = pool_resource(status={"available": 2, "allocated": 0, "serviceName": "pool-h100"})
 
     plan = plan_pool(pool, observed(deployment=Unknown("forbidden")))
@@ -155,7 +155,7 @@ def test_an_unknown_service_is_never_deleted() -> None:
 
 
 @pytest.mark.parametrize("owners", [[], OTHER_OWNER, None])
-def test_a_deployment_of_somebody_else_is_a_name_conflict_and_is_left_alone(owners: Any) -> None:
+def test_a_deployment_of_another_owner_is_a_name_conflict(owners: Any) -> None:
     pool = pool_resource()
     foreign = live_deployment(pool)
     foreign["metadata"] |= {"ownerReferences": owners, "labels": {"app": "theirs"}}
@@ -163,13 +163,13 @@ def test_a_deployment_of_somebody_else_is_a_name_conflict_and_is_left_alone(owne
     plan = plan_pool(pool, observed(foreign))
 
     assert not plan.actions
-    phase, reason, message = said(plan)
+    phase, reason, message = reported(plan)
     assert (phase, reason) == (PoolPhase.FAILED, PoolReason.NAME_CONFLICT)
     assert "Deployment 'pool-h100'" in message
     assert plan.requeue_after, "it clears by itself once the object is gone"
 
 
-def test_a_service_of_somebody_else_is_in_the_way_of_a_pool_with_ports() -> None:
+def test_a_foreign_service_is_a_conflict_with_ports() -> None:
     pool = pool_resource(template=PORTS)
     foreign = live_service(pool)
     foreign["metadata"]["ownerReferences"] = OTHER_OWNER
@@ -177,11 +177,11 @@ def test_a_service_of_somebody_else_is_in_the_way_of_a_pool_with_ports() -> None
     plan = plan_pool(pool, observed(service=foreign))
 
     assert not plan.actions
-    assert said(plan)[1] == PoolReason.NAME_CONFLICT
-    assert "Service 'pool-h100'" in said(plan)[2]
+    assert reported(plan)[1] == PoolReason.NAME_CONFLICT
+    assert "Service 'pool-h100'" in reported(plan)[2]
 
 
-def test_a_service_of_somebody_else_is_in_nobodys_way_without_ports() -> None:
+def test_a_foreign_service_is_no_conflict_without_ports() -> None:
     pool = pool_resource()
     foreign = live_service(pool)
     foreign["metadata"]["ownerReferences"] = OTHER_OWNER
@@ -189,10 +189,10 @@ def test_a_service_of_somebody_else_is_in_nobodys_way_without_ports() -> None:
     plan = plan_pool(pool, observed(live_deployment(pool, status=running(2)), foreign))
 
     assert not plan.actions
-    assert said(plan)[0] == PoolPhase.READY
+    assert reported(plan)[0] == PoolPhase.READY
 
 
-def test_a_name_conflict_is_gone_with_the_object() -> None:
+def test_a_name_conflict_ends_with_the_object() -> None:
     pool = pool_resource(
         status={"phase": "Failed", "conditions": [{"type": "Ready", "reason": "NameConflict"}]}
     )
@@ -200,10 +200,10 @@ def test_a_name_conflict_is_gone_with_the_object() -> None:
     plan = plan_pool(pool, observed())
 
     assert [type(action) for action in plan.actions] == [Apply]
-    assert said(plan)[0] == PoolPhase.PROGRESSING
+    assert reported(plan)[0] == PoolPhase.PROGRESSING
 
 
-def test_what_is_absent_is_made_and_nothing_is_taken_over() -> None:
+def test_absent_objects_are_created_without_force() -> None:
     pool = pool_resource(template=PORTS)
 
     plan = plan_pool(pool, observed())
@@ -212,7 +212,7 @@ def test_what_is_absent_is_made_and_nothing_is_taken_over() -> None:
         (SERVICE, False),
         (DEPLOYMENT, False),
     ]
-    assert said(plan)[:2] == (PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING)
+    assert reported(plan)[:2] == (PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING)
 
 
 def test_a_pool_without_ports_has_no_service() -> None:
@@ -222,7 +222,7 @@ def test_a_pool_without_ports_has_no_service() -> None:
     assert status_of(plan).fields["serviceName"] is None
 
 
-def test_the_service_goes_with_the_last_port_by_its_uid() -> None:
+def test_the_service_is_deleted_by_uid_with_the_last_port() -> None:
     pool = pool_resource()
     service = live_service(pool)
 
@@ -231,7 +231,7 @@ def test_the_service_goes_with_the_last_port_by_its_uid() -> None:
     assert plan.actions == [Delete(SERVICE, "default", "pool-h100", service["metadata"]["uid"])]
 
 
-def test_a_service_with_other_ports_is_brought_back() -> None:
+def test_changed_ports_of_the_service_are_restored() -> None:
     pool = pool_resource(template=PORTS)
     service = live_service(pool)
     service["spec"]["ports"] = [{"name": "http", "port": 1, "targetPort": 1, "protocol": "TCP"}]
@@ -243,13 +243,13 @@ def test_a_service_with_other_ports_is_brought_back() -> None:
     assert (action.kind, action.force) == (SERVICE, True)
 
 
-def test_settled_pools_cost_nothing() -> None:
+def test_a_settled_pool_has_no_actions() -> None:
     pool = pool_resource(template=PORTS)
 
     plan = plan_pool(pool, settled(pool))
 
     assert not plan.actions
-    assert said(plan)[:2] == (PoolPhase.READY, PoolReason.DEPLOYMENT_READY)
+    assert reported(plan)[:2] == (PoolPhase.READY, PoolReason.DEPLOYMENT_READY)
     assert plan.requeue_after is None
 
 
@@ -276,7 +276,7 @@ def _annotation_removed(found: Manifest) -> None:
 @pytest.mark.parametrize(
     "meddle", [_scaled, _other_image, _label_removed, _rolling, _annotation_removed]
 )
-def test_drift_is_put_back_on_exactly_the_object_that_was_read(meddle: Any) -> None:
+def test_drift_is_corrected_on_the_version_that_was_read(meddle: Any) -> None:
     pool = pool_resource()
     found = live_deployment(pool, status=running(2))
     meddle(found)
@@ -287,10 +287,10 @@ def test_drift_is_put_back_on_exactly_the_object_that_was_read(meddle: Any) -> N
     assert isinstance(action, Apply)
     assert action.force
     assert action.manifest["metadata"]["uid"] == found["metadata"]["uid"]
-    assert said(plan)[0] == PoolPhase.PROGRESSING
+    assert reported(plan)[0] == PoolPhase.PROGRESSING
 
 
-def test_what_others_added_is_left() -> None:
+def test_fields_of_other_clients_stay() -> None:
     pool = pool_resource()
     found = live_deployment(pool, status=running(2))
     found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = "3"
@@ -302,7 +302,7 @@ def test_what_others_added_is_left() -> None:
     assert not plan.actions
 
 
-def test_a_variable_taken_out_of_the_spec_is_taken_out_of_the_pods() -> None:
+def test_a_variable_removed_from_the_spec_is_removed_from_the_pods() -> None:
     before = pool_resource(template={"envs": [{"name": "A", "value": "1"}]})
 
     plan = plan_pool(pool_resource(), observed(live_deployment(before, status=running(2))))
@@ -325,14 +325,14 @@ def of_release(version: int, *, spec_hash: str | None = None, replicas: int = 2)
 
 
 @pytest.mark.parametrize("version", [TEMPLATE_VERSION - 1, TEMPLATE_VERSION + 1])
-def test_another_releases_template_stays_while_the_spec_is_the_same(version: int) -> None:
+def test_the_template_of_another_release_stays_while_the_spec_is_the_same(version: int) -> None:
     plan = plan_pool(pool_resource(), observed(of_release(version)))
 
     assert not plan.actions
-    assert said(plan)[0] == PoolPhase.READY
+    assert reported(plan)[0] == PoolPhase.READY
 
 
-def test_an_older_template_goes_with_the_next_change_of_the_spec() -> None:
+def test_an_older_template_is_replaced_with_the_next_change_of_the_spec() -> None:
     older = of_release(TEMPLATE_VERSION - 1, spec_hash="another")
 
     plan = plan_pool(pool_resource(), observed(older))
@@ -349,7 +349,7 @@ def test_a_newer_template_is_never_replaced() -> None:
 
 
 @pytest.mark.parametrize("version", [TEMPLATE_VERSION - 1, TEMPLATE_VERSION + 1])
-def test_another_releases_pool_can_still_be_scaled(version: int) -> None:
+def test_a_pool_of_another_release_can_be_scaled(version: int) -> None:
     found = of_release(version, replicas=1)
 
     plan = plan_pool(pool_resource(), observed(found))
@@ -363,7 +363,7 @@ def test_another_releases_pool_can_still_be_scaled(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "x", "-1", "9" * 5000])
-def test_a_template_version_that_is_none_is_drift(version: str) -> None:
+def test_an_invalid_template_version_is_drift(version: str) -> None:
     found = live_deployment(pool_resource(), status=running(2))
     found["metadata"]["annotations"][TEMPLATE_VERSION_ANNOTATION] = version
 
@@ -382,15 +382,15 @@ def test_a_template_version_that_is_none_is_drift(version: str) -> None:
     ],
     ids=["old generation", "no generation", "an older pod", "one too many"],
 )
-def test_ready_is_about_the_current_generation_only(status: dict[str, Any]) -> None:
+def test_ready_refers_to_the_current_generation_only(status: dict[str, Any]) -> None:
     pool = pool_resource()
 
     plan = plan_pool(pool, settled(pool, **status))
 
-    assert said(plan)[0] == PoolPhase.PROGRESSING
+    assert reported(plan)[0] == PoolPhase.PROGRESSING
 
 
-def test_a_pool_under_change_is_not_ready_though_old_pods_run() -> None:
+def test_a_changing_pool_is_not_ready_while_old_pods_run() -> None:
     before = pool_resource(image="busybox:1")
 
     plan = plan_pool(
@@ -398,12 +398,12 @@ def test_a_pool_under_change_is_not_ready_though_old_pods_run() -> None:
         observed(live_deployment(before, status=running(2))),
     )
 
-    assert said(plan)[0] == PoolPhase.PROGRESSING
+    assert reported(plan)[0] == PoolPhase.PROGRESSING
     assert status_of(plan).observed_generation == 2
     assert status_of(plan).conditions[0].status == "False"
 
 
-def test_a_failure_of_the_spec_before_is_not_repeated_for_this_one() -> None:
+def test_a_failure_of_the_previous_spec_is_not_kept() -> None:
     earlier = {
         "type": "Ready",
         "status": "False",
@@ -417,7 +417,7 @@ def test_a_failure_of_the_spec_before_is_not_repeated_for_this_one() -> None:
 
     plan = plan_pool(pool, observed(found, pods=pods))
 
-    assert "new-image" in said(plan)[2]
+    assert "new-image" in reported(plan)[2]
 
 
 def test_scaled_to_zero_is_empty() -> None:
@@ -425,7 +425,7 @@ def test_scaled_to_zero_is_empty() -> None:
 
     plan = plan_pool(pool, settled(pool))
 
-    assert said(plan)[:2] == (PoolPhase.EMPTY, PoolReason.SCALED_TO_ZERO)
+    assert reported(plan)[:2] == (PoolPhase.EMPTY, PoolReason.SCALED_TO_ZERO)
     assert status_of(plan).fields["allocated"] == 0
     assert plan.requeue_after is None
 
@@ -435,7 +435,7 @@ def test_scaling_to_zero_is_progress_until_the_pods_are_gone() -> None:
 
     plan = plan_pool(pool, settled(pool, replicas=2, updatedReplicas=2))
 
-    assert said(plan)[0] == PoolPhase.PROGRESSING
+    assert reported(plan)[0] == PoolPhase.PROGRESSING
 
 
 @pytest.mark.parametrize(("desired", "available"), [(1, 3), (0, 2), (2, 2)])
@@ -462,33 +462,33 @@ def test_counts_are_those_of_the_deployment() -> None:
         "selector": "runtime.lokiwager.io/pool=h100",
         "serviceName": "pool-h100",
     }
-    assert said(plan)[0] == PoolPhase.PROGRESSING
+    assert reported(plan)[0] == PoolPhase.PROGRESSING
 
 
-def test_a_pod_that_cannot_start_fails_the_pool_with_the_clusters_words() -> None:
+def test_a_pod_that_cannot_start_fails_the_pool_with_the_cause() -> None:
     pool = pool_resource()
     found = live_deployment(pool, status=running(2, available=1))
     words = "failed to resolve nowhere/x:1: not found"
 
     plan = plan_pool(pool, observed(found, pods=[waiting_pod("ErrImagePull", words)]))
 
-    phase, reason, message = said(plan)
+    phase, reason, message = reported(plan)
     assert (phase, reason) == (PoolPhase.FAILED, PoolReason.POD_STARTUP_FAILED)
     assert words in message
     assert plan.requeue_after
 
 
-def test_enough_pods_make_a_pool_ready_whatever_another_one_says() -> None:
+def test_enough_available_pods_make_a_pool_ready() -> None:
     pool = pool_resource()
 
     plan = plan_pool(
         pool, observed(live_deployment(pool, status=running(2)), pods=[pod(phase="Failed")])
     )
 
-    assert said(plan)[0] == PoolPhase.READY
+    assert reported(plan)[0] == PoolPhase.READY
 
 
-def test_the_cause_of_a_failed_pull_stays_while_the_cluster_only_backs_off() -> None:
+def test_the_error_of_a_failed_pull_stays_during_the_back_off() -> None:
     pool = pool_resource()
     found = live_deployment(pool, status=running(2, available=0))
     cause = plan_pool(pool, observed(found, pods=[waiting_pod("ErrImagePull", "not found")]))
@@ -512,10 +512,10 @@ def test_the_cause_of_a_failed_pull_stays_while_the_cluster_only_backs_off() -> 
         ),
     )
 
-    assert said(later) == said(cause)
+    assert reported(later) == reported(cause)
 
 
-def test_a_failed_pull_that_flips_every_moment_reads_the_same() -> None:
+def test_an_alternating_failed_pull_has_one_status() -> None:
     pool = pool_resource()
     found = live_deployment(pool, status=running(2, available=0))
     cause = waiting_pod("ErrImagePull", "nowhere/x:1: not found")
@@ -524,7 +524,7 @@ def test_a_failed_pull_that_flips_every_moment_reads_the_same() -> None:
 
     for now in [cause, wait] * 5:
         plan = plan_pool(pool, observed(found, pods=[now]))
-        seen.add(said(plan))
+        seen.add(reported(plan))
         [ready] = status_of(plan).conditions
         condition = {"type": "Ready", "reason": ready.reason, "message": ready.message}
         pool["status"] = {"conditions": [{**condition, "observedGeneration": 1}]}
@@ -534,7 +534,7 @@ def test_a_failed_pull_that_flips_every_moment_reads_the_same() -> None:
     assert "nowhere/x:1: not found" in message
 
 
-def test_a_refused_action_has_a_reason_of_its_own() -> None:
+def test_each_refused_action_has_its_own_reason() -> None:
     plan = plan_pool(pool_resource(template=PORTS), observed())
 
     reasons = {kind: status.conditions[0].reason for kind, status in plan.on_error.items()}

@@ -36,7 +36,7 @@ def observed(deployment: Manifest | None = None, service: Manifest | None = None
     )
 
 
-def said(plan: Plan) -> tuple[str, str, str]:
+def reported(plan: Plan) -> tuple[str, str, str]:
     """Return phase, reason and message of the status."""
     assert plan.status is not None
     [ready] = plan.status.conditions
@@ -45,7 +45,9 @@ def said(plan: Plan) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("owners", [[], None, [{"uid": "friend", "kind": "ConfigMap"}]])
 @pytest.mark.parametrize("kind", [DEPLOYMENT, SERVICE], ids=["Deployment", "Service"])
-def test_what_only_lost_its_owner_reference_is_taken_back(kind: ResourceKind, owners: Any) -> None:
+def test_an_object_that_lost_its_owner_reference_is_adopted(
+    kind: ResourceKind, owners: Any
+) -> None:
     pool = pool_resource(template=PORTS)
     parts = {DEPLOYMENT: live_deployment(pool, status=running(2)), SERVICE: live_service(pool)}
     orphan = parts[kind]
@@ -61,7 +63,7 @@ def test_what_only_lost_its_owner_reference_is_taken_back(kind: ResourceKind, ow
         "resourceVersion": "41",
         "ownerReferences": [*(owners or []), controller_reference(ResourceView.of(pool))],
     }
-    assert said(plan)[0] == PoolPhase.PROGRESSING
+    assert reported(plan)[0] == PoolPhase.PROGRESSING
     assert plan.requeue_after == SOON_SECONDS
 
 
@@ -100,7 +102,7 @@ def _is_going(found: Manifest) -> None:
         _is_going,
     ],
 )
-def test_an_orphan_without_every_mark_is_left_alone(differ: Any) -> None:
+def test_an_orphan_without_all_labels_is_not_adopted(differ: Any) -> None:
     pool = pool_resource()
     found = live_deployment(pool, status=running(2))
     found["metadata"]["ownerReferences"] = []
@@ -109,18 +111,18 @@ def test_an_orphan_without_every_mark_is_left_alone(differ: Any) -> None:
     plan = plan_pool(pool, observed(found))
 
     assert not plan.actions
-    assert said(plan)[1] == PoolReason.NAME_CONFLICT
+    assert reported(plan)[1] == PoolReason.NAME_CONFLICT
 
 
 GOING = {"deletionTimestamp": "2026-01-31T12:00:00Z"}
 
 
-def test_a_deletion_that_a_foreign_finalizer_holds_up_names_it() -> None:
+def test_a_foreign_finalizer_that_blocks_the_deletion_is_named() -> None:
     held = {**GOING, "finalizers": ["foregroundDeletion", "example.com/held"]}
 
     plan = plan_pool(pool_resource(metadata=held), observed())
 
-    phase, reason, message = said(plan)
+    phase, reason, message = reported(plan)
     assert not plan.actions
     assert (phase, reason) == (PoolPhase.TERMINATING, PoolReason.FINALIZERS_REMAIN)
     assert "'example.com/held'" in message
@@ -128,7 +130,7 @@ def test_a_deletion_that_a_foreign_finalizer_holds_up_names_it() -> None:
 
 
 @pytest.mark.parametrize("finalizers", [[], None, ["foregroundDeletion"], ["orphan"]])
-def test_a_deletion_that_only_awaits_its_garbage_says_nothing(finalizers: Any) -> None:
+def test_a_deletion_that_awaits_garbage_collection_has_no_status(finalizers: Any) -> None:
     pool = pool_resource(metadata={**GOING, "finalizers": finalizers})
 
     assert plan_pool(pool, observed()) == Plan()
@@ -145,7 +147,7 @@ def test_an_object_of_the_previous_pool_of_the_name_is_awaited(name: str) -> Non
     plan = plan_pool(pool, observed(left))
 
     is_awaited = name == "h100"
-    assert said(plan)[:2] == (
+    assert reported(plan)[:2] == (
         (PoolPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING)
         if is_awaited
         else (PoolPhase.FAILED, PoolReason.NAME_CONFLICT)

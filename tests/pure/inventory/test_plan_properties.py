@@ -92,7 +92,7 @@ OBSERVED = st.builds(
 
 @given(POOLS, OBSERVED)
 @settings(max_examples=300)
-def test_there_is_a_plan_for_everything(pool: dict[str, Any], observed: Children) -> None:
+def test_every_input_has_a_plan(pool: dict[str, Any], observed: Children) -> None:
     plan = plan_pool(pool, observed)
 
     assert plan.status is not None
@@ -115,16 +115,14 @@ def test_the_same_input_has_the_same_plan_and_is_not_changed(
 
 
 @given(POOLS, OBSERVED)
-def test_nothing_is_done_while_anything_is_unknown(
-    pool: dict[str, Any], observed: Children
-) -> None:
+def test_an_unknown_object_causes_no_action(pool: dict[str, Any], observed: Children) -> None:
     parts = (observed.deployment, observed.service, observed.pods)
     if any(isinstance(part, Unknown) for part in parts):
         assert not plan_pool(pool, observed).actions
 
 
 @given(POOLS, OBSERVED)
-def test_only_what_is_the_pools_is_deleted(pool: dict[str, Any], observed: Children) -> None:
+def test_only_objects_of_the_pool_are_deleted(pool: dict[str, Any], observed: Children) -> None:
     deletes = [a for a in plan_pool(pool, observed).actions if isinstance(a, Delete)]
 
     for action in deletes:
@@ -136,7 +134,7 @@ def test_only_what_is_the_pools_is_deleted(pool: dict[str, Any], observed: Child
 
 @given(st.lists(SOUND_SPECS, min_size=1, max_size=3), st.booleans())
 @settings(max_examples=60)
-def test_a_settling_world_reaches_a_fixed_point_and_stays(
+def test_repeated_runs_reach_a_fixed_point(
     specs: list[dict[str, Any]], is_meddled_with: bool
 ) -> None:
     cluster = FakeCluster()
@@ -180,7 +178,7 @@ def _pass(cluster: FakeCluster) -> None:
         )
 
 
-def test_the_deployment_of_an_unchanged_pool_runs_through_unchanged() -> None:
+def test_the_deployment_of_an_unchanged_pool_stays_unchanged() -> None:
     pool = pool_resource()
     observed = Children(Present(live_deployment(pool, status=running(2))), Absent(), Present(()))
 

@@ -42,7 +42,7 @@ def fields_of(model: type[SpecModel], value: object) -> list[str]:
         ({"nmae": "a"}, "nmae"),
     ],
 )
-def test_a_create_is_refused_with_the_path(change: dict[str, Any], field: str) -> None:
+def test_a_create_is_rejected_with_the_path(change: dict[str, Any], field: str) -> None:
     assert fields_of(StockPoolCreate, CREATE | change) == [field]
 
 
@@ -61,7 +61,7 @@ def test_the_spec_of_a_create_has_only_spec_fields() -> None:
     assert body.spec() == parse_spec({"specName": "g1.1", "replicas": 2})
 
 
-def test_a_pool_without_a_name_gets_the_same_one_at_each_try() -> None:
+def test_a_pool_without_a_name_gets_the_same_one_at_each_attempt() -> None:
     body = StockPoolCreate.parse(CREATE)
 
     assert body.pool_name(tenant="t") == body.pool_name(tenant="t")
@@ -89,7 +89,7 @@ def test_derived_names_fit_a_label(length: int) -> None:
         ({"replicas": 1}, "operationID"),
     ],
 )
-def test_a_patch_is_refused_with_the_path(value: dict[str, Any], field: str) -> None:
+def test_a_patch_is_rejected_with_the_path(value: dict[str, Any], field: str) -> None:
     assert field in fields_of(StockPoolPatch, value)
 
 
@@ -115,7 +115,7 @@ def test_a_patch_replaces_what_it_gives_and_keeps_the_rest() -> None:
     }
 
 
-def test_an_empty_template_in_a_patch_takes_the_template_away() -> None:
+def test_an_empty_template_in_a_patch_removes_the_template() -> None:
     spec = parse_spec({"specName": "g", "replicas": 1, "template": {"args": ["x"]}})
     patch = StockPoolPatch.parse({"operationID": "a", "template": {}})
 

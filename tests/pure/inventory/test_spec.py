@@ -153,7 +153,7 @@ def test_accepted(value: dict[str, Any]) -> None:
         (templated(ports=[PORT, {"name": "web", "port": 80}]), "template.ports[1].port"),
     ],
 )
-def test_refused_with_the_path_of_the_field(value: object, field: str) -> None:
+def test_rejected_with_the_path_of_the_field(value: object, field: str) -> None:
     assert fields_of(value) == [field]
 
 
@@ -188,11 +188,11 @@ def test_names_that_the_platform_sets_are_reserved(name: str) -> None:
         (templated(envs=[{"name": "A"}]), templated(envs=[{"name": "A", "value": ""}])),
     ],
 )
-def test_two_spellings_of_one_spec_have_one_normal_form(one: object, other: object) -> None:
+def test_equal_specs_have_one_normal_form(one: object, other: object) -> None:
     assert parse_spec(one).normalised() == parse_spec(other).normalised()
 
 
-def test_the_normal_form_reads_back_as_itself() -> None:
+def test_the_normal_form_is_stable() -> None:
     envs = [{"name": "A", "value": "b"}, secret("B")]
     spec = parse_spec(templated(command=["sh"], envs=envs, ports=[PORT]))
 
@@ -200,7 +200,7 @@ def test_the_normal_form_reads_back_as_itself() -> None:
     assert spec.normalised()["template"]["envs"] == envs
 
 
-def test_several_faults_are_told_at_once() -> None:
+def test_several_faults_are_reported_together() -> None:
     assert fields_of({"gpu": "1", "template": {"args": [None]}, "x": 1}) == [
         "specName",
         "gpu",

@@ -30,14 +30,14 @@ def test_a_first_condition_has_the_present_time_in_whole_seconds() -> None:
     }
 
 
-def test_another_reason_message_or_generation_moves_no_time() -> None:
+def test_reason_message_and_generation_do_not_change_the_time() -> None:
     [merged] = merge_conditions([present(reason="Old")], [ready("True", "New", 9)], NOW)
 
     assert merged["lastTransitionTime"] == BEFORE
     assert (merged["reason"], merged["observedGeneration"]) == ("New", 9)
 
 
-def test_another_status_moves_the_time() -> None:
+def test_another_status_changes_the_time() -> None:
     [merged] = merge_conditions([present("False")], [ready("True")], NOW)
 
     assert merged["lastTransitionTime"] == "2026-01-31T12:00:00Z"
@@ -65,7 +65,7 @@ def test_merging_again_changes_nothing() -> None:
     assert merge_conditions(once, [ready("True")], datetime(2027, 1, 1, tzinfo=UTC)) == once
 
 
-def test_what_was_present_is_not_changed_in_place() -> None:
+def test_the_input_is_not_modified() -> None:
     before = [present("False")]
 
     merge_conditions(before, [ready("True")], NOW)

@@ -23,7 +23,7 @@ def test_everything_contains_itself(value: Any) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4), JSON)
-def test_what_the_server_adds_is_no_difference(wanted: dict[str, Any], added: Any) -> None:
+def test_fields_that_the_server_adds_are_no_difference(wanted: dict[str, Any], added: Any) -> None:
     assert contains({**wanted, "a key that no other is": added}, wanted)
 
 
@@ -45,7 +45,7 @@ def test_what_the_server_adds_is_no_difference(wanted: dict[str, Any], added: An
         ([{"name": "a"}], []),
     ],
 )
-def test_a_difference_is_seen(live: Any, wanted: Any) -> None:
+def test_a_difference_is_found(live: Any, wanted: Any) -> None:
     assert not contains(live, wanted)
 
 
@@ -55,7 +55,7 @@ def test_lists_of_named_objects_are_matched_by_name_and_may_hold_more() -> None:
     assert contains(live, [{"name": "a", "y": 2}])
 
 
-def test_a_status_without_news_is_not_written() -> None:
+def test_an_equal_status_is_not_written() -> None:
     live = {"phase": "Ready", "lastSyncTime": "2026-01-01T00:00:00Z", "theirs": 1}
 
     assert not status_differs(live, {"phase": "Ready", "lastSyncTime": "now", "serviceName": None})
@@ -64,5 +64,5 @@ def test_a_status_without_news_is_not_written() -> None:
 @pytest.mark.parametrize(
     "wanted", [{"phase": "Failed"}, {"available": 0}, {"phase": "Ready", "conditions": [{}]}]
 )
-def test_a_status_with_news_is_written(wanted: dict[str, Any]) -> None:
+def test_a_different_status_is_written(wanted: dict[str, Any]) -> None:
     assert status_differs({"phase": "Ready", "conditions": []}, wanted)

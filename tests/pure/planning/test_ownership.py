@@ -30,7 +30,7 @@ def test_a_reference_is_recognised() -> None:
         [{"uid": "another", "controller": True}],
     ],
 )
-def test_anything_else_is_not_ours(owners: Any) -> None:
+def test_other_references_are_not_ours(owners: Any) -> None:
     assert not is_controlled_by(with_owners(owners), POOL_UID)
 
 

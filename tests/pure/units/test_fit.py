@@ -16,7 +16,7 @@ def node(gpus: str = "8", *, away: bool = False, **labels: str) -> dict[str, Any
     return {"metadata": {"labels": labels}, "status": {"capacity": size, "allocatable": offered}}
 
 
-def test_what_fits_a_node_is_no_misfit() -> None:
+def test_a_request_that_fits_a_node_has_no_misfit() -> None:
     assert misfit(SMALL, {}, [node("0"), node("8")]) == ""
 
 
@@ -33,7 +33,7 @@ def test_a_request_larger_than_every_node_names_both_amounts(
     assert all(part in text for part in (f"{amount} {resource}", f" {largest}."))
 
 
-def test_all_on_different_nodes_is_not_all_on_one() -> None:
+def test_amounts_on_different_nodes_do_not_add_up() -> None:
     many_gpus, much_memory = node("8"), node("1")
     many_gpus["status"]["capacity"]["memory"] = "8Gi"
 
@@ -48,14 +48,14 @@ def test_only_nodes_with_the_labels_count() -> None:
     assert "disk=fast, zone=c" in misfit({GPU: "8"}, {"zone": "c", "disk": "fast"}, nodes)
 
 
-def test_gpus_that_are_away_for_a_while_may_come_back() -> None:
+def test_gpus_that_are_temporarily_missing_count() -> None:
     assert misfit({GPU: "8"}, {}, [node(away=True)]) == ""
 
 
-def test_of_a_cluster_without_nodes_nothing_is_said() -> None:
+def test_a_cluster_without_nodes_has_no_misfit() -> None:
     assert misfit({GPU: "8"}, {"zone": "a"}, []) == ""
 
 
 @pytest.mark.parametrize("odd", [{}, {"status": 7}, {"status": {"capacity": {GPU: "many"}}}])
-def test_nodes_of_any_shape_are_no_fault(odd: dict[str, Any]) -> None:
+def test_malformed_nodes_are_ignored(odd: dict[str, Any]) -> None:
     assert misfit({GPU: "8"}, {}, [odd, node("8")]) == ""

@@ -64,11 +64,13 @@ def container(unit: Manifest) -> Manifest:
         ("smallest", unit_resource(gpu=0, template={})),
     ],
 )
-def test_the_deployment_is_as_reviewed(golden: GoldenFiles, name: str, unit: Manifest) -> None:
+def test_the_deployment_equals_its_golden_file(
+    golden: GoldenFiles, name: str, unit: Manifest
+) -> None:
     golden(f"units/deployment-{name}.yaml").check(text(deployment(unit)))
 
 
-def test_the_service_is_as_reviewed(golden: GoldenFiles) -> None:
+def test_the_service_equals_its_golden_file(golden: GoldenFiles) -> None:
     unit = unit_resource(**FULL)
 
     made = manifests.service(UnitView.parse(unit))
@@ -76,7 +78,7 @@ def test_the_service_is_as_reviewed(golden: GoldenFiles) -> None:
     golden("units/service.yaml").check(text(made))
 
 
-def test_the_resource_is_as_reviewed(golden: GoldenFiles) -> None:
+def test_the_resource_equals_its_golden_file(golden: GoldenFiles) -> None:
     spec = parse_unit_spec({"specName": "g1.1", **FULL})
     annotations = {"runtime.lokiwager.io/operation-id": "op-1"}
 
@@ -85,27 +87,27 @@ def test_the_resource_is_as_reviewed(golden: GoldenFiles) -> None:
     golden("units/resource.yaml").check(text(made))
 
 
-def test_the_platforms_variables_come_first_and_the_users_after_them() -> None:
+def test_variables_of_the_platform_precede_those_of_the_user() -> None:
     names = [variable["name"] for variable in container(unit_resource(**FULL))["env"]]
 
     assert names == ["SPEC_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT", "MODEL", "EMPTY"]
 
 
-def test_the_selector_is_the_units_label_alone_and_never_changes() -> None:
+def test_the_selector_is_only_the_label_of_the_unit() -> None:
     found = deployment(unit_resource(**FULL))
 
     assert found["metadata"]["name"] == "unit-trainer"
     assert found["spec"]["selector"] == {"matchLabels": {"runtime.lokiwager.io/unit": "trainer"}}
 
 
-def test_requests_and_limits_are_the_same() -> None:
+def test_requests_equal_limits() -> None:
     resources = container(unit_resource(**FULL))["resources"]
 
     assert resources["requests"] == resources["limits"]
     assert resources["limits"] == {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "2"}
 
 
-def test_users_cannot_reach_the_pods_privileges() -> None:
+def test_a_spec_cannot_change_the_security_context() -> None:
     pod = deployment(unit_resource(**FULL))["spec"]["template"]["spec"]
 
     assert pod["automountServiceAccountToken"] is False
@@ -121,7 +123,7 @@ def test_stock_holds_its_gpu_with_the_reservation_image() -> None:
     assert found["command"][0] == "sh"
 
 
-def test_a_users_image_runs_its_own_program_when_none_is_named() -> None:
+def test_an_image_without_a_command_runs_its_entry_point() -> None:
     found = container(unit_resource(template=PORTS))
 
     assert found["image"] == "app:1"
@@ -138,7 +140,7 @@ def test_a_users_image_runs_its_own_program_when_none_is_named() -> None:
     ],
     ids=["first TCP port", "none over TCP", "no port", "stock"],
 )
-def test_an_active_unit_is_ready_when_its_program_answers(
+def test_an_active_unit_has_a_readiness_probe_on_its_first_port(
     unit: Manifest, port: int | None
 ) -> None:
     probe = container(unit).get("readinessProbe")
@@ -156,7 +158,7 @@ def test_the_access_url_is_inside_the_cluster() -> None:
     assert manifests.access_url(UnitView.parse(bare)) is None
 
 
-def test_what_does_not_reach_the_pod_is_not_in_its_hash() -> None:
+def test_fields_outside_the_pod_do_not_change_the_hash() -> None:
     one = parse_unit_spec({"specName": "g", "template": PORTS})
     same = parse_unit_spec(
         {"specName": "g", "template": PORTS, "suspend": True, "access": {"scheme": "https"}}
@@ -177,7 +179,7 @@ def test_what_does_not_reach_the_pod_is_not_in_its_hash() -> None:
         {"template": {"args": ["a"]}},
     ],
 )
-def test_another_pod_has_another_hash(change: dict[str, Any]) -> None:
+def test_fields_of_the_pod_change_the_hash(change: dict[str, Any]) -> None:
     one = parse_unit_spec({"specName": "g"})
     other = parse_unit_spec({"specName": "g", **change})
 

@@ -17,7 +17,7 @@ def test_derived_names_fit_a_label(length: int) -> None:
 
 
 @given(st.text(min_size=1, max_size=80), st.text(max_size=20), st.integers(1, MAX_REPLICAS))
-def test_a_stock_units_name_is_a_label_within_budget(
+def test_the_name_of_a_stock_unit_is_a_label_of_limited_length(
     spec_name: str, operation_id: str, ordinal: int
 ) -> None:
     batch = stock_batch_name(spec_name, tenant="t", operation_id=operation_id)
@@ -28,7 +28,7 @@ def test_a_stock_units_name_is_a_label_within_budget(
     assert name.startswith(f"{batch}-")
 
 
-def test_a_seeding_makes_the_same_names_at_each_try() -> None:
+def test_a_seeding_generates_the_same_names_at_each_attempt() -> None:
     batch = stock_batch_name("G1.1", tenant="t", operation_id="op")
 
     assert batch == stock_batch_name("G1.1", tenant="t", operation_id="op")

@@ -12,7 +12,7 @@ from units.core.shortage import holds_gpu
 from units.core.sources import SourceReference, source_of
 
 
-def test_the_source_is_read_as_it_was_written() -> None:
+def test_the_source_annotations_are_parsed() -> None:
     annotations = SourceReference("stock-a-001", "uid").annotations()
 
     found = source_of(unit_resource(metadata={"annotations": annotations}))
@@ -40,15 +40,15 @@ def test_the_source_is_read_as_it_was_written() -> None:
         {**SOURCE.annotations(), "runtime.lokiwager.io/source-stock-namespace": "elsewhere"},
     ],
 )
-def test_a_source_that_none_can_be_is_none(annotations: Any) -> None:
+def test_an_impossible_source_is_ignored(annotations: Any) -> None:
     assert source_of(unit_resource(metadata={"annotations": annotations})) is None
 
 
-def test_a_resource_without_metadata_names_no_source() -> None:
+def test_a_resource_without_metadata_has_no_source() -> None:
     assert source_of({}) is None
 
 
-def test_pods_are_told_apart_by_the_uid_of_their_unit() -> None:
+def test_pods_are_distinguished_by_the_uid_of_their_unit() -> None:
     mine = unit_pod(unit_resource())
     others: list[Any] = [unit_pod(unit_resource(metadata={"uid": "x"})), {}, {"metadata": None}]
 
@@ -57,7 +57,7 @@ def test_pods_are_told_apart_by_the_uid_of_their_unit() -> None:
     ) == [mine]
 
 
-def test_a_pod_that_lost_that_mark_is_known_by_the_name_of_its_unit() -> None:
+def test_a_pod_without_the_uid_label_is_matched_by_the_name() -> None:
     mine, others = unit_pod(unit_resource()), unit_pod(unit_resource("other"))
     for pod, name in ((mine, unit_resource()["metadata"]["name"]), (others, "other")):
         pod["metadata"]["labels"] = {"runtime.lokiwager.io/unit": name}
@@ -77,7 +77,7 @@ def test_a_pod_that_lost_that_mark_is_known_by_the_name_of_its_unit() -> None:
         ({"phase": "Failed"}, False),
     ],
 )
-def test_a_pod_holds_its_gpu_until_it_is_over(status: Any, holds: bool) -> None:
+def test_a_pod_holds_its_gpu_until_it_has_ended(status: Any, holds: bool) -> None:
     assert holds_gpu({"status": status}) is holds
 
 
@@ -95,7 +95,7 @@ def test_the_generation_a_deployment_was_written_for(mark: Any, generation: int)
 @pytest.mark.parametrize(
     ("replicas", "mark", "rests"), [(0, "1", True), (1, "1", False), (0, "0", False)]
 )
-def test_a_unit_rests_once_its_deployment_is_at_zero_for_it_as_it_is(
+def test_a_unit_is_at_rest_if_its_deployment_is_at_zero_for_its_generation(
     replicas: int, mark: str, rests: bool
 ) -> None:
     deployment = {

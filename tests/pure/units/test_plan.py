@@ -34,7 +34,7 @@ from units.phases import UnitPhase, UnitReason
 URL = "http://unit-trainer.runtime-instance.svc.cluster.local:8080"
 
 
-def said(plan: Plan) -> tuple[str, str, str]:
+def reported(plan: Plan) -> tuple[str, str, str]:
     """Return phase, reason and message of the status."""
     [ready] = status_of(plan).conditions
     return status_of(plan).phase, ready.reason, ready.message
@@ -51,7 +51,7 @@ def settled(unit: Manifest, **more: Any) -> ObservedUnit:
     return observed_unit(unit_deployment(unit), service, [unit_pod(unit, phase="Running")], **more)
 
 
-def test_a_unit_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
+def test_a_terminating_unit_is_left_to_the_garbage_collector() -> None:
     unit = unit_resource(metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"})
 
     assert plan_unit(unit, settled(unit)) == Plan()
@@ -75,18 +75,18 @@ def test_an_invalid_spec_fails_with_field_and_value(
 
     plan = plan_unit(unit_resource(**change), settled(unit))
 
-    assert said(plan)[:2] == (UnitPhase.FAILED, UnitReason.INVALID_SPEC)
-    assert field in said(plan)[2]
-    assert value in said(plan)[2]
+    assert reported(plan)[:2] == (UnitPhase.FAILED, UnitReason.INVALID_SPEC)
+    assert field in reported(plan)[2]
+    assert value in reported(plan)[2]
     assert not plan.actions, "what runs keeps running"
 
 
 @pytest.mark.parametrize("name", ["a.b", "a" * 59])
-def test_a_unit_whose_name_nothing_can_be_called_after_says_so(name: str) -> None:
+def test_an_unusable_name_is_an_invalid_spec(name: str) -> None:
     plan = plan_unit(unit_resource(name), observed_unit())
 
-    assert said(plan)[:2] == (UnitPhase.FAILED, UnitReason.INVALID_SPEC)
-    assert said(plan)[2].startswith("metadata.name: ")
+    assert reported(plan)[:2] == (UnitPhase.FAILED, UnitReason.INVALID_SPEC)
+    assert reported(plan)[2].startswith("metadata.name: ")
     assert not plan.actions
 
 
@@ -100,28 +100,28 @@ def test_a_unit_whose_name_nothing_can_be_called_after_says_so(name: str) -> Non
 def test_an_access_fault_fails_with_the_field(change: dict[str, Any], why: str) -> None:
     plan = plan_unit(unit_resource(**change), observed_unit())
 
-    phase, reason, message = said(plan)
+    phase, reason, message = reported(plan)
     assert (phase, reason) == (UnitPhase.FAILED, UnitReason.ACCESS_CONFIG_INVALID)
     assert message.startswith("spec.access.primaryPort: ")
     assert why in message
     assert not plan.actions
 
 
-def test_an_access_fault_keeps_no_unit_from_stopping() -> None:
+def test_an_access_fault_does_not_prevent_a_stop() -> None:
     unit = unit_resource()
     broken = unit_resource(access={"primaryPort": "grpc"}, suspend=True)
 
     plan = plan_unit(broken, settled(unit))
 
     assert [action.kind for action in plan.actions] == [DEPLOYMENT]
-    assert said(plan)[1] == UnitReason.STOPPING
+    assert reported(plan)[1] == UnitReason.STOPPING
 
 
-def test_access_says_nothing_of_stock() -> None:
+def test_access_is_not_checked_for_stock() -> None:
     stock = stock_resource(access={"primaryPort": "grpc"})
     stock["status"] = {"phase": "Progressing"}
 
-    assert said(plan_unit(stock, observed_unit()))[1] == UnitReason.STOCK_NOT_READY
+    assert reported(plan_unit(stock, observed_unit()))[1] == UnitReason.STOCK_NOT_READY
 
 
 @pytest.mark.parametrize(
@@ -132,19 +132,19 @@ def test_access_says_nothing_of_stock() -> None:
         ({"pods": Unknown("forbidden")}, UnitReason.POD_STATUS_SYNC_FAILED),
     ],
 )
-def test_what_could_not_be_read_is_said_and_nothing_is_done(
+def test_a_failed_read_is_reported_and_nothing_is_done(
     given: dict[str, Any], reason: UnitReason
 ) -> None:
     plan = plan_unit(unit_resource(), observed_unit(**given))
 
     assert not plan.actions
-    assert said(plan)[:2] == (UnitPhase.FAILED, reason)
-    assert "forbidden" in said(plan)[2]
+    assert reported(plan)[:2] == (UnitPhase.FAILED, reason)
+    assert "forbidden" in reported(plan)[2]
     assert plan.requeue_after == PROGRESS_SECONDS
 
 
 @pytest.mark.parametrize("unread", ["service", "pods"])
-def test_a_stop_waits_for_no_read_but_its_deployments(unread: str) -> None:
+def test_a_stop_needs_only_the_deployment(unread: str) -> None:
     unit = unit_resource(suspend=True)
     given: dict[str, Any] = {"deployment": unit_deployment(unit), unread: Unknown("forbidden")}
 
@@ -153,10 +153,10 @@ def test_a_stop_waits_for_no_read_but_its_deployments(unread: str) -> None:
     [action] = plan.actions
     assert isinstance(action, Patch)
     assert action.patch["spec"]["replicas"] == 0
-    assert said(plan)[0] == UnitPhase.FAILED
+    assert reported(plan)[0] == UnitPhase.FAILED
 
 
-def test_what_was_known_last_stays_while_nothing_can_be_read() -> None:
+def test_the_last_known_fields_stay_while_reads_fail() -> None:
     known = {"readyReplicas": 1, "serviceName": "unit-trainer", "accessURL": URL}
     unit = unit_resource(status=known)
 
@@ -170,9 +170,7 @@ OTHER_OWNER = [{"uid": "somebody-else", "controller": True, "kind": "GPUUnit", "
 
 @pytest.mark.parametrize("owners", [[], OTHER_OWNER, None])
 @pytest.mark.parametrize("kind", ["Deployment", "Service"])
-def test_an_object_of_somebody_else_is_a_name_conflict_and_is_left_alone(
-    kind: str, owners: Any
-) -> None:
+def test_an_object_of_another_owner_is_a_name_conflict(kind: str, owners: Any) -> None:
     unit = unit_resource()
     foreign = unit_deployment(unit) if kind == "Deployment" else unit_service(unit)
     foreign["metadata"] |= {"ownerReferences": owners, "labels": {"app": "theirs"}}
@@ -182,23 +180,23 @@ def test_an_object_of_somebody_else_is_a_name_conflict_and_is_left_alone(
     plan = plan_unit(unit, observed_unit(**given))
 
     assert not plan.actions
-    phase, reason, message = said(plan)
+    phase, reason, message = reported(plan)
     assert (phase, reason) == (UnitPhase.FAILED, UnitReason.NAME_CONFLICT)
     assert f"{kind} 'unit-trainer'" in message
     assert plan.requeue_after == FAILED_SECONDS, "it clears by itself once the object is gone"
 
 
-def test_what_a_unit_of_that_name_left_is_waited_for() -> None:
+def test_objects_of_the_previous_unit_of_the_name_are_awaited() -> None:
     unit = unit_resource()
     left = unit_deployment(unit_resource(metadata={"uid": "the-one-before"}))
 
     plan = plan_unit(unit, observed_unit(left))
 
     assert not plan.actions
-    assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.UNIT_PROGRESSING)
+    assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.UNIT_PROGRESSING)
 
 
-def test_a_service_of_somebody_else_is_in_nobodys_way_without_ports() -> None:
+def test_a_foreign_service_is_no_conflict_without_ports() -> None:
     unit = unit_resource(template={})
     foreign = unit_service(unit)
     foreign["metadata"]["ownerReferences"] = OTHER_OWNER
@@ -206,10 +204,10 @@ def test_a_service_of_somebody_else_is_in_nobodys_way_without_ports() -> None:
     plan = plan_unit(unit, observed_unit(unit_deployment(unit), foreign))
 
     assert not plan.actions
-    assert said(plan)[0] == UnitPhase.READY
+    assert reported(plan)[0] == UnitPhase.READY
 
 
-def test_an_active_unit_gets_a_service_and_a_deployment_and_takes_nothing_over() -> None:
+def test_an_active_unit_gets_a_service_and_a_deployment_without_force() -> None:
     plan = plan_unit(unit_resource(), observed_unit())
 
     first, second = plan.actions
@@ -220,7 +218,7 @@ def test_an_active_unit_gets_a_service_and_a_deployment_and_takes_nothing_over()
     assert second.manifest["spec"]["replicas"] == 1
 
 
-def test_a_pod_that_does_not_come_up_at_once_is_said_to_be_starting() -> None:
+def test_a_unit_whose_pod_is_not_ready_is_progressing() -> None:
     unit = unit_resource()
     made = plan_unit(unit, observed_unit())
     live = unit_deployment(unit)
@@ -229,7 +227,7 @@ def test_a_pod_that_does_not_come_up_at_once_is_said_to_be_starting() -> None:
     plan = plan_unit(unit, observed_unit(starting, unit_service(unit)))
 
     assert (made.status, made.requeue_after) == (None, SOON_SECONDS)
-    assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.UNIT_PROGRESSING)
+    assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.UNIT_PROGRESSING)
     assert status_of(plan).fields == {
         "readyReplicas": 0,
         "serviceName": "unit-trainer",
@@ -237,10 +235,10 @@ def test_a_pod_that_does_not_come_up_at_once_is_said_to_be_starting() -> None:
     }
 
 
-def test_what_said_something_before_says_that_it_starts() -> None:
+def test_a_unit_with_a_status_reports_that_it_starts() -> None:
     plan = plan_unit(unit_resource(status={"phase": "Progressing"}), observed_unit())
 
-    assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.UNIT_PROGRESSING)
+    assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.UNIT_PROGRESSING)
 
 
 def test_stock_gets_a_deployment_and_no_service() -> None:
@@ -249,11 +247,11 @@ def test_stock_gets_a_deployment_and_no_service() -> None:
     plan = plan_unit(stock, observed_unit())
 
     assert [(type(a), a.kind) for a in plan.actions] == [(Create, DEPLOYMENT)]
-    assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOCK_NOT_READY)
+    assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOCK_NOT_READY)
     assert status_of(plan).fields == {"readyReplicas": 0, "serviceName": None, "accessURL": None}
 
 
-def test_a_service_of_stock_is_removed_by_its_uid_if_it_is_its_own() -> None:
+def test_an_own_service_of_stock_is_deleted_by_uid() -> None:
     stock = stock_resource()
     service = unit_service(stock)
 
@@ -265,7 +263,7 @@ def test_a_service_of_stock_is_removed_by_its_uid_if_it_is_its_own() -> None:
     ]
 
 
-def test_the_service_goes_with_the_last_port() -> None:
+def test_the_service_is_deleted_with_the_last_port() -> None:
     unit = unit_resource(template={"args": ["a"]})
 
     plan = plan_unit(unit, observed_unit(unit_deployment(unit), unit_service(unit_resource())))
@@ -274,7 +272,7 @@ def test_the_service_goes_with_the_last_port() -> None:
     assert status_of(plan).fields["accessURL"] is None
 
 
-def test_a_service_with_other_ports_is_brought_back() -> None:
+def test_changed_ports_of_the_service_are_restored() -> None:
     unit = unit_resource()
     service = unit_service(unit)
     service["spec"]["ports"] = [{"name": "http", "port": 1, "targetPort": 1, "protocol": "TCP"}]
@@ -295,11 +293,11 @@ def test_a_service_with_other_ports_is_brought_back() -> None:
         (stock_resource(), UnitReason.STOCK_READY),
     ],
 )
-def test_settled_units_cost_nothing(unit: Manifest, reason: UnitReason) -> None:
+def test_a_settled_unit_has_no_actions(unit: Manifest, reason: UnitReason) -> None:
     plan = plan_unit(unit, settled(unit))
 
     assert not plan.actions
-    assert said(plan)[:2] == (UnitPhase.READY, reason)
+    assert reported(plan)[:2] == (UnitPhase.READY, reason)
     assert status_of(plan).conditions[0].status == "True"
     assert plan.requeue_after is None
 
@@ -360,7 +358,7 @@ def _annotation_removed(found: Manifest) -> None:
         _annotation_removed,
     ],
 )
-def test_drift_is_put_back_on_exactly_the_object_that_was_read(meddle: Any) -> None:
+def test_drift_is_corrected_on_the_version_that_was_read(meddle: Any) -> None:
     unit = unit_resource()
     found = unit_deployment(unit)
     meddle(found)
@@ -371,10 +369,10 @@ def test_drift_is_put_back_on_exactly_the_object_that_was_read(meddle: Any) -> N
     assert isinstance(action, Patch)
     assert action.patch["metadata"]["uid"] == found["metadata"]["uid"]
     assert action.patch["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
-    assert said(plan)[0] == UnitPhase.PROGRESSING
+    assert reported(plan)[0] == UnitPhase.PROGRESSING
 
 
-def test_a_value_in_a_variable_that_is_to_be_empty_is_drift() -> None:
+def test_a_value_of_an_empty_variable_is_drift() -> None:
     unit = unit_resource(template={**PORTS, "envs": [{"name": "DEBUG"}]})
     found = unit_deployment(unit)
     [container] = found["spec"]["template"]["spec"]["containers"]
@@ -389,7 +387,7 @@ def test_a_value_in_a_variable_that_is_to_be_empty_is_drift() -> None:
     assert {"name": "DEBUG"} in wanted["env"]
 
 
-def test_a_patch_leaves_nothing_of_the_spec_before() -> None:
+def test_a_patch_removes_fields_of_the_previous_spec() -> None:
     """A merge patch removes only what it says is null."""
     before = unit_resource(
         placement={
@@ -411,7 +409,7 @@ def test_a_patch_leaves_nothing_of_the_spec_before() -> None:
     assert "selector" not in action.patch["spec"], "it cannot be changed"
 
 
-def test_what_others_added_is_left() -> None:
+def test_fields_of_other_clients_stay() -> None:
     unit = unit_resource()
     found = unit_deployment(unit)
     found["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = "3"
@@ -437,14 +435,14 @@ def plan_of(found: Manifest) -> Plan:
 
 
 @pytest.mark.parametrize("version", [TEMPLATE_VERSION - 1, TEMPLATE_VERSION + 1])
-def test_a_new_release_restarts_nobodys_job(version: int) -> None:
+def test_a_new_release_restarts_no_pod(version: int) -> None:
     plan = plan_of(of_release(version))
 
     assert not plan.actions
-    assert said(plan)[0] == UnitPhase.READY
+    assert reported(plan)[0] == UnitPhase.READY
 
 
-def test_an_older_template_goes_with_the_next_change_of_the_spec() -> None:
+def test_an_older_template_is_replaced_with_the_next_change_of_the_spec() -> None:
     [action] = plan_of(of_release(TEMPLATE_VERSION - 1, spec_hash="another")).actions
 
     assert isinstance(action, Patch)
@@ -456,7 +454,7 @@ def test_a_newer_template_is_never_replaced() -> None:
 
 
 @pytest.mark.parametrize("version", [TEMPLATE_VERSION - 1, TEMPLATE_VERSION + 1])
-def test_another_releases_unit_can_still_be_started(version: int) -> None:
+def test_a_unit_of_another_release_can_be_started(version: int) -> None:
     found = of_release(version, replicas=0)
 
     [action] = plan_of(found).actions
@@ -475,7 +473,7 @@ def test_another_releases_unit_can_still_be_started(version: int) -> None:
     }
 
 
-def test_access_and_suspension_are_no_reason_to_restart_the_pod() -> None:
+def test_access_and_suspension_do_not_restart_the_pod() -> None:
     before = unit_deployment(unit_resource())
     unit = unit_resource(access={"scheme": "https"})
 
@@ -487,26 +485,26 @@ def test_access_and_suspension_are_no_reason_to_restart_the_pod() -> None:
     [{"observedGeneration": 0}, {"updatedReplicas": 0}, {"replicas": 2, "updatedReplicas": 2}],
     ids=["old generation", "an older pod", "one too many"],
 )
-def test_ready_is_about_the_current_generation_only(status: dict[str, Any]) -> None:
+def test_ready_refers_to_the_current_generation_only(status: dict[str, Any]) -> None:
     unit = unit_resource()
     found = unit_deployment(unit, status={**running(1), **status})
 
     plan = plan_unit(unit, observed_unit(found, unit_service(unit)))
 
-    assert said(plan)[0] == UnitPhase.PROGRESSING
+    assert reported(plan)[0] == UnitPhase.PROGRESSING
 
 
-def test_a_unit_under_change_is_not_ready_though_its_old_pod_runs() -> None:
+def test_a_changing_unit_is_not_ready_while_its_old_pod_runs() -> None:
     unit = unit_resource(image="app:2", metadata={"generation": 2})
 
     plan = plan_unit(unit, observed_unit(unit_deployment(unit_resource()), unit_service(unit)))
 
-    assert said(plan)[0] == UnitPhase.PROGRESSING
+    assert reported(plan)[0] == UnitPhase.PROGRESSING
     assert status_of(plan).observed_generation == 2
 
 
 @pytest.mark.parametrize("unit", [unit_resource(), stock_resource()], ids=["active", "stock"])
-def test_a_pod_that_cannot_start_fails_either_role_with_the_clusters_words(
+def test_a_pod_that_cannot_start_fails_the_unit_with_the_cause(
     unit: Manifest,
 ) -> None:
     waiting = waiting_pod("ErrImagePull", "not found")
@@ -518,8 +516,8 @@ def test_a_pod_that_cannot_start_fails_either_role_with_the_clusters_words(
     plan = plan_unit(unit, observed_unit(found, service, [waiting]))
 
     assert not plan.actions
-    assert said(plan)[:2] == (UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED)
-    assert "not found" in said(plan)[2]
+    assert reported(plan)[:2] == (UnitPhase.FAILED, UnitReason.POD_STARTUP_FAILED)
+    assert "not found" in reported(plan)[2]
     assert plan.requeue_after == FAILED_SECONDS
 
 
@@ -544,7 +542,7 @@ def test_an_unreachable_node_is_the_cause_and_is_named(unit: Manifest) -> None:
     assert "gpu-node-3" in plan.status.conditions[0].message
 
 
-def test_a_pod_of_the_unit_before_says_nothing_of_this_one() -> None:
+def test_a_pod_of_the_previous_unit_does_not_count() -> None:
     unit = stock_resource()
     old = waiting_pod("ErrImagePull", "not found")
     old["metadata"]["labels"] = unit_pod(unit_resource(metadata={"uid": "x"}))["metadata"][
@@ -552,10 +550,10 @@ def test_a_pod_of_the_unit_before_says_nothing_of_this_one() -> None:
     ]
     found = unit_deployment(unit, status=running(1, available=0))
 
-    assert said(plan_unit(unit, observed_unit(found, pods=[old])))[0] == UnitPhase.PROGRESSING
+    assert reported(plan_unit(unit, observed_unit(found, pods=[old])))[0] == UnitPhase.PROGRESSING
 
 
-def test_a_refused_action_has_a_reason_of_its_own() -> None:
+def test_each_refused_action_has_its_own_reason() -> None:
     plan = plan_unit(unit_resource(), observed_unit())
 
     reasons = {kind: status.conditions[0].reason for kind, status in plan.on_error.items()}
@@ -565,14 +563,14 @@ def test_a_refused_action_has_a_reason_of_its_own() -> None:
     }
 
 
-def test_everything_made_for_a_unit_names_it_as_its_controller() -> None:
+def test_every_object_has_the_unit_as_its_controller() -> None:
     for action in plan_unit(unit_resource(), observed_unit()).actions:
         assert isinstance(action, Apply | Create)
         [owner] = action.manifest["metadata"]["ownerReferences"]
         assert (owner["uid"], owner["controller"]) == (UNIT_UID, True)
 
 
-def test_stock_never_evicts_anybody() -> None:
+def test_stock_never_preempts() -> None:
     stock = stock_resource()
 
     [action] = plan_unit(stock, observed_unit(source=SourceGone(True))).actions

@@ -31,7 +31,7 @@ def on_deployment(plan: Plan) -> list[Any]:
     return [action for action in plan.actions if action.kind == DEPLOYMENT]
 
 
-def said(plan: Plan) -> tuple[str, str, str]:
+def reported(plan: Plan) -> tuple[str, str, str]:
     assert plan.status is not None
     [ready] = plan.status.conditions
     return plan.status.phase, ready.reason, ready.message
@@ -41,7 +41,7 @@ def stopped_deployment(unit: Manifest, *, priority: str = STOCK_PRIORITY_CLASS) 
     return unit_deployment(unit, replicas=0, priority=priority)
 
 
-def test_consumed_stock_deletes_itself_by_its_uid_and_says_nothing() -> None:
+def test_consumed_stock_is_deleted_by_uid_without_a_status() -> None:
     stock = stock_resource()
 
     plan = plan_unit(stock, observed_unit(unit_deployment(stock), consumed_by="a-unit"))
@@ -50,20 +50,20 @@ def test_consumed_stock_deletes_itself_by_its_uid_and_says_nothing() -> None:
     assert plan.status is None, "there is nothing left to write a status into"
 
 
-def test_consumed_stock_goes_even_when_its_spec_was_broken() -> None:
+def test_consumed_stock_with_an_invalid_spec_is_deleted() -> None:
     plan = plan_unit(stock_resource(memory="lots"), observed_unit(consumed_by="a-unit"))
 
     assert [type(action) for action in plan.actions] == [Delete]
 
 
-def test_an_active_unit_is_never_deleted_as_if_it_were_stock() -> None:
+def test_an_active_unit_is_never_deleted_as_consumed() -> None:
     plan = plan_unit(unit_resource(), observed_unit(consumed_by="a-unit"))
 
     assert not [action for action in plan.actions if isinstance(action, Delete)]
 
 
 @pytest.mark.parametrize("is_stopped_before", [False, True], ids=["create", "start"])
-def test_arbiter_a_unit_waits_until_its_sources_row_says_consumed_by_it(
+def test_arbiter_a_unit_waits_until_it_is_the_consumer_of_its_source(
     is_stopped_before: bool,
 ) -> None:
     unit = unit_resource()
@@ -72,29 +72,31 @@ def test_arbiter_a_unit_waits_until_its_sources_row_says_consumed_by_it(
     plan = plan_unit(unit, observed_unit(before, source=SourcePending()))
 
     assert not plan.actions, "it may be a leftover: nothing at all"
-    assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.WAITING_FOR_STOCK)
-    assert SOURCE.name in said(plan)[2]
+    assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.WAITING_FOR_STOCK)
+    assert SOURCE.name in reported(plan)[2]
 
 
 @pytest.mark.parametrize("is_stopped_before", [False, True], ids=["create", "start"])
-def test_waitabs_a_unit_waits_until_its_sources_pods_are_gone(is_stopped_before: bool) -> None:
+def test_waitabs_a_unit_waits_until_the_pods_of_its_source_are_gone(
+    is_stopped_before: bool,
+) -> None:
     unit = unit_resource()
     before: Any = stopped_deployment(unit) if is_stopped_before else Absent()
 
     plan = plan_unit(unit, observed_unit(before, source=HELD))
 
     assert not on_deployment(plan)
-    assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.WAITING_FOR_STOCK)
-    assert "its pods still exist" in said(plan)[2]
+    assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.WAITING_FOR_STOCK)
+    assert "its pods still exist" in reported(plan)[2]
 
 
-def test_its_service_is_made_while_it_waits_for_the_gpu() -> None:
+def test_the_service_is_created_while_the_unit_waits_for_its_gpu() -> None:
     plan = plan_unit(unit_resource(), observed_unit(source=HELD))
 
     assert [action.kind.kind for action in plan.actions] == ["Service"]
 
 
-def test_the_first_look_comes_early_and_a_long_wait_costs_little() -> None:
+def test_the_first_wait_is_shorter_than_the_next() -> None:
     first = plan_unit(unit_resource(), observed_unit(source=HELD))
     waiting = {"type": "Ready", "reason": "WaitingForStock", "observedGeneration": 1}
     again = plan_unit(unit_resource(status={"conditions": [waiting]}), observed_unit(source=HELD))
@@ -112,9 +114,7 @@ def test_the_first_look_comes_early_and_a_long_wait_costs_little() -> None:
         (SourceLost(), STOCK_PRIORITY_CLASS),
     ],
 )
-def test_only_a_unit_that_took_its_gpu_from_stock_by_its_row_may_evict(
-    source: Source, priority: str
-) -> None:
+def test_only_the_consumer_of_stock_may_preempt(source: Source, priority: str) -> None:
     [action] = on_deployment(plan_unit(unit_resource(), observed_unit(source=source)))
 
     assert isinstance(action, Create)
@@ -124,7 +124,7 @@ def test_only_a_unit_that_took_its_gpu_from_stock_by_its_row_may_evict(
 @pytest.mark.parametrize(
     "source", [SourceLost(), SourcePending(), HELD, SourceGone(may_preempt=False)]
 )
-def test_a_unit_that_runs_is_not_touched_for_what_becomes_of_its_source(source: Source) -> None:
+def test_the_source_does_not_change_a_running_unit(source: Source) -> None:
     """The row is forgotten after 30 days and the catalogue may change: nobody's job restarts."""
     unit = unit_resource()
     live = unit_deployment(unit, priority=UNIT_PRIORITY_CLASS)
@@ -132,10 +132,10 @@ def test_a_unit_that_runs_is_not_touched_for_what_becomes_of_its_source(source: 
     plan = plan_unit(unit, observed_unit(live, unit_service(unit), source=source))
 
     assert not plan.actions
-    assert said(plan)[0] == UnitPhase.READY
+    assert reported(plan)[0] == UnitPhase.READY
 
 
-def test_a_running_unit_takes_a_change_without_asking_for_stock() -> None:
+def test_a_running_unit_is_changed_without_stock() -> None:
     unit = unit_resource(image="app:2")
     live = unit_deployment(unit_resource(), priority=UNIT_PRIORITY_CLASS)
 
@@ -148,7 +148,7 @@ def test_a_running_unit_takes_a_change_without_asking_for_stock() -> None:
     assert pod["priorityClassName"] == UNIT_PRIORITY_CLASS
 
 
-def test_a_start_decides_the_priority_anew() -> None:
+def test_a_start_decides_the_priority_again() -> None:
     unit = unit_resource()
     before = stopped_deployment(unit, priority=UNIT_PRIORITY_CLASS)
 
@@ -164,7 +164,7 @@ def test_zero_a_suspended_unit_without_a_deployment_gets_one_at_zero() -> None:
     [action] = on_deployment(plan)
     assert isinstance(action, Create)
     assert action.manifest["spec"]["replicas"] == 0
-    assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOPPING)
+    assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOPPING)
 
 
 @pytest.mark.parametrize("source", [NoSource(), SourcePending(), HELD, GONE, SourceLost()])
@@ -177,10 +177,10 @@ def test_a_stop_scales_to_zero_whatever_the_source(source: Source) -> None:
     [action] = plan.actions
     assert isinstance(action, Patch)
     assert action.patch["spec"]["replicas"] == 0
-    assert said(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOPPING)
+    assert reported(plan)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOPPING)
 
 
-def test_voidstart_a_unit_whose_last_start_ended_badly_counts_as_suspended() -> None:
+def test_voidstart_a_unit_whose_last_start_failed_counts_as_suspended() -> None:
     unit = unit_resource()
     live = stopped_deployment(unit)
 
@@ -189,11 +189,11 @@ def test_voidstart_a_unit_whose_last_start_ended_badly_counts_as_suspended() -> 
     )
 
     assert not plan.actions
-    assert said(plan)[:2] == (UnitPhase.STOPPED, UnitReason.STOPPED)
-    assert "last start" in said(plan)[2]
+    assert reported(plan)[:2] == (UnitPhase.STOPPED, UnitReason.STOPPED)
+    assert "last start" in reported(plan)[2]
 
 
-def test_voidstart_scales_down_what_runs_all_the_same() -> None:
+def test_voidstart_scales_a_running_unit_down() -> None:
     unit = unit_resource()
 
     [action] = on_deployment(
@@ -203,7 +203,7 @@ def test_voidstart_scales_down_what_runs_all_the_same() -> None:
     assert action.patch["spec"]["replicas"] == 0
 
 
-def test_rvdep_a_deployment_is_made_by_post_and_changed_as_it_was_read() -> None:
+def test_rvdep_a_deployment_is_created_by_post_and_patched_with_its_version() -> None:
     unit = unit_resource()
 
     [made] = on_deployment(plan_unit(unit, observed_unit(source=GONE)))
@@ -226,11 +226,11 @@ def test_a_unit_starts_only_when_the_pod_of_its_last_run_is_gone() -> None:
     starts = plan_unit(unit, observed_unit(stopped_deployment(unit), source=GONE))
 
     assert not on_deployment(waits)
-    assert said(waits)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOPPING)
+    assert reported(waits)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOPPING)
     assert len(on_deployment(starts)) == 1
 
 
-def test_stopped_is_said_once_the_pod_is_gone() -> None:
+def test_a_unit_is_stopped_once_its_pod_is_gone() -> None:
     unit = unit_resource(suspend=True)
     service = unit_service(unit)
 
@@ -246,24 +246,28 @@ def test_stopped_is_said_once_the_pod_is_gone() -> None:
     )
     gone = plan_unit(unit, observed_unit(stopped_deployment(unit), service))
 
-    assert said(ending)[:2] == said(unseen)[:2] == (UnitPhase.PROGRESSING, UnitReason.STOPPING)
-    assert said(gone)[:2] == (UnitPhase.STOPPED, UnitReason.STOPPED)
+    assert (
+        reported(ending)[:2]
+        == reported(unseen)[:2]
+        == (UnitPhase.PROGRESSING, UnitReason.STOPPING)
+    )
+    assert reported(gone)[:2] == (UnitPhase.STOPPED, UnitReason.STOPPED)
     assert not gone.actions
     assert gone.requeue_after is None
     assert gone.status is not None
     assert gone.status.fields["serviceName"] == "unit-trainer", "the Service stays"
 
 
-def test_a_pod_that_ended_holds_no_gpu_though_it_lies_about() -> None:
+def test_an_ended_pod_holds_no_gpu() -> None:
     unit = unit_resource(suspend=True)
     evicted = unit_pod(unit, phase="Failed")
 
     plan = plan_unit(unit, observed_unit(stopped_deployment(unit), unit_service(unit), [evicted]))
 
-    assert said(plan)[0] == UnitPhase.STOPPED
+    assert reported(plan)[0] == UnitPhase.STOPPED
 
 
-def test_a_pod_of_the_unit_before_keeps_nobody_waiting() -> None:
+def test_a_pod_of_the_previous_unit_does_not_delay_a_start() -> None:
     unit = unit_resource()
     other = unit_pod(unit_resource(metadata={"uid": "the-one-before"}), phase="Running")
 
@@ -281,11 +285,11 @@ def test_stamp_a_stop_changes_a_deployment_that_is_at_zero_already() -> None:
     assert isinstance(action, Patch)
     assert action.patch["metadata"]["annotations"][GENERATION_ANNOTATION] == "2"
     assert action.patch["metadata"]["resourceVersion"]
-    assert said(plan)[1] == UnitReason.STOPPING
+    assert reported(plan)[1] == UnitReason.STOPPING
 
 
 @pytest.mark.parametrize("suspend", [False, True])
-def test_stamp_nothing_is_done_on_an_older_read_than_the_deployment_was_written_for(
+def test_stamp_a_stale_read_of_the_unit_writes_nothing(
     suspend: bool,
 ) -> None:
     unit = unit_resource(suspend=suspend)
@@ -295,10 +299,10 @@ def test_stamp_nothing_is_done_on_an_older_read_than_the_deployment_was_written_
     plan = plan_unit(unit, observed_unit(live, unit_service(unit), source=GONE))
 
     assert not on_deployment(plan)
-    assert said(plan)[0] == UnitPhase.PROGRESSING
+    assert reported(plan)[0] == UnitPhase.PROGRESSING
 
 
-def test_stamp_a_change_that_reaches_no_pod_writes_nothing() -> None:
+def test_stamp_a_change_outside_the_pod_writes_nothing() -> None:
     unit = unit_resource(access={"scheme": "https"}, metadata={"generation": 2})
 
     assert not on_deployment(plan_unit(unit, observed_unit(unit_deployment(unit_resource()))))

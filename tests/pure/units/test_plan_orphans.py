@@ -20,7 +20,7 @@ from units.phases import UnitPhase, UnitReason
 
 @pytest.mark.parametrize("is_suspended", [False, True], ids=["running", "to be stopped"])
 @pytest.mark.parametrize("kind", [DEPLOYMENT, SERVICE], ids=["Deployment", "Service"])
-def test_what_only_lost_its_owner_reference_is_taken_back(
+def test_an_object_that_lost_its_owner_reference_is_adopted(
     kind: ResourceKind, *, is_suspended: bool
 ) -> None:
     unit = unit_resource(suspend=is_suspended)
@@ -43,7 +43,7 @@ def test_what_only_lost_its_owner_reference_is_taken_back(
     assert plan.requeue_after == SOON_SECONDS
 
 
-def test_what_a_unit_of_that_name_before_left_without_owner_is_not_taken_over() -> None:
+def test_an_orphan_of_the_previous_unit_is_not_adopted() -> None:
     unit = unit_resource()
     left = unit_deployment(unit)
     left["metadata"]["ownerReferences"] = []
@@ -56,7 +56,7 @@ def test_what_a_unit_of_that_name_before_left_without_owner_is_not_taken_over() 
     assert plan.status.conditions[0].reason == UnitReason.NAME_CONFLICT
 
 
-def test_a_deletion_that_a_foreign_finalizer_holds_up_names_it() -> None:
+def test_a_foreign_finalizer_that_blocks_the_deletion_is_named() -> None:
     going = {"deletionTimestamp": "2026-01-31T12:00:00Z"}
     held = unit_resource(metadata={**going, "finalizers": ["example.com/held"]})
 

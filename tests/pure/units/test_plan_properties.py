@@ -159,7 +159,7 @@ def _replicas_written(action: Action) -> int:
 
 @given(UNITS, OBSERVED)
 @settings(max_examples=150)
-def test_there_is_a_plan_for_everything(unit: dict[str, Any], observed: ObservedUnit) -> None:
+def test_every_input_has_a_plan(unit: dict[str, Any], observed: ObservedUnit) -> None:
     plan = plan_unit(unit, observed)
 
     if plan.status is None:
@@ -185,7 +185,7 @@ def test_the_same_input_has_the_same_plan_and_is_not_changed(
 
 
 @given(UNITS, OBSERVED)
-def test_unknown_deletes_nothing_and_starts_nothing(
+def test_an_unknown_object_causes_no_deletion_and_no_start(
     unit: dict[str, Any], observed: ObservedUnit
 ) -> None:
     parts = (observed.deployment, observed.service, observed.pods)
@@ -202,7 +202,9 @@ def test_unknown_deletes_nothing_and_starts_nothing(
 
 
 @given(UNITS, OBSERVED)
-def test_only_what_is_the_units_is_changed(unit: dict[str, Any], observed: ObservedUnit) -> None:
+def test_only_objects_of_the_unit_are_changed(
+    unit: dict[str, Any], observed: ObservedUnit
+) -> None:
     for action in plan_unit(unit, observed).actions:
         part = observed.service if action.kind is SERVICE else observed.deployment
         if isinstance(part, Present) and action.kind is not GPU_UNIT:
@@ -215,7 +217,7 @@ def test_only_what_is_the_units_is_changed(unit: dict[str, Any], observed: Obser
 
 
 @given(UNITS, OBSERVED)
-def test_a_deployment_is_written_as_it_was_read(
+def test_a_deployment_is_patched_with_the_version_that_was_read(
     unit: dict[str, Any], observed: ObservedUnit
 ) -> None:
     for action in plan_unit(unit, observed).actions:
@@ -233,7 +235,7 @@ def test_a_deployment_is_written_as_it_was_read(
 
 @given(UNITS, OBSERVED)
 @settings(max_examples=150)
-def test_nothing_starts_beside_its_source_or_while_it_is_to_be_stopped(
+def test_no_unit_starts_next_to_its_source_or_while_suspended(
     unit: dict[str, Any], observed: ObservedUnit
 ) -> None:
     live = observed.deployment.value if isinstance(observed.deployment, Present) else {}
@@ -308,7 +310,7 @@ class World:
     st.sampled_from([unit_resource(), stock_resource()]),
 )
 @settings(max_examples=40)
-def test_a_settling_world_reaches_a_fixed_point_and_stays(
+def test_repeated_runs_reach_a_fixed_point(
     specs: list[dict[str, Any]], is_meddled_with: bool, base: dict[str, Any]
 ) -> None:
     world = World(base)
@@ -334,7 +336,7 @@ def test_a_settling_world_reaches_a_fixed_point_and_stays(
     assert {key: pod[key] for key in ("nodeSelector", "tolerations") if key in pod} == placement
 
 
-def test_a_hand_over_ends_running_and_then_costs_nothing() -> None:
+def test_a_hand_over_ends_with_a_running_unit_and_no_more_writes() -> None:
     world = World(unit_resource())
     world.want(unit_resource()["spec"])
     for source in (SourcePending(), SourceHeld("its pods still exist")):

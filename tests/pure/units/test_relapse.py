@@ -33,7 +33,7 @@ NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 CAUSE = "Pod unit-trainer-a: container app: Error (exit code 3)"
 
 
-def said(reason: str = "PodStartupFailed", generation: int = 1) -> Manifest:
+def failed_status(reason: str = "PodStartupFailed", generation: int = 1) -> Manifest:
     found = {"type": "Ready", "status": "False", "reason": reason, "message": CAUSE}
     return {
         "phase": "Failed",
@@ -59,10 +59,10 @@ def summary_of(unit: Manifest, now: dict[str, Any], *, available: int = 1) -> St
 
 
 @pytest.mark.parametrize("available", [0, 1], ids=["not ready yet", "ready for a moment"])
-def test_a_program_that_runs_again_for_a_moment_has_still_failed_for_the_same_cause(
+def test_a_recent_restart_keeps_the_failure_and_its_cause(
     available: int,
 ) -> None:
-    found = summary_of(unit_resource(status=said()), runs(5), available=available)
+    found = summary_of(unit_resource(status=failed_status()), runs(5), available=available)
 
     assert found == StatusSummary(
         UnitPhase.FAILED,
@@ -72,8 +72,8 @@ def test_a_program_that_runs_again_for_a_moment_has_still_failed_for_the_same_ca
     )
 
 
-def test_it_is_looked_at_again_soon_without_an_event() -> None:
-    unit = unit_resource(status=said())
+def test_an_unproven_restart_is_checked_again_without_an_event() -> None:
+    unit = unit_resource(status=failed_status())
     seen = observed_unit(
         unit_deployment(unit),
         unit_service(unit),
@@ -91,16 +91,16 @@ def test_it_is_looked_at_again_soon_without_an_event() -> None:
 @pytest.mark.parametrize(
     ("status", "now"),
     [
-        (said(), runs(PROVEN_SECONDS)),
-        (said(), runs(5, restarts=0)),
-        (said(generation=0), runs(5)),
-        (said("UnitDeploymentSyncFailed"), runs(5)),
+        (failed_status(), runs(PROVEN_SECONDS)),
+        (failed_status(), runs(5, restarts=0)),
+        (failed_status(generation=0), runs(5)),
+        (failed_status("UnitDeploymentSyncFailed"), runs(5)),
         (None, runs(5)),
-        (said(), {"containerStatuses": [{"restartCount": 2, "state": {"running": {}}}]}),
+        (failed_status(), {"containerStatuses": [{"restartCount": 2, "state": {"running": {}}}]}),
     ],
     ids=["proven", "another pod", "another spec", "another cause", "ended for once", "no time"],
 )
-def test_otherwise_what_is_available_is_ready(
+def test_an_available_unit_is_ready_otherwise(
     status: Manifest | None, now: dict[str, Any]
 ) -> None:
     assert summary_of(unit_resource(status=status), now).phase == UnitPhase.READY
@@ -109,8 +109,8 @@ def test_otherwise_what_is_available_is_ready(
 @pytest.mark.parametrize(
     ("seconds", "phase"), [(5, PoolPhase.FAILED), (PROVEN_SECONDS, PoolPhase.READY)]
 )
-def test_a_pool_holds_to_the_same(seconds: float, phase: PoolPhase) -> None:
-    pool = pool_resource(status=said())
+def test_a_recent_restart_keeps_the_failure_of_a_pool(seconds: float, phase: PoolPhase) -> None:
+    pool = pool_resource(status=failed_status())
     up = live_deployment(pool, status=started(pool["spec"]["replicas"]))
     pods: Sequence[Manifest] = [pod(**runs(seconds))]
     seen = Children(Present(up), Absent(), Present(pods), at=NOW)

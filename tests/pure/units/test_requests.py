@@ -23,7 +23,7 @@ def fields_of(model: type[SpecModel], value: object) -> list[str]:
 
 
 @pytest.mark.parametrize("missing", sorted(CREATE))
-def test_a_create_needs_all_of_these(missing: str) -> None:
+def test_a_create_requires_these_fields(missing: str) -> None:
     body = {key: value for key, value in CREATE.items() if key != missing}
 
     assert fields_of(GpuUnitCreate, body) == [missing]
@@ -50,7 +50,7 @@ def test_a_create_needs_all_of_these(missing: str) -> None:
         ({"access": {"primaryPort": "x"}, "template": PORTS}, "access.primaryPort"),
     ],
 )
-def test_a_create_is_refused_with_the_path(change: dict[str, Any], field: str) -> None:
+def test_a_create_is_rejected_with_the_path(change: dict[str, Any], field: str) -> None:
     assert fields_of(GpuUnitCreate, CREATE | change) == [field]
 
 
@@ -63,7 +63,7 @@ def test_a_create_is_refused_with_the_path(change: dict[str, Any], field: str) -
         {"access": {}},
     ],
 )
-def test_what_is_so_anyway_is_no_part_of_the_payload(said_anyway: dict[str, Any]) -> None:
+def test_defaults_are_not_part_of_the_payload(said_anyway: dict[str, Any]) -> None:
     plain = CREATE | {"template": PORTS}
     one = GpuUnitCreate.parse(plain)
     other = GpuUnitCreate.parse(plain | said_anyway | {"operationID": "op-2"})
@@ -84,7 +84,7 @@ def test_another_request_has_another_payload(change: dict[str, Any]) -> None:
     assert one.payload() != other.payload()
 
 
-def test_a_unit_has_the_envelope_of_its_stock_and_what_was_asked_for() -> None:
+def test_a_unit_has_the_size_of_its_stock_and_the_requested_fields() -> None:
     stock = parse_unit_spec(
         {
             "specName": "g1.1",
@@ -132,7 +132,7 @@ def test_only_the_namespace_that_applies_may_be_sent() -> None:
         ({"operationID": "a", "image": "a", "name": "b"}, "name"),
     ],
 )
-def test_an_update_is_refused_with_the_path(value: dict[str, Any], field: str) -> None:
+def test_an_update_is_rejected_with_the_path(value: dict[str, Any], field: str) -> None:
     assert fields_of(GpuUnitUpdate, value) == [field]
 
 
@@ -155,7 +155,7 @@ def test_a_given_block_replaces_and_an_omitted_one_stays() -> None:
     assert access.template == spec.template
 
 
-def test_a_template_without_the_primary_port_is_refused_and_not_repaired() -> None:
+def test_a_template_without_the_primary_port_is_rejected() -> None:
     spec = parse_unit_spec({"specName": "g", "template": PORTS, "access": {"primaryPort": "web"}})
     asked = GpuUnitUpdate.parse({"operationID": "a", "template": {"ports": [HTTP_PORT]}})
 
@@ -165,7 +165,7 @@ def test_a_template_without_the_primary_port_is_refused_and_not_repaired() -> No
     assert [fault.field for fault in caught.value.details] == ["access.primaryPort"]
 
 
-def test_an_empty_block_takes_what_was_there_away() -> None:
+def test_an_empty_block_removes_the_block() -> None:
     asked = GpuUnitUpdate.parse({"operationID": "a", "template": {}, "access": {}})
     spec = parse_unit_spec({"specName": "g", "template": PORTS})
 
@@ -188,7 +188,7 @@ def test_an_empty_block_takes_what_was_there_away() -> None:
         ({"specName": "A100 80GB"}, "specName"),
     ],
 )
-def test_a_seed_is_refused_with_the_path(change: dict[str, Any], field: str) -> None:
+def test_a_seed_is_rejected_with_the_path(change: dict[str, Any], field: str) -> None:
     assert fields_of(StockSeed, SEED | change) == [field]
 
 
@@ -198,7 +198,7 @@ def test_a_seed_says_whether_it_names_the_number_of_gpus() -> None:
     assert StockSeed.parse(SEED | {"gpu": 0}).gpu == 0
 
 
-def test_a_seeds_payload_has_one_spelling() -> None:
+def test_equal_seeds_have_one_payload() -> None:
     one, other = (
         StockSeed.parse(SEED | {"operationID": i, "memory": m, "cpu": c})
         for i, m, c in (("a", "16Gi", "0.5"), ("b", "16384Mi", "500m"))

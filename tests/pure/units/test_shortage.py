@@ -51,7 +51,7 @@ def in_use(unit: Manifest, **more: Any) -> ObservedUnit:
     )
 
 
-def test_a_node_is_short_if_its_pods_hold_more_than_it_offers() -> None:
+def test_a_node_whose_pods_hold_more_gpus_than_it_offers_has_a_shortage() -> None:
     pods = [pod(gpus="3"), pod(gpus="5"), pod("n2", "8")]
 
     assert shortages(pods, [node(), node("n2")]) == []
@@ -61,7 +61,7 @@ def test_a_node_is_short_if_its_pods_hold_more_than_it_offers() -> None:
     ]
 
 
-def test_a_node_that_is_not_listed_offers_none_to_the_pods_that_are_on_it() -> None:
+def test_a_node_that_is_not_listed_offers_no_gpu() -> None:
     assert shortages([pod(gpus="2")], []) == [Shortage("n1", 0, 2)]
     assert shortages([pod(gpus="0")], []) == []
 
@@ -71,11 +71,11 @@ def test_a_node_that_is_not_listed_offers_none_to_the_pods_that_are_on_it() -> N
     [pod(phase="Failed"), pod(phase="Succeeded"), pod(node=""), pod(gpus="lots"), {}, {"spec": 3}],
     ids=["failed", "over", "on no node", "no quantity", "empty", "malformed"],
 )
-def test_what_holds_no_gpu_does_not_count(gone: Manifest) -> None:
+def test_pods_without_gpus_do_not_count(gone: Manifest) -> None:
     assert shortages([gone, pod()], [node(gpus="1")]) == []
 
 
-def test_stock_on_a_short_node_is_not_ready_and_says_node_and_numbers() -> None:
+def test_stock_on_a_node_with_a_shortage_is_not_ready() -> None:
     stock = stock_resource()
 
     plan = plan_unit(
@@ -91,7 +91,7 @@ def test_stock_on_a_short_node_is_not_ready_and_says_node_and_numbers() -> None:
     assert (plan.actions, plan.requeue_after) == ([], PROGRESS_SECONDS)
 
 
-def test_a_unit_in_use_on_a_short_node_is_ready_degraded_and_tells_once() -> None:
+def test_an_active_unit_on_a_node_with_a_shortage_is_degraded() -> None:
     unit = unit_resource()
 
     plan = plan_unit(unit, in_use(unit, short_nodes=(SHORT,)))
@@ -106,7 +106,7 @@ def test_a_unit_in_use_on_a_short_node_is_ready_degraded_and_tells_once() -> Non
     assert (event.type, event.message) == (EventType.WARNING, degraded.message)
 
 
-def test_a_unit_that_was_never_degraded_says_nothing_of_it() -> None:
+def test_a_unit_that_was_never_degraded_has_no_such_condition() -> None:
     unit = unit_resource()
 
     plan = plan_unit(unit, in_use(unit))
@@ -120,7 +120,7 @@ def test_a_unit_that_was_never_degraded_says_nothing_of_it() -> None:
     [{"name": "n2"}, {"gpus": "0"}, {"phase": "Failed"}],
     ids=["elsewhere", "no GPU", "over"],
 )
-def test_stock_that_holds_nothing_of_a_short_node_stays_ready(place: dict[str, Any]) -> None:
+def test_stock_without_gpus_on_the_node_stays_ready(place: dict[str, Any]) -> None:
     stock = stock_resource()
 
     plan = plan_unit(

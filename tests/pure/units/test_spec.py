@@ -88,11 +88,11 @@ def test_accepted(value: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_refused_with_the_path_of_the_field(value: object, field: str) -> None:
+def test_rejected_with_the_path_of_the_field(value: object, field: str) -> None:
     assert fields_of(value) == [field]
 
 
-def test_a_key_that_no_label_can_have_is_refused() -> None:
+def test_an_invalid_label_key_is_rejected() -> None:
     [path] = fields_of(placed(nodeSelector={"a/b/c": "x"}))
 
     assert path.startswith("placement.nodeSelector['a/b/c']")
@@ -110,11 +110,11 @@ def test_a_key_that_no_label_can_have_is_refused() -> None:
         (tolerating(key="a", operator="Equal", value=""), tolerating(key="a")),
     ],
 )
-def test_two_spellings_of_one_spec_have_one_normal_form(one: object, other: object) -> None:
+def test_equal_specs_have_one_normal_form(one: object, other: object) -> None:
     assert str(parse_unit_spec(one).normalised()) == str(parse_unit_spec(other).normalised())
 
 
-def test_the_normal_form_reads_back_as_itself() -> None:
+def test_the_normal_form_is_stable() -> None:
     spec = parse_unit_spec(
         {
             **placed(nodeSelector={"a": "b"}, tolerations=[{"operator": "Exists"}]),

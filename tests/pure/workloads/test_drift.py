@@ -35,13 +35,13 @@ def env(patch: Patch | None) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in container["env"]}
 
 
-def test_what_is_as_wanted_is_not_changed() -> None:
+def test_a_deployment_without_drift_is_not_changed() -> None:
     assert without_foreign_sources(live(), WANTED) is None
     assert without_foreign_sources(live(MODEL={"value": "other"}), WANTED) is None
     assert without_foreign_sources(live(NONE={"value": ""}), WANTED) is None
 
 
-def test_only_what_is_not_to_be_there_is_removed_and_of_this_version() -> None:
+def test_only_unwanted_sources_are_removed_from_this_version() -> None:
     found = live(TOKEN={"value": "x"}, MODEL={"valueFrom": SOURCE}, NONE={"value": "x"})
 
     patch = without_foreign_sources(found, WANTED)
@@ -58,7 +58,7 @@ def test_only_what_is_not_to_be_there_is_removed_and_of_this_version() -> None:
     assert patch.patch["metadata"] == {"uid": "u-1", "resourceVersion": "7"}
 
 
-def test_what_is_malformed_is_left() -> None:
+def test_malformed_containers_are_left_alone() -> None:
     found = live()
     found["spec"]["template"]["spec"]["containers"] = [None, {"name": "runtime-worker", "env": 3}]
 

@@ -42,7 +42,7 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quot
     ],
     ids=["deployment", "observed-deployment", "pod", "pod-of-a-node", "service"],
 )
-def test_what_is_starting_as_it_was_asked_for_is_no_news(kind: Any, seen: Manifest) -> None:
+def test_a_starting_object_is_not_relevant(kind: Any, seen: Manifest) -> None:
     events = EventFilter.of_children(kind)
 
     assert not events.is_relevant("ADDED", seen)
@@ -65,7 +65,7 @@ def test_what_is_starting_as_it_was_asked_for_is_no_news(kind: Any, seen: Manife
         (SERVICE, child(type="LoadBalancer")),
     ],
 )
-def test_what_a_planner_goes_by_is_news_once(kind: Any, seen: Manifest) -> None:
+def test_a_change_of_a_planner_input_is_relevant_once(kind: Any, seen: Manifest) -> None:
     events = EventFilter.of_children(kind)
     events.is_relevant("ADDED", child())
 
@@ -73,7 +73,7 @@ def test_what_a_planner_goes_by_is_news_once(kind: Any, seen: Manifest) -> None:
     assert not events.is_relevant("MODIFIED", seen)
 
 
-def test_a_pod_that_becomes_ready_is_told_by_its_deployment() -> None:
+def test_the_readiness_of_a_pod_is_reported_by_its_deployment() -> None:
     events = EventFilter.of_children(POD)
     events.is_relevant("ADDED", child())
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -81,7 +81,7 @@ def test_a_pod_that_becomes_ready_is_told_by_its_deployment() -> None:
     assert not events.is_relevant("MODIFIED", child(status=ready))
 
 
-def test_the_revision_that_a_deployment_gets_is_no_news() -> None:
+def test_the_revision_of_a_deployment_is_not_relevant() -> None:
     events = EventFilter.of_children(DEPLOYMENT)
     events.is_relevant("ADDED", child(status=AVAILABLE, metadata={"annotations": {}}))
     noted = {"deployment.kubernetes.io/revision": "1"}
@@ -91,13 +91,13 @@ def test_the_revision_that_a_deployment_gets_is_no_news() -> None:
     )
 
 
-def test_what_nobody_owns_is_news_when_it_appears() -> None:
+def test_a_new_object_without_owner_is_relevant() -> None:
     assert EventFilter.of_children(SERVICE).is_relevant(
         "ADDED", child(metadata={"ownerReferences": []})
     )
 
 
-def test_a_list_is_what_is_known_from_then_on() -> None:
+def test_a_list_replaces_what_is_known() -> None:
     events = EventFilter.of_children(DEPLOYMENT)
     events.is_relevant("ADDED", child())
     events.reset(Listing([child(status=AVAILABLE)], "9"))
@@ -113,7 +113,7 @@ def wrote(manager: str, subresource: str) -> list[Manifest]:
     return [{"manager": manager, "operation": "Update", "subresource": subresource}]
 
 
-def test_a_status_that_the_planner_wrote_is_no_news_to_it() -> None:
+def test_a_status_of_the_planner_is_not_relevant() -> None:
     events = EventFilter.of_resources()
     by_us = {"managedFields": wrote(FIELD_MANAGER, "status"), "resourceVersion": "8"}
 
@@ -121,7 +121,7 @@ def test_a_status_that_the_planner_wrote_is_no_news_to_it() -> None:
     assert not events.is_relevant("MODIFIED", child(status={"phase": "Ready"}, metadata=by_us))
 
 
-def test_a_status_that_somebody_else_wrote_is_news() -> None:
+def test_a_status_of_another_client_is_relevant() -> None:
     events = EventFilter.of_resources()
     events.is_relevant("ADDED", child())
     by_them = {"managedFields": wrote("kubectl-edit", "status")}
@@ -139,7 +139,7 @@ def test_a_status_that_somebody_else_wrote_is_news() -> None:
         {"finalizers": ["example.com/keep"]},
     ],
 )
-def test_a_changed_resource_is_news(changed: Manifest) -> None:
+def test_a_changed_resource_is_relevant(changed: Manifest) -> None:
     events = EventFilter.of_resources()
     events.is_relevant("ADDED", child())
 

@@ -232,7 +232,7 @@ def test_a_failed_pull_is_a_failure_only_after_its_grace_period(reason: str) -> 
 @pytest.mark.parametrize(
     "reason", ["InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"]
 )
-def test_what_no_retry_heals_is_a_failure_immediately(reason: str) -> None:
+def test_a_failure_that_no_retry_heals_has_no_grace_period(reason: str) -> None:
     assert startup_failure([begun(reason)], {}, YOUNG)
 
 
