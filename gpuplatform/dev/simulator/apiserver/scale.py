@@ -1,8 +1,9 @@
-"""The scale subresource: the replicas of an object, as one small object."""
+"""The scale subresource: the number of replicas of an object, as a small object of its own."""
 
 from gpuplatform.dev.simulator.apiserver import status as say
 from gpuplatform.dev.simulator.apiserver.intake import Options, Target
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone
+from gpuplatform.dev.simulator.apiserver.patches import merge_patch
 from gpuplatform.dev.simulator.apiserver.paths import set_at, value_at
 from gpuplatform.dev.simulator.apiserver.resources import Resource
 from gpuplatform.dev.simulator.apiserver.store import Entry
@@ -13,15 +14,22 @@ _COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(resource: Resource, entry: Entry) -> Manifest:
-    """Return the Scale of an object."""
+    """Return the Scale of an object.
+
+    Raises:
+        ApiError: 500, a custom resource without replicas.
+    """
     paths, obj = resource.scale or _PATHS, entry.object
     status: Manifest = {"replicas": value_at(obj, paths["statusReplicasPath"]) or 0}
     if resource.scale is None:
         wanted = obj["spec"]["selector"].get("matchLabels", {})
         status["selector"] = ",".join(f"{k}={v}" for k, v in sorted(wanted.items()))
-    elif "labelSelectorPath" in paths:
-        status["selector"] = value_at(obj, paths["labelSelectorPath"]) or ""
+    elif selector := value_at(obj, paths.get("labelSelectorPath") or ""):
+        status["selector"] = selector
     replicas = value_at(obj, paths["specReplicasPath"])
+    if replicas is None:
+        field = f'the spec replicas field "{paths["specReplicasPath"]}" does not exist'
+        raise say.internal_error(LookupError(field))
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -31,11 +39,24 @@ def scale_of(resource: Resource, entry: Entry) -> Manifest:
     }
 
 
+def patch_scale(writer: Writer, target: Target, patch: Manifest, options: Options) -> Entry:
+    """Set the replicas of an object to those of its Scale after a merge patch.
+
+    Raises:
+        ApiError: see `write_scale`.
+    """
+    entry = writer.store.get(target.key)
+    if entry is None:
+        raise say.not_found(target.resource, target.name)
+    scale = scale_of(target.resource, entry)
+    return write_scale(writer, target, merge_patch(scale, patch), options)
+
+
 def write_scale(writer: Writer, target: Target, scale: Manifest, options: Options) -> Entry:
     """Set the replicas of an object to those of `scale`.
 
     Raises:
-        ApiError: 400, another object; 404; 409, another version; 422, no possible number.
+        ApiError: 400, another object; 404; 409, another version; 422, an impossible number.
     """
     resource = target.resource
     entry = writer.store.get(target.key)
@@ -54,10 +75,9 @@ def write_scale(writer: Writer, target: Target, scale: Manifest, options: Option
         raise say.conflict(resource, target.name)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise say.bad_request("spec.replicas of a Scale must be an integer")
-    if replicas < 0:
+    if replicas < 0 and not resource.is_custom:
         fault = say.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise say.invalid("autoscaling", "Scale", target.name, [fault])
     obj = clone(entry.object)
     set_at(obj, (resource.scale or _PATHS)["specReplicasPath"], replicas)
-    options.subresource = ""
     return writer.update(target, obj, options)
