@@ -23,9 +23,13 @@ from gpuplatform.dev.simulator.apiserver.replies import (
     success,
 )
 from gpuplatform.dev.simulator.apiserver.requests import LOG, Address, options_of, parse_path
-from gpuplatform.dev.simulator.apiserver.scale import patch_scale, write_scale
 from gpuplatform.dev.simulator.apiserver.store import Entry
-from gpuplatform.dev.simulator.apiserver.subresources import bind, finalize
+from gpuplatform.dev.simulator.apiserver.subresources import (
+    bind,
+    finalize,
+    patch_scale,
+    write_scale,
+)
 from gpuplatform.dev.simulator.apiserver.tables import table
 from gpuplatform.dev.simulator.apiserver.watch import Watch, error_event
 from gpuplatform.dev.simulator.apiserver.writes import APPLY, JSON, Writer

@@ -92,10 +92,6 @@ class Registry:
         """Return a kind that is known to exist."""
         return self._resources[group, plural]
 
-    def by_kind(self, api_version: str, kind: str) -> Resource | None:
-        """Return the kind with this apiVersion and kind."""
-        return next((r for r in self if r.kind == kind and r.api_version == api_version), None)
-
 
 def _builtin(plural: str, facts: dict[str, Any], types: dict[str, Schema]) -> Resource:
     kind = facts["kind"]

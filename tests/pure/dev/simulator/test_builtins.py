@@ -5,12 +5,12 @@ from kubernetes.client import models
 
 from gpuplatform.dev.simulator.apiserver.builtins.defaults import fill_defaults
 from gpuplatform.dev.simulator.apiserver.builtins.validation import faults_of
-from gpuplatform.dev.simulator.apiserver.cells import age
 from gpuplatform.dev.simulator.apiserver.decode import Decoder
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.resources import Registry
 from gpuplatform.dev.simulator.apiserver.schema import Schema
 from gpuplatform.dev.simulator.apiserver.status import ApiError
+from gpuplatform.dev.simulator.apiserver.tables import age
 
 REGISTRY = Registry()
 RENAMED = {"NodeAllocatableResourceClaimStatus"}
