@@ -21,10 +21,12 @@ from gpuplatform.process_local import ProcessLocal
 from gpuplatform.processes.controller import Controller
 from gpuplatform.reconciliation import epoch
 from tests.cluster.control import Control
+from tests.cluster.gadgets import GADGET
+from tests.cluster.gadgets import definition as gadgets_definition
 from tests.cluster.pools import Pools
 from tests.cluster.servers import Servers
 from tests.cluster.tenant_units import Units
-from tests.cluster.widgets import install
+from tests.cluster.widgets import WIDGET, definition, install
 from tests.cluster.world import Http, World
 from tests.fakes.fault_proxy import FaultProxy, Upstream
 
@@ -228,7 +230,13 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def widgets(world: World) -> ResourceKind:
     """A custom kind with a schema that refuses, prunes and defaults."""
-    return install(world)
+    return install(world, WIDGET, definition(WIDGET.group))
+
+
+@pytest.fixture
+def gadgets(world: World) -> ResourceKind:
+    """A custom kind with short names, scale, selectable fields and validation rules."""
+    return install(world, GADGET, gadgets_definition())
 
 
 @pytest.fixture

@@ -59,11 +59,11 @@ def definition(group: str) -> Manifest:
     }
 
 
-def install(world: World) -> ResourceKind:
-    """Make sure that the server has the kind, and return it."""
+def install(world: World, kind: ResourceKind, manifest: Manifest) -> ResourceKind:
+    """Create the definition of `kind` unless it exists; return `kind` once it is served."""
     try:
-        world.cluster.create(CUSTOM_RESOURCE_DEFINITION, definition(WIDGET.group))
+        world.cluster.create(CUSTOM_RESOURCE_DEFINITION, manifest)
     except ClusterConflict:
-        return WIDGET
-    world.until(lambda: world.http("GET", world.path(WIDGET)).status == 200)
-    return WIDGET
+        return kind
+    world.until(lambda: world.http("GET", world.path(kind)).status == 200)
+    return kind

@@ -1,11 +1,11 @@
 """A small Kubernetes API server for development: one process, one event loop, loopback HTTP.
 
-Rooms, from the bottom up: `status` and `paths` (errors, JSON paths), `schema`, `decode` and
-`builtins` (what objects look like), `store` and `journal` (what exists), `ownership`, `patches`
-and `apply` (how objects change), `intake`, `writes`, `deletes`, `reads` and `watch` (verbs),
-`http` (the door), `controllers` (clients inside the process, the scheduler is one). The store is
-used by one thread only, so nothing here takes a lock and no verb awaits.
+Modules, from the bottom up: `status` and `paths` (errors, JSON paths), `schema`, `expressions`,
+`rules`, `decode`, `custom` and `builtins` (what objects look like), `store` and `journal` (stored
+state), `ownership`, `patches` and `apply` (how objects change), `intake`, `writes`, `deletes`,
+`reads` and `watch` (verbs), `http` (the server), `controllers` (clients in the same process, the
+scheduler among them). One thread uses the store, so nothing takes a lock and no verb awaits.
 
-What is not simulated is not there (404) or says so (501): RBAC, quota, storage, jobs, admission
-webhooks, CEL rules, conversion, preemption.
+Not simulated: RBAC, quota, storage, jobs, admission webhooks, conversion, preemption. A request
+for one of them is answered with 404 or 501.
 """

@@ -23,9 +23,13 @@ from gpuplatform.dev.simulator.apiserver.replies import (
     success,
 )
 from gpuplatform.dev.simulator.apiserver.requests import LOG, Address, options_of, parse_path
-from gpuplatform.dev.simulator.apiserver.scale import write_scale
 from gpuplatform.dev.simulator.apiserver.store import Entry
-from gpuplatform.dev.simulator.apiserver.subresources import bind, finalize
+from gpuplatform.dev.simulator.apiserver.subresources import (
+    bind,
+    finalize,
+    patch_scale,
+    write_scale,
+)
 from gpuplatform.dev.simulator.apiserver.tables import table
 from gpuplatform.dev.simulator.apiserver.watch import Watch, error_event
 from gpuplatform.dev.simulator.apiserver.writes import APPLY, JSON, Writer
@@ -176,7 +180,7 @@ class Door:
         if kind in {JSON, APPLY}:
             raise say.not_simulated("patches of scale other than merge patches")
         options = _options(request, address)
-        entry = write_scale(self._writer, address.target, patch, options)
+        entry = patch_scale(self._writer, address.target, patch, options)
         return object_reply(request, address, entry, options=options)
 
     async def _delete(self, request: web.Request, address: Address) -> web.StreamResponse:

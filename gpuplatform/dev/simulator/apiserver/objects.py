@@ -47,11 +47,6 @@ def now() -> str:
     return clock.rfc3339(clock.now())
 
 
-def micro_now() -> str:
-    """Return the present time with microseconds."""
-    return clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
 def new_uid() -> str:
     """Return a fresh UID."""
     return str(uuid.uuid4())

@@ -12,8 +12,8 @@ from gpuplatform.dev.simulator.apiserver.objects import Manifest, to_bytes
 from gpuplatform.dev.simulator.apiserver.reads import Listing
 from gpuplatform.dev.simulator.apiserver.requests import Address
 from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
-from gpuplatform.dev.simulator.apiserver.scale import scale_of
 from gpuplatform.dev.simulator.apiserver.store import Entry
+from gpuplatform.dev.simulator.apiserver.subresources import scale_of
 from gpuplatform.dev.simulator.apiserver.tables import table
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
+from gpuplatform.dev.simulator.apiserver.rules import RuleTree, root_schema, rule_tree
 from gpuplatform.dev.simulator.apiserver.schema import Schema
 
 GroupPlural: TypeAlias = tuple[str, str]
@@ -33,6 +34,8 @@ class Resource:
     columns: tuple[dict[str, Any], ...] = ()
     scale: Manifest | None = None
     """The paths of the scale subresource of a custom resource."""
+    rules: RuleTree | None = None
+    """The validation rules of a custom resource."""
 
     @property
     def api_version(self) -> str:
@@ -88,10 +91,6 @@ class Registry:
     def need(self, plural: str, group: str = "") -> Resource:
         """Return a kind that is known to exist."""
         return self._resources[group, plural]
-
-    def by_kind(self, api_version: str, kind: str) -> Resource | None:
-        """Return the kind with this apiVersion and kind."""
-        return next((r for r in self if r.kind == kind and r.api_version == api_version), None)
 
 
 def _builtin(plural: str, facts: dict[str, Any], types: dict[str, Schema]) -> Resource:
@@ -164,6 +163,7 @@ def custom_resource(definition: Manifest, metadata: Schema) -> Resource:
         selectable=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields", ())),
         columns=(NAME_COLUMN | {"source": ".metadata.name"}, *map(_column, columns)),
         scale=subresources.get("scale"),
+        rules=rule_tree(root_schema(version["schema"]["openAPIV3Schema"])),
     )
 
 

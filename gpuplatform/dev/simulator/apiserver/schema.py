@@ -70,6 +70,19 @@ def child(schema: Schema, key: str) -> Schema:
     return _child(schema, key)[1] or PASS
 
 
+def schema_at(schema: Schema, path: str) -> Schema | None:
+    """Return the schema at a path such as `.spec.ports`; None when it is not declared."""
+    for name in path.removeprefix(".").split("."):
+        found = schema.get("properties", {}).get(name)
+        extra = schema.get("additionalProperties")
+        if found is None and isinstance(extra, dict):
+            found = extra
+        if found is None:
+            return None
+        schema = found
+    return schema
+
+
 def apply_defaults(value: object, schema: Schema) -> None:
     """Fill in declared defaults below present objects; a null that is not `nullable` is absent."""
     if isinstance(value, dict):
@@ -99,19 +112,25 @@ def drop_nulls(value: object, schema: Schema) -> None:
             drop_nulls(item, schema.get("items", PASS))
 
 
-def validate(value: object, schema: Schema, path: str = "") -> list[Fault]:
-    """Return every fault of `value`."""
+ABSENT = object()
+"""The old value of a part that is new."""
+
+
+def validate(value: object, schema: Schema, path: str = "", old: object = ABSENT) -> list[Fault]:
+    """Return every fault of `value`, except in parts that are equal to those of `old`.
+
+    A definition can become stricter after an object was stored: then the object can still be
+    changed as long as the parts that are no longer valid stay as they are.
+    """
     if value is None and schema.get("nullable"):
         return []
     wrong = _type_fault(value, schema, path)
-    if wrong:
-        return [wrong]
-    faults = list(_value_faults(value, schema, path))
-    if isinstance(value, dict):
-        faults += _object_faults(value, schema, path)
-    elif isinstance(value, list):
-        faults += _list_faults(value, schema, path)
-    return faults
+    faults = [wrong] if wrong else list(_value_faults(value, schema, path))
+    if wrong is None and isinstance(value, dict):
+        faults += _object_faults(value, schema, path, old if isinstance(old, dict) else {})
+    elif wrong is None and isinstance(value, list):
+        faults += _list_faults(value, schema, path, old)
+    return [] if faults and value == old else faults
 
 
 def _type_fault(value: object, schema: Schema, path: str) -> Fault | None:
@@ -176,14 +195,17 @@ def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Fault]:
         yield invalid_value(path, value, f"{path} in body must be of format {schema['format']}")
 
 
-def _object_faults(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Fault]:
+def _object_faults(
+    value: dict[str, Any], schema: Schema, path: str, old: dict[str, Any]
+) -> Iterator[Fault]:
     prefix = f"{path}." if path else ""
     for name in schema.get("required", ()):
         if name not in value:
             yield required(prefix + name)
     for key, member in value.items():
         if path or key not in _ROOT_FIELDS:
-            yield from validate(member, child(schema, key), prefix + key)
+            before = old.get(key, ABSENT)
+            yield from validate(member, child(schema, key), prefix + key, before)
     most, least = schema.get("maxProperties", len(value)), schema.get("minProperties", 0)
     if len(value) > most:
         yield too_many(path, len(value), most)
@@ -192,10 +214,11 @@ def _object_faults(value: dict[str, Any], schema: Schema, path: str) -> Iterator
         yield invalid_value(path, len(value), detail)
 
 
-def _list_faults(value: list[Any], schema: Schema, path: str) -> Iterator[Fault]:
-    items = schema.get("items", PASS)
+def _list_faults(value: list[Any], schema: Schema, path: str, old: object) -> Iterator[Fault]:
+    items, olds = schema.get("items", PASS), items_by_key(old, schema)
     for index, item in enumerate(value):
-        yield from validate(item, items, f"{path}[{index}]")
+        before = olds.get(show(list_key(item, schema)), ABSENT) if olds else ABSENT
+        yield from validate(item, items, f"{path}[{index}]", before)
     most, least = schema.get("maxItems", len(value)), schema.get("minItems", 0)
     if len(value) > most:
         yield too_many(path, len(value), most)
@@ -214,6 +237,13 @@ def too_many(path: str, count: int, most: int) -> Fault:
     """Return the fault of a collection with more than `most` members."""
     unit = "item" if most == 1 else "items"
     return Fault("FieldValueTooMany", path, f"Too many: {count}: must have at most {most} {unit}")
+
+
+def items_by_key(value: object, schema: Schema) -> dict[str, Any]:
+    """Return the items of a list of type `map` by their key as text; {} for any other value."""
+    if not isinstance(value, list) or schema.get("x-kubernetes-list-type") != "map":
+        return {}
+    return {show(list_key(item, schema)): item for item in value}
 
 
 def list_key(item: object, schema: Schema) -> object | None:

@@ -3,10 +3,23 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from gpuplatform.dev.simulator.apiserver.resources import Resource
+
+class Kind(Protocol):
+    """The names of a served kind, as far as refusals contain them."""
+
+    @property
+    def group(self) -> str:
+        """`apps`; empty for the core group."""
+
+    @property
+    def plural(self) -> str:
+        """`deployments`."""
+
+    @property
+    def qualified(self) -> str:
+        """`deployments.apps`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +96,12 @@ def invalid(group: str, kind: str, name: str, faults: Sequence[Fault]) -> ApiErr
     return ApiError(422, "Invalid", message, {k: v for k, v in details.items() if v})
 
 
-def _about(resource: "Resource", name: str) -> dict[str, Any]:
+def _about(resource: Kind, name: str) -> dict[str, Any]:
     details = {"name": name, "group": resource.group, "kind": resource.plural}
     return {k: v for k, v in details.items() if v}
 
 
-def not_found(resource: "Resource", name: str) -> ApiError:
+def not_found(resource: Kind, name: str) -> ApiError:
     """Return 404 for an object."""
     message = f'{resource.qualified} "{name}" not found'
     return ApiError(404, "NotFound", message, _about(resource, name))
@@ -99,7 +112,7 @@ def no_such_path() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(resource: "Resource", name: str) -> ApiError:
+def already_exists(resource: Kind, name: str) -> ApiError:
     """Return 409 for a name in use."""
     message = f'{resource.qualified} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, _about(resource, name))
@@ -110,13 +123,13 @@ MODIFIED = (
 )
 
 
-def conflict(resource: "Resource", name: str, why: str = MODIFIED) -> ApiError:
+def conflict(resource: Kind, name: str, why: str = MODIFIED) -> ApiError:
     """Return 409 for a change of another object than the caller read."""
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
     return ApiError(409, "Conflict", message, _about(resource, name))
 
 
-def forbidden(resource: "Resource", name: str, why: str) -> ApiError:
+def forbidden(resource: Kind, name: str, why: str) -> ApiError:
     """Return 403."""
     message = f'{resource.qualified} "{name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, _about(resource, name))

@@ -1,10 +1,16 @@
-"""Small ways to write one part of an object: a pod's node, a namespace's finalizers."""
+"""Subresources that write or show one part of an object: binding, finalize, scale."""
 
 from gpuplatform.dev.simulator.apiserver import status as say
-from gpuplatform.dev.simulator.apiserver.intake import Target
+from gpuplatform.dev.simulator.apiserver.intake import Options, Target
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, now
+from gpuplatform.dev.simulator.apiserver.patches import merge_patch
+from gpuplatform.dev.simulator.apiserver.paths import set_at, value_at
+from gpuplatform.dev.simulator.apiserver.resources import Resource
 from gpuplatform.dev.simulator.apiserver.store import Entry
 from gpuplatform.dev.simulator.apiserver.writes import Writer, is_finished
+
+_PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+_COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def bind(writer: Writer, target: Target, node: str) -> Entry:
@@ -46,6 +52,70 @@ def finalize(writer: Writer, target: Target, body: Manifest) -> Entry:
     if is_finished(namespace):
         return writer.store.remove(target.key, namespace)
     return writer.store.commit(target.key, namespace)
+
+
+def scale_of(resource: Resource, entry: Entry) -> Manifest:
+    """Return the Scale of an object.
+
+    Raises:
+        ApiError: 500, a custom resource without replicas.
+    """
+    paths, obj = resource.scale or _PATHS, entry.object
+    status: Manifest = {"replicas": value_at(obj, paths["statusReplicasPath"]) or 0}
+    if resource.scale is None:
+        wanted = obj["spec"]["selector"].get("matchLabels", {})
+        status["selector"] = ",".join(f"{k}={v}" for k, v in sorted(wanted.items()))
+    elif selector := value_at(obj, paths.get("labelSelectorPath") or ""):
+        status["selector"] = selector
+    replicas = value_at(obj, paths["specReplicasPath"])
+    if replicas is None:
+        field = f'the spec replicas field "{paths["specReplicasPath"]}" does not exist'
+        raise say.internal_error(LookupError(field))
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {k: obj["metadata"][k] for k in _COPIED if k in obj["metadata"]},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def patch_scale(writer: Writer, target: Target, patch: Manifest, options: Options) -> Entry:
+    """Set the replicas of an object to those of its Scale after a merge patch.
+
+    Raises:
+        ApiError: see `write_scale`.
+    """
+    scale = scale_of(target.resource, _need(writer, target))
+    return write_scale(writer, target, merge_patch(scale, patch), options)
+
+
+def write_scale(writer: Writer, target: Target, scale: Manifest, options: Options) -> Entry:
+    """Set the replicas of an object to those of `scale`.
+
+    Raises:
+        ApiError: 400, another object; 404; 409, another version; 422, an impossible number.
+    """
+    resource, entry = target.resource, _need(writer, target)
+    metadata, replicas = scale.get("metadata") or {}, (scale.get("spec") or {}).get("replicas", 0)
+    if scale.get("kind", "Scale") != "Scale":
+        raise say.bad_request(f"{scale['kind']} cannot be handled as a Scale")
+    if metadata.get("name", target.name) != target.name:
+        raise say.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL"
+            f" ({target.name})"
+        )
+    version = metadata.get("resourceVersion")
+    if version and version != entry.object["metadata"]["resourceVersion"]:
+        raise say.conflict(resource, target.name)
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise say.bad_request("spec.replicas of a Scale must be an integer")
+    if replicas < 0 and not resource.is_custom:
+        fault = say.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise say.invalid("autoscaling", "Scale", target.name, [fault])
+    obj = clone(entry.object)
+    set_at(obj, (resource.scale or _PATHS)["specReplicasPath"], replicas)
+    return writer.update(target, obj, options)
 
 
 def _need(writer: Writer, target: Target) -> Entry:

@@ -13,6 +13,7 @@ from gpuplatform.dev.simulator.apiserver.builtins.admission import admit, keep_a
 from gpuplatform.dev.simulator.apiserver.builtins.defaults import fill_defaults
 from gpuplatform.dev.simulator.apiserver.builtins.metadata import metadata_faults
 from gpuplatform.dev.simulator.apiserver.builtins.validation import faults_of
+from gpuplatform.dev.simulator.apiserver.custom import custom_faults
 from gpuplatform.dev.simulator.apiserver.intake import (
     SERVER_OWNED,
     Options,
@@ -31,7 +32,6 @@ from gpuplatform.dev.simulator.apiserver.patches import (
     strategic_merge_patch,
 )
 from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
-from gpuplatform.dev.simulator.apiserver.schema import validate
 from gpuplatform.dev.simulator.apiserver.store import Entry, Store, entry_of
 
 MERGE, JSON, STRATEGIC, APPLY = (
@@ -228,7 +228,7 @@ class Writer:
         resource = target.resource
         faults = metadata_faults(resource, obj, old)
         if resource.is_custom:
-            faults += validate(obj, resource.schema)
+            faults = custom_faults(resource, obj, old, faults)
         else:
             faults += faults_of(resource, obj, old)
         if faults:

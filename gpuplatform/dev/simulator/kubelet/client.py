@@ -75,7 +75,6 @@ class ApiClient:
     """Every call has a deadline and raises a `ClusterError` when it fails."""
 
     def __init__(self, access: Access) -> None:
-        self._access = access
         self._session = aiohttp.ClientSession(
             base_url=access.server + "/",
             headers=access.headers,

@@ -1,14 +1,16 @@
+from typing import Any
+
 import pytest
 from kubernetes.client import models
 
 from gpuplatform.dev.simulator.apiserver.builtins.defaults import fill_defaults
 from gpuplatform.dev.simulator.apiserver.builtins.validation import faults_of
-from gpuplatform.dev.simulator.apiserver.cells import age
 from gpuplatform.dev.simulator.apiserver.decode import Decoder
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.resources import Registry
 from gpuplatform.dev.simulator.apiserver.schema import Schema
 from gpuplatform.dev.simulator.apiserver.status import ApiError
+from gpuplatform.dev.simulator.apiserver.tables import age
 
 REGISTRY = Registry()
 RENAMED = {"NodeAllocatableResourceClaimStatus"}
@@ -162,9 +164,19 @@ def test_an_age_is_short() -> None:
     assert age("2020-01-01T00:00:00Z").endswith("y")
 
 
-@pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf", "not", "x-kubernetes-validations"])
-def test_a_definition_is_refused_whose_rules_nothing_would_hold(word: str) -> None:
-    schema = {"type": "object", "properties": {"spec": {"type": "object", word: [{}]}}}
+OPTIONAL = {"rule": "self == oldSelf.value()", "optionalOldSelf": True}
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value"),
+    [
+        *(pytest.param(keyword, [{}], id=keyword) for keyword in ("allOf", "anyOf", "oneOf")),
+        pytest.param("not", {}, id="not"),
+        pytest.param("x-kubernetes-validations", [OPTIONAL], id="optionalOldSelf"),
+    ],
+)
+def test_a_definition_with_an_unsupported_keyword_is_refused(keyword: str, value: Any) -> None:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", keyword: value}}}
     version = {
         "name": "v1",
         "served": True,
@@ -186,4 +198,4 @@ def test_a_definition_is_refused_whose_rules_nothing_would_hold(word: str) -> No
         faults_of(REGISTRY.need("customresourcedefinitions", GROUP), definition, None)
 
     assert refusal.value.code == 501
-    assert word in str(refusal.value)
+    assert keyword in str(refusal.value) or "optionalOldSelf" in str(refusal.value)

@@ -1,20 +1,15 @@
-"""Checks of custom resource definitions: structural schemas, and nothing that is not simulated."""
+"""Checks of custom resource definitions: names, versions, subresources, columns, fields."""
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
 from gpuplatform.dev.simulator.apiserver.builtins import words
+from gpuplatform.dev.simulator.apiserver.builtins.schemas import rule_faults, schema_faults
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.schema import (
-    INT_OR_STRING,
-    PRESERVE,
-    go_pattern,
-    validate,
-)
+from gpuplatform.dev.simulator.apiserver.rules import root_schema
+from gpuplatform.dev.simulator.apiserver.schema import schema_at, too_many
 from gpuplatform.dev.simulator.apiserver.status import (
     Fault,
-    forbidden_value,
+    duplicate,
     invalid_value,
     not_simulated,
     required,
@@ -22,18 +17,17 @@ from gpuplatform.dev.simulator.apiserver.status import (
 )
 from gpuplatform.formats.names import DNS_1035_LABEL
 
-_TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
-_NOT_SIMULATED = {"allOf", "anyOf", "oneOf", "not", "x-kubernetes-validations"}
-"""What no spec model of the platform can say, so that nothing here holds values to it."""
+_SELECTABLE_TYPES = ("string", "boolean", "integer")
+_MAX_SELECTABLE = 8
 
 
 def definition_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
     """Yield what is wrong with a definition.
 
     Raises:
-        ApiError: 501, it has several versions, conversion by webhook, or a schema with words that
-            nothing holds values to.
+        ApiError: 501, it has several versions, conversion by webhook, or a schema with keywords
+            that are not simulated.
     """
     faults = list(_faults(obj, old))
     yield from faults
@@ -81,7 +75,9 @@ def _version_faults(versions: list[Manifest]) -> Iterator[Fault]:
             yield required(f"{here}.schema.openAPIV3Schema")
         else:
             place = "spec.validation" if is_only else f"{here}.schema"
-            yield from _schema_faults(schema, f"{place}.openAPIV3Schema", is_root=True)
+            place = f"{place}.openAPIV3Schema"
+            faults = list(schema_faults(schema, place, is_root=True))
+            yield from faults or rule_faults(root_schema(schema), place)
         yield from _extra_faults(version, "spec" if is_only else here)
 
 
@@ -95,11 +91,54 @@ def _extra_faults(version: Manifest, path: str) -> Iterator[Fault]:
             detail = f"must be one of {','.join(_COLUMN_TYPES)}"
             yield invalid_value(f"{here}.type", column.get("type", ""), detail)
     scale = version.get("subresources", {}).get("scale", {})
-    for name in ("specReplicasPath", "statusReplicasPath", "labelSelectorPath"):
-        place = scale.get(name)
-        if place and not place.startswith("."):
-            detail = "must be a simple json path starting with ."
-            yield invalid_value(f"{path}.subresources.scale.{name}", place, detail)
+    for name, parents in _SCALE_PARENTS.items() if scale else ():
+        yield from _scale_fault(scale.get(name, ""), parents, f"{path}.subresources.scale.{name}")
+    yield from _selectable_faults(version, f"{path}.selectableFields")
+
+
+_SCALE_PARENTS = {
+    "specReplicasPath": ("spec",),
+    "statusReplicasPath": ("status",),
+    "labelSelectorPath": ("spec", "status"),
+}
+
+
+def _scale_fault(place: str, parents: tuple[str, ...], path: str) -> Iterator[Fault]:
+    if not place:
+        if len(parents) == 1:
+            yield required(path)
+    elif not place.startswith("."):
+        yield invalid_value(path, place, "must be a simple json path starting with .")
+    elif place.split(".")[1] not in parents or place.count(".") == 1:
+        either = "either " if len(parents) > 1 else ""
+        where = " or ".join(f".{parent}" for parent in parents)
+        yield invalid_value(path, place, f"should be a json path under {either}{where}")
+
+
+def _selectable_faults(version: Manifest, path: str) -> Iterator[Fault]:
+    fields = version.get("selectableFields", [])
+    schema = version.get("schema", {}).get("openAPIV3Schema", {})
+    seen: set[str] = set()
+    for index, one in enumerate(fields):
+        place, here = one.get("jsonPath", ""), f"{path}[{index}].jsonPath"
+        found = schema_at(schema, place)
+        if not place:
+            yield required(here)
+        elif found is None:
+            yield invalid_value(here, place, "is an invalid path: does not refer to a valid field")
+        elif place.startswith(".metadata"):
+            yield invalid_value(here, place, "must not point to fields in metadata")
+        elif found.get("type") not in _SELECTABLE_TYPES:
+            detail = (
+                "must point to a field of type string, boolean or integer. Enum string fields and"
+                " strings with formats are allowed."
+            )
+            yield invalid_value(here, place, detail)
+        if place in seen:
+            yield duplicate(here, place)
+        seen.add(place)
+    if len(seen) > _MAX_SELECTABLE:
+        yield too_many(path, len(seen), _MAX_SELECTABLE)
 
 
 def _name_faults(name: str, names: Manifest, group: str) -> Iterator[Fault]:
@@ -110,6 +149,9 @@ def _name_faults(name: str, names: Manifest, group: str) -> Iterator[Fault]:
         yield invalid_value("spec.group", group, "should be a domain with at least one dot")
     for field in ("plural", "singular", "kind", "listKind"):
         yield from _each_name(field, names.get(field, ""))
+    for field in ("shortNames", "categories"):
+        for index, short in enumerate(names.get(field, ())):
+            yield from _each_name(f"{field}[{index}]", short)
     if name != f"{names.get('plural', '')}.{group}":
         detail = 'must be spec.names.plural+"."+spec.group'
         yield invalid_value("metadata.name", name, detail)
@@ -120,78 +162,3 @@ def _each_name(field: str, name: str) -> Iterator[Fault]:
     start = "may have mixed case, but should otherwise match: " if is_mixed else ""
     for problem in words.dns(name.lower() if is_mixed else name, DNS_1035_LABEL) if name else ():
         yield invalid_value(f"spec.names.{field}", name, start + problem)
-
-
-def _schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Fault]:
-    if not isinstance(schema, dict):
-        yield invalid_value(path, schema, "must be an object")
-        return
-    if unheld := sorted(_NOT_SIMULATED & schema.keys()):
-        raise not_simulated(f"{unheld[0]} in the schema of a custom resource")
-    if "$ref" not in schema:
-        yield from _type_faults(schema, path, is_root=is_root)
-    yield from _word_faults(schema, path)
-    yield from _list_faults(schema, path)
-    yield from _use_faults(schema, path)
-    for name, sub in schema.get("properties", {}).items():
-        yield from _schema_faults(sub, f"{path}.properties[{name}]")
-    if isinstance(schema.get("additionalProperties"), dict):
-        yield from _schema_faults(schema["additionalProperties"], f"{path}.additionalProperties")
-    if schema.get("type") == "array":
-        if "items" not in schema:
-            yield required(f"{path}.items", "must be specified")
-        else:
-            yield from _schema_faults(schema["items"], f"{path}.items")
-
-
-def _word_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
-    for word in ("$ref", "patternProperties", "definitions", "dependencies"):
-        if word in schema:
-            yield forbidden_value(f"{path}.{word}", f"{word} is not supported")
-    if schema.get("uniqueItems"):
-        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield forbidden_value(f"{path}.uniqueItems", detail)
-    if "properties" in schema and "additionalProperties" in schema:
-        detail = "additionalProperties and properties are mutual exclusive"
-        yield forbidden_value(f"{path}.additionalProperties", detail)
-
-
-def _use_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
-    if "default" in schema:
-        yield from validate(schema["default"], schema, f"{path}.default")
-    try:
-        go_pattern(schema.get("pattern", ""))
-    except re.error as error:
-        detail = f"must be a valid regular expression, but isn't: {error}"
-        yield invalid_value(f"{path}.pattern", schema["pattern"], detail)
-
-
-def _type_faults(schema: dict[str, Any], path: str, *, is_root: bool) -> Iterator[Fault]:
-    kind = schema.get("type")
-    free = schema.get(PRESERVE) or schema.get(INT_OR_STRING)
-    if kind is None and (is_root or not free):
-        where = "for the root" if is_root else "for specified object fields"
-        yield required(f"{path}.type", f"must not be empty {where}")
-    elif kind is not None and kind not in _TYPES:
-        yield unsupported(f"{path}.type", kind, _TYPES)
-    elif is_root and kind != "object":
-        yield invalid_value(f"{path}.type", kind, "must be object at the root")
-
-
-def _list_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
-    kind = schema.get("x-kubernetes-list-type")
-    if kind not in {None, "atomic", "set", "map"}:
-        yield unsupported(f"{path}.x-kubernetes-list-type", kind, ("atomic", "map", "set"))
-    keys = schema.get("x-kubernetes-list-map-keys", [])
-    if kind == "map" and not keys:
-        detail = "must not be empty if x-kubernetes-list-type is map"
-        yield required(f"{path}.x-kubernetes-list-map-keys", detail)
-    items = schema.get("items", {})
-    for key in keys:
-        has_default = "default" in items.get("properties", {}).get(key, {})
-        if not has_default and key not in items.get("required", ()):
-            detail = (
-                "this property is in x-kubernetes-list-map-keys, so it must have a default or be"
-                " a required property"
-            )
-            yield required(f"{path}.items.properties[{key}].default", detail)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from gpuplatform.dev.simulator.apiserver.controllers.definitions import Definitions
 from gpuplatform.dev.simulator.apiserver.controllers.deployments import Deployments
 from gpuplatform.dev.simulator.apiserver.controllers.endpoints import Endpoints
-from gpuplatform.dev.simulator.apiserver.controllers.expiry import expire_events
+from gpuplatform.dev.simulator.apiserver.controllers.events import expire_events
 from gpuplatform.dev.simulator.apiserver.controllers.garbage import GarbageCollector
 from gpuplatform.dev.simulator.apiserver.controllers.lostpods import LostPods
 from gpuplatform.dev.simulator.apiserver.controllers.namespaces import Namespaces

@@ -4,6 +4,7 @@ import hashlib
 
 from typing_extensions import override
 
+from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
 from gpuplatform.dev.simulator.apiserver.controllers.progress import (
     deployment_status,
     next_deadline,
@@ -11,7 +12,6 @@ from gpuplatform.dev.simulator.apiserver.controllers.progress import (
 from gpuplatform.dev.simulator.apiserver.controllers.queue import (
     MANAGER,
     Controller,
-    record_event,
 )
 from gpuplatform.dev.simulator.apiserver.controllers.replicas import (
     DEPLOYMENTS,

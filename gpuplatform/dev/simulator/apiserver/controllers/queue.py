@@ -1,15 +1,14 @@
 """The loop that every controller runs: keys that need work, with back-off after a refusal."""
 
 import asyncio
-import hashlib
 import logging
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from datetime import datetime
 
 from gpuplatform import clock
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
-from gpuplatform.dev.simulator.apiserver.objects import Manifest, now
+from gpuplatform.dev.simulator.apiserver.intake import Options
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.status import ApiError
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key, Store
 from gpuplatform.dev.simulator.apiserver.writes import Writer
@@ -88,48 +87,3 @@ class Controller(ABC):
         """Write the status of an object; nothing happens when it is the same."""
         options = Options(manager=MANAGER, subresource="status")
         self.writer.change(entry, lambda obj: obj.update(status=status), options)
-
-
-def record_event(
-    writer: Writer, about: Entry, kind: str, words: tuple[str, str], source: str
-) -> None:
-    """Record an event about an object: `words` are its reason and its message.
-
-    An equal one that is there already is counted up instead.
-    """
-    obj, metadata = about.object, about.object["metadata"]
-    namespace, (reason, message) = metadata.get("namespace", "default"), words
-    identity = "\0".join((metadata["uid"], kind, reason, message)).encode()
-    name = f"{metadata['name']}.{hashlib.sha256(identity).hexdigest()[:16]}"
-    target = Target(writer.registry.need("events"), namespace, name)
-    options = Options(manager=source)
-    old = writer.store.get(target.key)
-    if old:
-        again = {"count": old.object.get("count", 1) + 1, "lastTimestamp": now()}
-        writer.change(old, lambda event: event.update(again), options)
-        return
-    body = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": {
-            "kind": obj["kind"],
-            "apiVersion": obj["apiVersion"],
-            "name": metadata["name"],
-            "namespace": metadata.get("namespace", ""),
-            "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"],
-        },
-        "reason": reason,
-        "message": message,
-        "type": kind,
-        "count": 1,
-        "firstTimestamp": now(),
-        "lastTimestamp": now(),
-        "source": {"component": source},
-        "reportingComponent": source,
-    }
-    try:
-        writer.create(target, body, options)
-    except ApiError as error:
-        log.debug("no event %s: %s", name, error)  # its namespace is going

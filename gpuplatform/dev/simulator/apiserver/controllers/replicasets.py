@@ -5,10 +5,10 @@ from typing import Any
 from typing_extensions import override
 
 from gpuplatform import clock
+from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
 from gpuplatform.dev.simulator.apiserver.controllers.queue import (
     MANAGER,
     Controller,
-    record_event,
 )
 from gpuplatform.dev.simulator.apiserver.controllers.replicas import (
     PODS,

@@ -1,0 +1,78 @@
+"""Events of the controllers: recording them, and deleting them after an hour as by default."""
+
+import asyncio
+import hashlib
+import logging
+from datetime import timedelta
+
+from gpuplatform import clock
+from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
+from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver.objects import now
+from gpuplatform.dev.simulator.apiserver.status import ApiError
+from gpuplatform.dev.simulator.apiserver.store import Entry
+from gpuplatform.dev.simulator.apiserver.writes import Writer
+
+log = logging.getLogger(__name__)
+
+_LIFE = timedelta(hours=1)
+_EVERY_SECONDS = 60
+
+
+def record_event(
+    writer: Writer, about: Entry, kind: str, words: tuple[str, str], source: str
+) -> None:
+    """Record an event about an object: `words` are its reason and its message.
+
+    An equal one that is there already is counted up instead.
+    """
+    obj, metadata = about.object, about.object["metadata"]
+    namespace, (reason, message) = metadata.get("namespace", "default"), words
+    identity = "\0".join((metadata["uid"], kind, reason, message)).encode()
+    name = f"{metadata['name']}.{hashlib.sha256(identity).hexdigest()[:16]}"
+    target = Target(writer.registry.need("events"), namespace, name)
+    options = Options(manager=source)
+    old = writer.store.get(target.key)
+    if old:
+        again = {"count": old.object.get("count", 1) + 1, "lastTimestamp": now()}
+        writer.change(old, lambda event: event.update(again), options)
+        return
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {
+            "kind": obj["kind"],
+            "apiVersion": obj["apiVersion"],
+            "name": metadata["name"],
+            "namespace": metadata.get("namespace", ""),
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        },
+        "reason": reason,
+        "message": message,
+        "type": kind,
+        "count": 1,
+        "firstTimestamp": now(),
+        "lastTimestamp": now(),
+        "source": {"component": source},
+        "reportingComponent": source,
+    }
+    try:
+        writer.create(target, body, options)
+    except ApiError as error:
+        log.debug("no event %s: %s", name, error)  # its namespace is going
+
+
+async def expire_events(writer: Writer) -> None:
+    """Delete old events until cancelled."""
+    events = writer.registry.need("events")
+    while True:
+        await asyncio.sleep(_EVERY_SECONDS)
+        oldest = clock.rfc3339(clock.now() - _LIFE)
+        for entry in writer.store.find(events.key):
+            seen = (
+                entry.object.get("lastTimestamp") or entry.object["metadata"]["creationTimestamp"]
+            )
+            if seen < oldest:
+                delete(writer.store, Target(events, *entry.key[2:]), DeleteOptions())

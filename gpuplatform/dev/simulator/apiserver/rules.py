@@ -1,0 +1,194 @@
+"""Validation rules of custom resources (`x-kubernetes-validations`).
+
+The rules of a definition are compiled when it is served, and checked at each write. Not
+simulated: limits on the cost of a rule, and `optionalOldSelf`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from gpuplatform.dev.simulator.apiserver.expressions import (
+    Compiled,
+    ExpressionError,
+    compiled,
+    evaluate,
+    type_of,
+    value_of,
+)
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
+from gpuplatform.dev.simulator.apiserver.schema import ABSENT, Schema, items_by_key, list_key
+from gpuplatform.dev.simulator.apiserver.status import Fault, show
+
+RULES = "x-kubernetes-validations"
+REASONS = (
+    *("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"),
+)
+ROOT = "<nil>"
+"""The field path of a whole object, as the real server prints it."""
+
+Pair: TypeAlias = tuple[Any, Any]
+"""A value and the one that it replaces."""
+
+_ROOT_PROPERTIES: Schema = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}},
+    },
+}
+"""What rules see of every object, whatever its schema declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, compiled. `place` is its `fieldPath` without the leading dot."""
+
+    check: Compiled
+    source: str
+    message: str
+    message_expression: Compiled | None
+    reason: str
+    place: str
+
+    @property
+    def text(self) -> str:
+        """What messages name the rule by."""
+        return self.message or self.source
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTree:
+    """The rules of a schema and of the schemas in it; schemas without rules are left out."""
+
+    schema: Schema
+    rules: tuple[Rule, ...] = ()
+    properties: dict[str, "RuleTree"] = field(default_factory=dict)
+    extra: "RuleTree | None" = None
+    items: "RuleTree | None" = None
+
+
+def root_schema(schema: Schema) -> Schema:
+    """Return the schema of a whole object as rules see it."""
+    return {**schema, "properties": {**schema.get("properties", {}), **_ROOT_PROPERTIES}}
+
+
+def rule_tree(schema: Schema) -> RuleTree | None:
+    """Compile the rules of `schema`; None when there are none.
+
+    Raises:
+        ExpressionError: a rule is not valid.
+        ApiError: 501, a rule uses what is not simulated.
+    """
+    rules = tuple(compile_rule(rule, schema) for rule in schema.get(RULES, ()))
+    trees = {name: rule_tree(sub) for name, sub in schema.get("properties", {}).items()}
+    properties = {name: tree for name, tree in trees.items() if tree}
+    extra, items = schema.get("additionalProperties"), schema.get("items")
+    below = rule_tree(extra) if isinstance(extra, dict) else None
+    of_items = rule_tree(items) if isinstance(items, dict) else None
+    if not (rules or properties or below or of_items):
+        return None
+    return RuleTree(schema, rules, properties, below, of_items)
+
+
+def compile_rule(rule: dict[str, Any], schema: Schema) -> Rule:
+    """Compile one entry of `x-kubernetes-validations` in `schema`.
+
+    Raises:
+        ExpressionError: it is not valid.
+        ApiError: 501, it uses what is not simulated.
+    """
+    kind, message = type_of(schema), rule.get("messageExpression", "")
+    return Rule(
+        check=compiled(rule["rule"], kind, "bool"),
+        source=rule["rule"].strip(),
+        message=rule.get("message", "").strip(),
+        message_expression=compiled(message, kind, "string") if message else None,
+        reason=rule.get("reason") or "FieldValueInvalid",
+        place=rule.get("fieldPath", "").removeprefix("."),
+    )
+
+
+def rule_faults(tree: RuleTree, obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
+    """Yield the rules that `obj` breaks; `old` is the object that it replaces."""
+    if old is None:
+        yield from _faults(tree, obj, ABSENT, "", None)
+    else:
+        yield from _faults(tree, obj, old, "", (obj, old))
+
+
+def _faults(tree: RuleTree, value: Any, old: Any, path: str, pair: Pair | None) -> Iterator[Fault]:
+    """Yield the faults of `value`; `pair` is the nearest value around it with a known old one."""
+    if tree.rules and value is not None:
+        yield from _own_faults(tree, value, old, path, pair)
+    for sub, member, before, here in _parts(tree, value, old, path):
+        inner = pair if before is ABSENT else (member, before)
+        yield from _faults(sub, member, before, here, inner)
+
+
+def _parts(
+    tree: RuleTree, value: Any, old: Any, path: str
+) -> Iterator[tuple[RuleTree, Any, Any, str]]:
+    """Yield the parts of `value` that have rules: tree, value, old value, path."""
+    if isinstance(value, dict):
+        before = old if isinstance(old, dict) else {}
+        for name, member in value.items():
+            if name in tree.properties:
+                here = f"{path}.{name}" if path else name
+                yield tree.properties[name], member, before.get(name, ABSENT), here
+            elif tree.extra:
+                yield tree.extra, member, before.get(name, ABSENT), f"{path}[{name}]"
+    elif isinstance(value, list) and tree.items:
+        olds = items_by_key(old, tree.schema)
+        for index, item in enumerate(value):
+            before = olds.get(show(list_key(item, tree.schema)), ABSENT)
+            yield tree.items, item, before, f"{path}[{index}]"
+
+
+def _own_faults(
+    tree: RuleTree, value: Any, old: Any, path: str, pair: Pair | None
+) -> Iterator[Fault]:
+    current = value_of(value, tree.schema)
+    has_old = old is not ABSENT and old is not None
+    before = value_of(old, tree.schema) if has_old else None
+    for rule in tree.rules:
+        if rule.check.uses_old and not has_old:
+            continue
+        try:
+            if evaluate(rule.check.expression, current, before) is True:
+                continue
+        except ExpressionError as error:
+            kind = show(tree.schema.get("type", ""))
+            detail = f"Invalid value: {kind}: {error} evaluating rule: {rule.text}"
+            yield Fault("FieldValueInvalid", path or ROOT, detail)
+            continue
+        # A rule without oldSelf does not refuse a value that a write leaves as it was.
+        if rule.check.uses_old or pair is None or pair[0] != pair[1]:
+            place = ".".join(filter(None, (path, rule.place)))
+            message = _message(rule, current, before)
+            yield Fault(rule.reason, place or ROOT, _sentence(rule.reason, value, message))
+
+
+def _message(rule: Rule, current: Any, before: Any) -> str:
+    if rule.message_expression:
+        try:
+            text = str(evaluate(rule.message_expression.expression, current, before)).strip()
+        except ExpressionError:
+            text = ""
+        if text and "\n" not in text:
+            return text
+    return rule.message or f"failed rule: {rule.source}"
+
+
+def _sentence(reason: str, value: Any, message: str) -> str:
+    shown = "" if isinstance(value, dict | list) else f": {show(value)}"
+    match reason:
+        case "FieldValueForbidden":
+            return f"Forbidden: {message}"
+        case "FieldValueRequired":
+            return f"Required value: {message}"
+        case "FieldValueDuplicate":
+            return f"Duplicate value{shown}"
+        case _:
+            return f"Invalid value{shown}: {message}"
