@@ -23,6 +23,7 @@ from gpuplatform.operations.registry import (
     register,
 )
 from gpuplatform.operations.services import Accepted
+from gpuplatform.operations.versions import IF_MATCH
 from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
 from gpuplatform.workloads.labels import FUNCTION_LABEL
@@ -221,8 +222,11 @@ def _retry_create(request: RetryRequest) -> Accepted:
 
 
 def _retry_update(request: RetryRequest) -> Accepted:
-    body = FunctionUpdate.parse(request.payload())
-    return request.of_same_object(function_update(**_failed_function(request), body=body))
+    payload = request.payload()
+    etag = payload.pop(IF_MATCH, None)
+    body = FunctionUpdate.parse(payload)
+    accepted = function_update(**_failed_function(request), body=body, etag=etag)
+    return request.of_same_object(accepted)
 
 
 def _retry_scale(request: RetryRequest) -> Accepted:
