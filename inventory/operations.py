@@ -24,6 +24,7 @@ from gpuplatform.operations.selectors import is_applied
 from gpuplatform.operations.services import Accepted
 from gpuplatform.operations.target import Target, replacement
 from gpuplatform.operations.versions import IF_MATCH, stale, version_of
+from gpuplatform.workloads.labels import pod_labels, tenant_label
 from inventory.core.spec import StockPoolSpec, parse_spec
 from inventory.models import StockPool
 from inventory.requests.pools import StockPoolCreate, StockPoolPatch
@@ -131,14 +132,16 @@ def _patch(operation: Operation) -> StockPoolPatch:
 
 
 def _manifest(operation: Operation) -> Manifest:
-    spec = {key: value for key, value in operation.payload.items() if key not in _ENVELOPE}
+    payload = {key: value for key, value in operation.payload.items() if key not in _ENVELOPE}
+    spec, annotations = StockPoolSpec.parse(payload), marks(operation)
     return {
         "apiVersion": STOCK_POOL.api_version,
         "kind": STOCK_POOL.kind,
         "metadata": {
             "name": operation.object_name,
             "namespace": operation.object_namespace,
-            "annotations": marks(operation),
+            "labels": {**pod_labels(spec.spec_name), **tenant_label(annotations)},
+            "annotations": annotations,
         },
-        "spec": StockPoolSpec.parse(spec).normalised(),
+        "spec": spec.normalised(),
     }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpuplatform.kube.client import Cluster
-from gpuplatform.kube.kinds import GROUP, SECRET, Manifest
+from gpuplatform.kube.kinds import SECRET, Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.provenance import bears, marks
 from gpuplatform.operations.registry import (
@@ -23,8 +23,10 @@ from gpuplatform.operations.registry import (
     register,
 )
 from gpuplatform.operations.services import Accepted
+from gpuplatform.operations.versions import IF_MATCH
 from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
+from gpuplatform.workloads.labels import FUNCTION_LABEL
 from serverless.models import Function, Invocation
 from serverless.phases import FunctionWait, InvocationState
 from serverless.queue.credentials import worker_credentials
@@ -45,7 +47,6 @@ from serverless.services.names import ServerlessOperation
 from serverless.services.outbox import outbox_notify
 from serverless.services.receipts import read_invocation
 
-FUNCTION_LABEL: Final = f"{GROUP}/function"
 WORKERS_SECONDS: Final = 2.0
 DELETE_BATCH: Final = 200
 
@@ -221,8 +222,11 @@ def _retry_create(request: RetryRequest) -> Accepted:
 
 
 def _retry_update(request: RetryRequest) -> Accepted:
-    body = FunctionUpdate.parse(request.payload())
-    return request.of_same_object(function_update(**_failed_function(request), body=body))
+    payload = request.payload()
+    etag = payload.pop(IF_MATCH, None)
+    body = FunctionUpdate.parse(payload)
+    accepted = function_update(**_failed_function(request), body=body, etag=etag)
+    return request.of_same_object(accepted)
 
 
 def _retry_scale(request: RetryRequest) -> Accepted:

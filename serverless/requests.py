@@ -13,8 +13,23 @@ from gpuplatform.formats import names
 from gpuplatform.formats.model import SpecModel, invalid_spec
 from gpuplatform.formats.operation_id import OperationID
 from gpuplatform.formats.text import quoted
-from gpuplatform.workloads.function_worker import TimeoutSeconds
-from serverless.core.spec import FunctionSpec, MaxWorkers, MinWorkers, RequestID, check_workers
+from gpuplatform.workloads.function_worker import (
+    BackoffSeconds,
+    Concurrency,
+    Framework,
+    MaxDeliver,
+    TimeoutSeconds,
+)
+from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE
+from gpuplatform.workloads.template import Image, SpecName, Template
+from serverless.core.spec import (
+    FunctionSpec,
+    IdleTimeoutSeconds,
+    MaxWorkers,
+    MinWorkers,
+    RequestID,
+    check_workers,
+)
 from serverless.queue.messages import MAX_HEADER_BYTES, MAX_PAYLOAD_BYTES
 
 DEFAULT_CONTENT_TYPE: Final = "application/json"
@@ -23,6 +38,7 @@ MAX_HEADERS: Final = 64
 _NAME: Final = r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}"
 _VALUE: Final = r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?|"
 _MEDIA_TYPE: Final = r"[A-Za-z0-9!#$&^_.+-]{1,60}/[A-Za-z0-9!#$&^_.+-]{1,60}(; ?[ -~]{1,60})?"
+_ADDRESS: Final = frozenset({"operationID", "requestID"})
 _RESERVED: Final = frozenset(
     {
         *("connection", "content-length", "content-type", "expect", "host", "keep-alive"),
@@ -74,19 +90,9 @@ InvocationID = Annotated[
 ]
 
 
-class _FunctionBody(FunctionSpec):
-    """A spec with the fields that address the request."""
-
-    def spec(self) -> FunctionSpec:
-        """Return the spec."""
-        return FunctionSpec.parse(self.payload())
-
-    def payload(self) -> dict[str, Any]:
-        """Return the fields that the request hash covers in addition to the name."""
-        payload = self.normalised()
-        return {
-            key: value for key, value in payload.items() if key not in {"operationID", "requestID"}
-        }
+def _without_address(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return a body without the fields that address the request."""
+    return {key: value for key, value in payload.items() if key not in _ADDRESS}
 
 
 class _CreateFields(SpecModel):
@@ -94,17 +100,50 @@ class _CreateFields(SpecModel):
     request_id: RequestID = Field(alias="requestID", examples=["greeter"])
 
 
-class FunctionCreate(_FunctionBody, _CreateFields):  # Fields of the last base come first.
+class FunctionCreate(FunctionSpec, _CreateFields):  # Fields of the last base come first.
     """Creates a function."""
 
+    def spec(self) -> FunctionSpec:
+        """Return the spec."""
+        return FunctionSpec.parse(self.payload())
 
-class _UpdateFields(SpecModel):
+    def payload(self) -> dict[str, Any]:
+        """Return the fields that the request hash covers in addition to the name."""
+        return _without_address(self.normalised())
+
+
+class FunctionUpdate(SpecModel):
+    """Changes a function: a given field replaces, an omitted one stays."""
+
     operation_id: OperationID = Field(alias="operationID")
-    request_id: RequestID | None = Field(default=None, alias="requestID")
+    request_id: RequestID | None = Field(default=None, alias="requestID", examples=["greeter"])
+    spec_name: SpecName | None = Field(
+        default=None, alias="specName", description="GPU spec of the workers."
+    )
+    image: Image | None = Field(
+        default=None, description="Image of the workers.", examples=[ECHO_FUNCTION_IMAGE]
+    )
+    template: Template | None = Field(
+        default=None, examples=[{"envs": [{"name": "MODEL", "value": "llama-3-8b"}]}]
+    )
+    framework: Annotated[Framework, Field(description="Where the function listens.")] | None = None
+    min_workers: MinWorkers | None = Field(default=None, alias="minWorkers")
+    max_workers: MaxWorkers | None = Field(default=None, alias="maxWorkers")
+    concurrency: Concurrency | None = None
+    idle_timeout_seconds: IdleTimeoutSeconds | None = Field(
+        default=None, alias="idleTimeoutSeconds"
+    )
+    timeout_seconds: TimeoutSeconds | None = Field(default=None, alias="timeoutSeconds")
+    max_deliver: MaxDeliver | None = Field(default=None, alias="maxDeliver")
+    backoff_seconds: BackoffSeconds | None = Field(default=None, alias="backoffSeconds")
 
-
-class FunctionUpdate(_FunctionBody, _UpdateFields):
-    """Replaces the spec of a function; an omitted field gets its default."""
+    @model_validator(mode="after")
+    def changes_something(self) -> "FunctionUpdate":
+        """Refuse an operation that changes nothing."""
+        if not self.model_fields_set - {"operation_id", "request_id"}:
+            msg = "Give at least one field to change."
+            raise ValueError(msg)
+        return self
 
     def check_request_id(self, name: str) -> None:
         """Refuse a body that names another function than the URL.
@@ -115,6 +154,18 @@ class FunctionUpdate(_FunctionBody, _UpdateFields):
         if self.request_id not in {None, name}:
             fault = FieldError("requestID", f"Must be '{name}', or omitted.")
             raise invalid_spec([fault])
+
+    def payload(self) -> dict[str, Any]:
+        """Return the given fields, which the request hash covers; an empty block replaces."""
+        return _without_address(self.normalised())
+
+    def applied_to(self, spec: FunctionSpec) -> FunctionSpec:
+        """Return `spec` with the given fields replaced.
+
+        Raises:
+            InvalidSpec: the result breaks a rule.
+        """
+        return FunctionSpec.parse({**spec.normalised(), **self.payload()})
 
 
 class FunctionScale(SpecModel):

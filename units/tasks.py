@@ -7,13 +7,14 @@ from gpuplatform.kube.modes import get_cluster
 from gpuplatform.queueing import MAX_QUEUED, Queue, enqueue_missed, enqueue_retry
 from gpuplatform.reconciliation import driver, epoch, gate
 from gpuplatform.reconciliation.heartbeats import Part, report_activity
+from inventory.models import GpuSpec
 from units.comparison import compare_all, delete_leftovers
 from units.nodes import compare_nodes
 from units.reconcile import UNITS
 from units.selectors import units_due
 from units.services.maintenance import capacity_sample, units_prune
 from units.services.names import UnitTask
-from units.services.stock import stock_tend
+from units.services.stock import stock_tend, stock_tend_spec
 
 COMPARE_SECONDS = 50.0
 
@@ -65,6 +66,14 @@ def top_up_stock() -> None:
     """Top up stock to the warm targets, and remove the stock of disabled specs."""
     if gate.probe() and epoch.matches():
         stock_tend()
+
+
+@shared_task(name=UnitTask.TEND_SPEC)
+def tend_spec(spec_id: int) -> None:
+    """Top up the stock of a spec that was just created or changed, or remove it."""
+    spec = GpuSpec.objects.filter(pk=spec_id).first()
+    if spec is not None and gate.probe() and epoch.matches():
+        stock_tend_spec(spec)
 
 
 @shared_task(name=UnitTask.SAMPLE_CAPACITY)

@@ -8,7 +8,7 @@ from typing import Final
 from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import GROUP, Manifest
 
-TEMPLATE_VERSION: Final = 2
+TEMPLATE_VERSION: Final = 3
 """Incremented by a release that changes the pods of an unchanged spec. Running pods keep the older
 template until their spec changes."""
 

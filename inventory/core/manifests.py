@@ -11,6 +11,7 @@ from gpuplatform.planning.ownership import (
     POOL_UID_LABEL,
     controller_reference,
 )
+from gpuplatform.workloads.labels import pod_labels, tenant_label
 from gpuplatform.workloads.pods import (
     PROGRESS_DEADLINE_SECONDS,
     Size,
@@ -71,7 +72,7 @@ def _metadata(pool: PoolView, name: str) -> Manifest:
     return {
         "name": name,
         "namespace": pool.namespace,
-        "labels": _labels(pool),
+        "labels": {**_labels(pool), **tenant_label(pool.annotations)},
         "ownerReferences": [controller_reference(pool)],
     }
 
@@ -87,6 +88,7 @@ def _labels(pool: PoolView) -> dict[str, str]:
         MANAGED_BY_LABEL: MANAGER,
         POOL_LABEL: pool.name,
         POOL_UID_LABEL: pool.uid,
+        **pod_labels(pool.spec.spec_name),
     }
 
 

@@ -6,6 +6,7 @@ request, and the operation needs no execution.
 
 from dataclasses import replace
 from enum import StrEnum
+from typing import Final
 
 from django.db.models.functions import Now
 
@@ -13,6 +14,7 @@ from gpuplatform.errors import FieldError, NameConflict, PhaseConflict
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, operation_accept
 from gpuplatform.operations.versions import IF_MATCH, stale
+from gpuplatform.queueing import Queue, enqueue_after_commit
 from gpuplatform.tenancy.models import Tenant
 from inventory.models import GpuSpec
 from inventory.requests.catalogue import GpuSpecCreate, GpuSpecPatch
@@ -20,6 +22,11 @@ from inventory.selectors import spec_missing
 
 SPEC_KIND = "GPUSpec"
 """Kind of the catalogue's entries in operations; no Kubernetes kind has this name."""
+
+
+SPEC_CHANGED_TASK: Final = "units.tend_spec"
+"""The task of `units` that applies a created or changed spec to its stock. Sent by name: this app
+does not import `units`; the periodic top-up does the same if the message is lost."""
 
 
 class SpecOperation(StrEnum):
@@ -43,6 +50,7 @@ def gpu_spec_create(*, tenant: Tenant, body: GpuSpecCreate) -> Accepted:
         if not is_new:
             msg = f"The catalogue already has a GPU spec '{body.name}'. Change it instead."
             raise NameConflict(msg, details=[FieldError("name", "Is in use.")])
+        enqueue_after_commit(SPEC_CHANGED_TASK, row.pk, queue=Queue.PERIODIC)
         return row.pk
 
     request = _request(tenant, SpecOperation.CREATE, body.operation_id, body.name)
@@ -64,6 +72,7 @@ def gpu_spec_update(
         if etag not in {None, spec_version(row)}:
             raise stale(f"the GPU spec '{name}'")
         GpuSpec.objects.filter(pk=row.pk).update(updated_at=Now(), **body.columns())
+        enqueue_after_commit(SPEC_CHANGED_TASK, row.pk, queue=Queue.PERIODIC)
         return row.pk
 
     request = _request(tenant, SpecOperation.UPDATE, body.operation_id, name)

@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuplatform.api.endpoint import Endpoint, Sample
+from gpuplatform.api.etags import ETAG_HEADER, IF_MATCH_HEADER, etag_header, expected_etag
 from gpuplatform.api.pagination import mapped, paginate
 from gpuplatform.api.query import DeletionQuery
 from gpuplatform.api.views import ApiView
@@ -17,6 +18,7 @@ from gpuplatform.errors import (
     NotFound,
     OperationConflict,
     PhaseConflict,
+    StaleEtag,
     Throttled,
 )
 from gpuplatform.operations.api.replies import accepted, accepted_reply
@@ -39,6 +41,7 @@ from serverless.services.functions import (
     function_create,
     function_request_deletion,
     function_update,
+    function_version,
 )
 from serverless.services.invocations import invocation_accept, invocation_cancel, invocation_replay
 from serverless.services.names import FUNCTION_KIND, INVOCATION_KIND, ServerlessOperation
@@ -68,9 +71,8 @@ class Functions(ApiView):
     )
     def get(self, request: Request, *, query: FunctionsQuery) -> Response:
         """Return one page of functions."""
-        page = paginate(
-            query.applied_to(with_oldest(functions_of(caller_of(request).tenant))), query
-        )
+        rows = with_oldest(functions_of(caller_of(request).tenant))
+        page = paginate(query.applied_to(rows), query)
         return Response(mapped(page, [FunctionReply.of(row) for row in page.rows]))
 
     @Endpoint(
@@ -96,24 +98,32 @@ class FunctionDetail(ApiView):
         tag=_FUNCTIONS,
         replies={200: FunctionReply},
         errors=[NotFound],
+        headers=[ETAG_HEADER],
     )
     def get(self, request: Request, *, request_id: str) -> Response:
         """Return the function with its status."""
         rows = with_oldest(functions_of(caller_of(request).tenant))
-        return Response(FunctionReply.of(function_named(rows, request_id)))
+        row = function_named(rows, request_id)
+        return Response(FunctionReply.of(row), headers=etag_header(function_version(row)))
 
     @Endpoint(
         id="putFunction",
-        summary="Replace the spec of a function; its workers are replaced one by one",
+        summary="Change a function; its workers are replaced one by one",
         tag=_FUNCTIONS,
         body=FunctionUpdate,
         replies=accepted(ServerlessOperation.UPDATE, *_FUNCTION, namespace=_NAMESPACE),
-        errors=[NotFound, PhaseConflict],
+        errors=[NotFound, PhaseConflict, StaleEtag],
+        headers=[IF_MATCH_HEADER],
     )
     def put(self, request: Request, *, request_id: str, body: FunctionUpdate) -> Response:
-        """Accept the change; invocations in progress finish on their workers."""
+        """Accept the change: a given field replaces, an omitted one stays.
+
+        Invocations in progress finish on their workers.
+        """
         tenant = caller_of(request).tenant
-        result = function_update(tenant=tenant, request_id=request_id, body=body)
+        result = function_update(
+            tenant=tenant, request_id=request_id, body=body, etag=expected_etag(request)
+        )
         return accepted_reply(request, result)
 
     @Endpoint(

@@ -10,6 +10,7 @@ from gpuplatform.errors import PhaseConflict
 from gpuplatform.lifecycle.transition import transition
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted, Request, name_conflict, operation_accept
+from gpuplatform.operations.versions import IF_MATCH, stale
 from gpuplatform.tenancy.models import Tenant
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function
@@ -50,19 +51,24 @@ def function_create(*, tenant: Tenant, body: FunctionCreate) -> Accepted:
     return operation_accept(request, prepare=prepare)
 
 
-def function_update(*, tenant: Tenant, request_id: str, body: FunctionUpdate) -> Accepted:
-    """Accept a new spec of a function; the activator replaces workers of the old one.
+def function_update(
+    *, tenant: Tenant, request_id: str, body: FunctionUpdate, etag: str | None = None
+) -> Accepted:
+    """Accept a change of a function; the activator replaces workers of the old spec.
 
     Raises:
         NotFound: the function does not exist.
         PhaseConflict: it is being deleted.
-        InvalidSpec: the body names another function.
+        StaleEtag: it does not have the version `etag`.
+        InvalidSpec: the body names another function, or the changed spec breaks a rule.
     """
     body.check_request_id(request_id)
 
     def change(function: Function) -> None:
         _check_not_deleted(function)
-        spec = body.spec()
+        if etag not in {None, function_version(function)}:
+            raise stale(f"the function '{request_id}'")
+        spec = body.applied_to(function.parsed_spec)
         Function.objects.filter(pk=function.pk).update(
             spec=spec.normalised(),
             spec_name=spec.spec_name,
@@ -74,7 +80,13 @@ def function_update(*, tenant: Tenant, request_id: str, body: FunctionUpdate) ->
         )
 
     kind = ServerlessOperation.UPDATE
-    return _accept(_request(kind, tenant, request_id, body.operation_id, body.payload()), change)
+    payload = body.payload() | ({} if etag is None else {IF_MATCH: etag})
+    return _accept(_request(kind, tenant, request_id, body.operation_id, payload), change)
+
+
+def function_version(function: Function) -> str:
+    """Return the name of a version of a function's spec."""
+    return f"{function.pk}-{function.updated_at.timestamp():.6f}"
 
 
 def function_scale(*, tenant: Tenant, request_id: str, body: FunctionScale) -> Accepted:

@@ -10,7 +10,10 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.tasks import run_operation
 from gpuplatform.queueing import Queue
 from gpuplatform.reconciliation import gate
+from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
+from inventory.requests.catalogue import GpuSpecPatch
+from inventory.services.catalogue import gpu_spec_update
 from tests.factories.unit_resources import (
     NAMESPACE,
     accept_seed,
@@ -34,6 +37,7 @@ from units.tasks import (
     remove_unit_leftovers,
     sample_capacity,
     sweep_units,
+    tend_spec,
     top_up_stock,
 )
 
@@ -175,6 +179,21 @@ def test_stock_is_topped_up_to_its_target(cluster: FakeCluster, broker: Broker) 
     top_up_stock()
 
     assert [(spec.ready, spec.total) for spec in capacity_by_spec()] == [(2, 2)]
+
+
+@COMMITTING
+def test_a_changed_warm_target_is_due_immediately(cluster: FakeCluster, broker: Broker) -> None:
+    spec = spec_row(warm_target=0)
+    body = GpuSpecPatch.parse({"operationID": "change", "warmTarget": 2})
+
+    gpu_spec_update(tenant=tenant_by_name(), name=spec.name, body=body)
+    sent = broker.hints(Queue.PERIODIC)
+    tend_spec(spec.pk)
+    work_off_tasks(cluster)
+
+    assert sent == 1
+    assert [one.ready for one in capacity_by_spec()] == [2]
+    tend_spec(spec.pk + 1)  # One that was deleted meanwhile.
 
 
 @ONE

@@ -4,7 +4,7 @@ Built field by field; a caller's dict is never merged in. Pure. Reviewed as data
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, SERVICE, Manifest
 from gpuplatform.planning.ownership import (
@@ -13,6 +13,7 @@ from gpuplatform.planning.ownership import (
     UNIT_LABEL,
     controller_reference,
 )
+from gpuplatform.workloads.labels import pod_labels, tenant_label
 from gpuplatform.workloads.pods import (
     PROGRESS_DEADLINE_SECONDS,
     Size,
@@ -26,6 +27,7 @@ from units.core.names import UNIT_UID_LABEL, deployment_name, service_name
 from units.core.spec import DEFAULT_SCHEME, GPUUnitSpec
 from units.core.view import UnitView
 from units.core.workers import worker_pod
+from units.phases import UnitRole, role_of
 
 _NOT_IN_THE_POD: Final = frozenset({"access", "suspend"})
 
@@ -40,7 +42,7 @@ def resource(
         "metadata": {
             "name": name,
             "namespace": namespace,
-            "labels": _labels(name),
+            "labels": _labels(name, spec) | _tenant_label(namespace, annotations),
             "annotations": dict(annotations),
         },
         "spec": spec.normalised(),
@@ -71,7 +73,9 @@ def deployment(unit: UnitView, *, replicas: int, priority: str) -> Manifest:
             "progressDeadlineSeconds": PROGRESS_DEADLINE_SECONDS,
             "selector": {"matchLabels": {UNIT_LABEL: unit.name}},
             "template": {
-                "metadata": {"labels": {**_labels(unit.name), UNIT_UID_LABEL: unit.uid}},
+                "metadata": {
+                    "labels": {**_labels(unit.name, unit.spec), UNIT_UID_LABEL: unit.uid}
+                },
                 "spec": _pod(unit, priority),
             },
         },
@@ -113,16 +117,23 @@ def _metadata(unit: UnitView, name: str) -> Manifest:
     return {
         "name": name,
         "namespace": unit.namespace,
-        "labels": _labels(unit.name),
+        "labels": _labels(unit.name, unit.spec) | _tenant_label(unit.namespace, unit.annotations),
         "ownerReferences": [controller_reference(unit)],
     }
 
 
-def _labels(unit_name: str) -> dict[str, str]:
+def _tenant_label(namespace: str, annotations: Mapping[str, Any]) -> dict[str, str]:
+    """Return the label of an active unit's tenant; stock is no tenant's."""
+    return tenant_label(annotations) if role_of(namespace) == UnitRole.ACTIVE else {}
+
+
+def _labels(unit_name: str, spec: GPUUnitSpec) -> dict[str, str]:
+    function_id = spec.serverless.function_id if spec.serverless else None
     return {
         "app.kubernetes.io/name": "gpu-unit",
         MANAGED_BY_LABEL: MANAGER,
         UNIT_LABEL: unit_name,
+        **pod_labels(spec.spec_name, function_id),
     }
 
 

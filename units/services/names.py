@@ -4,6 +4,7 @@ from enum import StrEnum
 from typing import Final
 
 from gpuplatform.queueing import Urgency
+from inventory.services.catalogue import SPEC_CHANGED_TASK
 from units.phases import UnitRole
 from units.selectors import START_KIND
 
@@ -21,6 +22,7 @@ class UnitTask(StrEnum):
     PRUNE_UNITS = "units.prune_units"
     DELETE_LEFTOVERS = "units.delete_leftovers"
     TOP_UP_STOCK = "units.top_up_stock"
+    TEND_SPEC = SPEC_CHANGED_TASK
     SAMPLE_CAPACITY = "units.sample_capacity"
 
 

@@ -175,10 +175,15 @@ def top_up_obstacle(spec: GpuSpec) -> str:
 def stock_tend() -> None:
     """Top up the stock of every enabled spec, and remove the stock of disabled ones."""
     for spec in GpuSpec.objects.order_by("name"):
-        if spec.is_enabled:
-            top_up(spec)
-        else:
-            stock_drain(spec)
+        stock_tend_spec(spec)
+
+
+def stock_tend_spec(spec: GpuSpec) -> None:
+    """Top up the stock of a spec, or remove it if the spec is disabled."""
+    if spec.is_enabled:
+        top_up(spec)
+    else:
+        stock_drain(spec)
 
 
 def restock(unit: GpuUnit) -> Accepted | None:

@@ -97,8 +97,56 @@ def test_put_replaces_spec(api: Api) -> None:
 
     assert (answer.status, answer.data["kind"]) == (202, "function.update")
     shown = api.get(f"{FUNCTIONS}/echo").data
-    assert (shown["image"], shown["maxWorkers"]) == ("registry.example/echo:2", 1)
+    assert shown["image"] == "registry.example/echo:2"
+    assert shown["maxWorkers"] == BODY["maxWorkers"]
     assert shown["generation"] == 2
+
+
+def test_an_update_replaces_given_blocks_and_keeps_omitted_ones(api: Api) -> None:
+    template = {"envs": [{"name": "MODEL", "value": "a"}]}
+    api.post(FUNCTIONS, {**BODY, "template": template, "maxDeliver": 3, "backoffSeconds": [1, 2]})
+
+    api.put(f"{FUNCTIONS}/echo", {"operationID": "one", "timeoutSeconds": 7})
+    kept = api.get(f"{FUNCTIONS}/echo").data
+    api.put(f"{FUNCTIONS}/echo", {"operationID": "two", "template": {}})
+    cleared = api.get(f"{FUNCTIONS}/echo").data
+
+    assert (kept["template"], kept["timeoutSeconds"]) == (template, 7)
+    assert (kept["maxDeliver"], kept["backoffSeconds"]) == (3, [1, 2])
+    assert (cleared["template"], cleared["timeoutSeconds"]) == (None, 7)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        pytest.param({"template": None}, "template", id="null"),
+        pytest.param({"maxWorkers": 0}, "maxWorkers", id="bound"),
+        pytest.param({"minWorkers": 99}, "minWorkers", id="contradicts what stays"),
+        pytest.param({}, "", id="nothing"),
+    ],
+)
+def test_an_invalid_update_names_the_field(api: Api, change: dict[str, Any], field: str) -> None:
+    api.post(FUNCTIONS, BODY)
+
+    answer = api.put(f"{FUNCTIONS}/echo", {"operationID": "change", **change})
+
+    assert (answer.status, answer.fields) == (400, [field])
+
+
+def test_of_two_updates_of_one_version_the_second_is_refused(api: Api) -> None:
+    api.post(FUNCTIONS, BODY)
+    etag = api.get(f"{FUNCTIONS}/echo").headers["ETag"]
+
+    answers = [
+        api.put(
+            f"{FUNCTIONS}/echo",
+            {"operationID": key, "timeoutSeconds": 7},
+            HTTP_IF_MATCH=etag,
+        )
+        for key in ("first", "second", "first")
+    ]
+
+    assert [answer.status for answer in answers] == [202, 412, 200]
 
 
 def test_deleted_function_is_shown_until_it_is_deleted(api: Api) -> None:

@@ -261,12 +261,12 @@ def test_deletion_cancels_queued_and_keeps_running_invocations() -> None:
     assert (waits.state, runs.state, function.phase) == ("Cancelled", "Running", "Terminating")
 
 
-def test_update_replaces_whole_spec() -> None:
+def test_update_changes_the_given_fields_and_the_generation() -> None:
     function = function_row(timeoutSeconds=9)
     body = FunctionUpdate.parse({"operationID": "u-1", **SPEC, "maxWorkers": 3})
 
     function_update(tenant=function.tenant, request_id=function.request_id, body=body)
 
     function.refresh_from_db()
-    assert function.spec == {**SPEC, "maxWorkers": 3}
+    assert function.spec == {**SPEC, "maxWorkers": 3, "timeoutSeconds": 9}
     assert function.generation == 2
