@@ -77,25 +77,25 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("spec", ACCEPTED.values(), ids=ACCEPTED)
-def test_valid_unit_is_accepted(world: World, spec: dict[str, Any]) -> None:
-    reply = post(world, "valid", **spec)
+def test_valid_unit_is_accepted(installed: World, spec: dict[str, Any]) -> None:
+    reply = post(installed, "valid", **spec)
 
     assert reply.status == 201
 
 
 @pytest.mark.parametrize(("spec", "field"), REFUSED.values(), ids=REFUSED)
 def test_invalid_unit_is_refused_with_its_field(
-    world: World, spec: dict[str, Any], field: str
+    installed: World, spec: dict[str, Any], field: str
 ) -> None:
-    reply = post(world, "invalid", **spec)
+    reply = post(installed, "invalid", **spec)
 
     assert reply.status == 422
     assert reply.fields == [field]
 
 
 @pytest.mark.parametrize("name", ["a" * 59, "with.dot"], ids=["too long", "a dot"])
-def test_name_that_fits_no_label_is_refused(world: World, name: str) -> None:
-    reply = post(world, name)
+def test_name_that_fits_no_label_is_refused(installed: World, name: str) -> None:
+    reply = post(installed, name)
 
     assert reply.status == 422
 
@@ -103,10 +103,10 @@ def test_name_that_fits_no_label_is_refused(world: World, name: str) -> None:
 @pytest.mark.parametrize(
     "change", [{"gpu": 2}, {"specName": "h100-2g"}], ids=["its GPUs", "its GPU spec"]
 )
-def test_size_of_a_unit_cannot_be_changed(world: World, change: dict[str, Any]) -> None:
-    post(world, "fixed", dry_run=False)
+def test_size_of_a_unit_cannot_be_changed(installed: World, change: dict[str, Any]) -> None:
+    post(installed, "fixed", dry_run=False)
 
-    reply = world.http("PATCH", world.path(GPU_UNIT, "fixed"), {"spec": change}, MERGE)
+    reply = installed.http("PATCH", installed.path(GPU_UNIT, "fixed"), {"spec": change}, MERGE)
 
     [name] = change
     assert reply.status == 422
