@@ -7,7 +7,8 @@ it; what another manager owns with another value is a conflict, unless forced.
 from dataclasses import replace
 from typing import Any
 
-from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, now, show_type
+from gpuplatform.dev.simulator.apiserver.errors import ApiError, go_json
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, json_type, now
 from gpuplatform.dev.simulator.apiserver.ownership import (
     Owner,
     Path,
@@ -18,8 +19,7 @@ from gpuplatform.dev.simulator.apiserver.ownership import (
     read_owners,
     write_owners,
 )
-from gpuplatform.dev.simulator.apiserver.schema import PASS, Schema, child, list_key
-from gpuplatform.dev.simulator.apiserver.status import ApiError, show
+from gpuplatform.dev.simulator.apiserver.schema import OPAQUE, Schema, child, list_key
 
 _GRANULAR = {"map", "set"}
 
@@ -61,7 +61,11 @@ def _refuse_conflicts(others: list[Owner], changed: set[Path]) -> None:
         for o in others
     ]
     causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {_who(o)}", "field": text}
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {_owner_text(o)}",
+            "field": text,
+        }
         for o, texts in found
         for text in texts
     ]
@@ -71,7 +75,7 @@ def _refuse_conflicts(others: list[Owner], changed: set[Path]) -> None:
         message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         blocks = [
-            "\n".join([f"conflicts with {_who(o)}:", *(f"- {text}" for text in texts)])
+            "\n".join([f"conflicts with {_owner_text(o)}:", *(f"- {text}" for text in texts)])
             for o, texts in found
             if texts
         ]
@@ -79,7 +83,7 @@ def _refuse_conflicts(others: list[Owner], changed: set[Path]) -> None:
     raise ApiError(409, "Conflict", message, {"causes": causes})
 
 
-def _who(owner: Owner) -> str:
+def _owner_text(owner: Owner) -> str:
     text = f'"{owner.manager}"'
     if owner.subresource:
         text += f' with subresource "{owner.subresource}"'
@@ -104,7 +108,7 @@ def _merge(live: Any, applied: Any, schema: Schema) -> Any:
 
 def _merge_list(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
     """Merge items by key: in the order of `applied`, with the others where they were before."""
-    items = schema.get("items", PASS)
+    items = schema.get("items", OPAQUE)
     old = {item_element(item, schema): item for item in live}
     new = {item_element(item, schema): item for item in applied}
     merged: dict[str, Any] = {}
@@ -139,14 +143,14 @@ def _remove(value: Any, schema: Schema, path: Path, gone: dict[str, Any], keep: 
         if element == ".":
             continue
         if here not in keep and here != ("f:metadata",):
-            _take_out(value, schema, element)
+            _drop_member(value, schema, element)
         elif inner:
             found, sub = _member(value, schema, element)
             if found is not None:
                 _remove(found, sub, here, inner, keep)
 
 
-def _take_out(value: Any, schema: Schema, element: str) -> None:
+def _drop_member(value: Any, schema: Schema, element: str) -> None:
     if isinstance(value, dict):
         value.pop(element.removeprefix("f:"), None)
     elif isinstance(value, list):
@@ -157,7 +161,7 @@ def _member(value: Any, schema: Schema, element: str) -> tuple[Any, Schema]:
     if isinstance(value, dict):
         name = element.removeprefix("f:")
         return value.get(name), child(schema, name)
-    items = schema.get("items", PASS)
+    items = schema.get("items", OPAQUE)
     found = [item for item in value or () if item_element(item, schema) == element]
     return (found[0] if found else None), items
 
@@ -165,9 +169,9 @@ def _member(value: Any, schema: Schema, element: str) -> tuple[Any, Schema]:
 def typed_fault(value: object, schema: Schema, path: str = "") -> str:
     """Return why `value` cannot be applied (undeclared field, doubled item); empty if it can."""
     if value is not None and schema.get("type") in _CONTAINERS:
-        type_, words = _CONTAINERS[schema["type"]]
+        type_, detail = _CONTAINERS[schema["type"]]
         if not isinstance(value, type_):
-            return f"{path}: expected {words}, got {show_type(value)}"
+            return f"{path}: expected {detail}, got {json_type(value)}"
     if isinstance(value, dict):
         return _object_fault(value, schema, path)
     if not isinstance(value, list):
@@ -176,10 +180,10 @@ def typed_fault(value: object, schema: Schema, path: str = "") -> str:
     for item in value:
         key = list_key(item, schema)
         here = f"{path}[{_key_text(key)}]" if key is not None else path
-        if key is not None and show(key) in seen:
+        if key is not None and go_json(key) in seen:
             return f"{path}: duplicate entries for key [{_key_text(key)}]"
-        seen.add(show(key))
-        fault = typed_fault(item, schema.get("items", PASS), here)
+        seen.add(go_json(key))
+        fault = typed_fault(item, schema.get("items", OPAQUE), here)
         if fault:
             return fault
     return ""
@@ -195,16 +199,16 @@ _SCALARS: dict[str | None, tuple[tuple[type, ...], str]] = {
 
 
 def _scalar_fault(value: object, schema: Schema, path: str) -> str:
-    types, words = _SCALARS.get(schema.get("type"), ((), ""))
+    types, detail = _SCALARS.get(schema.get("type"), ((), ""))
     if value is None or not types or isinstance(value, types):
         return ""
-    return f"{path}: expected {words}, got {show_type(value)}"
+    return f"{path}: expected {detail}, got {json_type(value)}"
 
 
 def _object_fault(value: dict[str, Any], schema: Schema, path: str) -> str:
     declared = schema.get("properties")
     for key, member in value.items():
-        if key not in (declared or {}) and declared is not None and not _takes_more(schema):
+        if key not in (declared or {}) and declared is not None and not _allows_undeclared(schema):
             return f"{path}.{key}: field not declared in schema"
         fault = typed_fault(member, child(schema, key), f"{path}.{key}")
         if fault:
@@ -212,7 +216,7 @@ def _object_fault(value: dict[str, Any], schema: Schema, path: str) -> str:
     return ""
 
 
-def _takes_more(schema: Schema) -> bool:
+def _allows_undeclared(schema: Schema) -> bool:
     return bool(
         schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("additionalProperties")
     )
@@ -220,5 +224,5 @@ def _takes_more(schema: Schema) -> bool:
 
 def _key_text(key: object) -> str:
     if isinstance(key, dict):
-        return ",".join(f"{name}={show(value)}" for name, value in key.items())
-    return f"={show(key)}"
+        return ",".join(f"{name}={go_json(value)}" for name, value in key.items())
+    return f"={go_json(key)}"

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpuplatform.dev.simulator.apiserver.errors import ApiError, bad_request
 from gpuplatform.dev.simulator.apiserver.objects import from_bytes
-from gpuplatform.dev.simulator.apiserver.status import ApiError, bad_request
 from gpuplatform.dev.simulator.apiserver.writes import APPLY, JSON, MERGE, STRATEGIC
 
 _PLAIN = ("application/json", "application/yaml")

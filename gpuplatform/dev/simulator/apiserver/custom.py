@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from gpuplatform.dev.simulator.apiserver.errors import Fault, invalid_value
+from gpuplatform.dev.simulator.apiserver.jsonpath import value_at
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.paths import value_at
 from gpuplatform.dev.simulator.apiserver.resources import Resource
 from gpuplatform.dev.simulator.apiserver.rules import ROOT, rule_faults
 from gpuplatform.dev.simulator.apiserver.schema import ABSENT, validate
-from gpuplatform.dev.simulator.apiserver.status import Fault, invalid_value
 
 _MAX_REPLICAS = 2**31 - 1
 _BLOCKING = {

@@ -8,14 +8,14 @@ import re
 from datetime import datetime
 from typing import Any
 
-from gpuplatform.dev.simulator.apiserver.objects import show_type
+from gpuplatform.dev.simulator.apiserver.errors import ApiError, bad_request
+from gpuplatform.dev.simulator.apiserver.objects import json_type
 from gpuplatform.dev.simulator.apiserver.schema import INT_OR_STRING, PRESERVE, Schema
-from gpuplatform.dev.simulator.apiserver.status import ApiError, bad_request
 from gpuplatform.formats.quantity import Quantity
 
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
-_QUANTITY_WORDS = (
+_QUANTITY_MESSAGE = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 
@@ -48,7 +48,7 @@ class Decoder:
                     self.unknown.append(here)
             elif extra and member is not None:
                 clean[key] = self._value(member, sub, path, owner)
-            elif member is not None and not _is_left_out(member, sub):
+            elif member is not None and not _is_omitted(member, sub):
                 clean[key] = self._value(member, sub, here, schema.get("x-type", owner))
         return clean
 
@@ -86,11 +86,11 @@ class Decoder:
         try:
             return Quantity.parse(text).canonical()
         except ValueError as error:
-            raise self._cannot(_QUANTITY_WORDS) from error
+            raise self._cannot(_QUANTITY_MESSAGE) from error
 
     def _wrong_type(self, value: Any, schema: Schema, path: str, owner: str) -> ApiError:
         field = re.sub(r"\[\d+\]", "", path)
-        got = show_type(value)
+        got = json_type(value)
         if isinstance(value, int | float) and schema.get("type") == "integer":
             got = f"number {value}"
         return self._cannot(
@@ -105,7 +105,7 @@ class Decoder:
         )
 
 
-def _is_left_out(value: Any, schema: Schema) -> bool:
+def _is_omitted(value: Any, schema: Schema) -> bool:
     """Whether Go leaves `value` out when it writes the object: nothing in a text, list or map."""
     return value in ("", []) or (value == {} and "additionalProperties" in schema)
 

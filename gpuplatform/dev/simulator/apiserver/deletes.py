@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from gpuplatform import clock
-from gpuplatform.dev.simulator.apiserver import status as say
-from gpuplatform.dev.simulator.apiserver.intake import Target
+from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone
 from gpuplatform.dev.simulator.apiserver.store import Entry, Store
+from gpuplatform.dev.simulator.apiserver.targets import Target
 from gpuplatform.dev.simulator.apiserver.writes import is_finished
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -36,23 +36,23 @@ class DeleteOptions:
         policy = body.get("propagationPolicy") or query.get("propagationPolicy")
         orphan = body.get("orphanDependents")
         if body.get("kind", "DeleteOptions") != "DeleteOptions":
-            raise say.bad_request(f"{body['kind']} cannot be handled as DeleteOptions")
+            raise errors.bad_request(f"{body['kind']} cannot be handled as DeleteOptions")
         if policy is not None and orphan is not None:
-            words = "orphanDependents and deletionPropagation cannot be both set"
-            fault = say.invalid_value("propagationPolicy", policy, words)
-            raise say.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
+            detail = "orphanDependents and deletionPropagation cannot be both set"
+            fault = errors.invalid_value("propagationPolicy", policy, detail)
+            raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
         if policy is None and orphan is not None:
             policy = "Orphan" if orphan else "Background"
         if policy is not None and policy not in _POLICIES:
-            fault = say.unsupported(
+            fault = errors.unsupported(
                 "propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")
             )
-            raise say.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
+            raise errors.invalid("meta.k8s.io", "DeleteOptions", "", [fault])
         grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
         if isinstance(grace, str):
             grace = int(grace) if grace.lstrip("-").isdecimal() else "?"
         if grace is not None and not isinstance(grace, int):
-            raise say.bad_request("gracePeriodSeconds must be a number of seconds")
+            raise errors.bad_request("gracePeriodSeconds must be a number of seconds")
         conditions = body.get("preconditions") or {}
         dry = bool(body.get("dryRun") or query.get("dryRun"))
         return cls(policy, grace, conditions.get("uid"), conditions.get("resourceVersion"), dry)
@@ -74,14 +74,14 @@ def delete(store: Store, target: Target, options: DeleteOptions) -> Deleted:
     """
     entry = store.get(target.key)
     if entry is None:
-        raise say.not_found(target.resource, target.name)
+        raise errors.not_found(target.resource, target.name)
     _check(target, entry, options)
     if target.key[:2] == ("", "namespaces") and target.name in {
         "default",
         "kube-system",
         "kube-public",
     }:
-        raise say.forbidden(target.resource, target.name, "this namespace may not be deleted")
+        raise errors.forbidden(target.resource, target.name, "this namespace may not be deleted")
     obj = clone(entry.object)
     _set_finalizers(obj, options.policy)
     grace = _grace(obj, options.grace_seconds)
@@ -113,10 +113,10 @@ def _check(target: Target, entry: Entry, options: DeleteOptions) -> None:
         raise _conflict(target, why)
 
 
-def _conflict(target: Target, why: str) -> say.ApiError:
+def _conflict(target: Target, why: str) -> errors.ApiError:
     """Return 409; here the real server names the kind, not the resource."""
     group = f".{target.resource.group}" if target.resource.group else ""
-    error = say.conflict(target.resource, target.name, why)
+    error = errors.conflict(target.resource, target.name, why)
     about = f'{target.resource.kind}{group} "{target.name}"'
     error.status["message"] = f"Operation cannot be fulfilled on {about}: {why}"
     return error

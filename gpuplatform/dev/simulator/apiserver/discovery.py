@@ -2,9 +2,9 @@
 
 from typing import Any, TypeAlias
 
+from gpuplatform.dev.simulator.apiserver.errors import no_such_path
 from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
 from gpuplatform.dev.simulator.apiserver.schema import INT_OR_STRING, PRESERVE, Schema
-from gpuplatform.dev.simulator.apiserver.status import no_such_path
 
 Document: TypeAlias = dict[str, Any]
 

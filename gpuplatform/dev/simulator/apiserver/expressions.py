@@ -17,8 +17,8 @@ from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional, ext_strings
 
 from gpuplatform import clock
+from gpuplatform.dev.simulator.apiserver.errors import not_simulated
 from gpuplatform.dev.simulator.apiserver.schema import INT_OR_STRING, Schema
-from gpuplatform.dev.simulator.apiserver.status import not_simulated
 from gpuplatform.formats.quantity import NANO, Quantity
 
 Expression: TypeAlias = cel.Expression

@@ -40,7 +40,7 @@ class Journal:
         self._limit = max(self._size * 2, _GROWTH_BYTES)
 
     @property
-    def is_long(self) -> bool:
+    def needs_rewrite(self) -> bool:
         """Whether a rewrite is due."""
         return self._size > self._limit
 

@@ -6,7 +6,7 @@ What the real server answers about containers that have no log is answered here 
 from collections.abc import Mapping
 from typing import Any
 
-from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 
 
@@ -32,14 +32,14 @@ def _container(pod: Manifest, wanted: str) -> str:
     names = [container["name"] for container in spec["containers"]]
     if not wanted and len(names) > 1:
         known = " ".join(names)
-        raise say.bad_request(
+        raise errors.bad_request(
             f"a container name must be specified for pod {metadata['name']}, choose one of:"
             f" [{known}]"
         )
     if wanted and wanted not in names:
-        raise say.bad_request(f"container {wanted} is not valid for pod {metadata['name']}")
+        raise errors.bad_request(f"container {wanted} is not valid for pod {metadata['name']}")
     if not spec.get("nodeName"):
-        raise say.bad_request(f"pod {metadata['name']} does not have a host assigned")
+        raise errors.bad_request(f"pod {metadata['name']} does not have a host assigned")
     return wanted or str(names[0])
 
 
@@ -51,7 +51,7 @@ def _run(pod: Manifest, name: str, *, is_previous: bool) -> dict[str, Any]:
     state, last = status.get("state") or {}, (status.get("lastState") or {}).get("terminated")
     if is_previous:
         if last is None:
-            raise say.bad_request(f"previous terminated {about} not found")
+            raise errors.bad_request(f"previous terminated {about} not found")
         return dict(last)
     runs = (state.get("running"), state.get("terminated"), last)
     run = next((one for one in runs if one is not None), None)
@@ -59,15 +59,15 @@ def _run(pod: Manifest, name: str, *, is_previous: bool) -> dict[str, Any]:
         reason = (state.get("waiting") or {}).get("reason", "ContainerCreating")
         is_pull = reason in {"ErrImagePull", "ImagePullBackOff"}
         why = "trying and failing to pull image" if is_pull else reason
-        raise say.bad_request(f"{about} is waiting to start: {why}")
+        raise errors.bad_request(f"{about} is waiting to start: {why}")
     return dict(run)
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if text and not text.lstrip("-").isdecimal():
-        raise say.bad_request(f"{name} is no number: {text}")
+        raise errors.bad_request(f"{name} is no number: {text}")
     if text.startswith("-"):
-        fault = say.invalid_value(name, int(text), "must be greater than or equal to 0")
-        raise say.invalid("", "PodLogOptions", "", [fault])
+        fault = errors.invalid_value(name, int(text), "must be greater than or equal to 0")
+        raise errors.invalid("", "PodLogOptions", "", [fault])
     return int(text) if text else None

@@ -85,7 +85,7 @@ def set_condition(status: Manifest, new: Manifest, *, progressed: bool = False) 
         old.update({**new, "lastUpdateTime": now(), "lastTransitionTime": transition})
 
 
-def show_type(value: object) -> str:
+def json_type(value: object) -> str:
     """Return the name that Go's JSON decoder has for the type of `value`."""
     if isinstance(value, bool):
         return "bool"

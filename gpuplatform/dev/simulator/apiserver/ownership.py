@@ -10,9 +10,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from gpuplatform.dev.simulator.apiserver.errors import go_json
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, now
-from gpuplatform.dev.simulator.apiserver.schema import PASS, Schema, child, list_key
-from gpuplatform.dev.simulator.apiserver.status import show
+from gpuplatform.dev.simulator.apiserver.schema import OPAQUE, Schema, child, list_key
 
 Path: TypeAlias = tuple[str, ...]
 Fields: TypeAlias = dict[Path, Any]
@@ -21,7 +21,7 @@ SELF = "."
 _ITEM = object()
 _OBJECT = object()
 _TEMPLATE = ("f:spec", "f:template")
-_ALWAYS_THERE = (
+_IMPLICIT_OBJECTS = (
     *(("f:spec",), ("f:status",), ("f:spec", "f:strategy"), ("f:spec", "f:containers"), _TEMPLATE),
     ("f:spec", "f:names"),
     *((*_TEMPLATE, "f:metadata"), (*_TEMPLATE, "f:spec"), (*_TEMPLATE, "f:spec", "f:containers")),
@@ -37,7 +37,7 @@ _STRIPPED = {
         )
     ),
 }
-_STRIPPED_FROM_BUILTIN = {*_STRIPPED, *((*path, SELF) for path in _ALWAYS_THERE), ("f:spec",)}
+_STRIPPED_FROM_BUILTIN = {*_STRIPPED, *((*path, SELF) for path in _IMPLICIT_OBJECTS), ("f:spec",)}
 
 
 def fields_of(obj: Manifest, schema: Schema) -> Fields:
@@ -50,7 +50,7 @@ def fields_of(obj: Manifest, schema: Schema) -> Fields:
 
 def _walk(value: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:
     if isinstance(value, dict) and value and schema.get("x-kubernetes-map-type") != "atomic":
-        yield (*path, SELF), (_ITEM if schema is PASS else _OBJECT)
+        yield (*path, SELF), (_ITEM if schema is OPAQUE else _OBJECT)
         for key, member in value.items():
             yield from _walk(member, child(schema, key), (*path, f"f:{key}"))
     elif isinstance(value, list) and value and _is_granular(schema):
@@ -63,7 +63,7 @@ def _walk(value: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:
 
 def _walk_item(item: Any, schema: Schema, path: Path) -> Iterator[tuple[Path, Any]]:
     here = (*path, item_element(item, schema))
-    items = schema.get("items", PASS)
+    items = schema.get("items", OPAQUE)
     if not isinstance(item, dict) or items.get("x-kubernetes-map-type") == "atomic":
         yield (*here, SELF), item
         return
@@ -79,7 +79,7 @@ def _is_granular(schema: Schema) -> bool:
 def item_element(item: object, schema: Schema) -> str:
     """Return the path element of a list item: `k:{...}` by its keys, or `v:...`."""
     key = list_key(item, schema)
-    return f"k:{show(key)}" if isinstance(item, dict) else f"v:{show(item)}"
+    return f"k:{go_json(key)}" if isinstance(item, dict) else f"v:{go_json(item)}"
 
 
 def applied_paths(obj: Manifest, schema: Schema) -> set[Path]:
@@ -223,7 +223,7 @@ def path_text(path: Path) -> str:
             text += f".{name}"
         elif kind == "k":
             pairs = json.loads(name).items()
-            text += "[" + ",".join(f"{key}={show(value)}" for key, value in pairs) + "]"
+            text += "[" + ",".join(f"{key}={go_json(value)}" for key, value in pairs) + "]"
         elif kind == "v":
             text += f"[={name}]"
     return text

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, show_type
-from gpuplatform.dev.simulator.apiserver.schema import PASS, Schema, child
-from gpuplatform.dev.simulator.apiserver.status import ApiError, bad_request
+from gpuplatform.dev.simulator.apiserver.errors import ApiError, bad_request
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, json_type
+from gpuplatform.dev.simulator.apiserver.schema import OPAQUE, Schema, child
 
 _ACTIONS = ("delete", "merge", "replace")
 _DIRECTIVES = ("$setElementOrder/", "$retainKeys", "$deleteFromPrimitiveList/")
@@ -30,8 +30,8 @@ def json_patch(target: Manifest, operations: object) -> Any:
         ApiError: 400, no list of operations; 422, an operation cannot be applied.
     """
     if not isinstance(operations, list):
-        words = f"json: cannot unmarshal {show_type(operations)} into Go value of type"
-        raise bad_request(f"error decoding patch: {words} []handlers.jsonPatchOp")
+        detail = f"json: cannot unmarshal {json_type(operations)} into Go value of type"
+        raise bad_request(f"error decoding patch: {detail} []handlers.jsonPatchOp")
     document: Any = clone(target)
     for operation in operations:
         try:
@@ -147,7 +147,7 @@ def _strategic_value(old: Any, value: Any, schema: Schema) -> Any:
     name = schema.get("x-kubernetes-patch-merge-key")
     if name is None:
         return [*old, *(item for item in value if item not in old)]
-    return _merge_items(old, value, name, schema.get("items", PASS))
+    return _merge_items(old, value, name, schema.get("items", OPAQUE))
 
 
 def _is_directive(item: object) -> bool:
@@ -160,8 +160,8 @@ def _merge_items(old: list[Any], patch: list[Any], name: str, schema: Schema) ->
     merged = {item.get(name): item for item in old}
     for item in patch:
         if not isinstance(item, dict) or name not in item:
-            words = f"map: {item} does not contain declared merge key: {name}"
-            raise ApiError(500, "", words)
+            detail = f"map: {item} does not contain declared merge key: {name}"
+            raise ApiError(500, "", detail)
         result = strategic_merge_patch(merged.get(item[name]), item, schema)
         if result is None:
             merged.pop(item[name], None)

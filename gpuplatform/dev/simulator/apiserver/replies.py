@@ -4,20 +4,19 @@ from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
-from gpuplatform.dev.simulator.apiserver import discovery
-from gpuplatform.dev.simulator.apiserver import status as say
-from gpuplatform.dev.simulator.apiserver.intake import Options
+from gpuplatform.dev.simulator.apiserver import discovery, errors
+from gpuplatform.dev.simulator.apiserver.lists import Page
 from gpuplatform.dev.simulator.apiserver.logs import pod_log
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, to_bytes
-from gpuplatform.dev.simulator.apiserver.reads import Listing
 from gpuplatform.dev.simulator.apiserver.requests import Address
 from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
 from gpuplatform.dev.simulator.apiserver.store import Entry
 from gpuplatform.dev.simulator.apiserver.subresources import scale_of
 from gpuplatform.dev.simulator.apiserver.tables import table
+from gpuplatform.dev.simulator.apiserver.targets import Options
 
 
-def fixed(registry: Registry, version: int, path: str) -> web.Response:
+def static_reply(registry: Registry, version: int, path: str) -> web.Response:
     """Answer what is no resource: health, version, discovery, OpenAPI; 404 for anything else."""
     if path in {"/livez", "/readyz", "/healthz"}:
         return web.Response(text="ok")
@@ -65,7 +64,9 @@ def check_accept(accept: str) -> None:
         ApiError: 406.
     """
     if accept and not any(kind in accept for kind in ("application/json", "*/*", "application/*")):
-        raise say.ApiError(406, "NotAcceptable", "406: Not Acceptable: application/json is served")
+        raise errors.ApiError(
+            406, "NotAcceptable", "406: Not Acceptable: application/json is served"
+        )
 
 
 def _metadata_only(entry: Entry) -> Manifest:
@@ -73,7 +74,7 @@ def _metadata_only(entry: Entry) -> Manifest:
     return {**kind, "metadata": entry.object["metadata"]}
 
 
-def metadata_list(page: Listing) -> Manifest:
+def metadata_list(page: Page) -> Manifest:
     """Return a page of metadata only."""
     kind = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
     return {

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from gpuplatform.dev.simulator.apiserver import status as say
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
 LOG = "log"
 """Of pods, to be read only."""
@@ -19,12 +19,12 @@ _NOT_SIMULATED = {
     "resize",
     "token",
 }
-_NO_GROUPS = {
+_OTHER_GROUPS = {
     *("authentication.k8s.io", "authorization.k8s.io", "autoscaling", "batch", "policy"),
     *("networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io", "resource.k8s.io"),
     *("admissionregistration.k8s.io", "discovery.k8s.io", "node.k8s.io"),
 }
-_NO_KINDS = {
+_OTHER_KINDS = {
     *((("apps", plural)) for plural in ("statefulsets", "daemonsets", "controllerrevisions")),
     *(("", plural) for plural in ("persistentvolumes", "persistentvolumeclaims", "limitranges")),
     *(("", plural) for plural in ("resourcequotas", "replicationcontrollers", "podtemplates")),
@@ -68,22 +68,24 @@ def parse_path(registry: Registry, raw_path: str) -> Address | None:
         return None
     resource = registry.find(group, rest[0])
     if resource is None or len(rest) > 3:
-        raise say.no_such_path()
+        raise errors.no_such_path()
     name, subresource = [*rest[1:], "", ""][:2]
     if bool(namespace) != resource.namespaced and (namespace or name):
-        raise say.no_such_path()
+        raise errors.no_such_path()
     is_log = resource.kind == "Pod" and subresource == LOG
     if subresource not in {"", *resource.subresources} and not is_log:
         known = subresource in _NOT_SIMULATED
         raise (
-            say.not_simulated(f"{resource.plural}/{subresource}") if known else say.no_such_path()
+            errors.not_simulated(f"{resource.plural}/{subresource}")
+            if known
+            else errors.no_such_path()
         )
     return Address(resource, namespace, name, subresource)
 
 
 def _is_served(registry: Registry, group: str, version: str, plural: str) -> bool:
-    if (group, plural) in _NO_KINDS or group in _NO_GROUPS:
-        raise say.not_simulated(f"{plural}.{group}" if group else plural)
+    if (group, plural) in _OTHER_KINDS or group in _OTHER_GROUPS:
+        raise errors.not_simulated(f"{plural}.{group}" if group else plural)
     return any((r.group, r.version) == (group, version) for r in registry)
 
 
@@ -111,22 +113,22 @@ def options_of(
     )
 
 
-def _wrong(kind: str, name: str, value: object, possible: tuple[str, ...]) -> say.ApiError:
-    fault = say.unsupported(name, value, possible)
-    return say.invalid("meta.k8s.io", kind, "", [fault])
+def _wrong(kind: str, name: str, value: object, possible: tuple[str, ...]) -> errors.ApiError:
+    fault = errors.unsupported(name, value, possible)
+    return errors.invalid("meta.k8s.io", kind, "", [fault])
 
 
 def _check_manager(query: Mapping[str, str], kind: str, *, is_apply: bool) -> None:
     manager, faults = query.get("fieldManager", ""), []
     if is_apply and not manager:
-        faults.append(say.required("fieldManager", "is required for apply patch"))
+        faults.append(errors.required("fieldManager", "is required for apply patch"))
     if kind == "PatchOptions" and not is_apply and "force" in query:
-        words = "may not be specified for non-apply patch"
-        faults.append(say.forbidden_value("force", words))
+        detail = "may not be specified for non-apply patch"
+        faults.append(errors.forbidden_value("force", detail))
     if len(manager.encode()) > _MANAGER_BYTES:
-        words = f"Too long: may not be more than {_MANAGER_BYTES} bytes"
-        faults.append(say.Fault("FieldValueTooLong", "fieldManager", words))
+        detail = f"Too long: may not be more than {_MANAGER_BYTES} bytes"
+        faults.append(errors.Fault("FieldValueTooLong", "fieldManager", detail))
     if not manager.isprintable():
-        faults.append(say.invalid_value("fieldManager", manager, "invalid character"))
+        faults.append(errors.invalid_value("fieldManager", manager, "invalid character"))
     if faults:
-        raise say.invalid("meta.k8s.io", kind, "", faults)
+        raise errors.invalid("meta.k8s.io", kind, "", faults)

@@ -88,7 +88,7 @@ class Registry:
         """Return the kind that is served as `plural` in `group`."""
         return self._resources.get((group, plural))
 
-    def need(self, plural: str, group: str = "") -> Resource:
+    def require(self, plural: str, group: str = "") -> Resource:
         """Return a kind that is known to exist."""
         return self._resources[group, plural]
 

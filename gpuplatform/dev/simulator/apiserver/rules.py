@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from gpuplatform.dev.simulator.apiserver.errors import Fault, go_json
 from gpuplatform.dev.simulator.apiserver.expressions import (
     Compiled,
     ExpressionError,
@@ -18,7 +19,6 @@ from gpuplatform.dev.simulator.apiserver.expressions import (
 )
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.schema import ABSENT, Schema, items_by_key, list_key
-from gpuplatform.dev.simulator.apiserver.status import Fault, show
 
 RULES = "x-kubernetes-validations"
 REASONS = (
@@ -142,7 +142,7 @@ def _parts(
     elif isinstance(value, list) and tree.items:
         olds = items_by_key(old, tree.schema)
         for index, item in enumerate(value):
-            before = olds.get(show(list_key(item, tree.schema)), ABSENT)
+            before = olds.get(go_json(list_key(item, tree.schema)), ABSENT)
             yield tree.items, item, before, f"{path}[{index}]"
 
 
@@ -159,7 +159,7 @@ def _own_faults(
             if evaluate(rule.check.expression, current, before) is True:
                 continue
         except ExpressionError as error:
-            kind = show(tree.schema.get("type", ""))
+            kind = go_json(tree.schema.get("type", ""))
             detail = f"Invalid value: {kind}: {error} evaluating rule: {rule.text}"
             yield Fault("FieldValueInvalid", path or ROOT, detail)
             continue
@@ -182,7 +182,7 @@ def _message(rule: Rule, current: Any, before: Any) -> str:
 
 
 def _sentence(reason: str, value: Any, message: str) -> str:
-    shown = "" if isinstance(value, dict | list) else f": {show(value)}"
+    shown = "" if isinstance(value, dict | list) else f": {go_json(value)}"
     match reason:
         case "FieldValueForbidden":
             return f"Forbidden: {message}"

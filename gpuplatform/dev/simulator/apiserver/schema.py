@@ -9,15 +9,15 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeAlias
 
-from gpuplatform.dev.simulator.apiserver.objects import clone
-from gpuplatform.dev.simulator.apiserver.status import (
+from gpuplatform.dev.simulator.apiserver.errors import (
     Fault,
     duplicate,
+    go_json,
     invalid_value,
     required,
-    show,
     unsupported,
 )
+from gpuplatform.dev.simulator.apiserver.objects import clone
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -42,13 +42,13 @@ def prune(value: object, schema: Schema | None, path: str = "") -> list[str]:
             known, child = _child(schema, key)
             if known:
                 unknown += prune(value[key], child, here)
-            elif child is not PASS:
+            elif child is not OPAQUE:
                 unknown.append(here)
                 del value[key]
     return unknown
 
 
-PASS: Schema = {PRESERVE: True}
+OPAQUE: Schema = {PRESERVE: True}
 """The schema of a part that nobody described and that is kept as it is."""
 
 
@@ -61,13 +61,13 @@ def _child(schema: Schema | None, key: str) -> tuple[bool, Schema | None]:
     if isinstance(extra, dict):
         return True, extra
     if schema.get(PRESERVE) or extra is True:
-        return False, PASS
+        return False, OPAQUE
     return False, None
 
 
 def child(schema: Schema, key: str) -> Schema:
-    """Return the schema of the member `key`; `PASS` when it has none."""
-    return _child(schema, key)[1] or PASS
+    """Return the schema of the member `key`; `OPAQUE` when it has none."""
+    return _child(schema, key)[1] or OPAQUE
 
 
 def schema_at(schema: Schema, path: str) -> Schema | None:
@@ -95,7 +95,7 @@ def apply_defaults(value: object, schema: Schema) -> None:
             apply_defaults(member, child(schema, key))
     elif isinstance(value, list):
         for item in value:
-            apply_defaults(item, schema.get("items", PASS))
+            apply_defaults(item, schema.get("items", OPAQUE))
 
 
 def drop_nulls(value: object, schema: Schema) -> None:
@@ -103,13 +103,13 @@ def drop_nulls(value: object, schema: Schema) -> None:
     if isinstance(value, dict):
         for key in list(value):
             sub = child(schema, key)
-            if value[key] is None and sub is not PASS and not sub.get("nullable"):
+            if value[key] is None and sub is not OPAQUE and not sub.get("nullable"):
                 del value[key]
             else:
                 drop_nulls(value[key], sub)
     elif isinstance(value, list):
         for item in value:
-            drop_nulls(item, schema.get("items", PASS))
+            drop_nulls(item, schema.get("items", OPAQUE))
 
 
 ABSENT = object()
@@ -160,10 +160,10 @@ def _value_faults(value: object, schema: Schema, path: str) -> Iterator[Fault]:
 
 def _string_faults(value: str, schema: Schema, path: str) -> Iterator[Fault]:
     length = len(value)
-    longest = schema.get("maxLength", length)
-    if length > longest:
-        unit = "byte" if longest == 1 else "bytes"
-        yield Fault("FieldValueTooLong", path, f"Too long: may not be more than {longest} {unit}")
+    maximum = schema.get("maxLength", length)
+    if length > maximum:
+        unit = "byte" if maximum == 1 else "bytes"
+        yield Fault("FieldValueTooLong", path, f"Too long: may not be more than {maximum} {unit}")
     if length < schema.get("minLength", 0):
         yield invalid_value(
             path, value, f"{path} in body should be at least {schema['minLength']} chars long"
@@ -182,11 +182,11 @@ def go_pattern(pattern: str) -> re.Pattern[str]:
 def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Fault]:
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and (value < low or (value == low and schema.get("exclusiveMinimum"))):
-        words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
-        yield invalid_value(path, value, f"{path} in body should be {words} {low}")
+        detail = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
+        yield invalid_value(path, value, f"{path} in body should be {detail} {low}")
     if high is not None and (value > high or (value == high and schema.get("exclusiveMaximum"))):
-        words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
-        yield invalid_value(path, value, f"{path} in body should be {words} {high}")
+        detail = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
+        yield invalid_value(path, value, f"{path} in body should be {detail} {high}")
     factor = schema.get("multipleOf")
     if factor and value % factor:
         yield invalid_value(path, value, f"{path} in body should be a multiple of {factor}")
@@ -206,44 +206,46 @@ def _object_faults(
         if path or key not in _ROOT_FIELDS:
             before = old.get(key, ABSENT)
             yield from validate(member, child(schema, key), prefix + key, before)
-    most, least = schema.get("maxProperties", len(value)), schema.get("minProperties", 0)
-    if len(value) > most:
-        yield too_many(path, len(value), most)
-    if len(value) < least:
-        detail = f"{path} in body should have at least {least} properties"
+    maximum, minimum = schema.get("maxProperties", len(value)), schema.get("minProperties", 0)
+    if len(value) > maximum:
+        yield too_many(path, len(value), maximum)
+    if len(value) < minimum:
+        detail = f"{path} in body should have at least {minimum} properties"
         yield invalid_value(path, len(value), detail)
 
 
 def _list_faults(value: list[Any], schema: Schema, path: str, old: object) -> Iterator[Fault]:
-    items, olds = schema.get("items", PASS), items_by_key(old, schema)
+    items, olds = schema.get("items", OPAQUE), items_by_key(old, schema)
     for index, item in enumerate(value):
-        before = olds.get(show(list_key(item, schema)), ABSENT) if olds else ABSENT
+        before = olds.get(go_json(list_key(item, schema)), ABSENT) if olds else ABSENT
         yield from validate(item, items, f"{path}[{index}]", before)
-    most, least = schema.get("maxItems", len(value)), schema.get("minItems", 0)
-    if len(value) > most:
-        yield too_many(path, len(value), most)
-    if len(value) < least:
-        detail = f"{path} in body should have at least {least} items"
+    maximum, minimum = schema.get("maxItems", len(value)), schema.get("minItems", 0)
+    if len(value) > maximum:
+        yield too_many(path, len(value), maximum)
+    if len(value) < minimum:
+        detail = f"{path} in body should have at least {minimum} items"
         yield invalid_value(path, len(value), detail)
     seen: set[str] = set()
     for index, item in enumerate(value):
         key = list_key(item, schema)
-        if key is not None and show(key) in seen:
+        if key is not None and go_json(key) in seen:
             yield duplicate(f"{path}[{index}]", key)
-        seen.add(show(key))
+        seen.add(go_json(key))
 
 
-def too_many(path: str, count: int, most: int) -> Fault:
-    """Return the fault of a collection with more than `most` members."""
-    unit = "item" if most == 1 else "items"
-    return Fault("FieldValueTooMany", path, f"Too many: {count}: must have at most {most} {unit}")
+def too_many(path: str, count: int, maximum: int) -> Fault:
+    """Return the fault of a collection with more than `maximum` members."""
+    unit = "item" if maximum == 1 else "items"
+    return Fault(
+        "FieldValueTooMany", path, f"Too many: {count}: must have at most {maximum} {unit}"
+    )
 
 
 def items_by_key(value: object, schema: Schema) -> dict[str, Any]:
     """Return the items of a list of type `map` by their key as text; {} for any other value."""
     if not isinstance(value, list) or schema.get("x-kubernetes-list-type") != "map":
         return {}
-    return {show(list_key(item, schema)): item for item in value}
+    return {go_json(list_key(item, schema)): item for item in value}
 
 
 def list_key(item: object, schema: Schema) -> object | None:

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from gpuplatform.dev.simulator.apiserver.errors import bad_request
+from gpuplatform.dev.simulator.apiserver.jsonpath import value_at
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.paths import value_at
-from gpuplatform.dev.simulator.apiserver.status import bad_request
 
 Labels: TypeAlias = Mapping[str, str]
 Predicate: TypeAlias = Callable[[Manifest], bool]

@@ -11,11 +11,11 @@ from pathlib import Path
 from aiohttp import web
 
 from gpuplatform.dev.simulator.apiserver.controllers import Controllers
-from gpuplatform.dev.simulator.apiserver.http import Door
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver.handler import ApiHandler
 from gpuplatform.dev.simulator.apiserver.journal import Journal
 from gpuplatform.dev.simulator.apiserver.resources import Registry
 from gpuplatform.dev.simulator.apiserver.store import Store
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 from gpuplatform.dev.simulator.apiserver.writes import Writer
 
 HOST = "127.0.0.1"
@@ -35,9 +35,9 @@ async def running(state_dir: Path | None, port: int) -> AsyncIterator[int]:
     try:
         writer = Writer(Store(journal), Registry())
         controllers = Controllers(writer)
-        _make_namespaces(writer)
+        _create_namespaces(writer)
         runner = web.AppRunner(
-            Door(writer).application(), access_log=None, shutdown_timeout=_STOP_SECONDS
+            ApiHandler(writer).application(), access_log=None, shutdown_timeout=_STOP_SECONDS
         )
         await runner.setup()
         try:
@@ -51,8 +51,8 @@ async def running(state_dir: Path | None, port: int) -> AsyncIterator[int]:
             journal.close()
 
 
-def _make_namespaces(writer: Writer) -> None:
-    kind = writer.registry.need("namespaces")
+def _create_namespaces(writer: Writer) -> None:
+    kind = writer.registry.require("namespaces")
     for name in _NAMESPACES:
         target = Target(kind, "", name)
         if writer.store.get(target.key) is None:
@@ -79,7 +79,7 @@ def write_kubeconfig(path: Path, port: int) -> None:
 
 
 async def serve(
-    port: int, state_dir: Path | None, kubeconfig: Path, say: Callable[[str], object]
+    port: int, state_dir: Path | None, kubeconfig: Path, report: Callable[[str], object]
 ) -> None:
     """Serve until SIGTERM or SIGINT."""
     stop = asyncio.Event()
@@ -88,5 +88,7 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     async with running(state_dir, port) as bound:
         write_kubeconfig(kubeconfig, bound)
-        say(f"The simulated cluster serves at http://{HOST}:{bound} (kubeconfig {kubeconfig}).\n")
+        report(
+            f"The simulated cluster serves at http://{HOST}:{bound} (kubeconfig {kubeconfig}).\n"
+        )
         await stop.wait()

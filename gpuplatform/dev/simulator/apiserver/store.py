@@ -102,7 +102,7 @@ class Store:
         self.by_uid: dict[str, Key] = {}
         self.dependents: defaultdict[str, set[Key]] = defaultdict(set)
         """Keys of the objects that name a UID as their owner."""
-        self._free: defaultdict[Place, set[Key]] = defaultdict(set)
+        self._uncontrolled: defaultdict[Place, set[Key]] = defaultdict(set)
         self.version = 0
         if journal:
             self._load(journal)
@@ -154,9 +154,9 @@ class Store:
         found = (self.get(key) for key in sorted(self.dependents.get(uid, ())))
         return [entry for entry in found if entry]
 
-    def orphans(self, kind: GroupPlural, namespace: str) -> list[Entry]:
+    def uncontrolled(self, kind: GroupPlural, namespace: str) -> list[Entry]:
         """Return the objects of a kind that no controller owns."""
-        found = (self.get(key) for key in sorted(self._free[(*kind, namespace)]))
+        found = (self.get(key) for key in sorted(self._uncontrolled[(*kind, namespace)]))
         return [entry for entry in found if entry]
 
     def commit(self, key: Key, obj: Manifest) -> Entry:
@@ -187,10 +187,10 @@ class Store:
         self.history(change.entry.key[:2]).append(change)
         for listener in self._listeners:
             listener(change)
-        if self._journal and self._journal.is_long:
-            self._journal.rewrite(self.version, ((e.key, e.json) for e in self.everything()))
+        if self._journal and self._journal.needs_rewrite:
+            self._journal.rewrite(self.version, ((e.key, e.json) for e in self.entries()))
 
-    def everything(self) -> list[Entry]:
+    def entries(self) -> list[Entry]:
         """Return all objects, longest unchanged first."""
         places = (place for places in self._objects.values() for place in places.values())
         entries = (entry for place in places for entry in place.values())
@@ -208,7 +208,7 @@ class Store:
         for reference in metadata.get("ownerReferences", ()):
             self.dependents[reference["uid"]].add(entry.key)
         if controller_of(entry.object) is None:
-            self._free[entry.key[:3]].add(entry.key)
+            self._uncontrolled[entry.key[:3]].add(entry.key)
 
     def _displace(self, key: Key) -> None:
         old = self._objects[key[:2]].get(key[2], {}).pop(key[3], None)
@@ -217,7 +217,7 @@ class Store:
             self._unlink(old)
 
     def _unlink(self, old: Entry) -> None:
-        self._free[old.key[:3]].discard(old.key)
+        self._uncontrolled[old.key[:3]].discard(old.key)
         metadata = old.object["metadata"]
         self.by_uid.pop(metadata["uid"], None)
         for reference in metadata.get("ownerReferences", ()):

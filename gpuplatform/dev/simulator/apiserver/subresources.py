@@ -1,12 +1,12 @@
 """Subresources that write or show one part of an object: binding, finalize, scale."""
 
-from gpuplatform.dev.simulator.apiserver import status as say
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver import errors
+from gpuplatform.dev.simulator.apiserver.jsonpath import set_at, value_at
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, now
 from gpuplatform.dev.simulator.apiserver.patches import merge_patch
-from gpuplatform.dev.simulator.apiserver.paths import set_at, value_at
 from gpuplatform.dev.simulator.apiserver.resources import Resource
 from gpuplatform.dev.simulator.apiserver.store import Entry
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 from gpuplatform.dev.simulator.apiserver.writes import Writer, is_finished
 
 _PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
@@ -19,15 +19,15 @@ def bind(writer: Writer, target: Target, node: str) -> Entry:
     Raises:
         ApiError: 404; 409, it is on one or is being deleted; 500, no node is named.
     """
-    entry = _need(writer, target)
+    entry = _require(writer, target)
     pod = clone(entry.object)
     if not node:
-        raise say.ApiError(500, "", "target.name: Required value")
+        raise errors.ApiError(500, "", "target.name: Required value")
     if pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
         why = f'pod {target.name} is already assigned to node "{pod["spec"].get("nodeName", "")}"'
         if "deletionTimestamp" in pod["metadata"]:
             why = f"pod {target.name} is being deleted, cannot be assigned to a host"
-        raise say.conflict(target.resource, target.name, why)
+        raise errors.conflict(target.resource, target.name, why)
     pod["spec"]["nodeName"] = node
     conditions = [c for c in pod["status"].get("conditions", ()) if c["type"] != "PodScheduled"]
     done = {
@@ -46,7 +46,7 @@ def finalize(writer: Writer, target: Target, body: Manifest) -> Entry:
     Raises:
         ApiError: 404.
     """
-    namespace = clone(_need(writer, target).object)
+    namespace = clone(_require(writer, target).object)
     finalizers = (body.get("spec") or {}).get("finalizers") or []
     namespace["spec"] = {"finalizers": finalizers} if finalizers else {}
     if is_finished(namespace):
@@ -70,7 +70,7 @@ def scale_of(resource: Resource, entry: Entry) -> Manifest:
     replicas = value_at(obj, paths["specReplicasPath"])
     if replicas is None:
         field = f'the spec replicas field "{paths["specReplicasPath"]}" does not exist'
-        raise say.internal_error(LookupError(field))
+        raise errors.internal_error(LookupError(field))
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -86,7 +86,7 @@ def patch_scale(writer: Writer, target: Target, patch: Manifest, options: Option
     Raises:
         ApiError: see `write_scale`.
     """
-    scale = scale_of(target.resource, _need(writer, target))
+    scale = scale_of(target.resource, _require(writer, target))
     return write_scale(writer, target, merge_patch(scale, patch), options)
 
 
@@ -96,30 +96,32 @@ def write_scale(writer: Writer, target: Target, scale: Manifest, options: Option
     Raises:
         ApiError: 400, another object; 404; 409, another version; 422, an impossible number.
     """
-    resource, entry = target.resource, _need(writer, target)
+    resource, entry = target.resource, _require(writer, target)
     metadata, replicas = scale.get("metadata") or {}, (scale.get("spec") or {}).get("replicas", 0)
     if scale.get("kind", "Scale") != "Scale":
-        raise say.bad_request(f"{scale['kind']} cannot be handled as a Scale")
+        raise errors.bad_request(f"{scale['kind']} cannot be handled as a Scale")
     if metadata.get("name", target.name) != target.name:
-        raise say.bad_request(
+        raise errors.bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL"
             f" ({target.name})"
         )
     version = metadata.get("resourceVersion")
     if version and version != entry.object["metadata"]["resourceVersion"]:
-        raise say.conflict(resource, target.name)
+        raise errors.conflict(resource, target.name)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise say.bad_request("spec.replicas of a Scale must be an integer")
+        raise errors.bad_request("spec.replicas of a Scale must be an integer")
     if replicas < 0 and not resource.is_custom:
-        fault = say.invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise say.invalid("autoscaling", "Scale", target.name, [fault])
+        fault = errors.invalid_value(
+            "spec.replicas", replicas, "must be greater than or equal to 0"
+        )
+        raise errors.invalid("autoscaling", "Scale", target.name, [fault])
     obj = clone(entry.object)
     set_at(obj, (resource.scale or _PATHS)["specReplicasPath"], replicas)
     return writer.update(target, obj, options)
 
 
-def _need(writer: Writer, target: Target) -> Entry:
+def _require(writer: Writer, target: Target) -> Entry:
     entry = writer.store.get(target.key)
     if entry is None:
-        raise say.not_found(target.resource, target.name)
+        raise errors.not_found(target.resource, target.name)
     return entry

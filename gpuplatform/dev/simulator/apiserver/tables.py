@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from gpuplatform import clock
+from gpuplatform.dev.simulator.apiserver.jsonpath import values_at
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, condition, to_bytes
-from gpuplatform.dev.simulator.apiserver.paths import values_at
 from gpuplatform.dev.simulator.apiserver.resources import Resource
 from gpuplatform.dev.simulator.apiserver.store import Entry
 
@@ -140,12 +140,12 @@ def _service_ports(service: Manifest) -> str:
 
 def _node_status(node: Manifest) -> str:
     ready = condition(node, "Ready")
-    words = (
+    parts = (
         ["Unknown"] if not ready else ["Ready" if ready.get("status") == "True" else "NotReady"]
     )
     if node["spec"].get("unschedulable"):
-        words.append("SchedulingDisabled")
-    return ",".join(words)
+        parts.append("SchedulingDisabled")
+    return ",".join(parts)
 
 
 def _node_roles(node: Manifest) -> str:

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TypeAlias
 
-from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver import errors
+from gpuplatform.dev.simulator.apiserver.lists import check_options, number_of, predicate_of
 from gpuplatform.dev.simulator.apiserver.objects import to_bytes
-from gpuplatform.dev.simulator.apiserver.reads import check_options, number_of, predicate_of
 from gpuplatform.dev.simulator.apiserver.resources import Resource
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Store, entry_of
 
@@ -38,8 +38,8 @@ class Watch:
         check_options(query, is_watch=True)
         version = query.get("resourceVersion") or "0"
         if not version.isdecimal():
-            words = f'resourceVersion: Invalid value: "{version}": invalid syntax'
-            raise say.ApiError(500, "", words)
+            detail = f'resourceVersion: Invalid value: "{version}": invalid syntax'
+            raise errors.ApiError(500, "", detail)
         self._store = store
         self._resource = resource
         self._namespace = namespace
@@ -87,7 +87,7 @@ class Watch:
     def _initial(self) -> bytes:
         entries = self._store.find(self._resource.key, self._namespace)
         self._cursor = self._store.version
-        lines = [self._line("ADDED", e) for e in entries if self._takes(e)]
+        lines = [self._line("ADDED", e) for e in entries if self._selects(e)]
         if self._streams_list:
             lines.append(self._bookmark({_INITIAL_END: "true"}))
         return b"".join(lines)
@@ -103,15 +103,15 @@ class Watch:
     def _event(self, change: Change) -> bytes:
         if self._namespace and change.entry.key[2] != self._namespace:
             return b""
-        was = change.before is not None and self._takes(change.before)
-        takes = self._takes(change.entry) and change.type != "DELETED"
+        was = change.before is not None and self._selects(change.before)
+        takes = self._selects(change.entry) and change.type != "DELETED"
         if was and takes:
             return self._line("MODIFIED", change.entry)
         if takes:
             return self._line("ADDED", change.entry)
-        return self._line("DELETED", _as_it_was(change)) if was else b""
+        return self._line("DELETED", _last_state(change)) if was else b""
 
-    def _takes(self, entry: Entry) -> bool:
+    def _selects(self, entry: Entry) -> bool:
         return self._matches is None or self._matches(entry.object)
 
     def _line(self, kind: str, entry: Entry) -> bytes:
@@ -132,15 +132,17 @@ class Watch:
         return to_bytes({"type": "BOOKMARK", "object": obj}) + b"\n"
 
     def _expired(self, compacted: int) -> bytes:
-        return error_event(say.expired(f"too old resource version: {self._cursor} ({compacted})"))
+        return error_event(
+            errors.expired(f"too old resource version: {self._cursor} ({compacted})")
+        )
 
 
-def error_event(error: say.ApiError) -> bytes:
+def error_event(error: errors.ApiError) -> bytes:
     """Return the line with which a watch ends that cannot go on."""
     return to_bytes({"type": "ERROR", "object": error.status}) + b"\n"
 
 
-def _as_it_was(change: Change) -> Entry:
+def _last_state(change: Change) -> Entry:
     """Return what a watch shows of an object that leaves it: the old state at the new version."""
     if change.type == "DELETED" or change.before is None:
         return change.entry

@@ -7,14 +7,23 @@ The controllers inside the process call the same functions as the door.
 from collections.abc import Callable
 from typing import Any
 
-from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.apply import apply, typed_fault
 from gpuplatform.dev.simulator.apiserver.builtins.admission import admit, keep_allocated
 from gpuplatform.dev.simulator.apiserver.builtins.defaults import fill_defaults
 from gpuplatform.dev.simulator.apiserver.builtins.metadata import metadata_faults
 from gpuplatform.dev.simulator.apiserver.builtins.validation import faults_of
 from gpuplatform.dev.simulator.apiserver.custom import custom_faults
-from gpuplatform.dev.simulator.apiserver.intake import (
+from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, json_type, new_uid, now
+from gpuplatform.dev.simulator.apiserver.ownership import Owner, Path, record_update
+from gpuplatform.dev.simulator.apiserver.patches import (
+    json_patch,
+    merge_patch,
+    strategic_merge_patch,
+)
+from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
+from gpuplatform.dev.simulator.apiserver.store import Entry, Store, entry_of
+from gpuplatform.dev.simulator.apiserver.targets import (
     SERVER_OWNED,
     Options,
     Target,
@@ -24,15 +33,6 @@ from gpuplatform.dev.simulator.apiserver.intake import (
     identify,
     read_object,
 )
-from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, new_uid, now, show_type
-from gpuplatform.dev.simulator.apiserver.ownership import Owner, Path, record_update
-from gpuplatform.dev.simulator.apiserver.patches import (
-    json_patch,
-    merge_patch,
-    strategic_merge_patch,
-)
-from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
-from gpuplatform.dev.simulator.apiserver.store import Entry, Store, entry_of
 
 MERGE, JSON, STRATEGIC, APPLY = (
     "application/merge-patch+json",
@@ -62,16 +62,16 @@ class Writer:
         obj = self._read(resource, body, options)
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
-            raise say.ApiError(
+            raise errors.ApiError(
                 500, "", "resourceVersion should not be set on objects to be created"
             )
         for name in SERVER_OWNED:
             metadata.pop(name, None)
         target = identify(target, metadata)
         check_namespace(self.store, self.registry, target)
-        return self._make(target, obj, options)
+        return self._insert(target, obj, options)
 
-    def _make(
+    def _insert(
         self, target: Target, obj: Manifest, options: Options, *, owned: bool = False
     ) -> Entry:
         resource, metadata = target.resource, obj["metadata"]
@@ -88,7 +88,7 @@ class Writer:
         admit(self.store, target, obj)
         self._check(target, obj, None)
         if self.store.get(target.key):
-            raise say.already_exists(resource, target.name)
+            raise errors.already_exists(resource, target.name)
         return self._commit(target, obj, options)
 
     def update(self, target: Target, body: Manifest, options: Options) -> Entry:
@@ -97,7 +97,7 @@ class Writer:
         Raises:
             ApiError: 400, 404, 409, 422.
         """
-        old = self._need(target)
+        old = self._require(target)
         return self._change(target, old, self._read(target.resource, body, options), options)
 
     def patch(self, target: Target, patch: Any, kind: str, options: Options) -> Entry:
@@ -108,14 +108,14 @@ class Writer:
         """
         if kind == APPLY:
             return self._apply(target, patch, options)
-        old = self._need(target)
+        old = self._require(target)
         result = _patched(old.object, patch, kind, target.resource)
         if not isinstance(result, dict):
-            raise say.bad_request("the patched document is not an object")
+            raise errors.bad_request("the patched document is not an object")
         if not target.resource.is_custom and result.get("kind") != target.resource.kind:
-            words = f'no kind "{result.get("kind")}" is registered at this path'
-            fault = say.invalid_value("patch", result, words)
-            raise say.invalid("", "", "", [fault])
+            detail = f'no kind "{result.get("kind")}" is registered at this path'
+            fault = errors.invalid_value("patch", result, detail)
+            raise errors.invalid("", "", "", [fault])
         return self._change(target, old, self._read(target.resource, result, options), options)
 
     def change(self, entry: Entry, edit: Callable[[Manifest], None], options: Options) -> Entry:
@@ -124,9 +124,9 @@ class Writer:
         Raises:
             ApiError: 404, 409, 422.
         """
-        resource = self.registry.need(entry.key[1], entry.key[0])
+        resource = self.registry.require(entry.key[1], entry.key[0])
         target = Target(resource, *entry.key[2:])
-        present = self._need(target)
+        present = self._require(target)
         obj = clone(present.object)
         edit(obj)
         return self._change(target, present, obj, options)
@@ -135,9 +135,9 @@ class Writer:
         resource = target.resource
         check_type(resource, patch)
         if not (patch.get("kind") and patch.get("apiVersion")):
-            raise say.bad_request(f"invalid object type: /, Kind={patch.get('kind') or ''}")
+            raise errors.bad_request(f"invalid object type: /, Kind={patch.get('kind') or ''}")
         if patch.get("metadata", {}).get("managedFields"):
-            raise say.bad_request("metadata.managedFields must be nil")
+            raise errors.bad_request("metadata.managedFields must be nil")
         applied = {**patch, "metadata": dict(patch.get("metadata") or {})}
         target = identify(target, applied["metadata"])
         fault = typed_fault(applied, resource.schema)
@@ -145,7 +145,7 @@ class Writer:
             place = f"{applied['metadata'].get('namespace', '')}/{target.name}"
             about = f"{place}; {resource.api_version}, Kind={resource.kind}"
             message = f"failed to create typed patch object ({about}): {fault}"
-            raise say.ApiError(500, "", message)
+            raise errors.ApiError(500, "", message)
         entry = self.store.get(target.key)
         ignored = _ignored(resource, options.subresource)
         part = {name: value for name, value in applied.items() if name not in ignored}
@@ -162,23 +162,23 @@ class Writer:
     def _apply_new(self, target: Target, applied: Manifest, options: Options) -> Entry:
         resource, metadata = target.resource, applied["metadata"]
         if options.subresource:
-            raise say.not_found(resource, target.name)
+            raise errors.not_found(resource, target.name)
         if metadata.get("uid") or metadata.get("resourceVersion"):
             why = (
                 "uid mismatch: the provided object specified uid, and no existing object was found"
             )
-            raise say.conflict(resource, target.name, why)
+            raise errors.conflict(resource, target.name, why)
         check_namespace(self.store, self.registry, target)
         owner = self._owner(target, options, "Apply")
         merged = apply(None, applied, resource.schema, owner, force=True)
-        return self._make(target, self._read(resource, merged, options), options, owned=True)
+        return self._insert(target, self._read(resource, merged, options), options, owned=True)
 
     def _change(
         self, target: Target, old: Entry, obj: Manifest, options: Options, *, owned: bool = False
     ) -> Entry:
         resource, metadata, before = target.resource, obj["metadata"], old.object["metadata"]
         if metadata.get("name", target.name) != target.name:
-            raise say.bad_request(
+            raise errors.bad_request(
                 f"the name of the object ({metadata['name']}) does not match the name on the URL"
                 f" ({target.name})"
             )
@@ -218,10 +218,10 @@ class Writer:
         schema = self.registry.metadata_schema
         return read_object(resource, body, options, schema, keeps_nulls=keeps_nulls)
 
-    def _need(self, target: Target) -> Entry:
+    def _require(self, target: Target) -> Entry:
         entry = self.store.get(target.key)
         if entry is None:
-            raise say.not_found(target.resource, target.name)
+            raise errors.not_found(target.resource, target.name)
         return entry
 
     def _check(self, target: Target, obj: Manifest, old: Manifest | None) -> None:
@@ -232,7 +232,7 @@ class Writer:
         else:
             faults += faults_of(resource, obj, old)
         if faults:
-            raise say.invalid(resource.group, resource.kind, target.name, faults)
+            raise errors.invalid(resource.group, resource.kind, target.name, faults)
 
     def _owner(self, target: Target, options: Options, operation: str = "Update") -> Owner:
         resource, part = target.resource, options.subresource
@@ -248,8 +248,8 @@ def _patched(live: Manifest, patch: Any, kind: str, resource: Resource) -> Any:
         return json_patch(live, patch)
     if not isinstance(patch, dict):
         start = "error decoding patch: " if kind == MERGE else ""
-        words = f"json: cannot unmarshal {show_type(patch)} into Go value of type"
-        raise say.bad_request(f"{start}{words} map[string]interface {{}}")
+        detail = f"json: cannot unmarshal {json_type(patch)} into Go value of type"
+        raise errors.bad_request(f"{start}{detail} map[string]interface {{}}")
     if kind == MERGE:
         return merge_patch(live, patch)
     return strategic_merge_patch(live, patch, resource.schema)
@@ -260,9 +260,9 @@ def _check_version(target: Target, old: Entry, metadata: Manifest) -> None:
     if not metadata.get("resourceVersion") and (
         resource.is_custom or resource.plural in _UNCONDITIONAL_REFUSED
     ):
-        words = "must be specified for an update"
-        fault = say.invalid_value("metadata.resourceVersion", 0, words)
-        raise say.invalid(resource.group, resource.plural, target.name, [fault])
+        detail = "must be specified for an update"
+        fault = errors.invalid_value("metadata.resourceVersion", 0, detail)
+        raise errors.invalid(resource.group, resource.plural, target.name, [fault])
     _check_preconditions(target, old.object, metadata)
 
 
@@ -272,13 +272,13 @@ def _check_preconditions(target: Target, old: Manifest, metadata: Manifest) -> N
         why = (
             f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}"
         )
-        raise say.conflict(target.resource, target.name, why)
+        raise errors.conflict(target.resource, target.name, why)
     version = metadata.get("resourceVersion")
     if version and not version.isdecimal():
-        words = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise say.ApiError(500, "", words)
+        detail = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise errors.ApiError(500, "", detail)
     if version and version != before["resourceVersion"]:
-        raise say.conflict(target.resource, target.name)
+        raise errors.conflict(target.resource, target.name)
 
 
 def _ignored(resource: Resource, subresource: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class Exit:
     after_seconds: float = 0.0
     reason: str = ""
 
-    def word(self) -> str:
+    def reported_reason(self) -> str:
         """Return the reason that the kubelet reports."""
         return self.reason or ("Error" if self.code else "Completed")
 
@@ -131,7 +131,7 @@ def exit_of(command: list[str]) -> Exit | None:
     program = command[0].rpartition("/")[2]
     if program in _SHELLS and len(command) > 2 and command[1].endswith("c"):
         return _exit_of_script(command[2])
-    return _exit_of_words([program, *command[1:]])
+    return _exit_of_command([program, *command[1:]])
 
 
 def _exit_of_script(script: str) -> Exit | None:
@@ -144,7 +144,7 @@ def _exit_of_script(script: str) -> Exit | None:
             return None
         if not words or words[0] in {"set", "trap"}:
             continue
-        step = _exit_of_words(words)
+        step = _exit_of_command(words)
         if step is None:
             return None
         seconds += step.after_seconds
@@ -154,7 +154,7 @@ def _exit_of_script(script: str) -> Exit | None:
     return Exit(code, seconds)
 
 
-def _exit_of_words(words: list[str]) -> Exit | None:
+def _exit_of_command(words: list[str]) -> Exit | None:
     match words:
         case ["true" | "echo" | ":", *_]:
             return Exit(0)

@@ -29,7 +29,7 @@ Manifest: TypeAlias = dict[str, Any]
 MERGE_PATCH = "application/merge-patch+json"
 REQUEST_SECONDS = 15.0
 WATCH_SECONDS = 120
-LINE_BYTES = 8 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 CONNECTIONS = 32
 
 
@@ -147,7 +147,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     pending = bytearray()
     async for chunk in content.iter_any():
         pending += chunk
-        if len(pending) > LINE_BYTES:
+        if len(pending) > MAX_LINE_BYTES:
             raise ClusterUnavailable("The watch sent a line that never ends.")
         *complete, rest = pending.split(b"\n")
         pending = rest

@@ -16,13 +16,13 @@ from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour, Exit
 
 Manifest: TypeAlias = dict[str, Any]
 
-LONGEST_BACK_OFF_SECONDS = 300.0
+MAX_BACK_OFF_SECONDS = 300.0
 LONG_RUN_SECONDS = 600.0
 """A container that ran this long starts again without back-off."""
-MOVES_AT_ONCE = 6
+MAX_TRANSITIONS = 6
 
 
-class Note(NamedTuple):
+class PodEvent(NamedTuple):
     """An Event to be."""
 
     type: str
@@ -31,23 +31,23 @@ class Note(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Timing:
     """How fast things go."""
 
     start_delay_seconds: float
     back_off_seconds: float
 
     @property
-    def error_shown_seconds(self) -> float:
+    def error_display_seconds(self) -> float:
         """How long a fresh error is shown before the word BackOff takes its place."""
         return self.back_off_seconds / 5
 
 
 @dataclass(slots=True)
-class Memory:
+class ContainerHistory:
     """What the status has no room for. A restarted kubelet begins with a fresh one."""
 
-    moment: float
+    since: float
     """When the present state began, to the millisecond; statuses have whole seconds."""
     pulls: int = 0
     crashes: int = 0
@@ -55,7 +55,7 @@ class Memory:
 
 @dataclass(slots=True)
 class Container:
-    """One container on its way; `status` and `notes` are what comes out."""
+    """One container on its way; `status` and `events` are what comes out."""
 
     name: str
     image: str
@@ -63,19 +63,19 @@ class Container:
     restart_policy: str
     pod: str
     """`name_namespace(uid)`, as the kubelet's messages have it."""
-    memory: Memory
+    history: ContainerHistory
     config_error: str = ""
     """Why it cannot be started: a variable's value is not there."""
     status: Manifest | None = None
-    notes: list[Note] = field(default_factory=list)
+    events: list[PodEvent] = field(default_factory=list)
 
-    def advance(self, pace: Pace, now: float) -> float | None:
+    def advance(self, timing: Timing, now: float) -> float | None:
         """Make every move that is due, and return when the next one is."""
-        for _ in range(MOVES_AT_ONCE):
-            due, move = self._next(pace, now)
+        for _ in range(MAX_TRANSITIONS):
+            due, transition = self._next(timing, now)
             if due is None or due > now:
                 return due
-            move(now)
+            transition(now)
         return now
 
     def stop(self, now: float, *, code: int = 0) -> None:
@@ -92,36 +92,36 @@ class Container:
             return str(state["waiting"].get("reason") or "ContainerCreating")
         return "running" if "running" in state else "terminated"
 
-    def _next(self, pace: Pace, now: float) -> tuple[float | None, Callable[[float], None]]:
+    def _next(self, timing: Timing, now: float) -> tuple[float | None, Callable[[float], None]]:
         state = self.state()
         if state == "new":
             return now, self._create
         if state == "running":
             return self._next_of_running()
         if state == "terminated":
-            return self._next_of_terminated(pace)
-        return self._next_of_waiting(state, pace)
+            return self._next_of_terminated(timing)
+        return self._next_of_waiting(state, timing)
 
     def _next_of_waiting(
-        self, reason: str, pace: Pace
+        self, reason: str, timing: Timing
     ) -> tuple[float | None, Callable[[float], None]]:
-        began, shown = self.memory.moment, pace.error_shown_seconds
+        began, shown = self.history.since, timing.error_display_seconds
         match reason:
             case "ContainerCreating":
-                return began + pace.start_delay_seconds, self._pull
+                return began + timing.start_delay_seconds, self._pull
             case "ErrImagePull":
                 return began + shown, self._back_off_pull
             case "ImagePullBackOff":
-                return began + _back_off(pace, self.memory.pulls) - shown, self._pull
+                return began + _back_off(timing, self.history.pulls) - shown, self._pull
             case "CreateContainerConfigError":
-                return began + shown, self._try_again
+                return began + shown, self._retry_start
             case "CrashLoopBackOff":
-                return began + _back_off(pace, self.memory.crashes - 1) - shown, self._start_again
+                return began + _back_off(timing, self.history.crashes - 1) - shown, self._restart
             case _:
                 return None, self._start
 
     def _next_of_running(self) -> tuple[float | None, Callable[[float], None]]:
-        began, behaviour = self.memory.moment, self.behaviour
+        began, behaviour = self.history.since, self.behaviour
         end = None if behaviour.exit is None else began + behaviour.exit.after_seconds
         if self.status and not self.status["ready"] and behaviour.ready_after_seconds is not None:
             ready = began + behaviour.ready_after_seconds
@@ -137,14 +137,14 @@ class Container:
         is_ready = bool(self.status and self.status["ready"])
         return is_ready and behaviour.is_process and behaviour.ready_after_seconds is None
 
-    def _next_of_terminated(self, pace: Pace) -> tuple[float | None, Callable[[float], None]]:
+    def _next_of_terminated(self, timing: Timing) -> tuple[float | None, Callable[[float], None]]:
         code = self._state("terminated").get("exitCode", 0)
         if self.restart_policy == "Never" or (self.restart_policy == "OnFailure" and code == 0):
-            return None, self._start_again
-        shown_until = self.memory.moment + pace.error_shown_seconds
-        if self.memory.crashes <= 1:
-            return shown_until, self._start_again
-        return shown_until, lambda now: self._back_off_restart(pace, now)
+            return None, self._restart
+        shown_until = self.history.since + timing.error_display_seconds
+        if self.history.crashes <= 1:
+            return shown_until, self._restart
+        return shown_until, lambda now: self._back_off_restart(timing, now)
 
     # The moves.
 
@@ -153,35 +153,35 @@ class Container:
 
     def _pull(self, now: float) -> None:
         if not self.behaviour.image:
-            message = unparsable(self.image)
-            self._note("Warning", "InspectFailed", message)
+            message = invalid_reference_message(self.image)
+            self._record("Warning", "InspectFailed", message)
             self._wait("InvalidImageName", message, now)
-            self._note("Warning", "Failed", "Error: InvalidImageName")
+            self._record("Warning", "Failed", "Error: InvalidImageName")
         elif self.behaviour.pull_error:
-            self.memory.pulls += 1
+            self.history.pulls += 1
             image, error = quoted(self.image), self.behaviour.pull_error
-            self._note("Normal", "Pulling", f"Pulling image {image}")
-            self._note("Warning", "Failed", f"Failed to pull image {image}: {error}")
-            self._note("Warning", "Failed", "Error: ErrImagePull")
+            self._record("Normal", "Pulling", f"Pulling image {image}")
+            self._record("Warning", "Failed", f"Failed to pull image {image}: {error}")
+            self._record("Warning", "Failed", "Error: ErrImagePull")
             self._wait("ErrImagePull", error, now)
         else:
             self._start(now)
 
     def _back_off_pull(self, now: float) -> None:
         message = f"Back-off pulling image {quoted(self.image)}"
-        self._note("Normal", "BackOff", message)
-        self._note("Warning", "Failed", "Error: ImagePullBackOff")
+        self._record("Normal", "BackOff", message)
+        self._record("Warning", "Failed", "Error: ImagePullBackOff")
         error = self.behaviour.pull_error
         self._wait("ImagePullBackOff", f"{message}: ErrImagePull: {error}", now)
 
     def _start(self, now: float) -> None:
         image = quoted(self.image)
-        self._note("Normal", "Pulled", f"Container image {image} already present on machine")
+        self._record("Normal", "Pulled", f"Container image {image} already present on machine")
         if self.config_error:
-            self._note("Warning", "Failed", f"Error: {self.config_error}")
+            self._record("Warning", "Failed", f"Error: {self.config_error}")
             self._wait("CreateContainerConfigError", self.config_error, now)
             return
-        self._note("Normal", "Started", "Container started")
+        self._record("Normal", "Started", "Container started")
         self._enter({"running": {"startedAt": timestamp(now)}}, now)
         status = self._known()
         identity = f"{self.pod}/{self.name}/{status['restartCount']}"
@@ -190,7 +190,7 @@ class Container:
         status["imageID"] = f"{repository_of(self.behaviour.image)}@sha256:{digest(self.image)}"
         status["started"] = True
 
-    def _start_again(self, now: float) -> None:
+    def _restart(self, now: float) -> None:
         status = self._known()
         if "terminated" in status["state"]:
             status["lastState"] = status["state"]
@@ -198,8 +198,8 @@ class Container:
             status["restartCount"] += 1
         self._start(now)
 
-    def _try_again(self, now: float) -> None:
-        (self._start_again if self._known()["lastState"] else self._start)(now)
+    def _retry_start(self, now: float) -> None:
+        (self._restart if self._known()["lastState"] else self._start)(now)
 
     def _become_ready(self, _now: float) -> None:
         self._known()["ready"] = True
@@ -213,24 +213,24 @@ class Container:
 
     def _end(self, end: Exit, now: float) -> None:
         began = self._state("running").get("startedAt", timestamp(now))
-        lasted = now - self.memory.moment
-        self.memory.crashes = 1 if lasted >= LONG_RUN_SECONDS else self.memory.crashes + 1
+        lasted = now - self.history.since
+        self.history.crashes = 1 if lasted >= LONG_RUN_SECONDS else self.history.crashes + 1
         terminated = {
             "exitCode": end.code,
-            "reason": end.word(),
+            "reason": end.reported_reason(),
             "startedAt": began,
             "finishedAt": timestamp(now),
             "containerID": self._known().get("containerID", ""),
         }
         self._enter({"terminated": terminated}, now)
 
-    def _back_off_restart(self, pace: Pace, now: float) -> None:
+    def _back_off_restart(self, timing: Timing, now: float) -> None:
         status = self._known()
         status["lastState"] = status["state"]
-        seconds = _back_off(pace, self.memory.crashes - 1)
+        seconds = _back_off(timing, self.history.crashes - 1)
         words = f"restarting failed container={self.name} pod={self.pod}"
         message = f"Back-off restarting failed container {self.name} in pod {self.pod}"
-        self._note("Warning", "BackOff", message)
+        self._record("Warning", "BackOff", message)
         self._wait("CrashLoopBackOff", f"back-off {go_duration(seconds)} {words}", now)
 
     # The status.
@@ -247,7 +247,7 @@ class Container:
             "lastState": {},
         }
         self.status = status | {"state": state, "ready": False, "started": False}
-        self.memory.moment = now
+        self.history.since = now
 
     def _known(self) -> Manifest:
         if self.status is None:
@@ -257,16 +257,16 @@ class Container:
     def _state(self, key: str) -> Manifest:
         return dict(self._known()["state"].get(key) or {})
 
-    def _note(self, kind: str, reason: str, message: str) -> None:
-        self.notes.append(Note(kind, reason, message))
+    def _record(self, kind: str, reason: str, message: str) -> None:
+        self.events.append(PodEvent(kind, reason, message))
 
 
-def _back_off(pace: Pace, failures: int) -> float:
-    doubled = pace.back_off_seconds * 2.0 ** min(max(failures - 1, 0), 10)
-    return min(doubled, max(LONGEST_BACK_OFF_SECONDS, pace.back_off_seconds))
+def _back_off(timing: Timing, failures: int) -> float:
+    doubled = timing.back_off_seconds * 2.0 ** min(max(failures - 1, 0), 10)
+    return min(doubled, max(MAX_BACK_OFF_SECONDS, timing.back_off_seconds))
 
 
-def unparsable(image: str) -> str:
+def invalid_reference_message(image: str) -> str:
     """Return the runtime's words for an image that is no reference."""
     words = f"couldn't parse image name {quoted(image)}: invalid reference format"
     return f"Failed to apply default image tag {quoted(image)}: {words}"
@@ -278,13 +278,13 @@ def repository_of(reference: str) -> str:
     return f"{registry}/{name.partition(':')[0]}"
 
 
-def moment_of(status: Manifest, now: float) -> float:
+def state_since(status: Manifest, now: float) -> float:
     """Return when the container found in `status` entered its state, as far as that is said."""
     state = status.get("state") or {}
-    said = (state.get("running") or {}).get("startedAt") or (state.get("terminated") or {}).get(
+    found = (state.get("running") or {}).get("startedAt") or (state.get("terminated") or {}).get(
         "finishedAt"
     )
-    return parse_rfc3339(said).timestamp() if said else now
+    return parse_rfc3339(found).timestamp() if found else now
 
 
 def timestamp(now: float) -> str:

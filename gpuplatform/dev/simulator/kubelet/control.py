@@ -56,7 +56,7 @@ def parse_control(config_map: Manifest) -> Control:
     """
     wanted = json.loads((config_map.get("data") or {}).get(KEY, "{}"))
     try:
-        _only(wanted, {"startDelaySeconds", "holdTerminating", "nodes"})
+        _check_keys(wanted, {"startDelaySeconds", "holdTerminating", "nodes"})
         delay = wanted.get("startDelaySeconds")
         return Control(
             start_delay_seconds=None if delay is None else float(delay),
@@ -68,7 +68,7 @@ def parse_control(config_map: Manifest) -> Control:
 
 
 def _node(entry: Manifest) -> NodeControl:
-    _only(entry, {"failed", "notReady", "evict", "gpus"})
+    _check_keys(entry, {"failed", "notReady", "evict", "gpus"})
     gpus = entry.get("gpus")
     return NodeControl(
         failed=bool(entry.get("failed", False)),
@@ -78,7 +78,7 @@ def _node(entry: Manifest) -> NodeControl:
     )
 
 
-def _only(entry: Manifest, known: set[str]) -> None:
+def _check_keys(entry: Manifest, known: set[str]) -> None:
     unknown = entry.keys() - known
     if unknown:
         raise ValueError(f"the control object has unknown keys: {', '.join(sorted(unknown))}")

@@ -16,8 +16,8 @@ from gpuplatform.errors import ClusterError
 log = logging.getLogger(__name__)
 
 LOCAL_ADDRESS = "simulator.lokiwager.io/local-address"
-HEAD_BYTES = 32 * 1024
-BODY_BYTES = 1024 * 1024
+MAX_HEAD_BYTES = 32 * 1024
+MAX_BODY_BYTES = 1024 * 1024
 REQUEST_SECONDS = 10.0
 
 
@@ -64,7 +64,7 @@ class EchoServers:
         server = await asyncio.start_server(
             lambda reader, writer: _answer(name, reader, writer),
             "127.0.0.1",
-            limit=HEAD_BYTES,
+            limit=MAX_HEAD_BYTES,
         )
         port = server.sockets[0].getsockname()[1]
         annotations = {LOCAL_ADDRESS: f"127.0.0.1:{port}"}
@@ -105,8 +105,8 @@ async def _reply(pod: str, reader: asyncio.StreamReader) -> tuple[str, Manifest]
         length = int(lengths[0]) if lengths else 0
     except (ValueError, asyncio.LimitOverrunError):
         return "400 Bad Request", {"error": "this is no HTTP request"}
-    if not 0 <= length <= BODY_BYTES:
-        return "413 Content Too Large", {"error": f"at most {BODY_BYTES} bytes"}
+    if not 0 <= length <= MAX_BODY_BYTES:
+        return "413 Content Too Large", {"error": f"at most {MAX_BODY_BYTES} bytes"}
     body = (await reader.readexactly(length)).decode("utf-8", "replace")
-    said = {"pod": pod, "method": method, "path": path, "headers": headers, "body": body}
-    return "200 OK", said
+    echo = {"pod": pod, "method": method, "path": path, "headers": headers, "body": body}
+    return "200 OK", echo

@@ -7,32 +7,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
-from gpuplatform.dev.simulator.kubelet.containers import Pace
+from gpuplatform.dev.simulator.kubelet.containers import Timing
 from gpuplatform.dev.simulator.kubelet.control import NAME, NAMESPACE, Control, parse_control
 from gpuplatform.dev.simulator.kubelet.echo import EchoServers
 from gpuplatform.dev.simulator.kubelet.events import EventWriter
 from gpuplatform.dev.simulator.kubelet.informer import Informer, Listener
 from gpuplatform.dev.simulator.kubelet.nodes import Nodes, host_ip
 from gpuplatform.dev.simulator.kubelet.options import Options
-from gpuplatform.dev.simulator.kubelet.pods import Place, PodMemory, gpus_of, step
+from gpuplatform.dev.simulator.kubelet.pods import NodeContext, PodHistory, gpus_of, step
 from gpuplatform.dev.simulator.kubelet.processes import Processes
-from gpuplatform.dev.simulator.kubelet.secrets import Secrets
-from gpuplatform.dev.simulator.kubelet.workqueue import WorkQueue
+from gpuplatform.dev.simulator.kubelet.secrets import SecretReader
+from gpuplatform.dev.simulator.kubelet.work_queue import WorkQueue
 from gpuplatform.errors import ClusterConflict, ClusterError, ClusterRejected
 
 log = logging.getLogger(__name__)
 
 WORKERS = 24
 RETRY_SECONDS = 1.0
-NOT_NEEDED = ("managedFields", "annotations", "labels", "ownerReferences")
+UNUSED_METADATA = ("managedFields", "annotations", "labels", "ownerReferences")
 
 
 @dataclass(slots=True)
-class Record:
+class PodRecord:
     """One pod on a node of ours."""
 
     pod: Manifest
-    memory: PodMemory = field(default_factory=PodMemory)
+    history: PodHistory = field(default_factory=PodHistory)
     is_removed: bool = False
     """The server was told to delete it; a finalizer may keep it."""
 
@@ -49,12 +49,12 @@ class Record:
         return bool(status.get("containerStatuses")) and not ended
 
 
-class Machine:
+class NodeState:
     """What one node has taken in."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, PodRecord] = {}
         self._addresses: dict[str, str] = {}
 
     def address(self, uid: str, known: str) -> str:
@@ -87,14 +87,14 @@ class Kubelets:
     def __init__(self, client: ApiClient, options: Options) -> None:
         self._client = client
         self._options = options
-        self._machines = {
-            name: Machine(number) for number, name in enumerate(options.node_names())
+        self._node_states = {
+            name: NodeState(number) for number, name in enumerate(options.node_names())
         }
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, PodRecord] = {}
         self._queue = WorkQueue()
         self._events = EventWriter(client, options.events_per_second)
         self._echoes = EchoServers(client)
-        self._secrets = Secrets(client)
+        self._secrets = SecretReader(client)
         self._processes = Processes(client, self._queue.add)
         self._nodes = Nodes(client, options)
         self._control = Control()
@@ -122,8 +122,8 @@ class Kubelets:
             tasks = [group.create_task(informer.run(stop)) for informer in informers]
             tasks += [group.create_task(self._work()) for _ in range(WORKERS)]
             tasks += [
-                group.create_task(self._nodes.run(name, machine.number, stop))
-                for name, machine in self._machines.items()
+                group.create_task(self._nodes.run(name, node_state.number, stop))
+                for name, node_state in self._node_states.items()
             ]
             tasks.append(group.create_task(self._events.run()))
             await stop.wait()
@@ -141,24 +141,24 @@ class Kubelets:
             record = self._records.get(pod["metadata"]["uid"])
             if record is not None:
                 record.pod["metadata"]["resourceVersion"] = "0"
-            self._take(pod)
+            self._store(pod)
 
     def _on_pod(self, event: str, pod: Manifest) -> None:
         if event == "DELETED":
             self._forget(pod["metadata"]["uid"])
         else:
-            self._take(pod)
+            self._store(pod)
 
-    def _take(self, pod: Manifest) -> None:
-        machine = self._machines.get(pod["spec"].get("nodeName"))
-        if machine is None:
+    def _store(self, pod: Manifest) -> None:
+        node_state = self._node_states.get(pod["spec"].get("nodeName"))
+        if node_state is None:
             return
-        for key in NOT_NEEDED:
+        for key in UNUSED_METADATA:
             pod["metadata"].pop(key, None)
         uid = pod["metadata"]["uid"]
         record = self._records.get(uid)
         if record is None:
-            self._records[uid] = machine.records[uid] = Record(pod)
+            self._records[uid] = node_state.records[uid] = PodRecord(pod)
         elif int(pod["metadata"]["resourceVersion"]) <= record.version:
             return
         else:
@@ -168,7 +168,7 @@ class Kubelets:
     def _forget(self, uid: str) -> None:
         record = self._records.pop(uid, None)
         if record is not None:
-            self._machines[record.pod["spec"]["nodeName"]].forget(uid)
+            self._node_states[record.pod["spec"]["nodeName"]].forget(uid)
         self._queue.forget(uid)
         self._echoes.stop(uid)
         self._processes.forget(uid)
@@ -197,7 +197,7 @@ class Kubelets:
         while True:
             uid = await self._queue.get()
             try:
-                await self._look_at(uid)
+                await self._sync_pod(uid)
             except (ClusterConflict, ClusterRejected) as error:
                 # Somebody else was faster, or it is gone: the watch tells.
                 log.debug("pod %s: %s", uid, error)
@@ -207,7 +207,7 @@ class Kubelets:
             finally:
                 self._queue.done(uid)
 
-    async def _look_at(self, uid: str) -> None:
+    async def _sync_pod(self, uid: str) -> None:
         record = self._records.get(uid)
         if record is None or record.is_removed:
             return
@@ -215,12 +215,12 @@ class Kubelets:
             return
         config_errors = await self._secrets.faults(record.pod)
         pod, now = record.pod, time.time()
-        memory = record.memory.copy()
-        wanted = step(pod, memory, self._place(record, config_errors), now)
+        history = record.history.copy()
+        wanted = step(pod, history, self._context(record, config_errors), now)
         if wanted.status is not None:
             await self._write(record, wanted.status)
-        record.memory = memory
-        self._events.add(pod, wanted.notes, now)
+        record.history = history
+        self._events.add(pod, wanted.events, now)
         await self._echoes.sync(record.pod)
         await self._sync_processes(record)
         if wanted.remove:
@@ -228,7 +228,7 @@ class Kubelets:
         elif wanted.due is not None:
             self._queue.add_after(uid, wanted.due - time.time())
 
-    async def _sync_processes(self, record: Record) -> None:
+    async def _sync_processes(self, record: PodRecord) -> None:
         is_held = self._control.hold_terminating and "deletionTimestamp" in record.pod["metadata"]
         if is_held:
             return
@@ -239,32 +239,32 @@ class Kubelets:
             log.info("pod %s waits: %s", record.pod["metadata"]["name"], error)
             self._queue.add_after(record.pod["metadata"]["uid"], RETRY_SECONDS)
 
-    def _place(self, record: Record, config_errors: Mapping[str, str]) -> Place:
+    def _context(self, record: PodRecord, config_errors: Mapping[str, str]) -> NodeContext:
         node = record.pod["spec"]["nodeName"]
-        machine, control = self._machines[node], self._control.node(node)
+        node_state, control = self._node_states[node], self._control.node(node)
         known = (record.pod.get("status") or {}).get("podIP") or ""
         delay = self._control.start_delay_seconds
         if delay is None:
             delay = self._options.start_delay_seconds
         gpus = self._options.gpus if control.gpus is None else control.gpus
-        return Place(
-            host_ip=host_ip(machine.number),
-            pod_ip=machine.address(record.pod["metadata"]["uid"], known),
-            pace=Pace(delay, self._options.back_off_seconds),
-            free_gpus=min(gpus, self._options.gpus) - machine.used_gpus(),
+        return NodeContext(
+            host_ip=host_ip(node_state.number),
+            pod_ip=node_state.address(record.pod["metadata"]["uid"], known),
+            timing=Timing(delay, self._options.back_off_seconds),
+            free_gpus=min(gpus, self._options.gpus) - node_state.used_gpus(),
             evict=control.evict,
             hold_terminating=self._control.hold_terminating,
             reports=self._processes.reports(record.pod),
             config_errors=config_errors,
         )
 
-    async def _write(self, record: Record, status: Manifest) -> None:
+    async def _write(self, record: PodRecord, status: Manifest) -> None:
         metadata = record.pod["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
         patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        self._take(await self._client.merge_patch(path, patch))
+        self._store(await self._client.merge_patch(path, patch))
 
-    async def _remove(self, record: Record) -> None:
+    async def _remove(self, record: PodRecord) -> None:
         metadata = record.pod["metadata"]
         options = {
             "apiVersion": "v1",

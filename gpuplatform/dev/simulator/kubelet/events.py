@@ -9,14 +9,14 @@ import logging
 from collections import OrderedDict
 
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
-from gpuplatform.dev.simulator.kubelet.containers import Note, digest, timestamp
+from gpuplatform.dev.simulator.kubelet.containers import PodEvent, digest, timestamp
 from gpuplatform.errors import ClusterConflict, ClusterError
 
 log = logging.getLogger(__name__)
 
-PENDING = 2000
+MAX_PENDING = 2000
 """More are dropped: Events are best effort, as everywhere in Kubernetes."""
-REMEMBERED = 4000
+MAX_REMEMBERED = 4000
 
 
 class EventWriter:
@@ -25,33 +25,33 @@ class EventWriter:
     def __init__(self, client: ApiClient, per_second: float) -> None:
         self._client = client
         self._per_second = per_second
-        self._queue: asyncio.Queue[tuple[Manifest, Note, float]] = asyncio.Queue(PENDING)
+        self._queue: asyncio.Queue[tuple[Manifest, PodEvent, float]] = asyncio.Queue(MAX_PENDING)
         self._counts: OrderedDict[str, int] = OrderedDict()
 
-    def add(self, pod: Manifest, notes: tuple[Note, ...], now: float) -> None:
+    def add(self, pod: Manifest, events: tuple[PodEvent, ...], now: float) -> None:
         """Queue notes about a pod."""
-        for note in notes:
+        for event in events:
             if self._per_second and not self._queue.full():
-                self._queue.put_nowait((pod, note, now))
+                self._queue.put_nowait((pod, event, now))
 
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
-            pod, note, now = await self._queue.get()
+            pod, event, now = await self._queue.get()
             try:
-                await self._write(pod, note, now)
+                await self._write(pod, event, now)
             except ClusterError as error:
                 log.debug("an Event is lost: %s", error)
             await asyncio.sleep(1 / self._per_second)
 
-    async def _write(self, pod: Manifest, note: Note, now: float) -> None:
+    async def _write(self, pod: Manifest, event: PodEvent, now: float) -> None:
         metadata = pod["metadata"]
-        name = f"{metadata['name']}.{digest(metadata['uid'] + repr(note))[:16]}"
+        name = f"{metadata['name']}.{digest(metadata['uid'] + repr(event))[:16]}"
         path = f"/api/v1/namespaces/{metadata['namespace']}/events"
         count = self._counts.pop(name, 0) + 1
         if count == 1:
             try:
-                await self._client.request("POST", path, body=_event(pod, name, note, now))
+                await self._client.request("POST", path, body=_event(pod, name, event, now))
             except ClusterConflict:
                 found = await self._client.request("GET", f"{path}/{name}")
                 count = int(found.get("count") or 1) + 1
@@ -60,11 +60,11 @@ class EventWriter:
                 f"{path}/{name}", {"count": count, "lastTimestamp": timestamp(now)}
             )
         self._counts[name] = count
-        if len(self._counts) > REMEMBERED:
+        if len(self._counts) > MAX_REMEMBERED:
             self._counts.popitem(last=False)
 
 
-def _event(pod: Manifest, name: str, note: Note, now: float) -> Manifest:
+def _event(pod: Manifest, name: str, event: PodEvent, now: float) -> Manifest:
     metadata, node = pod["metadata"], pod["spec"]["nodeName"]
     return {
         "apiVersion": "v1",
@@ -77,9 +77,9 @@ def _event(pod: Manifest, name: str, note: Note, now: float) -> Manifest:
             "name": metadata["name"],
             "uid": metadata["uid"],
         },
-        "type": note.type,
-        "reason": note.reason,
-        "message": note.message[:1024],
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message[:1024],
         "source": {"component": "kubelet", "host": node},
         "reportingComponent": "kubelet",
         "reportingInstance": node,

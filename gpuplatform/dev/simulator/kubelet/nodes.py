@@ -52,8 +52,8 @@ def node_status(
     if options.gpus:
         resources[GPU] = str(options.gpus)
     gone = {} if control.gpus is None else {GPU: str(min(control.gpus, options.gpus))}
-    ready = ("Ready", not control.not_ready, *_ready_words(control))
-    pressure = ("MemoryPressure", control.evict, *_memory_words(control))
+    ready = ("Ready", not control.not_ready, *_ready_explanation(control))
+    pressure = ("MemoryPressure", control.evict, *_memory_explanation(control))
     disk = ("DiskPressure", False, "KubeletHasNoDiskPressure", "kubelet has no disk pressure")
     pids = (
         "PIDPressure",
@@ -76,13 +76,13 @@ def node_status(
     }
 
 
-def _ready_words(control: NodeControl) -> tuple[str, str]:
+def _ready_explanation(control: NodeControl) -> tuple[str, str]:
     if control.not_ready:
         return "KubeletNotReady", "container runtime is down"
     return "KubeletReady", "kubelet is posting ready status"
 
 
-def _memory_words(control: NodeControl) -> tuple[str, str]:
+def _memory_explanation(control: NodeControl) -> tuple[str, str]:
     if control.evict:
         return "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"
     return "KubeletHasSufficientMemory", "kubelet has sufficient memory available"
@@ -118,7 +118,7 @@ def _node_info(name: str) -> Manifest:
     }
 
 
-def news(old: Manifest, new: Manifest) -> bool:
+def has_changed(old: Manifest, new: Manifest) -> bool:
     """Say whether a status differs by more than its heartbeats."""
     conditions = {
         entry["type"]: (entry["status"], entry.get("reason"))
@@ -195,7 +195,7 @@ class Nodes:
             return
         status = node_status(self._options, control, node, number, time.time())
         repeat = time.monotonic() - self._reported.get(name, 0.0) > STATUS_SECONDS
-        if repeat or news(node.get("status") or {}, status):
+        if repeat or has_changed(node.get("status") or {}, status):
             self._known[name] = await self._client.merge_patch(
                 f"/api/v1/nodes/{name}/status", {"status": status}
             )

@@ -8,14 +8,14 @@ from gpuplatform.clock import parse_rfc3339
 from gpuplatform.dev.simulator.kubelet.behaviour import Behaviour, behaviour_of
 from gpuplatform.dev.simulator.kubelet.containers import (
     Container,
-    Memory,
-    Note,
-    Pace,
-    moment_of,
+    ContainerHistory,
+    PodEvent,
+    Timing,
+    state_since,
     timestamp,
 )
 from gpuplatform.dev.simulator.kubelet.options import GPU
-from gpuplatform.dev.simulator.kubelet.programs import Report, module_of, with_report
+from gpuplatform.dev.simulator.kubelet.programs import ProcessReport, module_of, with_report
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -27,32 +27,32 @@ _EVICTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeContext:
     """What the node gives to a pod, or does to it."""
 
     host_ip: str
     pod_ip: str
-    pace: Pace
+    timing: Timing
     free_gpus: int
     evict: bool = False
     hold_terminating: bool = False
-    reports: Mapping[str, Report] = field(default_factory=dict)
+    reports: Mapping[str, ProcessReport] = field(default_factory=dict)
     """What is known of those containers that are processes."""
     config_errors: Mapping[str, str] = field(default_factory=dict)
     """Why containers cannot be started, by their names."""
 
 
 @dataclass(slots=True)
-class PodMemory:
+class PodHistory:
     """What the kubelet remembers of a pod beyond its status."""
 
-    containers: dict[str, Memory] = field(default_factory=dict)
+    containers: dict[str, ContainerHistory] = field(default_factory=dict)
     stopping: bool = False
 
-    def copy(self) -> "PodMemory":
+    def copy(self) -> "PodHistory":
         """Return a copy that a failed write leaves behind."""
-        kept = {name: replace(memory) for name, memory in self.containers.items()}
-        return PodMemory(kept, self.stopping)
+        kept = {name: replace(history) for name, history in self.containers.items()}
+        return PodHistory(kept, self.stopping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +62,26 @@ class Step:
     status: Manifest | None = None
     """The status to write; None if it is as it should be."""
     remove: bool = False
-    notes: tuple[Note, ...] = ()
+    events: tuple[PodEvent, ...] = ()
     due: float | None = None
 
 
-def step(pod: Manifest, memory: PodMemory, place: Place, now: float) -> Step:
-    """Return the next step of a pod that is bound to a node of ours. `memory` is moved on."""
+def step(pod: Manifest, history: PodHistory, context: NodeContext, now: float) -> Step:
+    """Return the next step of a pod that is bound to a node of ours. `history` is moved on."""
     status = pod.get("status") or {}
     deleting = "deletionTimestamp" in pod["metadata"]
-    if deleting and place.hold_terminating:
+    if deleting and context.hold_terminating:
         return Step()
     if status.get("phase") in {"Succeeded", "Failed"}:
         return Step(remove=deleting)
-    containers = _containers(pod, memory, place, now)
+    containers = _containers(pod, history, context, now)
     if deleting:
-        return _terminate(pod, containers, memory, place, now)
-    if place.evict:
-        return _evict(pod, containers, place, now)
-    if not status.get("containerStatuses") and gpus_of(pod) > place.free_gpus:
-        return _reject(pod, place, now)
-    return _advance(pod, containers, place, now)
+        return _terminate(pod, containers, history, context, now)
+    if context.evict:
+        return _evict(pod, containers, context, now)
+    if not status.get("containerStatuses") and gpus_of(pod) > context.free_gpus:
+        return _reject(pod, context, now)
+    return _advance(pod, containers, context, now)
 
 
 def gpus_of(pod: Manifest) -> int:
@@ -89,8 +89,8 @@ def gpus_of(pod: Manifest) -> int:
     total = 0
     for container in pod["spec"]["containers"]:
         resources = container.get("resources") or {}
-        asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-        total += int(asked.get(GPU, 0))
+        requested = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+        total += int(requested.get(GPU, 0))
     return total
 
 
@@ -100,56 +100,62 @@ def full_name(pod: Manifest) -> str:
     return f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
 
 
-def _behaviour(spec: Manifest, place: Place) -> Behaviour:
+def _behaviour(spec: Manifest, context: NodeContext) -> Behaviour:
     behaviour = behaviour_of(spec)
     return (
-        with_report(behaviour, place.reports.get(spec["name"])) if module_of(spec) else behaviour
+        with_report(behaviour, context.reports.get(spec["name"])) if module_of(spec) else behaviour
     )
 
 
-def _containers(pod: Manifest, memory: PodMemory, place: Place, now: float) -> list[Container]:
+def _containers(
+    pod: Manifest, history: PodHistory, context: NodeContext, now: float
+) -> list[Container]:
     statuses = {
         entry["name"]: entry for entry in (pod.get("status") or {}).get("containerStatuses") or []
     }
     found = []
     for spec in pod["spec"]["containers"]:
         status = statuses.get(spec["name"])
-        if spec["name"] not in memory.containers:
-            memory.containers[spec["name"]] = Memory(moment_of(status or {}, now))
+        if spec["name"] not in history.containers:
+            history.containers[spec["name"]] = ContainerHistory(state_since(status or {}, now))
         found.append(
             Container(
                 name=spec["name"],
                 image=spec.get("image", ""),
-                behaviour=_behaviour(spec, place),
+                behaviour=_behaviour(spec, context),
                 restart_policy=pod["spec"].get("restartPolicy", "Always"),
                 pod=full_name(pod),
-                memory=memory.containers[spec["name"]],
-                config_error=place.config_errors.get(spec["name"], ""),
+                history=history.containers[spec["name"]],
+                config_error=context.config_errors.get(spec["name"], ""),
                 status=None if status is None else dict(status),
             )
         )
     return found
 
 
-def _advance(pod: Manifest, containers: list[Container], place: Place, now: float) -> Step:
-    dues = [container.advance(place.pace, now) for container in containers]
-    notes = [note for container in containers for note in container.notes]
-    status = _status(pod, containers, place, now)
+def _advance(pod: Manifest, containers: list[Container], context: NodeContext, now: float) -> Step:
+    dues = [container.advance(context.timing, now) for container in containers]
+    events = [event for container in containers for event in container.events]
+    status = _status(pod, containers, context, now)
     due = min((due for due in dues if due is not None), default=None)
-    return Step(_changed(pod, status), notes=tuple(notes), due=due)
+    return Step(_changed(pod, status), events=tuple(events), due=due)
 
 
 def _terminate(
-    pod: Manifest, containers: list[Container], memory: PodMemory, place: Place, now: float
+    pod: Manifest,
+    containers: list[Container],
+    history: PodHistory,
+    context: NodeContext,
+    now: float,
 ) -> Step:
     running = [container for container in containers if container.state() == "running"]
     if not running:
         return Step(remove=True)
-    notes: tuple[Note, ...] = ()
-    if not memory.stopping:
-        memory.stopping = True
-        notes = tuple(
-            Note("Normal", "Killing", f"Stopping container {container.name}")
+    events: tuple[PodEvent, ...] = ()
+    if not history.stopping:
+        history.stopping = True
+        events = tuple(
+            PodEvent("Normal", "Killing", f"Stopping container {container.name}")
             for container in running
         )
     killed_at = parse_rfc3339(pod["metadata"]["deletionTimestamp"]).timestamp()
@@ -162,24 +168,26 @@ def _terminate(
         elif now >= killed_at:
             container.stop(now, code=SIGKILL_CODE)
     gone = all(container.state() != "running" for container in containers)
-    status = _status(pod, containers, place, now, is_terminal=gone)
-    return Step(_changed(pod, status), gone, notes, None if gone else killed_at)
+    status = _status(pod, containers, context, now, is_terminal=gone)
+    return Step(_changed(pod, status), gone, events, None if gone else killed_at)
 
 
-def _evict(pod: Manifest, containers: list[Container], place: Place, now: float) -> Step:
+def _evict(pod: Manifest, containers: list[Container], context: NodeContext, now: float) -> Step:
     for container in containers:
         container.stop(now, code=SIGKILL_CODE)
-    status = _status(pod, containers, place, now, is_terminal=True)
+    status = _status(pod, containers, context, now, is_terminal=True)
     status |= {"phase": "Failed", "reason": "Evicted", "message": _EVICTED}
-    target = _condition(status, "DisruptionTarget", now, words=("TerminationByKubelet", _EVICTED))
+    target = _condition(
+        status, "DisruptionTarget", now, explanation=("TerminationByKubelet", _EVICTED)
+    )
     status["conditions"] = [*status["conditions"], target]
-    return Step(status, notes=(Note("Warning", "Evicted", _EVICTED),))
+    return Step(status, events=(PodEvent("Warning", "Evicted", _EVICTED),))
 
 
-def _reject(pod: Manifest, place: Place, now: float) -> Step:
+def _reject(pod: Manifest, context: NodeContext, now: float) -> Step:
     message = (
         "Pod was rejected: Allocate failed due to requested number of devices unavailable for"
-        f" {GPU}. Requested: {gpus_of(pod)}, Available: {max(place.free_gpus, 0)},"
+        f" {GPU}. Requested: {gpus_of(pod)}, Available: {max(context.free_gpus, 0)},"
         " which is unexpected"
     )
     reason = "UnexpectedAdmissionError"
@@ -190,14 +198,14 @@ def _reject(pod: Manifest, place: Place, now: float) -> Step:
         "startTime": timestamp(now),
     }
     return Step(
-        status, notes=(Note("Warning", reason, message.removeprefix("Pod was rejected: ")),)
+        status, events=(PodEvent("Warning", reason, message.removeprefix("Pod was rejected: ")),)
     )
 
 
 def _status(
     pod: Manifest,
     containers: list[Container],
-    place: Place,
+    context: NodeContext,
     now: float,
     *,
     is_terminal: bool = False,
@@ -207,13 +215,13 @@ def _status(
     status = {
         "phase": phase,
         "startTime": old.get("startTime") or timestamp(now),
-        "hostIP": place.host_ip,
-        "hostIPs": [{"ip": place.host_ip}],
+        "hostIP": context.host_ip,
+        "hostIPs": [{"ip": context.host_ip}],
         "containerStatuses": [container.status for container in containers],
     }
     has_sandbox = any(container.state() != "ContainerCreating" for container in containers)
     if has_sandbox:
-        address = old.get("podIP") or place.pod_ip
+        address = old.get("podIP") or context.pod_ip
         status |= {"podIP": address, "podIPs": [{"ip": address}]}
     status["conditions"] = _conditions(old, containers, phase, now, has_sandbox=has_sandbox)
     return status
@@ -248,19 +256,22 @@ def _conditions(
     unready = [
         container.name for container in containers if not (container.status or {}).get("ready")
     ]
-    words = ("", "")
+    explanation = ("", "")
     if phase == "Succeeded":
-        words = ("PodCompleted", "")
+        explanation = ("PodCompleted", "")
     elif phase == "Failed":
-        words = ("PodFailed", "")
+        explanation = ("PodFailed", "")
     elif unready:
-        words = ("ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]")
-    is_ready = not words[0]
+        explanation = (
+            "ContainersNotReady",
+            f"containers with unready status: [{' '.join(unready)}]",
+        )
+    is_ready = not explanation[0]
     mine = [
         _condition(old, "PodReadyToStartContainers", now, is_true=has_sandbox),
         _condition(old, "Initialized", now),
-        _condition(old, "Ready", now, is_true=is_ready, words=words),
-        _condition(old, "ContainersReady", now, is_true=is_ready, words=words),
+        _condition(old, "Ready", now, is_true=is_ready, explanation=explanation),
+        _condition(old, "ContainersReady", now, is_true=is_ready, explanation=explanation),
         _condition(old, "PodScheduled", now),
     ]
     types = {condition["type"] for condition in mine}
@@ -274,11 +285,13 @@ def _condition(
     now: float,
     *,
     is_true: bool = True,
-    words: tuple[str, str] = ("", ""),
+    explanation: tuple[str, str] = ("", ""),
 ) -> Manifest:
     known = {entry["type"]: entry for entry in old.get("conditions") or []}.get(name, {})
     wanted = {"type": name, "status": "True" if is_true else "False"}
-    wanted |= {key: word for key, word in zip(("reason", "message"), words, strict=True) if word}
+    wanted |= {
+        key: text for key, text in zip(("reason", "message"), explanation, strict=True) if text
+    }
     changed = known.get("status") != wanted["status"]
     since = timestamp(now) if changed else known.get("lastTransitionTime", timestamp(now))
     return {**wanted, "lastTransitionTime": since, "lastProbeTime": None}

@@ -26,7 +26,7 @@ from gpuplatform.dev.embedded.processes import IS_LINUX
 from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
 from gpuplatform.dev.simulator.kubelet.programs import (
     Probe,
-    Report,
+    ProcessReport,
     environment,
     module_of,
     pod_ports,
@@ -35,7 +35,7 @@ from gpuplatform.dev.simulator.kubelet.programs import (
     stop_hook,
     volume_folders,
 )
-from gpuplatform.dev.simulator.kubelet.secrets import Secrets
+from gpuplatform.dev.simulator.kubelet.secrets import SecretReader
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ PROBE_SECONDS: Final = 0.1
 
 READY_PROBE_SECONDS: Final = 1.0
 PROBE_TIMEOUT_SECONDS: Final = 2.0
-FAILURES: Final = 3
+FAILURE_THRESHOLD: Final = 3
 """So many failed probes in a row end readiness."""
 
 _ROOT: Final = Path(gpuplatform.__file__).parents[1]
@@ -52,7 +52,7 @@ _GUARD: Final = 'cat; rm -rf -- "$1"'
 """Ends when the other end of its input does: when this process is gone."""
 
 
-class Child:
+class ContainerProcess:
     """The process of one container."""
 
     def __init__(
@@ -65,12 +65,12 @@ class Child:
         self.watching: asyncio.Task[None] | None = None
         self.stopping: asyncio.Task[None] | None = None
 
-    def report(self) -> Report:
+    def report(self) -> ProcessReport:
         """Return what is known of it."""
         code = self.process.returncode
         if code is not None and code < 0:
             code = 128 - code
-        return Report(is_ready=self.is_ready and code is None, exit_code=code)
+        return ProcessReport(is_ready=self.is_ready and code is None, exit_code=code)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to it and all that it started; gone already is as good."""
@@ -86,13 +86,13 @@ class Child:
                 task.cancel()
 
 
-class LocalPod:
+class PodProcesses:
     """The processes of one pod, its folder and its ports."""
 
     def __init__(self, folder: Path, pod: Manifest) -> None:
         self.folder = folder
         self.ports = {port: free_port() for port in pod_ports(pod)}
-        self.children: dict[str, Child] = {}
+        self.children: dict[str, ContainerProcess] = {}
 
     def kill(self) -> None:
         """End everything."""
@@ -105,13 +105,13 @@ class Processes:
     """The processes of all pods. `wake` is called with the UID of a pod that changed."""
 
     def __init__(self, client: ApiClient, wake: Callable[[str], None]) -> None:
-        self._secrets = Secrets(client)
+        self._secrets = SecretReader(client)
         self._wake = wake
-        self._pods: dict[str, LocalPod] = {}
+        self._pods: dict[str, PodProcesses] = {}
         self._root: Path | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
-    def reports(self, pod: Manifest) -> Mapping[str, Report]:
+    def reports(self, pod: Manifest) -> Mapping[str, ProcessReport]:
         """Return what is known of those containers of a pod that are processes."""
         local = self._pods.get(pod["metadata"]["uid"])
         if local is None:
@@ -134,14 +134,14 @@ class Processes:
         if local is None and not wanted:
             return
         if local is None:
-            local = self._pods[uid] = LocalPod(self._folder(uid), pod)
+            local = self._pods[uid] = PodProcesses(self._folder(uid), pod)
             await self._fill(local, pod)
         for name, child in list(local.children.items()):
             if wanted.get(name) != child.restarts:
                 child.kill()
                 del local.children[name]
         if "deletionTimestamp" in pod["metadata"]:
-            self._begin_to_stop(local, pod)
+            self._begin_termination(local, pod)
             return
         for name, restarts in wanted.items():
             if name not in local.children:
@@ -177,7 +177,7 @@ class Processes:
         folder.mkdir(mode=0o700)
         return folder
 
-    async def _fill(self, local: LocalPod, pod: Manifest) -> None:
+    async def _fill(self, local: PodProcesses, pod: Manifest) -> None:
         """Make the volumes of a pod, with the Secrets in them."""
         folders = volume_folders(pod)
         with contextlib.ExitStack() as unless_filled:
@@ -197,7 +197,9 @@ class Processes:
 
     # Processes.
 
-    async def _start(self, local: LocalPod, pod: Manifest, name: str, restarts: int) -> Child:
+    async def _start(
+        self, local: PodProcesses, pod: Manifest, name: str, restarts: int
+    ) -> ContainerProcess:
         container = next(one for one in pod["spec"]["containers"] if one["name"] == name)
         secrets = await self._secrets.variables(pod, container)
         variables = {
@@ -212,48 +214,48 @@ class Processes:
             cwd=local.folder,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=_die_with_this_process(),
+            preexec_fn=_terminate_with_parent(),
         )
-        child = Child(container, restarts, process)
+        child = ContainerProcess(container, restarts, process)
         uid = pod["metadata"]["uid"]
         child.watching = asyncio.create_task(self._watch(uid, child, local.ports))
         return child
 
-    async def _watch(self, uid: str, child: Child, ports: Mapping[int, int]) -> None:
+    async def _watch(self, uid: str, child: ContainerProcess, ports: Mapping[int, int]) -> None:
         """Tell of each change until the process ends."""
         probing = asyncio.create_task(self._probe(uid, child, ports))
         await child.process.wait()
         probing.cancel()
         self._wake(uid)
 
-    async def _probe(self, uid: str, child: Child, ports: Mapping[int, int]) -> None:
+    async def _probe(self, uid: str, child: ContainerProcess, ports: Mapping[int, int]) -> None:
         probe = readiness_probe(child.container)
         failures = 0
         while True:
-            is_well = probe is None or await ask(probe, ports, PROBE_TIMEOUT_SECONDS)
-            failures = 0 if is_well else failures + 1
-            is_ready = is_well or (child.is_ready and failures < FAILURES)
+            is_healthy = probe is None or await send_probe(probe, ports, PROBE_TIMEOUT_SECONDS)
+            failures = 0 if is_healthy else failures + 1
+            is_ready = is_healthy or (child.is_ready and failures < FAILURE_THRESHOLD)
             if is_ready != child.is_ready:
                 child.is_ready = is_ready
                 self._wake(uid)
             await asyncio.sleep(READY_PROBE_SECONDS if is_ready else PROBE_SECONDS)
 
-    def _begin_to_stop(self, local: LocalPod, pod: Manifest) -> None:
+    def _begin_termination(self, local: PodProcesses, pod: Manifest) -> None:
         grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
         for child in local.children.values():
             if child.stopping is None:
                 child.stopping = asyncio.create_task(_stop(child, local.ports, grace))
 
 
-async def _stop(child: Child, ports: Mapping[int, int], grace: float) -> None:
+async def _stop(child: ContainerProcess, ports: Mapping[int, int], grace: float) -> None:
     """Run the hook, then tell it to end; what does not end is killed with its pod."""
     hook = stop_hook(child.container)
     if hook is not None:
-        await ask(hook, ports, grace)
+        await send_probe(hook, ports, grace)
     child.signal(signal.SIGTERM)
 
 
-async def ask(probe: Probe, ports: Mapping[int, int], seconds: float) -> bool:
+async def send_probe(probe: Probe, ports: Mapping[int, int], seconds: float) -> bool:
     """Say whether the answer is a good one."""
     url = f"http://127.0.0.1:{ports.get(probe.port, probe.port)}{probe.path}"
     timeout = aiohttp.ClientTimeout(total=seconds)
@@ -267,7 +269,7 @@ async def ask(probe: Probe, ports: Mapping[int, int], seconds: float) -> bool:
         return False
 
 
-def _die_with_this_process() -> Callable[[], None] | None:
+def _terminate_with_parent() -> Callable[[], None] | None:
     parent = os.getpid()
 
     def in_child() -> None:

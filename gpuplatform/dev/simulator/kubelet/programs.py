@@ -21,7 +21,7 @@ MODULES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ProcessReport:
     """What is known of the process of a container."""
 
     is_ready: bool
@@ -56,7 +56,7 @@ def running_programs(pod: Manifest) -> dict[str, int]:
     }
 
 
-def with_report(behaviour: Behaviour, report: Report | None) -> Behaviour:
+def with_report(behaviour: Behaviour, report: ProcessReport | None) -> Behaviour:
     """Return how a container behaves whose process is as reported; None: there is none yet."""
     behaviour = replace(behaviour, is_process=True, exit=None, ready_after_seconds=None)
     if report is None:
@@ -118,11 +118,11 @@ def stop_hook(container: Manifest) -> Probe | None:
 
 
 def _probe(declared: Manifest) -> Probe | None:
-    asked = declared.get("httpGet")
-    if asked is None:
+    requested = declared.get("httpGet")
+    if requested is None:
         return None
-    headers = {entry["name"]: entry["value"] for entry in asked.get("httpHeaders") or []}
-    return Probe(asked.get("path") or "/", int(asked["port"]), headers)
+    headers = {entry["name"]: entry["value"] for entry in requested.get("httpHeaders") or []}
+    return Probe(requested.get("path") or "/", int(requested["port"]), headers)
 
 
 def _translated(text: str, mounts: Mapping[str, str]) -> str:

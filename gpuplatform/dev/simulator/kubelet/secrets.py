@@ -8,7 +8,7 @@ from gpuplatform.dev.simulator.kubelet.client import ApiClient, Manifest
 from gpuplatform.errors import ClusterRejected
 
 
-class Secrets:
+class SecretReader:
     """Reads Secrets anew each time: a change of one counts at the next start of a container."""
 
     def __init__(self, client: ApiClient) -> None:

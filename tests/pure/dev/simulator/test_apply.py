@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from gpuplatform.dev.simulator.apiserver.apply import apply, typed_fault
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.ownership import Owner, record_update
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 
 PORTS: Manifest = {
     "type": "array",

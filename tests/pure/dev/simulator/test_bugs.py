@@ -8,7 +8,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.http import Door
+from gpuplatform.dev.simulator.apiserver.handler import ApiHandler
 from gpuplatform.dev.simulator.apiserver.resources import Registry
 from gpuplatform.dev.simulator.apiserver.store import Entry, History, Key, Store
 from gpuplatform.dev.simulator.apiserver.writes import Writer
@@ -42,7 +42,7 @@ def answer(method: str, path: str, body: object = None) -> tuple[int, str, Any]:
     """Return status, media type and body of what a server with a bug answers."""
 
     async def ask() -> tuple[int, str, Any]:
-        door = Door(Writer(BrokenStore(None), Registry()))
+        door = ApiHandler(Writer(BrokenStore(None), Registry()))
         async with TestClient(TestServer(door.application())) as client:
             reply = await client.request(method, path, json=body)
             return reply.status, reply.content_type, json.loads(await reply.text())

@@ -6,17 +6,17 @@ from kubernetes.client import models
 from gpuplatform.dev.simulator.apiserver.builtins.defaults import fill_defaults
 from gpuplatform.dev.simulator.apiserver.builtins.validation import faults_of
 from gpuplatform.dev.simulator.apiserver.decode import Decoder
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.resources import Registry
 from gpuplatform.dev.simulator.apiserver.schema import Schema
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 from gpuplatform.dev.simulator.apiserver.tables import age
 
 REGISTRY = Registry()
 RENAMED = {"NodeAllocatableResourceClaimStatus"}
 """An alpha type that changed between the two releases."""
-POD = REGISTRY.need("pods")
-DEPLOYMENT = REGISTRY.need("deployments", "apps")
+POD = REGISTRY.require("pods")
+DEPLOYMENT = REGISTRY.require("deployments", "apps")
 GROUP = "apiextensions.k8s.io"
 
 
@@ -67,7 +67,7 @@ def test_decoding_drops_nulls_and_makes_quantities_canonical() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("body", "message"),
     [
         pytest.param(
             {"spec": {"containers": [{"env": [{"name": "A", "value": 1}]}]}},
@@ -93,12 +93,12 @@ def test_decoding_drops_nulls_and_makes_quantities_canonical() -> None:
         ),
     ],
 )
-def test_a_wrong_type_is_a_bad_request(body: Manifest, words: str) -> None:
+def test_a_wrong_type_is_a_bad_request(body: Manifest, message: str) -> None:
     with pytest.raises(ApiError) as raised:
         decoded(body)
 
     assert raised.value.code == 400
-    assert words in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_unknown_fields_are_named() -> None:
@@ -195,7 +195,7 @@ def test_a_definition_with_an_unsupported_keyword_is_refused(keyword: str, value
     }
 
     with pytest.raises(ApiError) as refusal:
-        faults_of(REGISTRY.need("customresourcedefinitions", GROUP), definition, None)
+        faults_of(REGISTRY.require("customresourcedefinitions", GROUP), definition, None)
 
     assert refusal.value.code == 501
     assert keyword in str(refusal.value) or "optionalOldSelf" in str(refusal.value)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.expressions import (
     ExpressionError,
     compiled,
@@ -13,7 +14,6 @@ from gpuplatform.dev.simulator.apiserver.expressions import (
     value_of,
 )
 from gpuplatform.dev.simulator.apiserver.rules import Rule, compile_rule
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 
 TEXT = {"type": "string"}
 

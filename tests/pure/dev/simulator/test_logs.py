@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.logs import pod_log
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 
 STARTED = "2026-01-31T12:00:00Z"
 ENDED = {"startedAt": STARTED, "finishedAt": STARTED, "exitCode": 3, "reason": "Error"}
@@ -49,7 +49,7 @@ def test_the_end_is_cut_by_lines_and_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "query", "words"),
+    ("of", "query", "message"),
     [
         (pod({"waiting": {}}), {}, "is waiting to start: ContainerCreating"),
         (pod({"waiting": {"reason": "ErrImagePull"}}), {}, "trying and failing to pull image"),
@@ -61,9 +61,9 @@ def test_the_end_is_cut_by_lines_and_bytes() -> None:
     ],
     ids=["creating", "pull", "previous", "container", "number", "host", "many"],
 )
-def test_what_has_no_log_is_a_400(of: dict[str, Any], query: dict[str, str], words: str) -> None:
+def test_what_has_no_log_is_a_400(of: dict[str, Any], query: dict[str, str], message: str) -> None:
     with pytest.raises(ApiError) as refused:
         pod_log(of, query)
 
     assert refused.value.code == 400
-    assert words in str(refused.value)
+    assert message in str(refused.value)

@@ -1,5 +1,6 @@
 import pytest
 
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.patches import (
     json_patch,
@@ -7,9 +8,8 @@ from gpuplatform.dev.simulator.apiserver.patches import (
     strategic_merge_patch,
 )
 from gpuplatform.dev.simulator.apiserver.resources import Registry
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 
-DEPLOYMENT = Registry().need("deployments", "apps").schema
+DEPLOYMENT = Registry().require("deployments", "apps").schema
 
 
 def test_a_merge_patch_merges_replaces_and_removes() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.requests import parse_path
 from gpuplatform.dev.simulator.apiserver.resources import Registry
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 
 REGISTRY = Registry()
 

@@ -69,27 +69,27 @@ def node(gpus: str = "2", **spec: object) -> Node:
     return Node.of({"metadata": metadata, "spec": spec, "status": status})
 
 
-def misfits(a_pod: Manifest, a_node: Node) -> list[str]:
-    return a_node.misfits(a_pod, requests_of(a_pod))
+def obstacles(a_pod: Manifest, a_node: Node) -> list[str]:
+    return a_node.obstacles(a_pod, requests_of(a_pod))
 
 
 def test_a_pod_fits_a_node_with_room() -> None:
-    assert misfits(pod(), node()) == []
+    assert obstacles(pod(), node()) == []
 
 
 def test_each_resource_that_is_short_is_named() -> None:
     full = node(gpus="0")
     full.taken = Counter({"cpu": 8 * 10**9})
 
-    assert misfits(pod(), full) == ["Insufficient cpu", "Insufficient nvidia.com/gpu"]
+    assert obstacles(pod(), full) == ["Insufficient cpu", "Insufficient nvidia.com/gpu"]
 
 
 def test_a_taint_needs_a_toleration() -> None:
     tainted = node(taints=[{"key": "gpu", "value": "h100", "effect": "NoSchedule"}])
     tolerant = pod(tolerations=[{"key": "gpu", "operator": "Exists"}])
 
-    assert misfits(pod(), tainted) == ["node(s) had untolerated taint(s) {gpu: h100}"]
-    assert misfits(tolerant, tainted) == []
+    assert obstacles(pod(), tainted) == ["node(s) had untolerated taint(s) {gpu: h100}"]
+    assert obstacles(tolerant, tainted) == []
 
 
 def test_a_selector_or_affinity_that_does_not_match_is_a_misfit() -> None:
@@ -98,9 +98,9 @@ def test_a_selector_or_affinity_that_does_not_match_is_a_misfit() -> None:
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
-    assert misfits(pod(nodeSelector={"zone": "b"}), node()) == [wanted]
-    assert misfits(pod(affinity=affinity), node()) == [wanted]
-    assert misfits(pod(nodeSelector={"zone": "a"}), node()) == []
+    assert obstacles(pod(nodeSelector={"zone": "b"}), node()) == [wanted]
+    assert obstacles(pod(affinity=affinity), node()) == [wanted]
+    assert obstacles(pod(nodeSelector={"zone": "a"}), node()) == []
 
 
 def test_the_sentence_counts_reasons_over_nodes() -> None:

@@ -1,12 +1,12 @@
 import pytest
 
-from gpuplatform.dev.simulator.apiserver.paths import set_at, value_at, values_at
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
+from gpuplatform.dev.simulator.apiserver.jsonpath import set_at, value_at, values_at
 from gpuplatform.dev.simulator.apiserver.selectors import (
     field_selector,
     label_selector,
     labels_match,
 )
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 
 OBJECT = {
     "metadata": {"name": "one", "namespace": "here", "labels": {"a": "1", "b.io/c": "x"}},

@@ -78,7 +78,7 @@ def test_every_length_of_the_file_loads(filled: Path, tmp_path: Path) -> None:
 
 def test_a_rewritten_file_keeps_objects_and_version(filled: Path) -> None:
     with opened(filled) as (store, journal):
-        journal.rewrite(store.version, ((e.key, e.json) for e in store.everything()))
+        journal.rewrite(store.version, ((e.key, e.json) for e in store.entries()))
     with opened(filled) as (again, _):
         pass
 
@@ -128,6 +128,6 @@ def test_dependents_are_found_by_the_uid_of_their_owner() -> None:
     store.commit(key("free"), config_map("free"))
 
     assert [e.key[3] for e in store.owned("uid-owner")] == ["child"]
-    assert [e.key[3] for e in store.orphans(("", "configmaps"), "default")] == ["free"]
+    assert [e.key[3] for e in store.uncontrolled(("", "configmaps"), "default")] == ["free"]
     store.remove(key("child"), child)
     assert store.owned("uid-owner") == []

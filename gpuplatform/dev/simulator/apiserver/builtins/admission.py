@@ -2,10 +2,10 @@
 
 import zlib
 
-from gpuplatform.dev.simulator.apiserver import status as say
-from gpuplatform.dev.simulator.apiserver.intake import Target
+from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.store import Store
+from gpuplatform.dev.simulator.apiserver.targets import Target
 
 _SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -63,7 +63,7 @@ def _set_priority(store: Store, target: Target, spec: Manifest) -> None:
         found = next((c for c in classes if c["metadata"]["name"] == name), None)
         if found is None:
             why = f"no PriorityClass with name {name} was found"
-            raise say.forbidden(target.resource, target.name, why)
+            raise errors.forbidden(target.resource, target.name, why)
     else:
         found = next((c for c in classes if c.get("globalDefault")), None)
         if found:
@@ -75,7 +75,7 @@ def _set_priority(store: Store, target: Target, spec: Manifest) -> None:
             f"the integer value of priority ({asked}) must not be provided in pod spec; priority"
             f" admission controller computed {priority} from the given PriorityClass name"
         )
-        raise say.forbidden(target.resource, target.name, why)
+        raise errors.forbidden(target.resource, target.name, why)
     spec["priority"] = priority
     spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
 

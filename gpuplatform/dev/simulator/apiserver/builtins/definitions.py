@@ -2,12 +2,9 @@
 
 from collections.abc import Iterator
 
-from gpuplatform.dev.simulator.apiserver.builtins import words
+from gpuplatform.dev.simulator.apiserver.builtins import formats
 from gpuplatform.dev.simulator.apiserver.builtins.schemas import rule_faults, schema_faults
-from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.rules import root_schema
-from gpuplatform.dev.simulator.apiserver.schema import schema_at, too_many
-from gpuplatform.dev.simulator.apiserver.status import (
+from gpuplatform.dev.simulator.apiserver.errors import (
     Fault,
     duplicate,
     invalid_value,
@@ -15,6 +12,9 @@ from gpuplatform.dev.simulator.apiserver.status import (
     required,
     unsupported,
 )
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
+from gpuplatform.dev.simulator.apiserver.rules import root_schema
+from gpuplatform.dev.simulator.apiserver.schema import schema_at, too_many
 from gpuplatform.formats.names import DNS_1035_LABEL
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -64,7 +64,7 @@ def _version_faults(versions: list[Manifest]) -> Iterator[Fault]:
     if len(set(names)) < len(names):
         yield invalid_value("spec.versions", versions, "must contain unique version names")
     for index, (name, version) in enumerate(zip(names, versions, strict=True)):
-        for problem in words.dns(name, DNS_1035_LABEL):
+        for problem in formats.dns(name, DNS_1035_LABEL):
             yield invalid_value(f"spec.versions[{index}].name", name, problem)
             if not index:
                 yield invalid_value("spec.version", name, problem)
@@ -160,5 +160,5 @@ def _name_faults(name: str, names: Manifest, group: str) -> Iterator[Fault]:
 def _each_name(field: str, name: str) -> Iterator[Fault]:
     is_mixed = field.lower().endswith("kind")
     start = "may have mixed case, but should otherwise match: " if is_mixed else ""
-    for problem in words.dns(name.lower() if is_mixed else name, DNS_1035_LABEL) if name else ():
+    for problem in formats.dns(name.lower() if is_mixed else name, DNS_1035_LABEL) if name else ():
         yield invalid_value(f"spec.names.{field}", name, start + problem)

@@ -2,10 +2,15 @@
 
 from collections.abc import Callable, Iterator
 
-from gpuplatform.dev.simulator.apiserver.builtins import words
+from gpuplatform.dev.simulator.apiserver.builtins import formats
+from gpuplatform.dev.simulator.apiserver.errors import (
+    Fault,
+    forbidden_value,
+    go_json,
+    invalid_value,
+)
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.resources import Resource
-from gpuplatform.dev.simulator.apiserver.status import Fault, forbidden_value, invalid_value, show
 from gpuplatform.formats.names import DNS_LABEL, DNS_SUBDOMAIN
 
 _LABEL_NAMES = {"Namespace", "Service"}
@@ -25,14 +30,14 @@ def metadata_faults(resource: Resource, obj: Manifest, old: Manifest | None) -> 
             else DNS_SUBDOMAIN
         )
         name = metadata["name"]
-        faults += [invalid_value("metadata.name", name, w) for w in words.dns(name, pattern)]
+        faults += [invalid_value("metadata.name", name, w) for w in formats.dns(name, pattern)]
     elif "deletionTimestamp" in old["metadata"]:
         faults += _new_finalizers(metadata, old["metadata"])
     faults += label_faults(metadata.get("labels", {}), "metadata.labels")
     faults += annotation_faults(metadata.get("annotations", {}))
     faults += _owner_faults(metadata)
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        faults += _each("metadata.finalizers", finalizer, words.label_key)
+        faults += _each("metadata.finalizers", finalizer, formats.label_key)
         if _is_core(resource) and "/" not in finalizer and finalizer not in _FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             faults.append(invalid_value(f"metadata.finalizers[{index}]", finalizer, detail))
@@ -48,7 +53,7 @@ def _new_finalizers(metadata: Manifest, before: Manifest) -> Iterator[Fault]:
     if added:
         detail = (
             "no new finalizers can be added if the object is being deleted, found new finalizers"
-            f" {show(added)}"
+            f" {go_json(added)}"
         )
         yield forbidden_value("metadata.finalizers", detail)
 
@@ -61,7 +66,7 @@ def label_faults(labels: dict[str, str], path: str) -> list[Fault]:
     """Return the faults of a map of labels."""
     faults: list[Fault] = []
     for key, value in labels.items():
-        faults += _each(path, key, words.label_key) + _each(path, value, words.label_value)
+        faults += _each(path, key, formats.label_key) + _each(path, value, formats.label_value)
     return faults
 
 
@@ -72,7 +77,7 @@ def annotation_faults(
     faults = [
         invalid_value(path, key, problem)
         for key in annotations
-        for problem in words.label_key(key.lower())
+        for problem in formats.label_key(key.lower())
     ]
     if sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items()) > _ANNOTATIONS_BYTES:
         message = f"Too long: may not be more than {_ANNOTATIONS_BYTES} bytes"

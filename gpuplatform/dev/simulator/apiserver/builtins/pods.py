@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from gpuplatform.dev.simulator.apiserver.builtins import words
-from gpuplatform.dev.simulator.apiserver.builtins.walk import Checks, bounds, one_of, text
-from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.status import (
+from gpuplatform.dev.simulator.apiserver.builtins import formats
+from gpuplatform.dev.simulator.apiserver.builtins.type_checks import Checks, bounds, one_of, text
+from gpuplatform.dev.simulator.apiserver.errors import (
     Fault,
     duplicate,
     forbidden_value,
@@ -15,6 +14,7 @@ from gpuplatform.dev.simulator.apiserver.status import (
     required,
     unsupported,
 )
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.formats.names import DNS_SUBDOMAIN
 from gpuplatform.formats.quantity import Quantity
 
@@ -56,7 +56,7 @@ def _unique_names(spec: Manifest, path: str) -> Iterator[Fault]:
 
 def _node_selector(spec: Manifest, path: str) -> Iterator[Fault]:
     for key, value in spec.get("nodeSelector", {}).items():
-        for found, rule in ((key, words.label_key), (value, words.label_value)):
+        for found, rule in ((key, formats.label_key), (value, formats.label_value)):
             yield from (invalid_value(f"{path}.nodeSelector", found, w) for w in rule(found))
 
 
@@ -75,7 +75,7 @@ def _mounts(spec: Manifest, path: str) -> Iterator[Fault]:
                 paths.add(folder)
 
 
-def _first_containers(spec: Manifest, path: str) -> Iterator[Fault]:
+def _init_containers(spec: Manifest, path: str) -> Iterator[Fault]:
     """Those that end before the others begin are not probed."""
     for index, container in enumerate(spec.get("initContainers", ())):
         for name in (*_PROBES, "lifecycle"):
@@ -102,7 +102,7 @@ def _port_names(ports: Sequence[Manifest], path: str) -> Iterator[Fault]:
     names: set[str] = set()
     for index, port in enumerate(ports):
         name = port.get("name", "")
-        problems = list(words.port_name(name)) if name else []
+        problems = list(formats.port_name(name)) if name else []
         yield from (invalid_value(f"{path}[{index}].name", name, w) for w in problems)
         if name and not problems and name in names:
             yield duplicate(f"{path}[{index}].name", name)
@@ -136,10 +136,10 @@ def _listed(names: Sequence[str]) -> str:
 
 def _reference(reference: Manifest, path: str) -> Iterator[Fault]:
     name = reference.get("name", "")
-    yield from (invalid_value(f"{path}.name", name, w) for w in words.dns(name, DNS_SUBDOMAIN))
+    yield from (invalid_value(f"{path}.name", name, w) for w in formats.dns(name, DNS_SUBDOMAIN))
 
 
-def _own_field(reference: Manifest, path: str) -> Iterator[Fault]:
+def _field_reference(reference: Manifest, path: str) -> Iterator[Fault]:
     name = reference.get("fieldPath", "")
     if name and not _FIELDS.fullmatch(name):
         detail = f"error converting fieldPath: field label not supported: {name}"
@@ -148,7 +148,7 @@ def _own_field(reference: Manifest, path: str) -> Iterator[Fault]:
 
 def _port(action: Manifest, path: str) -> Iterator[Fault]:
     port, here = action.get("port", 0), f"{path}.port"
-    rule = words.port_number(port) if isinstance(port, int) else words.port_name(port)
+    rule = formats.port_number(port) if isinstance(port, int) else formats.port_name(port)
     yield from (invalid_value(here, port, w) for w in rule)
 
 
@@ -165,7 +165,7 @@ def _toleration(toleration: Manifest, path: str) -> Iterator[Fault]:
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         yield invalid_value(f"{path}.effect", toleration.get("effect", ""), detail)
     if operator in ("", "Equal"):
-        problems = islice(words.label_value(value), 1)
+        problems = islice(formats.label_value(value), 1)
         yield from (invalid_value(here, value, w) for w in problems)
     elif operator != "Exists":
         yield unsupported(here, operator, ("Equal", "Exists"))
@@ -224,10 +224,10 @@ def _limit_faults(name: str, quantity: str, limit: str | None, path: str) -> Ite
             detail = "Limit must be set for non overcommitable resources"
             yield required(f"{path}.limits", detail)
         return
-    amount, most = Quantity.parse(quantity), Quantity.parse(limit)
-    if "/" in name and amount != most:
+    amount, maximum = Quantity.parse(quantity), Quantity.parse(limit)
+    if "/" in name and amount != maximum:
         yield invalid_value(here, quantity, f"must be equal to {name} limit of {limit}")
-    elif amount > most:
+    elif amount > maximum:
         detail = f"must be less than or equal to {name} limit of {limit}"
         yield invalid_value(here, quantity, detail)
 
@@ -240,26 +240,26 @@ def _privileges(context: Manifest, path: str) -> Iterator[Fault]:
 
 TYPES: Checks = {
     "PodSpec": (
-        *(_unique_names, _node_selector, _mounts, _first_containers),
-        *(text("hostname", words.dns), text("subdomain", words.dns)),
+        *(_unique_names, _node_selector, _mounts, _init_containers),
+        *(text("hostname", formats.dns), text("subdomain", formats.dns)),
     ),
-    "Container": (text("name", words.dns), _container),
+    "Container": (text("name", formats.dns), _container),
     "ContainerPort": (_host_port,),
-    "EnvVar": (text("name", words.env_name), _variable),
-    "ObjectFieldSelector": (_own_field,),
-    "SecretKeySelector": (_reference, text("key", words.config_key)),
-    "ConfigMapKeySelector": (_reference, text("key", words.config_key)),
-    "Volume": (text("name", words.dns), one_of("volume", *_VOLUMES)),
+    "EnvVar": (text("name", formats.env_name), _variable),
+    "ObjectFieldSelector": (_field_reference,),
+    "SecretKeySelector": (_reference, text("key", formats.config_key)),
+    "ConfigMapKeySelector": (_reference, text("key", formats.config_key)),
+    "Volume": (text("name", formats.dns), one_of("volume", *_VOLUMES)),
     "Probe": (one_of("handler", *_HANDLERS, "grpc"),),
     "LifecycleHandler": (one_of("handler", *_HANDLERS, "sleep"),),
     "HTTPGetAction": (_port,),
     "TCPSocketAction": (_port,),
-    "Toleration": (text("key", words.label_key), _toleration),
-    "LabelSelectorRequirement": (text("key", words.label_key), _requirement),
-    "NodeSelectorRequirement": (text("key", words.label_key), _node_requirement),
+    "Toleration": (text("key", formats.label_key), _toleration),
+    "LabelSelectorRequirement": (text("key", formats.label_key), _requirement),
+    "NodeSelectorRequirement": (text("key", formats.label_key), _node_requirement),
     "PreferredSchedulingTerm": (_weight,),
     "WeightedPodAffinityTerm": (_weight,),
-    "PodReadinessGate": (text("conditionType", words.label_key),),
+    "PodReadinessGate": (text("conditionType", formats.label_key),),
     "ResourceRequirements": (_resources,),
     "SecurityContext": (_privileges,),
 }

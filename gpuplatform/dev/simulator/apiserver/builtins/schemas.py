@@ -4,6 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpuplatform.dev.simulator.apiserver.errors import (
+    Fault,
+    forbidden_value,
+    invalid_value,
+    not_simulated,
+    required,
+    unsupported,
+)
 from gpuplatform.dev.simulator.apiserver.expressions import ExpressionError, compiled, type_of
 from gpuplatform.dev.simulator.apiserver.rules import REASONS, RULES
 from gpuplatform.dev.simulator.apiserver.schema import (
@@ -13,14 +21,6 @@ from gpuplatform.dev.simulator.apiserver.schema import (
     go_pattern,
     schema_at,
     validate,
-)
-from gpuplatform.dev.simulator.apiserver.status import (
-    Fault,
-    forbidden_value,
-    invalid_value,
-    not_simulated,
-    required,
-    unsupported,
 )
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")

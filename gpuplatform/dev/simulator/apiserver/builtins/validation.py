@@ -3,16 +3,16 @@
 from collections.abc import Callable, Generator, Iterator
 from typing import TypeAlias
 
-from gpuplatform.dev.simulator.apiserver.builtins import words
+from gpuplatform.dev.simulator.apiserver.builtins import formats
+from gpuplatform.dev.simulator.apiserver.builtins.config_data import (
+    config_map_faults,
+    secret_faults,
+)
 from gpuplatform.dev.simulator.apiserver.builtins.definitions import definition_faults
 from gpuplatform.dev.simulator.apiserver.builtins.metadata import annotation_faults, label_faults
 from gpuplatform.dev.simulator.apiserver.builtins.pods import LABEL_OPERATORS, TYPES, pod_faults
-from gpuplatform.dev.simulator.apiserver.builtins.stored import config_map_faults, secret_faults
-from gpuplatform.dev.simulator.apiserver.builtins.walk import type_faults
-from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.resources import Resource
-from gpuplatform.dev.simulator.apiserver.selectors import labels_match
-from gpuplatform.dev.simulator.apiserver.status import (
+from gpuplatform.dev.simulator.apiserver.builtins.type_checks import type_faults
+from gpuplatform.dev.simulator.apiserver.errors import (
     Fault,
     duplicate,
     forbidden_value,
@@ -20,6 +20,9 @@ from gpuplatform.dev.simulator.apiserver.status import (
     required,
     unsupported,
 )
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
+from gpuplatform.dev.simulator.apiserver.resources import Resource
+from gpuplatform.dev.simulator.apiserver.selectors import labels_match
 
 Check: TypeAlias = Callable[[Manifest, Manifest | None], Iterator[Fault]]
 
@@ -65,7 +68,7 @@ def _workload(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
         yield forbidden_value(f"{path}.spec.activeDeadlineSeconds", detail)
     if old and selector != old["spec"].get("selector"):
         yield invalid_value("spec.selector", selector, "field is immutable")
-    yield from _counted(obj.get("status", {}))
+    yield from _count_faults(obj.get("status", {}))
 
 
 def _selector_faults(selector: Manifest | None) -> Generator[Fault, None, bool]:
@@ -88,7 +91,7 @@ def _selector_faults(selector: Manifest | None) -> Generator[Fault, None, bool]:
     return is_sound
 
 
-def _counted(status: Manifest) -> Iterator[Fault]:
+def _count_faults(status: Manifest) -> Iterator[Fault]:
     """No part of the pods is more than all of them."""
     total, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     available = status.get("availableReplicas", 0)
@@ -148,7 +151,7 @@ def _service(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
         here, number = f"spec.ports[{index}]", port.get("port", 0)
         yield from _service_port_name(port, here, names, must=len(ports) > 1)
         if not number:
-            yield from (invalid_value(f"{here}.port", 0, w) for w in words.port_number(0))
+            yield from (invalid_value(f"{here}.port", 0, w) for w in formats.port_number(0))
         yield from _target_faults(port["targetPort"], f"{here}.targetPort")
         if (number, port["protocol"]) in numbers:
             yield duplicate(here, {"port": number, "protocol": port["protocol"]})
@@ -168,14 +171,16 @@ def _service_port_name(
         if must:
             yield required(f"{path}.name")
         return
-    yield from (invalid_value(f"{path}.name", name, w) for w in words.dns(name))
+    yield from (invalid_value(f"{path}.name", name, w) for w in formats.dns(name))
     if name in names:
         yield duplicate(f"{path}.name", name)
     names.add(name)
 
 
 def _target_faults(target: int | str, path: str) -> Iterator[Fault]:
-    problems = words.port_number(target) if isinstance(target, int) else words.port_name(target)
+    problems = (
+        formats.port_number(target) if isinstance(target, int) else formats.port_name(target)
+    )
     yield from (invalid_value(path, target, w) for w in problems)
 
 
@@ -200,7 +205,7 @@ def _node(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
     for index, taint in enumerate(obj["spec"].get("taints", ())):
         here, key = f"metadata.taints[{index}]", taint.get("key", "")
         effect = taint.get("effect", "")
-        yield from (invalid_value(f"{here}.key", key, w) for w in words.label_key(key))
+        yield from (invalid_value(f"{here}.key", key, w) for w in formats.label_key(key))
         if not effect:
             yield required(f"{here}.effect")
         elif effect not in _TAINT_EFFECTS:

@@ -4,15 +4,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from gpuplatform.dev.simulator.apiserver.controllers.base import Controller
 from gpuplatform.dev.simulator.apiserver.controllers.definitions import Definitions
 from gpuplatform.dev.simulator.apiserver.controllers.deployments import Deployments
 from gpuplatform.dev.simulator.apiserver.controllers.endpoints import Endpoints
 from gpuplatform.dev.simulator.apiserver.controllers.events import expire_events
 from gpuplatform.dev.simulator.apiserver.controllers.garbage import GarbageCollector
-from gpuplatform.dev.simulator.apiserver.controllers.lostpods import LostPods
 from gpuplatform.dev.simulator.apiserver.controllers.namespaces import Namespaces
 from gpuplatform.dev.simulator.apiserver.controllers.nodes import Nodes
-from gpuplatform.dev.simulator.apiserver.controllers.queue import Controller
+from gpuplatform.dev.simulator.apiserver.controllers.pod_garbage import PodGarbageCollector
 from gpuplatform.dev.simulator.apiserver.controllers.replicasets import ReplicaSets
 from gpuplatform.dev.simulator.apiserver.controllers.scheduler import Scheduler
 from gpuplatform.dev.simulator.apiserver.store import Change
@@ -27,13 +27,13 @@ class Controllers:
         self._writer = writer
         kinds: tuple[type[Controller], ...] = (
             *(Definitions, Namespaces, Deployments, ReplicaSets),
-            *(Endpoints, Nodes, Scheduler, GarbageCollector, LostPods),
+            *(Endpoints, Nodes, Scheduler, GarbageCollector, PodGarbageCollector),
         )
         self._all = [kind(writer) for kind in kinds]
         for controller in self._all:
-            writer.store.listen(controller.note)
-            for entry in writer.store.everything():
-                controller.note(Change("MODIFIED", entry, None))
+            writer.store.listen(controller.observe)
+            for entry in writer.store.entries():
+                controller.observe(Change("MODIFIED", entry, None))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

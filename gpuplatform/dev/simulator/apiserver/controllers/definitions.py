@@ -2,12 +2,12 @@
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.queue import Controller
+from gpuplatform.dev.simulator.apiserver.controllers.base import Controller
 from gpuplatform.dev.simulator.apiserver.deletes import CLEANUP, DeleteOptions, delete
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, now
 from gpuplatform.dev.simulator.apiserver.resources import custom_resource
 from gpuplatform.dev.simulator.apiserver.store import Change, Key
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
 _KIND = ("apiextensions.k8s.io", "customresourcedefinitions")
 
@@ -20,7 +20,7 @@ class Definitions(Controller):
         self.writer.registry.add(custom_resource(definition, metadata))
 
     @override
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         key = change.entry.key
         if key[:2] == _KIND:
             spec = change.entry.object["spec"]
@@ -49,7 +49,7 @@ class Definitions(Controller):
         if entry is None:
             return
         spec = entry.object["spec"]
-        resource = self.writer.registry.need(spec["names"]["plural"], spec["group"])
+        resource = self.writer.registry.require(spec["names"]["plural"], spec["group"])
         objects = self.store.find(resource.key)
         for one in objects:
             if "deletionTimestamp" not in one.object["metadata"]:
@@ -76,5 +76,5 @@ def _status(definition: Manifest) -> Manifest:
 
 
 def _true(kind: str, reason: str, message: str) -> Manifest:
-    words = {"reason": reason, "message": message}
-    return {"type": kind, "status": "True", "lastTransitionTime": now(), **words}
+    explanation = {"reason": reason, "message": message}
+    return {"type": kind, "status": "True", "lastTransitionTime": now(), **explanation}

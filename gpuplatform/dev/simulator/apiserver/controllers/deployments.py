@@ -4,14 +4,14 @@ import hashlib
 
 from typing_extensions import override
 
+from gpuplatform.dev.simulator.apiserver.controllers.base import (
+    MANAGER,
+    Controller,
+)
 from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
 from gpuplatform.dev.simulator.apiserver.controllers.progress import (
     deployment_status,
     next_deadline,
-)
-from gpuplatform.dev.simulator.apiserver.controllers.queue import (
-    MANAGER,
-    Controller,
 )
 from gpuplatform.dev.simulator.apiserver.controllers.replicas import (
     DEPLOYMENTS,
@@ -29,10 +29,10 @@ from gpuplatform.dev.simulator.apiserver.controllers.rollout import (
     old_sizes,
 )
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, controller_of, to_bytes
 from gpuplatform.dev.simulator.apiserver.selectors import labels_match
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -45,19 +45,19 @@ class Deployments(Controller):
     """Makes ReplicaSets and moves replicas between them."""
 
     @override
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         entry = change.entry
         if entry.key[:2] == DEPLOYMENTS:
             self.add(entry.key, adopts=change.before is None)
         elif entry.key[:2] == REPLICA_SETS:
-            self._note_replica_set(entry.object, orphaned=may_be_adopted(change))
+            self._observe_replica_set(entry.object, orphaned=may_be_adopted(change))
         elif entry.key[:2] == PODS and change.type == "DELETED":
             owner = controller_of(entry.object) or {}
             replica_set = self.store.get((*REPLICA_SETS, entry.key[2], owner.get("name", "")))
             if replica_set:
-                self._note_replica_set(replica_set.object, orphaned=False)
+                self._observe_replica_set(replica_set.object, orphaned=False)
 
-    def _note_replica_set(self, replica_set: Manifest, *, orphaned: bool) -> None:
+    def _observe_replica_set(self, replica_set: Manifest, *, orphaned: bool) -> None:
         owner, namespace = controller_of(replica_set), replica_set["metadata"]["namespace"]
         if owner is not None:
             if owner["kind"] == "Deployment":
@@ -75,7 +75,7 @@ class Deployments(Controller):
         entry = self.store.get(key)
         if entry is None:
             return
-        if self.takes_adoption(key):
+        if self.pop_adoption(key):
             adopt(self.writer, entry, REPLICA_SETS)
         found = children(self.store, entry, REPLICA_SETS)
         if "deletionTimestamp" not in entry.object["metadata"]:
@@ -173,7 +173,7 @@ class Deployments(Controller):
                 "template": template,
             },
         }
-        target = Target(self.writer.registry.need("replicasets", "apps"), entry.key[2], name)
+        target = Target(self.writer.registry.require("replicasets", "apps"), entry.key[2], name)
         created = self.writer.create(target, body, Options(manager=MANAGER))
         if replicas:
             message = f"Scaled up replica set {name} from 0 to {replicas}"
@@ -212,7 +212,9 @@ class Deployments(Controller):
         for replica_set in sorted(idle, key=lambda e: _revision(e.object))[
             : max(len(idle) - limit, 0)
         ]:
-            target = Target(self.writer.registry.need("replicasets", "apps"), *replica_set.key[2:])
+            target = Target(
+                self.writer.registry.require("replicasets", "apps"), *replica_set.key[2:]
+            )
             delete(self.store, target, DeleteOptions())
 
 
@@ -220,8 +222,8 @@ def _targets(deployment: Entry) -> dict[str, str]:
     """Return the annotations that tell a ReplicaSet what its Deployment aims at."""
     bounds = Bounds.of(deployment.object)
     prefix = "deployment.kubernetes.io/"
-    most = bounds.wanted + bounds.surge
-    return {f"{prefix}desired-replicas": str(bounds.wanted), f"{prefix}max-replicas": str(most)}
+    maximum = bounds.wanted + bounds.surge
+    return {f"{prefix}desired-replicas": str(bounds.wanted), f"{prefix}max-replicas": str(maximum)}
 
 
 def template_hash(template: Manifest) -> str:

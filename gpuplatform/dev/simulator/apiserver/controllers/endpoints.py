@@ -2,13 +2,13 @@
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.queue import MANAGER, Controller
+from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER, Controller
 from gpuplatform.dev.simulator.apiserver.controllers.replicas import PODS, is_ready
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
 _SERVICES: GroupPlural = ("", "services")
 
@@ -17,7 +17,7 @@ class Endpoints(Controller):
     """Keeps one Endpoints object for each Service with a selector."""
 
     @override
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         kind, entry = change.entry.key[:2], change.entry
         if kind == _SERVICES:
             self.add(entry.key)
@@ -30,7 +30,7 @@ class Endpoints(Controller):
     @override
     def sync(self, key: Key) -> None:
         service = self.store.get(key)
-        resource = self.writer.registry.need("endpoints")
+        resource = self.writer.registry.require("endpoints")
         target = Target(resource, *key[2:])
         old = self.store.get(target.key)
         if service is None:

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from gpuplatform import clock
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.objects import now
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 from gpuplatform.dev.simulator.apiserver.store import Entry
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 from gpuplatform.dev.simulator.apiserver.writes import Writer
 
 log = logging.getLogger(__name__)
@@ -20,17 +20,17 @@ _EVERY_SECONDS = 60
 
 
 def record_event(
-    writer: Writer, about: Entry, kind: str, words: tuple[str, str], source: str
+    writer: Writer, about: Entry, kind: str, explanation: tuple[str, str], source: str
 ) -> None:
-    """Record an event about an object: `words` are its reason and its message.
+    """Record an event about an object: `detail` are its reason and its message.
 
     An equal one that is there already is counted up instead.
     """
     obj, metadata = about.object, about.object["metadata"]
-    namespace, (reason, message) = metadata.get("namespace", "default"), words
+    namespace, (reason, message) = metadata.get("namespace", "default"), explanation
     identity = "\0".join((metadata["uid"], kind, reason, message)).encode()
     name = f"{metadata['name']}.{hashlib.sha256(identity).hexdigest()[:16]}"
-    target = Target(writer.registry.need("events"), namespace, name)
+    target = Target(writer.registry.require("events"), namespace, name)
     options = Options(manager=source)
     old = writer.store.get(target.key)
     if old:
@@ -66,7 +66,7 @@ def record_event(
 
 async def expire_events(writer: Writer) -> None:
     """Delete old events until cancelled."""
-    events = writer.registry.need("events")
+    events = writer.registry.require("events")
     while True:
         await asyncio.sleep(_EVERY_SECONDS)
         oldest = clock.rfc3339(clock.now() - _LIFE)

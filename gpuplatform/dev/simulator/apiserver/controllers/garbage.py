@@ -2,11 +2,11 @@
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.queue import Controller
+from gpuplatform.dev.simulator.apiserver.controllers.base import Controller
 from gpuplatform.dev.simulator.apiserver.deletes import FOREGROUND, ORPHAN, DeleteOptions, delete
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
 _MANAGER = Options(manager="kube-controller-manager")
 
@@ -15,7 +15,7 @@ class GarbageCollector(Controller):
     """Deletes what lost its owners."""
 
     @override
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         metadata = change.entry.object["metadata"]
         if change.type != "DELETED":
             if metadata.get("ownerReferences") or "deletionTimestamp" in metadata:
@@ -104,7 +104,7 @@ class GarbageCollector(Controller):
         self.writer.change(entry, edit, _MANAGER)
 
     def _target(self, entry: Entry) -> Target:
-        resource = self.writer.registry.need(entry.key[1], entry.key[0])
+        resource = self.writer.registry.require(entry.key[1], entry.key[0])
         return Target(resource, *entry.key[2:])
 
 

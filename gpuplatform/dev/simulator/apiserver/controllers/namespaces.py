@@ -2,12 +2,12 @@
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.queue import MANAGER, Controller
+from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER, Controller
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
 from gpuplatform.dev.simulator.apiserver.subresources import finalize
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
 _KIND: GroupPlural = ("", "namespaces")
 
@@ -16,7 +16,7 @@ class Namespaces(Controller):
     """Fills new namespaces and empties the ones that are being deleted."""
 
     @override
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         key = change.entry.key
         if key[:2] == _KIND:
             self.add(key)
@@ -31,7 +31,7 @@ class Namespaces(Controller):
         if "deletionTimestamp" in entry.object["metadata"]:
             self._empty(entry)
             return
-        accounts = self.writer.registry.need("serviceaccounts")
+        accounts = self.writer.registry.require("serviceaccounts")
         target = Target(accounts, key[3], "default")
         if self.store.get(target.key) is None:
             body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
@@ -47,5 +47,5 @@ class Namespaces(Controller):
                     delete(self.store, Target(resource, *content.key[2:]), DeleteOptions())
                 left += self.store.get(content.key) is not None
         if left == 0:
-            target = Target(self.writer.registry.need("namespaces"), "", entry.key[3])
+            target = Target(self.writer.registry.require("namespaces"), "", entry.key[3])
             finalize(self.writer, target, {"spec": {"finalizers": []}})

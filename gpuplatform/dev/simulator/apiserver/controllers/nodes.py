@@ -5,10 +5,10 @@ A node that stops its heartbeats is not found out here: its kubelet says so, or 
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.queue import MANAGER, Controller
-from gpuplatform.dev.simulator.apiserver.intake import Options
+from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER, Controller
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, condition
 from gpuplatform.dev.simulator.apiserver.store import Change, Key
+from gpuplatform.dev.simulator.apiserver.targets import Options
 
 _NOT_READY = "node.kubernetes.io/not-ready"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -19,7 +19,7 @@ class Nodes(Controller):
     """Keeps the NoSchedule taints of conditions."""
 
     @override
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         if change.entry.key[:2] == ("", "nodes"):
             self.add(change.entry.key)
 

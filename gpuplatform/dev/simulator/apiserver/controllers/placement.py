@@ -49,7 +49,7 @@ class Node:
         amounts = _amounts(status.get("allocatable", {}))
         return cls(metadata["name"], metadata.get("labels", {}), taints, amounts)
 
-    def misfits(self, pod: Manifest, requests: Counter[str]) -> list[str]:
+    def obstacles(self, pod: Manifest, requests: Counter[str]) -> list[str]:
         """Return why `pod` cannot run here; empty when it can."""
         if _CORDONED in self.taints and not _tolerates(pod["spec"], _CORDONED):
             return ["node(s) were unschedulable"]

@@ -56,7 +56,7 @@ def _set_progressing(deployment: Manifest, status: Manifest, new: Manifest | Non
         return
     elif not present or (name not in present["message"]):
         _progress(status, "True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
-    elif _moved(deployment.get("status", {}), status):
+    elif _has_progressed(deployment.get("status", {}), status):
         message = f'ReplicaSet "{name}" is progressing.'
         _progress(status, "True", "ReplicaSetUpdated", message, progressed=True)
     else:
@@ -80,7 +80,7 @@ def _is_complete(deployment: Manifest, status: Manifest) -> bool:
     return all(status.get(name, 0) == wanted for name in names)
 
 
-def _moved(before: Manifest, status: Manifest) -> bool:
+def _has_progressed(before: Manifest, status: Manifest) -> bool:
     """Whether the rollout came forward: more updated, ready or available, or fewer old."""
     grown = any(
         status.get(name, 0) > before.get(name, 0)
@@ -100,8 +100,8 @@ def _set_failure(status: Manifest, replica_sets: list[Manifest]) -> None:
     if found is None:
         status["conditions"] = kept
         return
-    words = {name: found[name] for name in ("type", "status", "reason", "message")}
-    set_condition(status, words)
+    copied = {name: found[name] for name in ("type", "status", "reason", "message")}
+    set_condition(status, copied)
 
 
 def next_deadline(deployment: Manifest, status: Manifest) -> datetime | None:

@@ -3,12 +3,12 @@
 from datetime import datetime, timedelta
 
 from gpuplatform import clock
-from gpuplatform.dev.simulator.apiserver.controllers.queue import MANAGER
-from gpuplatform.dev.simulator.apiserver.intake import Options
+from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, condition, controller_of
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 from gpuplatform.dev.simulator.apiserver.selectors import labels_match
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Store
+from gpuplatform.dev.simulator.apiserver.targets import Options
 from gpuplatform.dev.simulator.apiserver.writes import Writer
 
 PODS: GroupPlural = ("", "pods")
@@ -44,7 +44,7 @@ def adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> None:
     if "deletionTimestamp" in owner.object["metadata"]:
         return
     selector = owner.object["spec"]["selector"]
-    for entry in writer.store.orphans(kind, owner.key[2]):
+    for entry in writer.store.uncontrolled(kind, owner.key[2]):
         metadata = entry.object["metadata"]
         if "deletionTimestamp" in metadata or not labels_match(
             metadata.get("labels", {}), selector

@@ -5,11 +5,11 @@ from typing import Any
 from typing_extensions import override
 
 from gpuplatform import clock
-from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
-from gpuplatform.dev.simulator.apiserver.controllers.queue import (
+from gpuplatform.dev.simulator.apiserver.controllers.base import (
     MANAGER,
     Controller,
 )
+from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
 from gpuplatform.dev.simulator.apiserver.controllers.replicas import (
     PODS,
     REPLICA_SETS,
@@ -23,7 +23,7 @@ from gpuplatform.dev.simulator.apiserver.controllers.replicas import (
     reference_to,
 )
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.objects import (
     Manifest,
     clone,
@@ -33,8 +33,8 @@ from gpuplatform.dev.simulator.apiserver.objects import (
     random_suffix,
 )
 from gpuplatform.dev.simulator.apiserver.selectors import labels_match
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
 _SOURCE = "replicaset-controller"
 
@@ -43,14 +43,14 @@ class ReplicaSets(Controller):
     """Makes and deletes pods; counts them in status."""
 
     @override
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         entry = change.entry
         if entry.key[:2] == REPLICA_SETS:
             self.add(entry.key, adopts=change.before is None)
         elif entry.key[:2] == PODS:
-            self._note_pod(change)
+            self._observe_pod(change)
 
-    def _note_pod(self, change: Change) -> None:
+    def _observe_pod(self, change: Change) -> None:
         pod = change.entry.object
         namespace, owner = pod["metadata"]["namespace"], controller_of(pod)
         if owner is not None:
@@ -69,7 +69,7 @@ class ReplicaSets(Controller):
         entry = self.store.get(key)
         if entry is None:
             return
-        if self.takes_adoption(key):
+        if self.pop_adoption(key):
             adopt(self.writer, entry, PODS)
         pods = children(self.store, entry, PODS)
         active = [p for p in pods if is_active(p.object)]
@@ -97,10 +97,10 @@ class ReplicaSets(Controller):
             )
             return error
         for pod in sorted(active, key=_rank)[: max(-missing, 0)]:
-            resource = self.writer.registry.need("pods")
+            resource = self.writer.registry.require("pods")
             delete(self.store, Target(resource, *pod.key[2:]), DeleteOptions())
-            words = ("SuccessfulDelete", f"Deleted pod: {pod.key[3]}")
-            record_event(self.writer, entry, "Normal", words, _SOURCE)
+            explanation = ("SuccessfulDelete", f"Deleted pod: {pod.key[3]}")
+            record_event(self.writer, entry, "Normal", explanation, _SOURCE)
         return None
 
     def _create(self, entry: Entry) -> None:
@@ -113,10 +113,10 @@ class ReplicaSets(Controller):
             "ownerReferences": [reference_to(entry)],
         }
         body = {"apiVersion": "v1", "kind": "Pod", **template}
-        target = Target(self.writer.registry.need("pods"), entry.key[2], name)
+        target = Target(self.writer.registry.require("pods"), entry.key[2], name)
         self.writer.create(target, body, Options(manager=MANAGER))
-        words = ("SuccessfulCreate", f"Created pod: {name}")
-        record_event(self.writer, entry, "Normal", words, _SOURCE)
+        explanation = ("SuccessfulCreate", f"Created pod: {name}")
+        record_event(self.writer, entry, "Normal", explanation, _SOURCE)
 
     def _count(self, entry: Entry, pods: list[Entry], fault: ApiError | None) -> None:
         active = [p for p in pods if is_active(p.object)]

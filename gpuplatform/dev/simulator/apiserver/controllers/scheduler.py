@@ -4,14 +4,14 @@ from collections import Counter
 
 from typing_extensions import override
 
+from gpuplatform.dev.simulator.apiserver.controllers.base import Controller
 from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
 from gpuplatform.dev.simulator.apiserver.controllers.placement import Node, explain, requests_of
-from gpuplatform.dev.simulator.apiserver.controllers.queue import Controller
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, condition, now
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
 from gpuplatform.dev.simulator.apiserver.subresources import bind
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 from gpuplatform.dev.simulator.apiserver.writes import Writer
 
 _PODS: GroupPlural = ("", "pods")
@@ -28,24 +28,24 @@ class Scheduler(Controller):
         self._nodes: dict[str, Node] = {}
         self._placed: dict[Key, tuple[str, Counter[str]]] = {}
         self._waiting: set[Key] = set()
-        self._stuck: set[Key] = set()
+        self._unschedulable: set[Key] = set()
         """Waiting pods that found no room; they are tried again when some may have come free."""
 
     @override
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         kind, gone = change.entry.key[:2], change.type == "DELETED"
         if kind == _PODS:
-            self._note_pod(change.entry, gone=gone)
+            self._observe_pod(change.entry, gone=gone)
         elif kind == _NODES:
-            self._note_node(change.entry.object, gone=gone)
+            self._observe_node(change.entry.object, gone=gone)
 
-    def _note_pod(self, entry: Entry, *, gone: bool) -> None:
+    def _observe_pod(self, entry: Entry, *, gone: bool) -> None:
         pod, key = entry.object, entry.key
         name = pod["spec"].get("nodeName")
         ended = gone or pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
         if ended:
             self._forget(key)
-            self._take_off(key)
+            self._unassign(key)
         elif name:
             self._forget(key)
             if key not in self._placed:
@@ -64,15 +64,15 @@ class Scheduler(Controller):
 
     def _forget(self, key: Key) -> None:
         self._waiting.discard(key)
-        self._stuck.discard(key)
+        self._unschedulable.discard(key)
 
-    def _take_off(self, key: Key) -> None:
+    def _unassign(self, key: Key) -> None:
         name, requests = self._placed.pop(key, ("", Counter()))
         if name in self._nodes:
             self._nodes[name].taken.subtract(requests)
             self._retry()
 
-    def _note_node(self, obj: Manifest, *, gone: bool) -> None:
+    def _observe_node(self, obj: Manifest, *, gone: bool) -> None:
         name = obj["metadata"]["name"]
         old, new = self._nodes.get(name), Node.of(obj)
         if gone:
@@ -89,12 +89,12 @@ class Scheduler(Controller):
             self._retry()
 
     def _retry(self) -> None:
-        self._stuck.clear()
+        self._unschedulable.clear()
         self.add(_ALL)
 
     @override
     def sync(self, key: Key) -> None:
-        found = (self.store.get(k) for k in self._waiting - self._stuck)
+        found = (self.store.get(k) for k in self._waiting - self._unschedulable)
         waiting = [
             entry for entry in found if entry and not entry.object["spec"].get("schedulingGates")
         ]
@@ -106,21 +106,21 @@ class Scheduler(Controller):
         reasons: Counter[str] = Counter()
         fitting: list[Node] = []
         for node in self._nodes.values():
-            misfits = node.misfits(entry.object, requests)
-            reasons.update(misfits)
-            if not misfits:
+            obstacles = node.obstacles(entry.object, requests)
+            reasons.update(obstacles)
+            if not obstacles:
                 fitting.append(node)
         if not fitting:
-            self._stuck.add(entry.key)
-            self._refuse(entry, explain(len(self._nodes), reasons))
+            self._unschedulable.add(entry.key)
+            self._mark_unschedulable(entry, explain(len(self._nodes), reasons))
             return
         best = min(fitting, key=lambda node: (node.load(requests), node.name))
-        target = Target(self.writer.registry.need("pods"), *entry.key[2:])
+        target = Target(self.writer.registry.require("pods"), *entry.key[2:])
         bound = bind(self.writer, target, best.name)
         message = f"Successfully assigned {entry.key[2]}/{entry.key[3]} to {best.name}"
         record_event(self.writer, bound, "Normal", ("Scheduled", message), _NAME)
 
-    def _refuse(self, entry: Entry, message: str) -> None:
+    def _mark_unschedulable(self, entry: Entry, message: str) -> None:
         old = condition(entry.object, "PodScheduled")
         if old.get("message") == message:
             return

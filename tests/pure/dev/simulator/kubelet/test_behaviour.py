@@ -57,7 +57,7 @@ def test_memory_over_the_limit_is_an_end_by_the_kernel() -> None:
     end = behaviour_of(entry).exit
 
     assert end is not None
-    assert (end.code, end.word()) == (137, "OOMKilled")
+    assert (end.code, end.reported_reason()) == (137, "OOMKilled")
 
 
 def test_memory_within_the_limit_runs_on() -> None:

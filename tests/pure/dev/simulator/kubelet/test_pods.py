@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.dev.simulator.kubelet.containers import Pace, go_duration, timestamp
-from gpuplatform.dev.simulator.kubelet.pods import Place, PodMemory, Step, step
+from gpuplatform.dev.simulator.kubelet.containers import Timing, go_duration, timestamp
+from gpuplatform.dev.simulator.kubelet.pods import NodeContext, PodHistory, Step, step
 
 START = 1_800_000_000.0
-PLACE = Place("10.100.0.1", "10.200.0.1", Pace(1.0, 10.0), free_gpus=8)
+PLACE = NodeContext("10.100.0.1", "10.200.0.1", Timing(1.0, 10.0), free_gpus=8)
 
 
 class Life:
@@ -21,11 +21,11 @@ class Life:
             "metadata": {"name": "one", "namespace": "default", "uid": "u-1"},
             "spec": {"nodeName": "n", "restartPolicy": policy, "containers": [container]},
         }
-        self.memory = PodMemory()
+        self.history = PodHistory()
         self.writes = 0
 
-    def at(self, seconds: float, place: Place = PLACE) -> Step:
-        taken = step(self.pod, self.memory, place, START + seconds)
+    def at(self, seconds: float, context: NodeContext = PLACE) -> Step:
+        taken = step(self.pod, self.history, context, START + seconds)
         if taken.status is not None:
             self.pod["status"] = {**self.pod.get("status", {}), **taken.status}
             self.writes += 1
@@ -78,7 +78,7 @@ def test_a_settled_pod_is_written_no_more() -> None:
 def test_a_kubelet_that_starts_again_leaves_a_running_pod_alone() -> None:
     life = Life()
     life.run(5)
-    life.memory = PodMemory()
+    life.history = PodHistory()
 
     assert life.at(60) == Step()
 
@@ -169,7 +169,7 @@ def test_a_deleted_pod_ends_at_once_and_is_removed() -> None:
 
     assert taken.remove
     assert life.pod["status"]["phase"] == "Succeeded"
-    assert [note.reason for note in taken.notes] == ["Killing"]
+    assert [event.reason for event in taken.events] == ["Killing"]
 
 
 def test_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period() -> None:
@@ -190,7 +190,9 @@ def test_a_held_pod_stays_terminating() -> None:
     life = Life()
     life.run(5)
     life.delete(grace=6)
-    held = Place("10.100.0.1", "10.200.0.1", Pace(1, 10), free_gpus=8, hold_terminating=True)
+    held = NodeContext(
+        "10.100.0.1", "10.200.0.1", Timing(1, 10), free_gpus=8, hold_terminating=True
+    )
 
     assert life.at(100, held) == Step()
     assert life.at(101).remove
@@ -200,7 +202,7 @@ def test_an_evicted_pod_fails_with_the_nodes_words() -> None:
     life = Life()
     life.run(5)
 
-    life.at(6, Place("10.100.0.1", "10.200.0.1", Pace(1, 10), free_gpus=8, evict=True))
+    life.at(6, NodeContext("10.100.0.1", "10.200.0.1", Timing(1, 10), free_gpus=8, evict=True))
 
     assert life.pod["status"]["phase"] == "Failed"
     assert life.pod["status"]["reason"] == "Evicted"
@@ -211,7 +213,7 @@ def test_a_pod_that_finds_no_gpu_is_rejected() -> None:
     life = Life()
     life.pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
 
-    life.at(0, Place("10.100.0.1", "10.200.0.1", Pace(1, 10), free_gpus=1))
+    life.at(0, NodeContext("10.100.0.1", "10.200.0.1", Timing(1, 10), free_gpus=1))
 
     assert life.pod["status"]["reason"] == "UnexpectedAdmissionError"
     assert "Requested: 2, Available: 1" in life.pod["status"]["message"]

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpuplatform.dev.simulator.kubelet.containers import Pace, timestamp
-from gpuplatform.dev.simulator.kubelet.pods import Place, PodMemory, Step, step
+from gpuplatform.dev.simulator.kubelet.containers import Timing, timestamp
+from gpuplatform.dev.simulator.kubelet.pods import NodeContext, PodHistory, Step, step
 from gpuplatform.dev.simulator.kubelet.programs import (
     Probe,
-    Report,
+    ProcessReport,
     environment,
     module_of,
     pod_ports,
@@ -20,7 +20,7 @@ from gpuplatform.dev.simulator.kubelet.programs import (
 from gpuplatform.workloads.images import ECHO_FUNCTION_IMAGE, SIDECAR_IMAGE
 
 START = 1_800_000_000.0
-PLACE = Place("10.100.0.1", "10.200.0.1", Pace(0.0, 10.0), free_gpus=8)
+PLACE = NodeContext("10.100.0.1", "10.200.0.1", Timing(0.0, 10.0), free_gpus=8)
 
 
 class Life:
@@ -31,11 +31,11 @@ class Life:
             "metadata": {"name": "one", "namespace": "default", "uid": "u-1"},
             "spec": {"containers": [{"name": "main", "image": ECHO_FUNCTION_IMAGE}]},
         }
-        self.memory = PodMemory()
+        self.history = PodHistory()
 
-    def at(self, seconds: float, report: Report | None = None) -> Step:
+    def at(self, seconds: float, report: ProcessReport | None = None) -> Step:
         reports = {} if report is None else {"main": report}
-        taken = step(self.pod, self.memory, replace(PLACE, reports=reports), START + seconds)
+        taken = step(self.pod, self.history, replace(PLACE, reports=reports), START + seconds)
         if taken.status is not None:
             self.pod["status"] = {**self.pod.get("status", {}), **taken.status}
         return taken
@@ -51,11 +51,11 @@ def test_a_process_is_ready_when_its_probe_says_so_and_only_then() -> None:
     life.at(0)
     assert "running" in life.status["state"]
     assert not life.status["ready"]
-    life.at(1, Report(is_ready=True))
+    life.at(1, ProcessReport(is_ready=True))
     assert life.status["ready"]
-    life.at(2, Report(is_ready=False))
+    life.at(2, ProcessReport(is_ready=False))
     assert not life.status["ready"]
-    life.at(3, Report(is_ready=True))
+    life.at(3, ProcessReport(is_ready=True))
     life.at(4)
     assert not life.status["ready"], "the process is not there any more"
 
@@ -63,10 +63,10 @@ def test_a_process_is_ready_when_its_probe_says_so_and_only_then() -> None:
 def test_a_process_that_ended_is_a_container_that_starts_again() -> None:
     life = Life()
     life.at(0)
-    life.at(1, Report(is_ready=True))
+    life.at(1, ProcessReport(is_ready=True))
     assert running_programs(life.pod) == {"main": 0}
 
-    life.at(2, Report(is_ready=False, exit_code=3))
+    life.at(2, ProcessReport(is_ready=False, exit_code=3))
     assert life.status["state"]["terminated"]["exitCode"] == 3
     assert running_programs(life.pod) == {}
     life.at(5)
@@ -79,8 +79,8 @@ def test_a_deleted_pod_waits_for_its_process() -> None:
     life.at(0)
     life.pod["metadata"]["deletionTimestamp"] = timestamp(START + 30)
 
-    assert not life.at(1, Report(is_ready=True)).remove
-    ended = life.at(2, Report(is_ready=False, exit_code=0))
+    assert not life.at(1, ProcessReport(is_ready=True)).remove
+    ended = life.at(2, ProcessReport(is_ready=False, exit_code=0))
 
     assert ended.remove
     assert life.status["state"]["terminated"]["exitCode"] == 0
@@ -90,9 +90,9 @@ def test_a_process_that_does_not_end_is_killed_when_the_grace_is_over() -> None:
     life = Life()
     life.at(0)
     life.pod["metadata"]["deletionTimestamp"] = timestamp(START + 30)
-    assert life.at(1, Report(is_ready=True)).due == START + 30
+    assert life.at(1, ProcessReport(is_ready=True)).due == START + 30
 
-    assert life.at(30, Report(is_ready=True)).remove
+    assert life.at(30, ProcessReport(is_ready=True)).remove
     assert life.status["state"]["terminated"]["exitCode"] == 137
 
 
@@ -146,10 +146,10 @@ def test_paths_and_addresses_are_translated() -> None:
 
 
 def test_probe_and_hook_are_read() -> None:
-    asked = {"path": "/drain", "port": 1, "httpHeaders": [{"name": "A", "value": "b"}]}
+    requested = {"path": "/drain", "port": 1, "httpHeaders": [{"name": "A", "value": "b"}]}
     container = {
         "readinessProbe": {"httpGet": {"port": 2}},
-        "lifecycle": {"preStop": {"httpGet": asked}},
+        "lifecycle": {"preStop": {"httpGet": requested}},
     }
 
     assert readiness_probe(container) == Probe("/", 2, {})

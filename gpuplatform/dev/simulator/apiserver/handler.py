@@ -6,20 +6,19 @@ from typing import Any, TypeAlias
 
 from aiohttp import web
 
-from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.bodies import read_object, read_patch, repeated_fields
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
-from gpuplatform.dev.simulator.apiserver.intake import Options
+from gpuplatform.dev.simulator.apiserver.lists import Lister
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.reads import Lister
 from gpuplatform.dev.simulator.apiserver.replies import (
     check_accept,
-    fixed,
     json_reply,
     log_reply,
     metadata_list,
     object_reply,
     raw_reply,
+    static_reply,
     success,
 )
 from gpuplatform.dev.simulator.apiserver.requests import LOG, Address, options_of, parse_path
@@ -31,6 +30,7 @@ from gpuplatform.dev.simulator.apiserver.subresources import (
     write_scale,
 )
 from gpuplatform.dev.simulator.apiserver.tables import table
+from gpuplatform.dev.simulator.apiserver.targets import Options
 from gpuplatform.dev.simulator.apiserver.watch import Watch, error_event
 from gpuplatform.dev.simulator.apiserver.writes import APPLY, JSON, Writer
 
@@ -43,7 +43,7 @@ _RETURNS_OBJECT = {"Pod", "Service", "ServiceAccount"}
 """Kinds whose DELETE answers with the object; the others answer with a Status."""
 
 
-class Door:
+class ApiHandler:
     """Serves the API over `writer`."""
 
     def __init__(self, writer: Writer) -> None:
@@ -69,27 +69,27 @@ class Door:
         """Answer one request; every refusal is a Status object."""
         try:
             return await self._answer(request)
-        except say.ApiError as refusal:
+        except errors.ApiError as refusal:
             error = refusal
         except web.HTTPRequestEntityTooLarge:
             limit = f"limit is {MAX_BODY_BYTES}"
-            error = say.ApiError(
+            error = errors.ApiError(
                 413, "RequestEntityTooLarge", f"Request entity too large: {limit}"
             )
         except Exception as fault:  # A client understands nothing but a Status.
             log.exception("%s %s met a bug", request.method, request.rel_url)
-            error = say.internal_error(fault)
+            error = errors.internal_error(fault)
         return json_reply(error.status, error.code)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.rel_url.raw_path
         address = parse_path(self._registry, path)
         if address is None:
-            return fixed(self._registry, self._store.version, path)
+            return static_reply(self._registry, self._store.version, path)
         check_accept(request.headers.get("Accept", ""))
         verb = self._verbs.get(request.method)
         if verb is None or (address.subresource == LOG and request.method != "GET"):
-            raise _no_verb()
+            raise _method_refused()
         if address.subresource in {"binding", "eviction", "finalize"}:
             return await self._special(request, address)
         return await verb(request, address)
@@ -100,7 +100,7 @@ class Door:
         if address.name and query.get("watch") not in {"1", "true"}:
             entry = self._store.get(address.target.key)
             if entry is None:
-                raise say.not_found(resource, address.name)
+                raise errors.not_found(resource, address.name)
             is_log = address.subresource == LOG
             return log_reply(request, entry) if is_log else object_reply(request, address, entry)
         if query.get("watch") in {"1", "true"}:
@@ -135,13 +135,13 @@ class Door:
             log.debug("a watch ended: the client has gone")
         except Exception as fault:  # The answer has begun: the rest is events.
             log.exception("a watch of %s met a bug", resource.plural)
-            await response.write(error_event(say.internal_error(fault)))
+            await response.write(error_event(errors.internal_error(fault)))
         return response
 
     async def _post(self, request: web.Request, address: Address) -> web.StreamResponse:
         resource = address.resource
         if address.name or (resource.namespaced and not address.namespace):
-            raise _no_verb()
+            raise _method_refused()
         options = _options(request, address)
         body = await _body(request, options)
         entry = self._writer.create(address.target, body, options)
@@ -166,7 +166,7 @@ class Door:
         )
         options = _options(request, address, is_apply=kind == APPLY)
         if kind == APPLY and not isinstance(patch, dict):
-            raise say.bad_request("the body is not an object")
+            raise errors.bad_request("the body is not an object")
         if address.subresource == "scale":
             return self._patch_scale(request, address, kind, patch)
         existed = self._store.get(address.target.key) is not None
@@ -178,18 +178,18 @@ class Door:
         self, request: web.Request, address: Address, kind: str, patch: Manifest
     ) -> web.Response:
         if kind in {JSON, APPLY}:
-            raise say.not_simulated("patches of scale other than merge patches")
+            raise errors.not_simulated("patches of scale other than merge patches")
         options = _options(request, address)
         entry = patch_scale(self._writer, address.target, patch, options)
         return object_reply(request, address, entry, options=options)
 
     async def _delete(self, request: web.Request, address: Address) -> web.StreamResponse:
         if address.subresource:
-            raise _no_verb()
+            raise _method_refused()
         raw = await request.read()
         body = read_object(raw, request.headers.get("Content-Type", "")) if raw else {}
         if not isinstance(body, dict):
-            raise say.bad_request("the body is not an object")
+            raise errors.bad_request("the body is not an object")
         options, resource = DeleteOptions.read(body, dict(request.query)), address.resource
         if not address.name:
             return self._delete_many(request, address, options)
@@ -203,7 +203,7 @@ class Door:
     ) -> web.Response:
         resource = address.resource
         if resource.namespaced and not address.namespace:
-            raise _no_verb()
+            raise _method_refused()
         page = self._lister.list(resource, address.namespace, request.query)
         for entry in page.entries:
             one = Address(resource, entry.key[2], entry.key[3], "")
@@ -215,11 +215,11 @@ class Door:
         target, kind = address.target, address.subresource.capitalize()
         name = (body.get("metadata") or {}).get("name")
         if name != target.name:
-            raise say.bad_request(f"name in URL does not match name in {kind} object")
+            raise errors.bad_request(f"name in URL does not match name in {kind} object")
         if address.subresource == "finalize" and request.method == "PUT":
             return raw_reply(finalize(self._writer, target, body).json)
         if request.method != "POST":
-            raise _no_verb()
+            raise _method_refused()
         if address.subresource == "binding":
             bind(self._writer, target, str(body.get("target", {}).get("name", "")))
         else:
@@ -234,8 +234,8 @@ class Door:
         return json_reply(status, 201)
 
 
-def _no_verb() -> say.ApiError:
-    return say.method_not_allowed(
+def _method_refused() -> errors.ApiError:
+    return errors.method_not_allowed(
         "the server does not allow this method on the requested resource"
     )
 
@@ -254,10 +254,10 @@ async def _body(request: web.Request, options: Options | None = None) -> Any:
     if body is None:
         return {}
     if not isinstance(body, dict):
-        raise say.bad_request("the body is not an object")
+        raise errors.bad_request("the body is not an object")
     return body
 
 
 def _need_name(address: Address) -> None:
     if not address.name:
-        raise _no_verb()
+        raise _method_refused()

@@ -53,14 +53,14 @@ class ApiError(Exception):
         }
 
 
-def show(value: object) -> str:
+def go_json(value: object) -> str:
     """Return `value` as Go prints it in a field error."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def invalid_value(field: str, value: object, detail: str) -> Fault:
     """Return the fault of a malformed value."""
-    return Fault("FieldValueInvalid", field, f"Invalid value: {show(value)}: {detail}")
+    return Fault("FieldValueInvalid", field, f"Invalid value: {go_json(value)}: {detail}")
 
 
 def required(field: str, detail: str = "") -> Fault:
@@ -70,7 +70,7 @@ def required(field: str, detail: str = "") -> Fault:
 
 def duplicate(field: str, value: object) -> Fault:
     """Return the fault of a value that must be unique."""
-    return Fault("FieldValueDuplicate", field, f"Duplicate value: {show(value)}")
+    return Fault("FieldValueDuplicate", field, f"Duplicate value: {go_json(value)}")
 
 
 def forbidden_value(field: str, detail: str) -> Fault:
@@ -80,8 +80,8 @@ def forbidden_value(field: str, detail: str) -> Fault:
 
 def unsupported(field: str, value: object, supported: Sequence[object]) -> Fault:
     """Return the fault of a value outside an enumeration."""
-    names = ", ".join(show(v) if isinstance(v, str) else show(show(v)) for v in supported)
-    message = f"Unsupported value: {show(value)}: supported values: {names}"
+    names = ", ".join(go_json(v) if isinstance(v, str) else go_json(go_json(v)) for v in supported)
+    message = f"Unsupported value: {go_json(value)}: supported values: {names}"
     return Fault("FieldValueNotSupported", field, message)
 
 

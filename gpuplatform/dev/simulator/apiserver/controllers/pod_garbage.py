@@ -4,11 +4,11 @@ import time
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.queue import MANAGER, Controller
+from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER, Controller
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
-from gpuplatform.dev.simulator.apiserver.intake import Options, Target
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key
+from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 from gpuplatform.dev.simulator.apiserver.writes import Writer
 
 _PODS: GroupPlural = ("", "pods")
@@ -17,7 +17,7 @@ _QUARANTINE_SECONDS = 5.0
 """So long a node may be away; with a real server it is 40 to 60."""
 
 
-class LostPods(Controller):
+class PodGarbageCollector(Controller):
     """Works on names of nodes; its pods are failed and then deleted without grace."""
 
     def __init__(self, writer: Writer) -> None:
@@ -25,7 +25,7 @@ class LostPods(Controller):
         self._missing_since: dict[Key, float] = {}
 
     @override
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         key = change.entry.key
         if key[:2] == _NODES and change.type == "DELETED":
             self.add(key)
@@ -53,5 +53,5 @@ class LostPods(Controller):
         if entry.object["status"].get("phase") not in {"Succeeded", "Failed"}:
             options = Options(manager=MANAGER, subresource="status")
             self.writer.change(entry, lambda pod: pod["status"].update(phase="Failed"), options)
-        target = Target(self.writer.registry.need("pods"), *entry.key[2:])
+        target = Target(self.writer.registry.require("pods"), *entry.key[2:])
         delete(self.store, target, DeleteOptions(grace_seconds=0))

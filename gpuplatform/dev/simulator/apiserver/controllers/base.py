@@ -7,10 +7,10 @@ from collections import OrderedDict
 from datetime import datetime
 
 from gpuplatform import clock
-from gpuplatform.dev.simulator.apiserver.intake import Options
+from gpuplatform.dev.simulator.apiserver.errors import ApiError
 from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.status import ApiError
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key, Store
+from gpuplatform.dev.simulator.apiserver.targets import Options
 from gpuplatform.dev.simulator.apiserver.writes import Writer
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Controller(ABC):
         self._adopts: set[Key] = set()
 
     @abstractmethod
-    def note(self, change: Change) -> None:
+    def observe(self, change: Change) -> None:
         """Add the keys that `change` concerns."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class Controller(ABC):
         self._due[key] = None
         self._wake.set()
 
-    def takes_adoption(self, key: Key) -> bool:
+    def pop_adoption(self, key: Key) -> bool:
         """Whether `key` has to look for something ownerless; asking settles it."""
         found = key in self._adopts
         self._adopts.discard(key)

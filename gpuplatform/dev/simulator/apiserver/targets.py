@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.decode import Decoder
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, random_suffix
 from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
@@ -79,7 +79,7 @@ def read_object(
     if faults and options.validation == "Strict":
         kind = resource.kind
         start = f'{kind} in version "{resource.version}" cannot be handled as a {kind}'
-        raise say.bad_request(f"{start}: strict decoding error: {', '.join(faults)}")
+        raise errors.bad_request(f"{start}: strict decoding error: {', '.join(faults)}")
     if options.validation == "Warn":
         options.warnings += faults
     return obj
@@ -93,18 +93,18 @@ def check_type(resource: Resource, body: Manifest) -> None:
     """
     kind, version = body.get("kind"), body.get("apiVersion", "")
     if resource.is_custom and not kind:
-        raise say.bad_request("Object 'Kind' is missing in the body")
+        raise errors.bad_request("Object 'Kind' is missing in the body")
     if version != resource.api_version and (version or resource.is_custom):
-        raise say.bad_request(
+        raise errors.bad_request(
             f"the API version in the data ({version}) does not match the expected API version"
             f" ({resource.api_version})"
         )
     if kind and kind != resource.kind and resource.is_custom:
-        fault = say.invalid_value("kind", kind, f"must be {resource.kind}")
+        fault = errors.invalid_value("kind", kind, f"must be {resource.kind}")
         name = (body.get("metadata") or {}).get("name", "")
-        raise say.invalid(resource.group, kind, name, [fault])
+        raise errors.invalid(resource.group, kind, name, [fault])
     if kind and kind != resource.kind:
-        raise say.bad_request(
+        raise errors.bad_request(
             f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}:'
             f' no kind "{kind}" is registered for version "{resource.api_version}" at this path'
         )
@@ -119,15 +119,15 @@ def identify(target: Target, metadata: Manifest) -> Target:
     check_place(target, metadata)
     name = metadata.get("name") or ""
     if target.name and name and name != target.name:
-        raise say.bad_request(
+        raise errors.bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({target.name})"
         )
     name = name or target.name
     if not name and metadata.get("generateName"):
         name = metadata["generateName"] + random_suffix()
     if not name:
-        fault = say.required("metadata.name", "name or generateName is required")
-        raise say.invalid(target.resource.group, target.resource.kind, "", [fault])
+        fault = errors.required("metadata.name", "name or generateName is required")
+        raise errors.invalid(target.resource.group, target.resource.kind, "", [fault])
     return Target(target.resource, target.namespace, name)
 
 
@@ -139,7 +139,7 @@ def check_place(target: Target, metadata: Manifest) -> None:
     """
     namespace = metadata.get("namespace", "")
     if target.resource.namespaced and namespace not in {"", target.namespace}:
-        raise say.bad_request(
+        raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
 
@@ -154,13 +154,13 @@ def check_namespace(store: Store, registry: Registry, target: Target) -> None:
         return
     entry = store.get(("", "namespaces", "", target.namespace))
     if entry is None:
-        raise say.not_found(registry.need("namespaces"), target.namespace)
+        raise errors.not_found(registry.require("namespaces"), target.namespace)
     if "deletionTimestamp" not in entry.object["metadata"]:
         return
     going = "is being terminated"
     why = f"unable to create new content in namespace {target.namespace} because it {going}"
-    error = say.forbidden(target.resource, target.name, why)
-    words = f"namespace {target.namespace} {going}"
-    cause = {"reason": "NamespaceTerminating", "message": words, "field": "metadata.namespace"}
+    error = errors.forbidden(target.resource, target.name, why)
+    detail = f"namespace {target.namespace} {going}"
+    cause = {"reason": "NamespaceTerminating", "message": detail, "field": "metadata.namespace"}
     error.status["details"]["causes"] = [cause]
     raise error

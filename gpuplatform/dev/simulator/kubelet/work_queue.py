@@ -24,7 +24,7 @@ class WorkQueue:
         """Ask for a look at `key` in `seconds`; replaces what was asked before."""
         self._cancel(key)
         loop = asyncio.get_running_loop()
-        self._timers[key] = loop.call_later(max(seconds, 0.0), self._ring, key)
+        self._timers[key] = loop.call_later(max(seconds, 0.0), self._fire, key)
 
     def forget(self, key: str) -> None:
         """Ask no more for `key`."""
@@ -43,7 +43,7 @@ class WorkQueue:
         if key in self._waiting:
             self._ready.put_nowait(key)
 
-    def _ring(self, key: str) -> None:
+    def _fire(self, key: str) -> None:
         self._timers.pop(key, None)
         self.add(key)
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from gpuplatform.dev.simulator.apiserver.builtins import words
-from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.status import (
+from gpuplatform.dev.simulator.apiserver.builtins import formats
+from gpuplatform.dev.simulator.apiserver.errors import (
     Fault,
     forbidden_value,
     invalid_value,
     required,
 )
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
 
 _MOST_BYTES = 1024 * 1024
 _ACCOUNT = "kubernetes.io/service-account.name"
@@ -51,7 +51,7 @@ def secret_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
 
 def _key_faults(obj: Manifest, part: str) -> Iterator[Fault]:
     for key in obj.get(part, {}):
-        yield from (invalid_value(f"{part}[{key}]", key, w) for w in words.config_key(key))
+        yield from (invalid_value(f"{part}[{key}]", key, w) for w in formats.config_key(key))
 
 
 def _size_fault(obj: Manifest, path: str) -> Iterator[Fault]:

@@ -7,15 +7,15 @@ texts and lists, enumerations and bounds; whatever needs more is a function in `
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from gpuplatform.dev.simulator.apiserver.objects import Manifest
-from gpuplatform.dev.simulator.apiserver.schema import Schema
-from gpuplatform.dev.simulator.apiserver.status import (
+from gpuplatform.dev.simulator.apiserver.errors import (
     Fault,
     forbidden_value,
     invalid_value,
     required,
     unsupported,
 )
+from gpuplatform.dev.simulator.apiserver.objects import Manifest
+from gpuplatform.dev.simulator.apiserver.schema import Schema
 
 TypeCheck: TypeAlias = Callable[[Manifest, str], Iterator[Fault]]
 Checks: TypeAlias = Mapping[str, Sequence[TypeCheck]]
@@ -53,14 +53,14 @@ def _scalar_faults(value: Any, schema: Schema, path: str) -> Iterator[Fault]:
         yield from bounds(value, path, schema["minimum"], schema.get("maximum"))
 
 
-def bounds(number: int, path: str, least: int, most: int | None = None) -> Iterator[Fault]:
+def bounds(number: int, path: str, minimum: int, maximum: int | None = None) -> Iterator[Fault]:
     """Yield a fault when `number` is out of bounds, in the words for these bounds."""
-    if number >= least and (most is None or number <= most):
+    if number >= minimum and (maximum is None or number <= maximum):
         return
-    if most is not None:
-        detail = f"must be between {least} and {most}, inclusive"
+    if maximum is not None:
+        detail = f"must be between {minimum} and {maximum}, inclusive"
     else:
-        detail = "must be greater than 0" if least else "must be greater than or equal to 0"
+        detail = "must be greater than 0" if minimum else "must be greater than or equal to 0"
     yield invalid_value(path, number, detail)
 
 

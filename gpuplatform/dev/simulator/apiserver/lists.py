@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuplatform.dev.simulator.apiserver import status as say
+from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.objects import to_bytes
 from gpuplatform.dev.simulator.apiserver.resources import Resource
 from gpuplatform.dev.simulator.apiserver.selectors import (
@@ -25,7 +25,7 @@ _GONE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class Page:
     """One page, as of `version`."""
 
     entries: list[Entry]
@@ -55,10 +55,10 @@ class Lister:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._open: OrderedDict[str, Listing] = OrderedDict()
+        self._open: OrderedDict[str, Page] = OrderedDict()
         self._names = itertools.count(1)
 
-    def list(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> Listing:
+    def list(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> Page:
         """Return a page.
 
         Raises:
@@ -71,9 +71,9 @@ class Lister:
             page = self._open.get(token)
             if page is None:
                 raise (
-                    say.expired(_GONE)
+                    errors.expired(_GONE)
                     if _is_token(token)
-                    else say.bad_request("continue key is not valid")
+                    else errors.bad_request("continue key is not valid")
                 )
             return self._page(page, limit, counted=not _selects(query))
         self._check_version(query)
@@ -81,26 +81,28 @@ class Lister:
         entries = self._store.find(resource.key, namespace)
         if matches:
             entries = [e for e in entries if matches(e.object)]
-        return self._page(Listing(entries, self._store.version), limit, counted=not matches)
+        return self._page(Page(entries, self._store.version), limit, counted=not matches)
 
-    def _page(self, whole: Listing, limit: int, *, counted: bool) -> Listing:
+    def _page(self, whole: Page, limit: int, *, counted: bool) -> Page:
         rest = whole.entries[limit:] if limit else []
         if not rest:
-            return Listing(whole.entries, whole.version)
+            return Page(whole.entries, whole.version)
         name = f"{whole.version}/{next(self._names)}"
         token = base64.urlsafe_b64encode(name.encode()).decode()
-        self._open[token] = Listing(rest, whole.version)
+        self._open[token] = Page(rest, whole.version)
         while len(self._open) > _OPEN_LISTS:
             self._open.popitem(last=False)
         remaining = len(rest) if counted else None
-        return Listing(whole.entries[:limit], whole.version, token, remaining)
+        return Page(whole.entries[:limit], whole.version, token, remaining)
 
     def _check_version(self, query: Mapping[str, str]) -> None:
         version, present = number_of(query, "resourceVersion"), self._store.version
         if version > present:
             raise _too_large(version, present)
         if query.get("resourceVersionMatch") == "Exact" and version != present:
-            raise say.expired(f"The resourceVersion for the provided list is too old: {version}")
+            raise errors.expired(
+                f"The resourceVersion for the provided list is too old: {version}"
+            )
 
 
 def check_options(query: Mapping[str, str], *, is_watch: bool = False) -> None:
@@ -112,23 +114,23 @@ def check_options(query: Mapping[str, str], *, is_watch: bool = False) -> None:
     field, match = "resourceVersionMatch", query.get("resourceVersionMatch", "")
     version, streams = query.get("resourceVersion", ""), query.get("sendInitialEvents")
     known = ("NotOlderThan",) if is_watch else ("Exact", "NotOlderThan")
-    faults: list[say.Fault] = []
+    faults: list[errors.Fault] = []
     if match and is_watch and streams is None:
-        words = f"{field} is forbidden for watch unless sendInitialEvents is provided"
-        faults.append(say.forbidden_value(field, words))
+        detail = f"{field} is forbidden for watch unless sendInitialEvents is provided"
+        faults.append(errors.forbidden_value(field, detail))
     elif match and not is_watch and not version:
-        words = f"{field} is forbidden unless resourceVersion is provided"
-        faults.append(say.forbidden_value(field, words))
+        detail = f"{field} is forbidden unless resourceVersion is provided"
+        faults.append(errors.forbidden_value(field, detail))
     if match and match not in known:
-        faults.append(say.unsupported(field, match, (*known, "")))
+        faults.append(errors.unsupported(field, match, (*known, "")))
     elif match == "Exact" and version == "0":
-        words = f'{field} "exact" is forbidden for resourceVersion "0"'
-        faults.append(say.forbidden_value(field, words))
+        detail = f'{field} "exact" is forbidden for resourceVersion "0"'
+        faults.append(errors.forbidden_value(field, detail))
     if streams is not None and is_watch and not match:
-        words = f"sendInitialEvents requires setting {field} to NotOlderThan"
-        faults.append(say.forbidden_value(field, words))
+        detail = f"sendInitialEvents requires setting {field} to NotOlderThan"
+        faults.append(errors.forbidden_value(field, detail))
     if faults:
-        raise say.invalid("meta.k8s.io", "ListOptions", "", faults)
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", faults)
 
 
 def _is_token(token: str) -> bool:
@@ -139,12 +141,12 @@ def _is_token(token: str) -> bool:
         return False
 
 
-def _too_large(version: int, present: int) -> say.ApiError:
-    words = "Too large resource version"
-    cause = {"reason": "ResourceVersionTooLarge", "message": words}
-    message = f"Timeout: {words}: {version}, current: {present}"
+def _too_large(version: int, present: int) -> errors.ApiError:
+    detail = "Too large resource version"
+    cause = {"reason": "ResourceVersionTooLarge", "message": detail}
+    message = f"Timeout: {detail}: {version}, current: {present}"
     details = {"causes": [cause], "retryAfterSeconds": 1}
-    return say.ApiError(504, "Timeout", message, details)
+    return errors.ApiError(504, "Timeout", message, details)
 
 
 def _selects(query: Mapping[str, str]) -> bool:
@@ -175,6 +177,6 @@ def number_of(query: Mapping[str, str], name: str) -> int:
     """
     text = query.get(name) or "0"
     if not re.fullmatch(r"-?\d+" if name == "limit" else r"\d+", text):
-        fault = say.invalid_value(name, text, "must be a number")
-        raise say.bad_request(f"{fault.field}: {fault.message}")
+        fault = errors.invalid_value(name, text, "must be a number")
+        raise errors.bad_request(f"{fault.field}: {fault.message}")
     return int(text)
