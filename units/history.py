@@ -37,14 +37,8 @@ def append_change(change: Change) -> None:
 def _operation_behind(change: Change) -> Operation | None:
     """Return the operation that caused a change: it changed the spec, or began the transition."""
     applied, metadata = applied_operation(change.resource), change.resource["metadata"]
-    if not applied:
+    if not applied or not (_begins(change, applied) or _continues(change, applied)):
         return None
-    if change.generation_before >= metadata["generation"]:
-        if change.phase_before not in _UNSETTLED:
-            return None
-        last = UnitHistory.objects.filter(unit=change.row_id).first()
-        if last is None or last.operation_id != applied:
-            return None
     about = operations_about([change.resource])
     creator = makers_among(about, [change.resource]).get(metadata["uid"])
     place = (metadata["namespace"], metadata["name"])
@@ -53,3 +47,21 @@ def _operation_behind(change: Change) -> Operation | None:
         if one.pk == applied and (is_of_unit or one == creator):
             return one
     return None
+
+
+def _begins(change: Change, applied: int) -> bool:
+    """Return whether it is the first change since the operation was applied to the spec.
+
+    A later change of the spec, with `kubectl`, is no change of that operation.
+    """
+    is_new_spec = change.observed_before < change.resource["metadata"]["generation"]
+    known = UnitHistory.objects.filter(unit=change.row_id, operation_id=applied)
+    return is_new_spec and not known.exists()
+
+
+def _continues(change: Change, applied: int) -> bool:
+    """Return whether it follows a change of the operation, with no settled phase in between."""
+    if change.phase_before not in _UNSETTLED:
+        return False
+    last = UnitHistory.objects.filter(unit=change.row_id).first()
+    return last is not None and last.operation_id == applied

@@ -40,7 +40,8 @@ class Change:
     row_id: int
     phase_before: str
     """Empty: the row is new."""
-    generation_before: int
+    observed_before: int
+    """The generation that the status before described."""
     resource: Manifest
     """The copied resource."""
     summary: StatusSummary
@@ -121,7 +122,7 @@ class Mirror(Generic[RowT]):
         with transaction.atomic(savepoint=False):
             before = (
                 older.select_for_update(of=("self",))
-                .values("id", "phase", "reason", "generation", "deletion_requested_at")
+                .values("id", "phase", "reason", "observed_generation", "deletion_requested_at")
                 .first()
             )
             if before is None:
@@ -130,7 +131,7 @@ class Mirror(Generic[RowT]):
             is_ending = before["deletion_requested_at"] is not None
             summary = self._summary(resource, is_ending=is_ending)
             if (before["phase"], before["reason"]) != (summary.phase, summary.reason):
-                earlier = (before["phase"], before["generation"])
+                earlier = (before["phase"], before["observed_generation"])
                 self.changed(Change(before["id"], *earlier, resource, summary))
             return written
 

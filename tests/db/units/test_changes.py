@@ -11,7 +11,7 @@ from gpuplatform.operations.selectors import operations_due
 from gpuplatform.operations.versions import version_of
 from inventory.models import GpuSpec
 from tests.fakes.unit_world import NAMESPACE, UnitWorld, state, stock_rows, unit_row
-from units.models import GpuUnit
+from units.models import GpuUnit, UnitHistory
 
 pytestmark = pytest.mark.django_db
 
@@ -282,3 +282,34 @@ def test_a_start_of_a_terminating_unit_consumes_no_stock(world: UnitWorld) -> No
     assert (ended.phase, ended.error_code) == ("Failed", "not_found")
     assert [bool(row.consumed_by) for row in stock_rows()] == [True, False]
     assert stock_rows()[1].claimed_by is None
+
+
+def test_the_history_names_the_operation_behind_each_change(running: UnitWorld) -> None:
+    running.finish(running.update("a", image="example.com/b:1"))
+    running.work()
+    running.finish(running.stop("a"))
+    running.work()
+    running.finish(running.start("a"))
+    running.work()
+
+    rows = UnitHistory.objects.filter(unit=unit_row("a")).order_by("id")
+    operations = [row.operation for row in rows if row.operation]
+
+    assert len(operations) == len(rows)
+    kinds = list(dict.fromkeys(operation.kind for operation in operations))
+    assert kinds == ["unit.create", "unit.update", "unit.stop", "unit.start"]
+    assert [one.pk for one in operations] == sorted(one.pk for one in operations)
+
+
+def test_a_change_with_kubectl_is_no_operations(running: UnitWorld) -> None:
+    running.finish(running.update("a", image="example.com/b:1"))
+    running.work()
+    known = UnitHistory.objects.filter(unit=unit_row("a")).count()
+
+    edited = {"spec": {"image": "example.com/c:1"}}
+    running.cluster.merge_patch(GPU_UNIT, "a", edited, namespace=NAMESPACE)
+    running.work()
+
+    later = UnitHistory.objects.filter(unit=unit_row("a")).order_by("id")[known:]
+    assert [row.operation for row in later] == [None] * len(later)
+    assert len(later) > 0
