@@ -35,7 +35,7 @@ def pool(pools: Pools, name: str) -> Manifest:
     )
 
 
-def test_a_controller_is_no_sign_of_life_while_it_is_blind_and_misses_nothing(
+def test_a_blind_controller_sends_no_heartbeat_and_misses_nothing(
     pools: Pools, proxy: FaultProxy, watching: threading.Event
 ) -> None:
     kind = STOCK_POOL.plural

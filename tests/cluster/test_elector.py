@@ -158,7 +158,7 @@ WAYS: dict[str, Callable[[Race, str], None]] = {
 }
 
 
-def test_two_never_lead_at_the_same_instant(race: Race, world: World) -> None:
+def test_two_candidates_never_lead_at_the_same_time(race: Race, world: World) -> None:
     race.until(lambda: race.leader() is not None)
     ways = itertools.cycle(WAYS.values())
 

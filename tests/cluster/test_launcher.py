@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.controlplane import launcher
 
 
-def test_programs_are_taken_from_kubebuilder_assets(
+def test_programs_of_kubebuilder_assets_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in launcher.COMPONENTS:
@@ -31,9 +31,7 @@ def test_missing_assets_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "has no kube-controller-manager, kube-scheduler." in str(refusal.value)
 
 
-def test_without_go_one_sentence_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_go_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "")
@@ -44,9 +42,7 @@ def test_without_go_one_sentence_says_what_is_missing(
     assert str(refusal.value).startswith("A real control plane needs Go")
 
 
-def test_a_binary_that_was_built_is_used_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_built_binary_is_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(launcher, "_build", lambda binary: binary.touch())

@@ -202,7 +202,7 @@ def truth(world: World) -> dict[str, int]:
     }
 
 
-def test_every_change_is_told_once_and_in_order_when_nothing_breaks(
+def test_every_change_is_reported_once_and_in_order_without_faults(
     world: World, proxy: FaultProxy
 ) -> None:
     with reflecting(proxy, world, Timings()) as mirror:

@@ -17,7 +17,7 @@ def export(*arguments: str) -> str:
     return output.getvalue()
 
 
-def test_the_checked_in_files_are_as_the_models_say() -> None:
+def test_the_checked_in_files_match_the_models() -> None:
     assert "match" in export("--check")
 
 

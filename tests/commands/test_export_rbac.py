@@ -17,7 +17,7 @@ def export(*arguments: str) -> str:
     return output.getvalue()
 
 
-def test_the_checked_in_files_are_as_the_code_says() -> None:
+def test_the_checked_in_files_match_the_rights() -> None:
     assert "match" in export("--check")
 
 
@@ -37,7 +37,7 @@ def test_check_names_the_file_that_differs(tmp_path: Path) -> None:
         export("--check", "--directory", str(tmp_path))
 
 
-def test_nobody_may_list_secrets_or_give_rights() -> None:
+def test_no_process_may_list_secrets_or_grant_rights() -> None:
     rights = [(account.process, right) for account in ACCOUNTS for right in account.rights]
     rules = [right.rule() for _, right in rights]
     secrets = [(process, right) for process, right in rights if right.kind is SECRET]
@@ -50,7 +50,7 @@ def test_nobody_may_list_secrets_or_give_rights() -> None:
     assert not any({"list", "watch"} & set(right.verbs) for _, right in secrets)
 
 
-def test_bindings_for_one_more_namespace_name_none(tmp_path: Path) -> None:
+def test_bindings_for_another_namespace_omit_it(tmp_path: Path) -> None:
     export("--directory", str(tmp_path))
 
     found = list(yaml.safe_load_all((tmp_path / "namespace" / "rolebindings.yaml").read_text()))

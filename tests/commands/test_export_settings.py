@@ -15,7 +15,7 @@ def run(*arguments: str) -> str:
     return output.getvalue()
 
 
-def test_the_checked_in_page_is_as_the_table_says() -> None:
+def test_the_checked_in_page_matches_the_table() -> None:
     assert "match" in run("export_settings", "--check")
 
 

@@ -37,7 +37,7 @@ def establish(cluster: FakeCluster) -> None:
     cluster.on_call = serve
 
 
-def test_a_dry_run_prints_manifests_and_asks_nobody(cluster: FakeCluster) -> None:
+def test_a_dry_run_prints_manifests_without_a_request(cluster: FakeCluster) -> None:
     found = list(yaml.safe_load_all(install("--dry-run")))
 
     assert {manifest["kind"] for manifest in found} == {
@@ -88,7 +88,7 @@ def test_it_can_be_repeated(cluster: FakeCluster) -> None:
         ClusterForbidden("namespaces is forbidden", status=403),
     ],
 )
-def test_a_cluster_that_refuses_is_one_sentence(
+def test_a_rejection_of_the_cluster_is_a_command_error(
     cluster: FakeCluster, error: ClusterUnavailable | ClusterForbidden
 ) -> None:
     cluster.fail("apply", NAMESPACE, error)
@@ -104,7 +104,7 @@ def test_without_a_cluster_it_says_so(settings: Settings) -> None:
         install()
 
 
-def test_accounts_come_only_when_they_are_asked_for(cluster: FakeCluster) -> None:
+def test_accounts_are_applied_only_on_request(cluster: FakeCluster) -> None:
     establish(cluster)
 
     install("--accounts")

@@ -26,7 +26,7 @@ def prepare() -> str:
 
 
 @pytest.mark.django_db
-def test_the_admin_gets_a_random_password_that_its_owner_alone_can_read(data: Path) -> None:
+def test_the_admin_gets_a_random_password_in_a_private_file(data: Path) -> None:
     said = prepare()
 
     path = data / "admin-password"
@@ -49,7 +49,7 @@ def test_the_second_time_changes_nothing(data: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_a_lost_password_file_is_made_anew(data: Path) -> None:
+def test_a_lost_password_file_is_recreated(data: Path) -> None:
     prepare()
     (data / "admin-password").unlink()
 
@@ -60,7 +60,7 @@ def test_a_lost_password_file_is_made_anew(data: Path) -> None:
 
 
 @pytest.mark.django_db
-def test_another_database_gets_the_password_that_is_in_the_file(data: Path) -> None:
+def test_another_database_gets_the_password_of_the_file(data: Path) -> None:
     (data / "admin-password").write_text("kept from before\n")
 
     prepare()

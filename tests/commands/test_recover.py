@@ -65,7 +65,7 @@ def marked(**marks: str) -> Manifest:
 
 
 @pytest.mark.parametrize("part", Part)
-def test_it_refuses_while_any_part_lives(cluster: FakeCluster, part: Part) -> None:
+def test_it_refuses_while_any_part_runs(cluster: FakeCluster, part: Part) -> None:
     report_heartbeat(part)
 
     with pytest.raises(CommandError, match=str(part)):

@@ -87,7 +87,7 @@ def test_a_unit_that_was_accepted_before_needs_no_stock(
     assert len(send("--url", api.url).splitlines()) == len(DEMO_REQUESTS)
 
 
-def test_stock_that_does_not_get_ready_is_named(
+def test_stock_that_is_not_ready_in_time_is_named(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "READY_SECONDS", -1)
@@ -97,12 +97,12 @@ def test_stock_that_does_not_get_ready_is_named(
 
 
 @pytest.mark.parametrize("api", [400], indirect=True)
-def test_a_refusal_is_named(api: FakeApi) -> None:
+def test_a_rejected_request_is_named(api: FakeApi) -> None:
     with pytest.raises(CommandError, match="demo-ready was rejected with 400"):
         send("--url", api.url)
 
 
-def test_nobody_there_is_named() -> None:
+def test_an_unreachable_platform_is_named() -> None:
     with pytest.raises(CommandError, match="cannot be reached"):
         send("--url", f"http://{LOOPBACK}:{free_port()}")
 

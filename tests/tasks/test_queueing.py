@@ -43,13 +43,13 @@ def test_an_empty_queue_has_no_messages(broker: redis.Redis) -> None:
     assert waiting_messages(Queue.OPERATIONS) == 0
 
 
-def test_each_hint_is_a_message(broker: redis.Redis) -> None:
+def test_each_hint_is_one_message(broker: redis.Redis) -> None:
     enqueue_missed(TASK, [1, 2, 3], queue=Queue.OPERATIONS)
 
     assert waiting_messages(Queue.OPERATIONS) == 3
 
 
-def test_messages_that_begin_work_are_taken_after_those_that_finish_it(
+def test_messages_that_start_work_are_delivered_after_those_that_finish_it(
     broker: redis.Redis,
 ) -> None:
     enqueue(TASK, 1, queue=Queue.RECONCILE, urgency=Urgency.LAST)
@@ -69,7 +69,7 @@ def test_messages_that_begin_work_are_taken_after_those_that_finish_it(
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("cluster")
-def test_seedings_are_taken_after_requests_of_users(
+def test_seedings_are_delivered_after_requests_of_users(
     broker: redis.Redis, django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
@@ -79,7 +79,7 @@ def test_seedings_are_taken_after_requests_of_users(
     assert list(waiting.values()) == [0, 0, 1]
 
 
-def test_events_of_stock_are_taken_after_those_of_active_units() -> None:
+def test_events_of_stock_are_delivered_after_those_of_active_units() -> None:
     [units] = [watched for watched in WATCHED if watched.kind == GPU_UNIT]
 
     assert units.urgency(STOCK_NAMESPACE) == Urgency.LAST

@@ -32,7 +32,7 @@ def write_entry(record: ChildRecord, pid: int, started: str) -> None:
     record.path.write_text(json.dumps(entry) + "\n")
 
 
-def test_a_process_with_a_re_used_number_is_left_alone(
+def test_a_process_with_a_reused_pid_gets_no_signal(
     foreign: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     record = ChildRecord(tmp_path / "children")
@@ -44,7 +44,7 @@ def test_a_process_with_a_re_used_number_is_left_alone(
     assert foreign.poll() is None
 
 
-def test_the_group_of_a_gone_leader_is_left_alone_without_the_mark_of_the_run(
+def test_the_group_of_an_ended_leader_gets_no_signal_without_the_variable_of_the_run(
     tmp_path: Path,
 ) -> None:
     code = (
@@ -95,7 +95,7 @@ def test_a_child_in_the_record_that_ignores_the_signal_is_killed(tmp_path: Path)
     assert child.wait(5) == -signal.SIGKILL
 
 
-def test_a_torn_record_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_of_the_record_is_skipped(tmp_path: Path) -> None:
     record = ChildRecord(tmp_path / "children")
     write_entry(record, 1, "x")
     with record.path.open("a") as file:

@@ -19,7 +19,7 @@ def test_a_free_port_is_free() -> None:
     assert is_free(free_port())
 
 
-def test_a_port_with_a_server_is_taken(taken: int) -> None:
+def test_a_port_with_a_server_is_in_use(taken: int) -> None:
     assert not is_free(taken)
 
 
@@ -29,19 +29,19 @@ def test_the_default_is_used_while_it_is_free() -> None:
     assert choose_port("", default).port == default
 
 
-def test_a_taken_default_is_replaced_and_that_is_said(taken: int) -> None:
+def test_a_default_in_use_is_replaced_with_a_notice(taken: int) -> None:
     chosen = choose_port("", taken)
 
     assert is_free(chosen.port)
     assert chosen.notice == f"Port {taken} is in use, so the platform listens on {chosen.port}."
 
 
-def test_a_taken_port_that_was_asked_for_is_named(taken: int) -> None:
+def test_a_requested_port_in_use_is_named(taken: int) -> None:
     with pytest.raises(StartError, match=rf"Port {taken} \(PORT\) is in use"):
         choose_port(str(taken), 8080)
 
 
 @pytest.mark.parametrize("asked", ["0", "65536", "-1", "http", "²", "8080 "])
-def test_what_is_no_port_is_named(asked: str) -> None:
+def test_an_invalid_port_is_named(asked: str) -> None:
     with pytest.raises(StartError, match="is not a port"):
         choose_port(asked, 8080)

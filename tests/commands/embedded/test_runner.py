@@ -123,7 +123,7 @@ def statuses_of_metrics(data: DataDirectory) -> dict[str, int]:
         pytest.param({"GPUPLATFORM_DATA": "/proc/nothing"}, "cannot be written", id="no place"),
     ],
 )
-def test_a_wrong_setting_is_one_sentence(
+def test_a_wrong_setting_is_one_message(
     runner: Runner, settings: dict[str, str], sentence: str
 ) -> None:
     runner.start(**settings)
@@ -133,7 +133,7 @@ def test_a_wrong_setting_is_one_sentence(
     assert sentence in runner.lines[0]
 
 
-def test_a_second_runner_on_the_same_data_is_one_sentence(runner: Runner) -> None:
+def test_a_second_runner_on_the_same_data_is_one_message(runner: Runner) -> None:
     runner.data.create()
     with runner.data.owned():
         runner.start()
@@ -146,7 +146,7 @@ def test_a_second_runner_on_the_same_data_is_one_sentence(runner: Runner) -> Non
 
 @pytest.mark.long
 @pytest.mark.timeout(3 * START_SECONDS)
-def test_a_whole_life(runner: Runner) -> None:
+def test_the_lifecycle_of_a_data_directory(runner: Runner) -> None:
     """First run, `kill -9` of the runner, next run, SIGTERM: each as a person sees it."""
     port = free_port()
 

@@ -70,7 +70,7 @@ def test_postgres_keeps_data_over_a_stop(started: Started) -> None:
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
-def test_postgres_wants_its_password(started: Started) -> None:
+def test_postgres_requires_its_password(started: Started) -> None:
     server = postgres(started.data.path)
     started(server)
 
@@ -87,7 +87,7 @@ def test_the_passwords_are_readable_by_their_owner_only(started: Started) -> Non
     assert [path.stat().st_mode & 0o777 for path in secret] == [0o600] * 3
 
 
-def test_postgres_starts_over_the_lock_of_one_that_was_killed(started: Started) -> None:
+def test_postgres_starts_despite_the_lock_of_a_killed_server(started: Started) -> None:
     server = postgres(started.data.path)
     child = started(server)
     child.kill()
@@ -113,7 +113,7 @@ def test_a_postgres_that_still_runs_is_stopped_first(started: Started) -> None:
     started(again)
 
 
-def test_an_unfinished_set_up_is_done_anew(started: Started) -> None:
+def test_an_unfinished_setup_is_repeated(started: Started) -> None:
     server = postgres(started.data.path)
     server.cluster.rename(server.directory / "unfinished")
 
@@ -123,9 +123,7 @@ def test_an_unfinished_set_up_is_done_anew(started: Started) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives way to the user nobody")
-def test_as_root_a_closed_directory_above_is_left_as_it_is(
-    started: Started, tmp_path: Path
-) -> None:
+def test_as_root_a_closed_parent_directory_is_unchanged(started: Started, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     data = DataDirectory(closed / ".data")
@@ -158,7 +156,7 @@ def test_valkey_keeps_messages_over_a_kill(started: Started) -> None:
     client.close()
 
 
-def test_valkey_wants_its_password(started: Started) -> None:
+def test_valkey_requires_its_password(started: Started) -> None:
     server = Valkey.prepare(started.data.path / "valkey", free_port())
     started(server)
     client = redis.Redis.from_url(server.url.replace(server.password, "wrong"))

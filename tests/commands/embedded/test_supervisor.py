@@ -69,7 +69,7 @@ def test_a_signal_stops_everything_with_exit_code_0(
         ),
     ],
 )
-def test_the_death_of_a_part_stops_everything_and_the_exit_code_says_why(
+def test_the_end_of_a_part_stops_everything_with_its_exit_code(
     platform: FakePlatform, code: str, expected: int, sentence: str
 ) -> None:
     platform.start({"other": {"code": RUNS_ON}, "weak": {"code": code, "after": ["other"]}})
@@ -97,7 +97,7 @@ def test_a_part_that_is_not_ready_in_time_is_named(platform: FakePlatform, tmp_p
     assert any("slow was not ready within" in line for line in platform.lines)
 
 
-def test_what_ignores_sigterm_is_killed(platform: FakePlatform) -> None:
+def test_a_part_that_ignores_sigterm_is_killed(platform: FakePlatform) -> None:
     times = {"others_seconds": 0.3, "servers_seconds": 0.3}
     platform.start({"deaf": {"code": DEAF}}, times=times)
     platform.read_until("deaf | up")

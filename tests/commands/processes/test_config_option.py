@@ -53,7 +53,7 @@ def test_every_fault_is_on_stderr_and_the_exit_code_is_1(
     assert "Traceback" not in ended.stderr
 
 
-def test_a_management_command_shows_what_the_file_says(tmp_path: Path) -> None:
+def test_a_management_command_reads_the_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("GPUPLATFORM_LOG_LEVEL: WARNING\n")
 

@@ -55,7 +55,7 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
         client.delete(Worker.QUEUE, "unacked", "unacked_index")
 
 
-def test_a_worker_ends_what_is_soon_done(worker: Worker) -> None:
+def test_a_worker_completes_short_tasks(worker: Worker) -> None:
     worker.do(0.5)
 
     worker.process.stop()
@@ -64,7 +64,7 @@ def test_a_worker_ends_what_is_soon_done(worker: Worker) -> None:
     assert worker.process.exit_code == 0
 
 
-def test_a_worker_gives_back_what_takes_too_long(worker: Worker) -> None:
+def test_a_worker_returns_long_tasks_to_the_queue(worker: Worker) -> None:
     worker.do(60)
 
     seconds = worker.process.stop()
@@ -77,7 +77,7 @@ def test_a_worker_gives_back_what_takes_too_long(worker: Worker) -> None:
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_beat_serves_the_state_and_ends_at_once(tmp_path: Path) -> None:
+def test_beat_serves_the_state_and_ends_immediately(tmp_path: Path) -> None:
     base, _slash, _name = os.environ["DATABASE_URL"].rpartition("/")
     port = free_port()
     beat = Process(
@@ -145,7 +145,7 @@ def test_web_ends_with_a_client_that_never_sends_its_request(web: Web) -> None:
     assert web.process.exit_code == 0
 
 
-def test_web_answers_what_it_has_begun_before_it_ends(web: Web) -> None:
+def test_web_completes_started_requests(web: Web) -> None:
     body = b'{"name": "a"}'
     head = (
         b"POST /api/v1/operator/stockpools HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"

@@ -58,7 +58,7 @@ def serving() -> Iterator[Serving]:
     serving.end()
 
 
-def test_every_answer_is_the_sum_over_all_copies_the_dead_ones_too(serving: Serving) -> None:
+def test_every_scrape_is_the_sum_over_all_children_also_ended_ones(serving: Serving) -> None:
     for _ in range(10):
         families = {f.name: f for f in text_string_to_metric_families(serving.ask())}
 
@@ -68,7 +68,7 @@ def test_every_answer_is_the_sum_over_all_copies_the_dead_ones_too(serving: Serv
         assert seconds[f"{HTTP_SECONDS.name}_count"] == COPIES * EACH
 
 
-def test_there_is_one_address_and_nothing_else(serving: Serving) -> None:
+def test_other_paths_are_not_found(serving: Serving) -> None:
     with pytest.raises(urllib.error.HTTPError) as refused:
         serving.ask("/")
 
@@ -76,13 +76,13 @@ def test_there_is_one_address_and_nothing_else(serving: Serving) -> None:
         assert refused.value.code == 404
 
 
-def test_a_client_that_sends_nothing_holds_up_one_copy_only(serving: Serving) -> None:
+def test_a_silent_client_blocks_one_child_only(serving: Serving) -> None:
     host, port = serving.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))):
         assert "gpuplatform_http" in serving.ask()
 
 
-def test_the_files_go_with_the_process(serving: Serving) -> None:
+def test_the_files_are_deleted_with_the_process(serving: Serving) -> None:
     assert list(serving.directory.iterdir())
 
     serving.end()
@@ -90,7 +90,7 @@ def test_the_files_go_with_the_process(serving: Serving) -> None:
     assert not serving.directory.exists()
 
 
-def test_a_taken_port_is_one_sentence() -> None:
+def test_a_port_in_use_is_an_error() -> None:
     with socket.socket() as other:
         other.bind((LOOPBACK, 0))
         other.listen()

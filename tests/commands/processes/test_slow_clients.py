@@ -61,7 +61,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     process.wait()
 
 
-def test_half_sent_heads_hold_up_nobody_for_long(web: int) -> None:
+def test_incomplete_headers_do_not_block_others_for_long(web: int) -> None:
     with contextlib.ExitStack() as slow:
         for _ in range(2 * THREADS):
             client = slow.enter_context(socket.create_connection((LOOPBACK, web), timeout=30))
@@ -70,7 +70,7 @@ def test_half_sent_heads_hold_up_nobody_for_long(web: int) -> None:
         assert wait_until(lambda: status(web) == 200, HEAD_SECONDS)
 
 
-def test_no_header_changes_the_address(web: int) -> None:
+def test_no_header_changes_the_path(web: int) -> None:
     with socket.create_connection((LOOPBACK, web), timeout=30) as client:
         client.sendall(b"GET /x/livez HTTP/1.1\r\nHost: localhost\r\nSCRIPT_NAME: /x\r\n\r\n")
         answer = http.client.HTTPResponse(client)

@@ -95,7 +95,7 @@ def started(tmp_path: Path) -> Iterator[list[Process]]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("mode", "cluster"), ENDS, ids=[" ".join(case) for case in ENDS])
-def test_a_process_ends_with_a_sentence_or_goes_on(
+def test_a_process_exits_with_a_message_or_keeps_running(
     environment: dict[str, str],
     started: list[Process],
     tmp_path: Path,
@@ -117,7 +117,7 @@ def test_a_process_ends_with_a_sentence_or_goes_on(
 
 
 @pytest.mark.parametrize("cluster", REFUSALS)
-def test_each_process_goes_on_beside_a_cluster_that_does_not_serve_it(
+def test_each_process_keeps_running_with_a_failing_cluster(
     environment: dict[str, str], started: list[Process], tmp_path: Path, cluster: str
 ) -> None:
     with cluster_in(cluster, tmp_path) as environment["KUBECONFIG"]:
@@ -143,7 +143,7 @@ def _log(process: Process) -> str:
     return process.log.read_text()
 
 
-def test_web_on_a_taken_port_ends_with_a_sentence(
+def test_web_on_a_port_in_use_exits_with_a_message(
     environment: dict[str, str], started: list[Process], tmp_path: Path
 ) -> None:
     with socket.socket() as other:

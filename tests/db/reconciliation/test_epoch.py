@@ -56,7 +56,7 @@ def test_comparing_again_writes_nothing(cluster: FakeCluster) -> None:
     assert cluster.writes == []
 
 
-def test_a_process_compares_once_and_its_fork_again(
+def test_a_process_compares_once_and_its_child_again(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert epoch.matches()
@@ -68,7 +68,7 @@ def test_a_process_compares_once_and_its_fork_again(
     assert not epoch.matches()
 
 
-def test_another_database_is_told_and_writes_nothing(cluster: FakeCluster) -> None:
+def test_another_database_is_detected_and_writes_nothing(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     said(cluster, epoch="another")
 
@@ -79,7 +79,7 @@ def test_another_database_is_told_and_writes_nothing(cluster: FakeCluster) -> No
     assert not epoch.matches()
 
 
-def test_a_second_platform_does_not_take_over_a_cluster_that_has_one(cluster: FakeCluster) -> None:
+def test_a_second_platform_does_not_claim_a_cluster(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     theirs = mark_of(cluster)["data"]
     ClusterState.objects.all().delete()
@@ -89,21 +89,21 @@ def test_a_second_platform_does_not_take_over_a_cluster_that_has_one(cluster: Fa
     assert mark_of(cluster)["data"] == theirs
 
 
-def test_a_restored_database_knows_fewer_operations(cluster: FakeCluster) -> None:
+def test_a_restored_database_is_detected_by_its_operations(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     said(cluster, operations=str(epoch.newest_operation() + 1))
 
     assert "restored" in epoch.compare(cluster)
 
 
-def test_a_database_that_is_ahead_of_the_cluster_is_well(cluster: FakeCluster) -> None:
+def test_a_database_ahead_of_the_cluster_matches(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     accept_create()
 
     assert epoch.compare(cluster) == ""
 
 
-def test_the_cluster_is_told_of_the_newest_operation_once(cluster: FakeCluster) -> None:
+def test_the_newest_operation_is_stored_once(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     accept_create()
     epoch.advance(cluster)
@@ -116,7 +116,7 @@ def test_the_cluster_is_told_of_the_newest_operation_once(cluster: FakeCluster) 
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "9" * 5000])
-def test_a_number_that_is_none_is_no_reason_to_end(cluster: FakeCluster, text: str) -> None:
+def test_a_malformed_operation_id_is_ignored(cluster: FakeCluster, text: str) -> None:
     epoch.compare(cluster)
     said(cluster, operations=text)
 
@@ -124,7 +124,7 @@ def test_a_number_that_is_none_is_no_reason_to_end(cluster: FakeCluster, text: s
     epoch.advance(cluster)
 
 
-def test_a_mark_that_vanished_needs_recovery(cluster: FakeCluster) -> None:
+def test_a_deleted_epoch_requires_recovery(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     cluster.remove(CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=NAMESPACE)
 
@@ -133,7 +133,7 @@ def test_a_mark_that_vanished_needs_recovery(cluster: FakeCluster) -> None:
     assert cluster.names(CONFIG_MAP) == []
 
 
-def test_a_fault_that_passes_is_taken_back(cluster: FakeCluster) -> None:
+def test_a_difference_that_disappears_is_cleared(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     right = cluster_state().epoch
     said(cluster, epoch="another")
@@ -145,7 +145,7 @@ def test_a_fault_that_passes_is_taken_back(cluster: FakeCluster) -> None:
     assert cluster_state().recovery_reason == ""
 
 
-def test_a_cluster_that_does_not_answer_is_no_fault_and_no_match(cluster: FakeCluster) -> None:
+def test_a_cluster_that_does_not_answer_is_neither_fault_nor_match(cluster: FakeCluster) -> None:
     cluster.fail("get", CONFIG_MAP, ClusterUnavailable("connection refused"))
 
     assert not epoch.matches()
@@ -155,7 +155,7 @@ def test_a_cluster_that_does_not_answer_is_no_fault_and_no_match(cluster: FakeCl
     check_writable()
 
 
-def test_a_cluster_that_forbids_the_look_is_no_match(cluster: FakeCluster) -> None:
+def test_a_cluster_that_forbids_reading_is_not_a_match(cluster: FakeCluster) -> None:
     cluster.fail("get", CONFIG_MAP, ClusterForbidden("no rights", status=403))
 
     assert not epoch.matches()
@@ -163,7 +163,7 @@ def test_a_cluster_that_forbids_the_look_is_no_match(cluster: FakeCluster) -> No
     assert cluster_state().recovery_reason == ""
 
 
-def test_a_lost_answer_at_the_first_start_is_no_fault(cluster: FakeCluster) -> None:
+def test_a_lost_response_at_the_first_start_is_not_a_fault(cluster: FakeCluster) -> None:
     lost = ClusterUnavailable("connection reset")
     cluster.fail("create", CONFIG_MAP, lost, acts_first=True)
     with pytest.raises(ClusterUnavailable):
@@ -172,7 +172,7 @@ def test_a_lost_answer_at_the_first_start_is_no_fault(cluster: FakeCluster) -> N
     assert epoch.compare(cluster) == ""
 
 
-def test_a_renewed_epoch_matches_and_numbers_go_on_from_the_clusters(cluster: FakeCluster) -> None:
+def test_a_renewed_epoch_matches_and_ids_continue_after_the_clusters(cluster: FakeCluster) -> None:
     epoch.compare(cluster)
     ahead = epoch.newest_operation() + 1000
     said(cluster, epoch="another", operations=str(ahead))
@@ -185,14 +185,14 @@ def test_a_renewed_epoch_matches_and_numbers_go_on_from_the_clusters(cluster: Fa
 
 
 @pytest.mark.django_db(transaction=True, serialized_rollback=True)
-def test_processes_of_one_database_that_start_at_once_agree(cluster: FakeCluster) -> None:
+def test_concurrent_processes_of_one_database_agree(cluster: FakeCluster) -> None:
     results = at_once([lambda: epoch.compare(cluster)] * 8)
 
     assert results == [""] * 8
     assert mark_of(cluster)["data"]["epoch"] == cluster_state().epoch
 
 
-def test_no_transaction_is_open_while_the_cluster_is_asked(
+def test_no_transaction_is_open_during_a_cluster_call(
     cluster: FakeCluster, django_capture_on_commit_callbacks: object
 ) -> None:
     depths: list[int] = []

@@ -130,7 +130,7 @@ def test_an_event_that_cannot_be_written_fails_nothing(
     assert (row.phase, row.failures, written(cluster)) == ("Ready", 0, {})
 
 
-def test_an_event_that_hangs_delays_nothing(
+def test_a_hanging_event_delays_nothing(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     released = threading.Event()

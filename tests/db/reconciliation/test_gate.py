@@ -24,7 +24,7 @@ def test_the_gate_is_open_at_first(cluster: FakeCluster) -> None:
     assert gate.probe()
 
 
-def test_a_closed_gate_asks_nobody_before_its_time(cluster: FakeCluster) -> None:
+def test_a_closed_gate_is_not_probed_early(cluster: FakeCluster) -> None:
     gate.close(AWAY)
     asked: list[str] = []
     cluster.on_call = lambda verb, kind: asked.append(verb)
@@ -45,7 +45,7 @@ def test_a_cluster_that_answers_again_opens_the_gate(cluster: FakeCluster) -> No
     assert (state.failures, state.closed_until, state.error) == (0, None, "")
 
 
-def test_a_cluster_that_is_still_away_closes_it_for_longer(cluster: FakeCluster) -> None:
+def test_repeated_failures_close_the_gate_for_longer(cluster: FakeCluster) -> None:
     gate.close(AWAY)
     cluster.fail("version", None, AWAY, times=20)
     for _ in range(12):
@@ -68,18 +68,18 @@ def test_a_cluster_that_is_still_away_closes_it_for_longer(cluster: FakeCluster)
         (ClusterForbidden("no", status=403), False),
     ],
 )
-def test_only_silence_is_an_outage(error: ClusterError, is_unreachable: bool) -> None:
+def test_only_a_missing_response_is_an_outage(error: ClusterError, is_unreachable: bool) -> None:
     assert gate.is_unreachable(error) == is_unreachable
 
 
-def test_recovery_keeps_the_gate_closed_whatever_the_cluster_says(cluster: FakeCluster) -> None:
+def test_a_pending_recovery_keeps_the_gate_closed(cluster: FakeCluster) -> None:
     ClusterState.objects.filter(id=cluster_state().id).update(recovery_reason="another database")
 
     assert gate.is_closed()
     assert not gate.probe()
 
 
-def test_without_a_cluster_the_gate_is_closed_and_no_question_fails(settings: Settings) -> None:
+def test_without_a_cluster_the_gate_stays_closed(settings: Settings) -> None:
     settings.KUBE_MODE = "off"
     gate.close(AWAY)
     time_is_over()

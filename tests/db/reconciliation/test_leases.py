@@ -47,7 +47,7 @@ def test_a_row_that_is_not_due_is_not_claimed(due_at: str | None) -> None:
 
 
 @COMMITTING
-def test_of_many_workers_at_once_one_gets_the_row() -> None:
+def test_of_many_concurrent_workers_one_claims_the_row() -> None:
     row = row_due()
 
     results = at_once([lambda: claim(StockPool.objects.all(), row.pk)] * 16)
@@ -57,7 +57,7 @@ def test_of_many_workers_at_once_one_gets_the_row() -> None:
 
 
 @pytest.mark.django_db
-def test_a_lease_that_ran_out_is_taken_over_and_its_late_record_is_dropped() -> None:
+def test_an_expired_lease_is_claimed_again_and_its_late_record_is_dropped() -> None:
     row = row_due()
     first = claimed(row)
     StockPool.objects.update(lease_expires_at=Now() - timedelta(seconds=1))
@@ -70,7 +70,7 @@ def test_a_lease_that_ran_out_is_taken_over_and_its_late_record_is_dropped() -> 
 
 
 @pytest.mark.django_db
-def test_a_mark_makes_a_row_due_and_is_counted() -> None:
+def test_a_mark_makes_a_row_due_and_increments_its_sequence() -> None:
     row = pool_row(due_at=None)
 
     assert mark_due(StockPool.objects.filter(pk=row.pk)) == 1
@@ -81,7 +81,7 @@ def test_a_mark_makes_a_row_due_and_is_counted() -> None:
 
 
 @COMMITTING
-def test_a_lease_is_renewed_for_as_long_as_the_work_runs(
+def test_a_lease_is_renewed_while_the_work_runs(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.LEASE_SECONDS = 0.6
@@ -99,7 +99,7 @@ def test_a_lease_is_renewed_for_as_long_as_the_work_runs(
 
 
 @COMMITTING
-def test_a_lease_that_was_taken_by_another_is_not_renewed(
+def test_a_lost_lease_is_not_renewed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.LEASE_SECONDS = 0.6
@@ -144,7 +144,7 @@ def test_only_the_first_of_several_marks_is_returned() -> None:
 
 
 @pytest.mark.django_db
-def test_a_row_that_waits_or_whose_worker_died_is_told_of_again() -> None:
+def test_a_mark_of_a_later_row_or_an_expired_lease_needs_a_message() -> None:
     row = row_due()
     rows = StockPool.objects.filter(pk=row.pk)
     claimed(row)

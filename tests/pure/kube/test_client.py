@@ -49,7 +49,7 @@ def page(names: list[str], token: str = "", version: str = "7") -> dict[str, Any
     }
 
 
-def test_object_is_read_as_it_is() -> None:
+def test_object_is_returned_unchanged() -> None:
     with scripted(always(MAP)) as server:
         assert server.cluster().get(CONFIG_MAP, "x", namespace="n") == MAP
 
@@ -71,7 +71,7 @@ def test_404_that_names_no_object_is_not_absence() -> None:
             server.cluster().list(CONFIG_MAP)
 
 
-def test_list_is_read_in_pages_and_its_items_say_their_kind() -> None:
+def test_list_is_read_in_pages_and_its_items_get_their_kind() -> None:
     pages = {"": page(["a"], "t1"), "t1": page(["b"], "t2"), "t2": page(["c"])}
 
     with scripted(lambda exchange: exchange.json(pages[exchange.query.get("continue", "")])) as s:
@@ -83,7 +83,7 @@ def test_list_is_read_in_pages_and_its_items_say_their_kind() -> None:
     assert {(r.query["limit"], r.query["labelSelector"]) for r in s.requests} == {("500", "a=b,c")}
 
 
-def test_list_begins_again_when_a_page_is_too_old() -> None:
+def test_list_restarts_when_a_page_is_too_old() -> None:
     answers: list[tuple[Any, int]] = [
         (page(["old"], "t"), 200),
         (EXPIRED, 410),
@@ -96,7 +96,7 @@ def test_list_begins_again_when_a_page_is_too_old() -> None:
     assert [item["metadata"]["name"] for item in listing.items] == ["a"]
 
 
-def test_list_that_is_always_too_old_gives_up() -> None:
+def test_list_that_is_always_too_old_fails() -> None:
     with scripted(always(EXPIRED, 410)) as server, pytest.raises(ClusterGone):
         server.cluster().list(CONFIG_MAP)
 
@@ -118,12 +118,12 @@ def test_list_without_items_of_an_empty_kind_is_empty() -> None:
         pytest.param([], id="no object"),
     ],
 )
-def test_list_that_makes_no_sense_is_an_outage_not_an_empty_list(said: Any) -> None:
+def test_malformed_list_is_an_outage_not_an_empty_list(said: Any) -> None:
     with scripted(always(said)) as server, pytest.raises(ClusterUnavailable):
         server.cluster().list(CONFIG_MAP)
 
 
-def test_list_page_cut_in_the_midst_is_an_outage() -> None:
+def test_truncated_page_of_a_list_is_an_outage() -> None:
     def cut(exchange: Exchange) -> None:
         exchange.head(200, {"Content-Length": "1000"})
         exchange.write(json.dumps(page(["a"])).encode())
@@ -132,7 +132,7 @@ def test_list_page_cut_in_the_midst_is_an_outage() -> None:
         server.cluster().list(CONFIG_MAP)
 
 
-def test_chunked_answer_cut_in_the_midst_is_an_outage() -> None:
+def test_truncated_chunked_response_is_an_outage() -> None:
     def cut(exchange: Exchange) -> None:
         exchange.stream()
         exchange.line(page([]))
@@ -195,7 +195,7 @@ def test_delete_of_an_absent_object_is_false() -> None:
         assert server.cluster().delete(CONFIG_MAP, "x", namespace="n") is False
 
 
-def test_write_of_an_absent_object_is_refused() -> None:
+def test_write_of_an_absent_object_is_rejected() -> None:
     with scripted(always(ABSENT, 404)) as server:
         cluster = server.cluster()
         writes: list[Callable[[], object]] = [
@@ -209,7 +209,7 @@ def test_write_of_an_absent_object_is_refused() -> None:
             assert raised.value.reason == "NotFound"
 
 
-def test_conflict_of_a_replace_is_told() -> None:
+def test_conflict_of_a_replace_is_raised() -> None:
     conflict = {"kind": "Status", "code": 409, "reason": "Conflict", "message": "changed"}
 
     with (
@@ -219,7 +219,7 @@ def test_conflict_of_a_replace_is_told() -> None:
         server.cluster().replace(LEASE, MAP)
 
 
-def test_refused_token_is_read_again_once() -> None:
+def test_rejected_token_is_read_again_once() -> None:
     tokens = ["old", "new"]
 
     def check(exchange: Exchange) -> None:
@@ -233,7 +233,7 @@ def test_refused_token_is_read_again_once() -> None:
     assert len(server.requests) == 2
 
 
-def test_token_that_stays_refused_is_told_after_one_more_try() -> None:
+def test_token_that_stays_rejected_is_raised_after_one_retry() -> None:
     with scripted(always({}, 401)) as server, pytest.raises(ClusterForbidden):
         server.cluster().version()
 
@@ -277,12 +277,12 @@ def with_token(url: str, token: str) -> Configuration:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'"text"', b"\xff"])
-def test_success_that_is_no_object_is_an_outage(body: bytes) -> None:
+def test_success_without_an_object_is_an_outage(body: bytes) -> None:
     with scripted(raw(body)) as server, pytest.raises(ClusterUnavailable, match="unreadable"):
         server.cluster().version()
 
 
-def test_write_is_sent_once_only_when_the_connection_is_lost() -> None:
+def test_write_is_not_repeated_after_a_lost_connection() -> None:
     with scripted(cut) as server, pytest.raises(ClusterUnavailable) as raised:
         server.cluster().create(CONFIG_MAP, MAP)
 
@@ -290,7 +290,7 @@ def test_write_is_sent_once_only_when_the_connection_is_lost() -> None:
     assert len(server.requests) == 1
 
 
-def test_read_is_sent_once_too_since_the_drivers_decide_about_another_try() -> None:
+def test_read_is_not_repeated_after_a_lost_connection() -> None:
     with scripted(cut) as server, pytest.raises(ClusterUnavailable):
         server.cluster().version()
 
@@ -307,12 +307,12 @@ def test_redirect_is_not_followed() -> None:
         server.cluster().version()
 
 
-def test_address_where_nobody_listens_is_told_in_plain_words() -> None:
+def test_refused_connection_has_a_readable_message() -> None:
     with pytest.raises(ClusterUnavailable, match="connection refused"):
         cluster_at(unused_address()).version()
 
 
-def test_silent_server_costs_no_more_than_the_deadline() -> None:
+def test_silent_server_takes_no_longer_than_the_deadline() -> None:
     with scripted(lambda exchange: exchange.hold()) as server:
         begun = time.monotonic()
         with pytest.raises(ClusterUnavailable, match="no answer in time"), deadline(0.2):
@@ -321,7 +321,7 @@ def test_silent_server_costs_no_more_than_the_deadline() -> None:
     assert time.monotonic() - begun < 2
 
 
-def test_answer_that_drips_costs_no_more_than_the_deadline() -> None:
+def test_slow_response_takes_no_longer_than_the_deadline() -> None:
     def drip(exchange: Exchange) -> None:
         exchange.head(200, {"Content-Length": "100000"})
         while not dripped.wait(0.02):
@@ -337,7 +337,7 @@ def test_answer_that_drips_costs_no_more_than_the_deadline() -> None:
     assert time.monotonic() - begun < 2
 
 
-def test_second_call_has_what_the_first_left() -> None:
+def test_second_call_has_the_time_that_the_first_left() -> None:
     with scripted(always({"gitVersion": "v1"})) as server:
         cluster, now = server.cluster(), [0.0]
         with deadline(5, clock=lambda: now[0]):
@@ -349,7 +349,7 @@ def test_second_call_has_what_the_first_left() -> None:
     assert len(server.requests) == 1
 
 
-def test_blocked_read_ends_at_once_when_interrupted() -> None:
+def test_blocked_read_ends_immediately_when_interrupted() -> None:
     interrupt = Interrupt()
 
     with scripted(lambda exchange: exchange.hold()) as server:
@@ -379,7 +379,7 @@ def test_fired_interrupt_ends_later_reads_too_but_only_of_its_scope() -> None:
         assert cluster.version() == "v1"
 
 
-def test_connection_is_used_again() -> None:
+def test_connection_is_reused() -> None:
     ports = set()
 
     def note(exchange: Exchange) -> None:

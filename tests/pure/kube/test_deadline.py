@@ -30,7 +30,7 @@ def test_calls_share_one_budget() -> None:
         assert capped(10) == pytest.approx(5)
 
 
-def test_used_up_budget_is_an_outage_that_passes() -> None:
+def test_exhausted_budget_is_a_retryable_outage() -> None:
     clock = Clock()
 
     with deadline(20, clock=clock):

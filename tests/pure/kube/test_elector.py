@@ -70,7 +70,7 @@ def test_first_candidate_leads_and_the_second_does_not() -> None:
     assert world.spec["leaseDurationSeconds"] == 15
 
 
-def test_leader_that_renews_leads_for_ever_and_keeps_its_term() -> None:
+def test_leader_that_renews_keeps_its_term() -> None:
     world = World("a", "b")
     world.step("a")
     begun = world.spec["acquireTime"]
@@ -84,7 +84,7 @@ def test_leader_that_renews_leads_for_ever_and_keeps_its_term() -> None:
     assert world.terms == ["a"]
 
 
-def test_leader_that_cannot_renew_stops_before_anybody_else_starts() -> None:
+def test_leader_that_cannot_renew_stops_before_a_successor_starts() -> None:
     world = World("a", "b")
     world.step("a", "b")
     world.wires["a"].cut()
@@ -102,7 +102,7 @@ def test_leader_that_cannot_renew_stops_before_anybody_else_starts() -> None:
     assert (world.spec["holderIdentity"], world.spec["leaseTransitions"]) == ("b", 1)
 
 
-def test_time_a_request_hung_counts_against_the_leader() -> None:
+def test_duration_of_a_slow_renewal_counts_against_the_leader() -> None:
     world = World("a", "b")
     world.step("a", "b")
     world.passes(2)
@@ -119,7 +119,7 @@ def test_time_a_request_hung_counts_against_the_leader() -> None:
     assert world.leaders() == []
 
 
-def test_takeover_waits_from_the_end_of_the_read() -> None:
+def test_acquisition_waits_from_the_end_of_the_read() -> None:
     world = World("a", "b")
     world.step("a")
     world.wires["b"].on_the_way_back = lambda: world.passes(3)
@@ -136,7 +136,7 @@ def test_takeover_waits_from_the_end_of_the_read() -> None:
     assert world.leaders() == ["b"]
 
 
-def test_clock_of_the_leader_s_machine_does_not_matter() -> None:
+def test_wall_clock_of_the_leader_does_not_matter() -> None:
     world = World("a", "b")
     world.step("a")
     world.spec["renewTime"] = "1999-01-01T00:00:00.000000Z"
@@ -148,7 +148,7 @@ def test_clock_of_the_leader_s_machine_does_not_matter() -> None:
     assert world.leaders() == ["a"]
 
 
-def test_lease_given_for_longer_is_waited_for_longer() -> None:
+def test_lease_with_a_longer_duration_is_respected() -> None:
     world = World("a", "b")
     world.step("a")
     world.spec["leaseDurationSeconds"] = 60
@@ -164,7 +164,7 @@ def test_lease_given_for_longer_is_waited_for_longer() -> None:
     assert world.leaders() == ["b"]
 
 
-def test_renewal_whose_answer_was_lost_is_found_again() -> None:
+def test_renewal_with_a_lost_response_is_recognized() -> None:
     world = World("a", "b")
     world.step("a")
     world.passes(2)
@@ -180,7 +180,7 @@ def test_renewal_whose_answer_was_lost_is_found_again() -> None:
     assert world.terms == ["a"]
 
 
-def test_first_lease_whose_answer_was_lost_is_ours_all_the_same() -> None:
+def test_creation_with_a_lost_response_is_recognized() -> None:
     world = World("a")
     world.wires["a"].after = ClusterUnavailable("lost")
     world.step("a")
@@ -192,7 +192,7 @@ def test_first_lease_whose_answer_was_lost_is_ours_all_the_same() -> None:
     assert world.leaders() == ["a"]
 
 
-def test_takeover_whose_answer_was_lost_is_found_again() -> None:
+def test_acquisition_with_a_lost_response_is_recognized() -> None:
     world = World("a", "b")
     world.step("a", "b")
     world.electors["a"].release()
@@ -205,7 +205,7 @@ def test_takeover_whose_answer_was_lost_is_found_again() -> None:
     assert world.leaders() == ["b"]
 
 
-def test_lease_somebody_labelled_is_renewed_in_the_same_step() -> None:
+def test_lease_with_a_foreign_change_is_renewed_in_the_same_step() -> None:
     world = World("a")
     world.step("a")
     lease = world.store.get(LEASE, "controller")
@@ -221,7 +221,7 @@ def test_lease_somebody_labelled_is_renewed_in_the_same_step() -> None:
     assert world.store.leases["controller"]["metadata"]["labels"] == {"by": "hand"}
 
 
-def test_leader_that_sees_another_holder_stops_at_once() -> None:
+def test_leader_that_sees_another_holder_stops_immediately() -> None:
     world = World("a", "b")
     world.step("a")
     lease = world.store.get(LEASE, "controller")
@@ -234,7 +234,7 @@ def test_leader_that_sees_another_holder_stops_at_once() -> None:
     assert world.leaders() == []
 
 
-def test_predecessor_of_the_same_name_is_somebody_else() -> None:
+def test_predecessor_with_the_same_identity_is_another_holder() -> None:
     world = World("a", "b")
     world.step("a")
 
@@ -245,7 +245,7 @@ def test_predecessor_of_the_same_name_is_somebody_else() -> None:
     assert world.leaders() == ["a"]
 
 
-def test_release_lets_the_next_one_in_at_once() -> None:
+def test_release_lets_a_successor_lead_immediately() -> None:
     world = World("a", "b")
     world.step("a", "b")
 
@@ -259,7 +259,7 @@ def test_release_lets_the_next_one_in_at_once() -> None:
     assert world.spec["leaseTransitions"] == 1
 
 
-def test_release_that_fails_stops_all_the_same() -> None:
+def test_failed_release_still_stops_the_leader() -> None:
     world = World("a", "b")
     world.step("a", "b")
     world.wires["a"].cut()
@@ -282,7 +282,7 @@ def test_candidate_releases_nothing() -> None:
     assert world.leaders() == ["a"]
 
 
-def test_deleted_lease_is_made_again_by_its_leader() -> None:
+def test_deleted_lease_is_recreated_by_its_leader() -> None:
     world = World("a", "b")
     world.step("a", "b")
     world.store.delete("controller")
@@ -293,7 +293,7 @@ def test_deleted_lease_is_made_again_by_its_leader() -> None:
     assert world.spec["holderIdentity"] == "a"
 
 
-def test_deleted_lease_lets_nobody_in_before_its_leader_must_have_stopped() -> None:
+def test_deleted_lease_admits_no_candidate_before_its_leader_has_stopped() -> None:
     world = World("a", "b")
     world.step("a", "b")
     world.wires["a"].cut()
@@ -309,7 +309,7 @@ def test_deleted_lease_lets_nobody_in_before_its_leader_must_have_stopped() -> N
     assert world.leaders() == ["b"]
 
 
-def test_former_leader_waits_when_the_lease_is_gone() -> None:
+def test_former_leader_waits_after_the_lease_was_deleted() -> None:
     world = World("a", "b")
     world.step("a", "b")
     world.wires["a"].cut()
@@ -329,7 +329,7 @@ def test_former_leader_waits_when_the_lease_is_gone() -> None:
     [ClusterUnavailable("x"), ClusterForbidden("x"), ClusterRejected("x", reason="NotFound")],
     ids=["unavailable", "forbidden", "namespace missing"],
 )
-def test_nothing_the_cluster_says_ends_a_candidate(fault: Any) -> None:
+def test_no_cluster_error_ends_a_candidate(fault: Any) -> None:
     world = World("a")
     world.wires["a"].before = fault
     world.step("a")
@@ -345,7 +345,7 @@ def test_nothing_the_cluster_says_ends_a_candidate(fault: Any) -> None:
     [(10, 10, 2), (15, 2.3, 2), (15, 10, 0), (5, 10, 2)],
     ids=["renew not shorter", "no time for a retry", "no retry", "lease too short"],
 )
-def test_spans_that_cannot_be_safe_are_refused(spans: tuple[float, float, float]) -> None:
+def test_unsafe_durations_are_rejected(spans: tuple[float, float, float]) -> None:
     lease, renew, retry = spans
 
     with pytest.raises(ValueError, match="lease_seconds"):
@@ -360,7 +360,7 @@ def test_spans_that_cannot_be_safe_are_refused(spans: tuple[float, float, float]
         )
 
 
-def test_run_leads_until_it_is_stopped_and_then_gives_the_lease_back() -> None:
+def test_run_leads_until_it_is_stopped_and_then_releases_the_lease() -> None:
     store, stop = LeaseStore(), threading.Event()
     elector = Elector(store, namespace="n", name="l", identity="a")
     thread = threading.Thread(target=elector.run, args=(stop,))
@@ -393,7 +393,7 @@ MOVES = st.sampled_from(
 @given(
     st.lists(st.tuples(MOVES, st.sampled_from("abc"), st.floats(0, 6)), min_size=20, max_size=120)
 )
-def test_whatever_happens_two_never_lead_at_once(moves: list[tuple[str, str, float]]) -> None:
+def test_two_candidates_never_lead_at_the_same_time(moves: list[tuple[str, str, float]]) -> None:
     world = World("a", "b", "c")
 
     for move, name, seconds in moves:

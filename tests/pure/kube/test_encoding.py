@@ -30,7 +30,7 @@ def test_apply_body_is_json_of_the_same_value(value: object) -> None:
 
 @settings(max_examples=40)
 @given(VALUES)
-def test_apply_body_has_only_what_the_yaml_parser_takes(value: object) -> None:
+def test_apply_body_has_only_characters_that_the_yaml_parser_accepts(value: object) -> None:
     text = apply_bytes(value).decode("utf-8")
 
     assert RAW_TAKEN.fullmatch(text)
@@ -43,7 +43,7 @@ def test_apply_body_is_yaml_of_the_same_value(value: object) -> None:
     assert yaml.safe_load(apply_bytes(value)) == value
 
 
-def test_every_character_there_is_survives_a_yaml_parser() -> None:
+def test_every_character_survives_a_yaml_parser() -> None:
     every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
 
     assert yaml.load(apply_bytes(every), yaml.CSafeLoader) == every
@@ -66,16 +66,16 @@ def test_every_character_there_is_survives_a_yaml_parser() -> None:
         "&a *b",
     ],
 )
-def test_text_that_yaml_would_read_otherwise_stays_text(value: str) -> None:
+def test_text_that_resembles_another_yaml_type_stays_text(value: str) -> None:
     assert yaml.safe_load(apply_bytes({"v": value})) == {"v": value}
 
 
-def test_lone_surrogate_is_left_for_the_server_to_refuse() -> None:
+def test_lone_surrogate_is_left_for_the_server_to_reject() -> None:
     assert apply_bytes("\ud83d") == b'"\\ud83d"'
 
 
 @pytest.mark.parametrize("encode", [apply_bytes, json_bytes])
-def test_number_that_json_does_not_know_is_refused(encode: object) -> None:
+def test_number_that_json_lacks_is_rejected(encode: object) -> None:
     assert callable(encode)
 
     with pytest.raises(ValueError, match="JSON compliant"):

@@ -63,11 +63,11 @@ def connect(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
 
 
 @pytest.mark.parametrize("mode", [KubeMode.OFF, KubeMode.AUTO])
-def test_no_cluster_is_an_answer_where_the_mode_allows_it(mode: KubeMode) -> None:
+def test_no_cluster_is_allowed_in_some_modes(mode: KubeMode) -> None:
     assert connect(mode) is None
 
 
-def test_required_cluster_that_is_nowhere_is_a_clear_error() -> None:
+def test_required_cluster_without_configuration_is_an_error() -> None:
     with pytest.raises(ClusterUnavailable, match="Set KUBECONFIG"):
         connect(KubeMode.REQUIRED)
 
@@ -82,12 +82,12 @@ def test_kubeconfig_names_the_cluster_and_its_token(mode: KubeMode, file: Path) 
     assert server.requests[0].headers["Authorization"] == "Bearer t"
 
 
-def test_cluster_that_does_not_answer_is_told_at_once(file: Path) -> None:
+def test_cluster_that_does_not_answer_is_reported_immediately(file: Path) -> None:
     with pytest.raises(ClusterUnavailable, match="connection refused"):
         connect(KubeMode.REQUIRED, write(file, unused_address()))
 
 
-def test_opening_asks_the_cluster_nothing(file: Path) -> None:
+def test_opening_sends_no_request(file: Path) -> None:
     assert open_cluster(KubeMode.REQUIRED, write(file, unused_address())) is not None
 
 
@@ -104,7 +104,7 @@ def test_kubeconfig_that_cannot_be_used_is_named(mode: KubeMode, text: str, file
         connect(mode, str(file))
 
 
-def test_kubeconfig_that_is_not_there_is_named(file: Path) -> None:
+def test_missing_kubeconfig_is_named(file: Path) -> None:
     with pytest.raises(ClusterUnavailable, match="kubeconfig"):
         connect(KubeMode.REQUIRED, str(file))
 
@@ -114,7 +114,7 @@ def test_simulated_cluster_is_on_this_machine_only(file: Path) -> None:
         connect(KubeMode.SIMULATED, write(file, "https://cluster.example.com"))
 
 
-def test_pod_without_its_service_account_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_without_its_service_account_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
 
@@ -122,7 +122,7 @@ def test_pod_without_its_service_account_is_told(monkeypatch: pytest.MonkeyPatch
         connect(KubeMode.AUTO)
 
 
-def test_platform_without_a_cluster_says_so(settings: object) -> None:
+def test_platform_without_a_cluster_is_reported(settings: object) -> None:
     vars_of(settings, KUBE_MODE="off", KUBECONFIG="", GPUPLATFORM_DEV=True)
 
     with pytest.raises(OperatorUnavailable, match="KUBE_MODE=off"):
@@ -149,7 +149,7 @@ def test_process_has_one_client_for_requests_and_one_for_watches(
 
 
 @pytest.mark.parametrize("mode", [KubeMode.OFF, KubeMode.AUTO, KubeMode.SIMULATED])
-def test_only_a_cluster_that_is_required_has_to_be_found_at_the_start(
+def test_only_a_required_cluster_must_be_configured_at_the_start(
     settings: object, file: Path, mode: KubeMode
 ) -> None:
     vars_of(settings, KUBE_MODE=mode.value, KUBECONFIG=str(file), GPUPLATFORM_DEV=True)
@@ -160,7 +160,7 @@ def test_only_a_cluster_that_is_required_has_to_be_found_at_the_start(
         check_configuration()
 
 
-def test_a_required_cluster_that_does_not_answer_hinders_no_start(
+def test_a_required_cluster_that_does_not_answer_delays_no_start(
     settings: object, file: Path
 ) -> None:
     kubeconfig = write(file, unused_address())
@@ -182,7 +182,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) or get_cluster() is no
 """
 
 
-def test_forked_process_gets_a_client_of_its_own(file: Path) -> None:
+def test_forked_process_gets_its_own_client(file: Path) -> None:
     root = Path(__file__).parents[3]
 
     done = subprocess.run(

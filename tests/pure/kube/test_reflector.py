@@ -153,7 +153,7 @@ def test_list_comes_first_then_each_change() -> None:
     assert server.requests[1].query["resourceVersion"] == "10"
 
 
-def test_watch_that_ends_goes_on_from_its_last_version_without_a_list() -> None:
+def test_watch_continues_from_its_last_version_without_a_list() -> None:
     seen = Seen()
     script = Watches(
         events(event("ADDED", "b", 11), event("BOOKMARK", "", 19), then=ended),
@@ -178,7 +178,7 @@ def test_watch_of_bookmarks_alone_stays_alive() -> None:
         seen.wait_for("list 10: a10", "ADDED b")
 
 
-def test_watch_that_ends_without_a_line_proves_nothing_and_is_listed_again() -> None:
+def test_watch_that_ends_without_an_event_causes_a_new_list() -> None:
     def wordless(exchange: Exchange) -> None:
         exchange.stream()
         held_for = threading.Event()
@@ -215,7 +215,7 @@ def test_fault_of_a_watch_leads_to_a_list(fault: Script) -> None:
         seen.wait_for("list 10: a10", "list 20: a20", "ADDED b")
 
 
-def test_cut_after_events_is_listed_again_so_that_nothing_is_missed() -> None:
+def test_connection_lost_after_events_causes_a_new_list() -> None:
     seen = Seen()
     script = Watches(events(event("ADDED", "b", 11)), events(event("ADDED", "c", 21), then=held))
 
@@ -248,14 +248,14 @@ def second_page_fails(exchange: Exchange) -> None:
         pytest.param([lambda exchange: None], id="a cut connection"),
     ],
 )
-def test_failed_list_is_never_told(faults: list[Script]) -> None:
+def test_failed_list_is_not_reported(faults: list[Script]) -> None:
     seen = Seen()
 
     with reflecting(Watches(lists=faults), seen):
         seen.wait_for("list 10: a10")
 
 
-def test_a_good_list_ends_the_failure_though_the_watch_stays_quiet() -> None:
+def test_a_complete_list_ends_the_failure() -> None:
     seen, was_failing = Seen(), []
     failing = answer(500, {})
 
@@ -269,7 +269,7 @@ def test_a_good_list_ends_the_failure_though_the_watch_stays_quiet() -> None:
         assert not reflector.is_failing
 
 
-def test_server_that_asks_for_time_gets_it() -> None:
+def test_retry_after_is_respected() -> None:
     asked: list[float] = []
     busy = answer(429, {}, {"Retry-After": "0.3"})
     script = Watches(events(event("ADDED", "b", 11), then=held), lists=[busy])
@@ -285,7 +285,7 @@ def test_server_that_asks_for_time_gets_it() -> None:
     assert asked[1] - asked[0] >= 0.3
 
 
-def test_wish_for_time_has_a_limit() -> None:
+def test_retry_after_is_limited() -> None:
     busy = answer(429, {}, {"Retry-After": "1000000"})
     seen = Seen()
     timings = Timings(backoff_seconds=(0.01, 0.02), retry_after_seconds=0.05)
@@ -295,7 +295,7 @@ def test_wish_for_time_has_a_limit() -> None:
 
 
 @pytest.mark.parametrize("fault", [DatabaseUnavailable("x"), KeyError("x")])
-def test_change_whose_consumer_failed_is_told_again_by_a_list(fault: Exception) -> None:
+def test_change_whose_consumer_failed_is_reported_again_by_a_list(fault: Exception) -> None:
     class Failing(Seen):
         @override
         def on_event(self, kind: str, manifest: dict[str, Any]) -> None:
@@ -309,7 +309,7 @@ def test_change_whose_consumer_failed_is_told_again_by_a_list(fault: Exception) 
         seen.wait_for("list 10: a10", "ADDED b", "list 20: a20")
 
 
-def test_list_whose_consumer_failed_is_told_again() -> None:
+def test_list_whose_consumer_failed_is_reported_again() -> None:
     seen = Seen()
     seen.fail_with = [KeyError("a"), DatabaseUnavailable("b"), KeyError("c")]
 
@@ -319,7 +319,7 @@ def test_list_whose_consumer_failed_is_told_again() -> None:
         assert reflector.last_good_list_age_seconds() < TEST_PATIENCE_SECONDS
 
 
-def test_fault_nobody_named_ends_the_reflector_loudly() -> None:
+def test_unexpected_error_ends_the_reflector() -> None:
     seen = Seen()
     seen.fail_with = [KeyError("a bug")]
 
@@ -385,7 +385,7 @@ def test_stop_amid_a_flood_of_events_ends_it_too() -> None:
         assert flowing.wait(TEST_PATIENCE_SECONDS)
 
 
-def test_age_counts_from_the_last_sign_of_life() -> None:
+def test_age_counts_from_the_last_event() -> None:
     now = [100.0]
     seen = Seen()
     is_going_on = threading.Event()
@@ -406,7 +406,7 @@ def test_age_counts_from_the_last_sign_of_life() -> None:
         assert ref.last_good_list_age_seconds() == 0
 
 
-def test_kind_never_listed_has_been_out_of_sight_for_ever() -> None:
+def test_age_is_infinite_before_the_first_list() -> None:
     seen = Seen()
 
     with reflecting(answer(500, {}), seen) as (reflector, server):
@@ -417,7 +417,7 @@ def test_kind_never_listed_has_been_out_of_sight_for_ever() -> None:
     assert seen.told == []
 
 
-def test_waits_grow_to_their_limit_and_are_spread() -> None:
+def test_waits_grow_to_their_limit_with_jitter() -> None:
     seen, stop = Seen(), Unhurried(60)
 
     with scripted(answer(500, {})) as server:
@@ -432,7 +432,7 @@ def test_waits_grow_to_their_limit_and_are_spread() -> None:
     assert min(stop.waits[10:]) < 15
 
 
-def test_waits_begin_small_again_after_a_watch_that_went_well() -> None:
+def test_waits_are_reset_after_a_successful_watch() -> None:
     seen, stop = Seen(), Unhurried(11)
     script = Watches(events(event("ADDED", "b", 11)), lists=[answer(500, {})] * 10)
 
@@ -446,7 +446,7 @@ def test_waits_begin_small_again_after_a_watch_that_went_well() -> None:
     assert stop.waits[10] <= 0.8
 
 
-def test_no_event_is_told_after_stop() -> None:
+def test_no_event_is_reported_after_stop() -> None:
     stop = threading.Event()
     told: list[str] = []
 
@@ -487,7 +487,7 @@ class Unhurried(threading.Event):
         return self.is_set()
 
 
-def test_list_and_watch_ask_for_the_same_objects() -> None:
+def test_list_and_watch_select_the_same_objects() -> None:
     seen = Seen()
 
     with reflecting(Watches(), seen, label_selector="a=b") as (_, server):

@@ -219,7 +219,7 @@ def test_reason_and_message_decide_the_error(
     assert (raised.reason, raised.status) == (reason, code)
 
 
-def test_kind_that_is_not_installed_is_worth_another_try() -> None:
+def test_a_kind_that_is_not_installed_is_retryable() -> None:
     raised = error(404, b"404 page not found\n")
 
     assert raised.retry is Retry.LATER
@@ -235,7 +235,7 @@ def test_only_a_404_that_names_the_object_means_absence() -> None:
     assert not parse_failure(500, {}, named).is_missing_object
 
 
-def test_causes_become_one_sentence_and_none_is_said_twice() -> None:
+def test_causes_are_joined_without_repetition() -> None:
     causes = [
         {"field": "spec.replicas", "message": "must be 0 or more"},
         {"field": "spec.replicas", "message": "must be 0 or more"},
@@ -252,7 +252,7 @@ def test_causes_become_one_sentence_and_none_is_said_twice() -> None:
     )
 
 
-def test_conflict_keeps_the_words_that_name_the_manager() -> None:
+def test_a_conflict_keeps_the_message_that_names_the_manager() -> None:
     words = 'Apply failed with 1 conflict: conflict with "kubectl" using apps/v1: .spec.replicas'
     causes = [{"field": ".spec.replicas", "message": 'conflict with "kubectl"'}]
 
@@ -283,7 +283,7 @@ def test_long_message_is_cut_and_is_one_line() -> None:
         pytest.param({}, {}, None, id="not at all"),
     ],
 )
-def test_server_says_when_to_come_back(
+def test_retry_after_is_read_from_header_and_body(
     headers: dict[str, str], details: dict[str, Any], expected: float | None
 ) -> None:
     raised = error(429, status(429, "TooManyRequests", "slow down", **details), headers)
@@ -313,7 +313,7 @@ def refused() -> Exception:
         pytest.param(refused(), "connection refused", id="nobody listens"),
     ],
 )
-def test_lost_connection_is_told_in_plain_words(fault: Any, words: str) -> None:
+def test_a_lost_connection_has_a_readable_message(fault: Any, words: str) -> None:
     raised = no_answer(fault)
 
     assert words in str(raised)

@@ -20,7 +20,7 @@ def watch(cluster: Cluster, **asked: Any) -> WatchStream:
     return cluster.watch(CONFIG_MAP, namespace="n", **asked)
 
 
-def test_watch_asks_for_bookmarks_from_its_version_on() -> None:
+def test_watch_requests_bookmarks_from_its_version_on() -> None:
     def end(exchange: Exchange) -> None:
         exchange.stream()
         exchange.end_stream()
@@ -37,7 +37,7 @@ def test_watch_asks_for_bookmarks_from_its_version_on() -> None:
     }
 
 
-def test_events_come_in_order_however_the_bytes_are_cut() -> None:
+def test_events_arrive_in_order_however_the_bytes_are_split() -> None:
     events = [event("ADDED", 6), event("BOOKMARK", 7), event("DELETED", 8)]
     data = b"\n".join(json.dumps(each).encode() for each in events) + b"\n\n"
 
@@ -57,7 +57,7 @@ def test_events_come_in_order_however_the_bytes_are_cut() -> None:
     ]
 
 
-def test_event_is_handed_over_before_the_next_one_comes() -> None:
+def test_event_is_delivered_before_the_next_one_arrives() -> None:
     def one_and_wait(exchange: Exchange) -> None:
         exchange.stream()
         exchange.line(event("ADDED", 6))
@@ -115,7 +115,7 @@ def test_long_line_is_one_event() -> None:
         pytest.param(b'{"type": "ERROR", "object": {}}\n', ClusterUnavailable, id="error unsaid"),
     ],
 )
-def test_line_that_is_no_event_ends_the_watch(line: bytes, expected: type[ClusterError]) -> None:
+def test_malformed_event_ends_the_watch(line: bytes, expected: type[ClusterError]) -> None:
     def send(exchange: Exchange) -> None:
         exchange.stream()
         exchange.line(event("ADDED", 6))
@@ -139,7 +139,7 @@ def test_line_that_is_no_event_ends_the_watch(line: bytes, expected: type[Cluste
         pytest.param(404, {}, ClusterUnavailable, id="kind not installed"),
     ],
 )
-def test_refused_watch_raises_at_once(
+def test_rejected_watch_raises_immediately(
     status: int, said: dict[str, Any], expected: type[ClusterError]
 ) -> None:
     def refuse(exchange: Exchange) -> None:
@@ -158,7 +158,7 @@ def test_silent_connection_counts_as_lost() -> None:
         list(watch(server.cluster(), silence_seconds=0.1))
 
 
-def test_cut_connection_is_an_outage_not_an_end() -> None:
+def test_lost_connection_is_an_outage_not_an_end() -> None:
     def cut(exchange: Exchange) -> None:
         exchange.stream()
         exchange.line(event("ADDED", 6))

@@ -58,13 +58,13 @@ def resource(phase: str = "", reason: str = "", message: str = "") -> Manifest:
         pytest.param(resource("Ready"), status("Progressing", None), [], id="passed through"),
     ],
 )
-def test_another_phase_or_failure_is_news(
+def test_another_phase_or_failure_causes_an_event(
     before: Manifest, said: Status, told: list[Event]
 ) -> None:
     assert new_events(before, said) == told
 
 
-def test_the_same_words_have_the_same_name_and_others_another() -> None:
+def test_equal_events_have_equal_names() -> None:
     def name(subject: InvolvedObject, event: Event) -> Any:
         return event_manifest(subject, event, NOW)["metadata"]["name"]
 
@@ -74,7 +74,7 @@ def test_the_same_words_have_the_same_name_and_others_another() -> None:
     assert len({name(SUBJECT, READY), name(SUBJECT, FAILED), name(successor, READY)}) == 3
 
 
-def test_an_event_says_who_what_and_when() -> None:
+def test_an_event_has_its_object_content_and_time() -> None:
     told = event_manifest(SUBJECT, FAILED, NOW)
 
     assert told["involvedObject"] == {
@@ -103,7 +103,7 @@ def test_the_longest_name_and_message_still_make_an_event() -> None:
 
 
 @pytest.mark.parametrize(("count", "then"), [(1, 2), (7, 8), (None, 2), ("many", 2)])
-def test_told_again_it_is_counted_up(count: object, then: int) -> None:
+def test_a_repeated_event_is_counted(count: object, then: int) -> None:
     later = NOW + timedelta(minutes=1)
 
     assert repeated({"count": count}, later) == {
@@ -112,7 +112,7 @@ def test_told_again_it_is_counted_up(count: object, then: int) -> None:
     }
 
 
-def test_one_object_tells_so_much_and_then_one_in_a_while() -> None:
+def test_events_of_one_object_are_limited() -> None:
     limits = Limits()
 
     at_once = [limits.allow("a", NOW) for _ in range(BURST + 5)]
@@ -123,7 +123,7 @@ def test_one_object_tells_so_much_and_then_one_in_a_while() -> None:
     assert [limits.allow("a", later), limits.allow("a", later)] == [True, False]
 
 
-def test_of_very_many_objects_the_oldest_are_forgotten() -> None:
+def test_the_limits_of_the_oldest_objects_are_forgotten() -> None:
     limits = Limits()
 
     for number in range(MAX_OBJECTS + 10):

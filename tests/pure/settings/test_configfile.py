@@ -31,7 +31,7 @@ def read(path: Path, text: str | bytes) -> tuple[dict[str, str], str]:
         pytest.param("KUBE_MODE: ~", "", id="null"),
     ],
 )
-def test_a_value_is_the_text_that_stands_there(tmp_path: Path, text: str, value: str) -> None:
+def test_a_value_is_the_text_in_the_file(tmp_path: Path, text: str, value: str) -> None:
     assert read(tmp_path / "file", text) == ({"KUBE_MODE": value}, "")
 
 
@@ -48,24 +48,22 @@ def test_a_value_is_the_text_that_stands_there(tmp_path: Path, text: str, value:
         pytest.param("A: " + "x" * 2**20, "FILE: larger than 1 MiB", id="large"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(
-    tmp_path: Path, text: str | bytes, fault: str
-) -> None:
+def test_a_fault_is_named_with_its_line(tmp_path: Path, text: str | bytes, fault: str) -> None:
     assert fault in read(tmp_path / "file", text)[1]
 
 
-def test_a_file_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_fault(tmp_path: Path) -> None:
     file = read_config_file({CONFIG_VARIABLE: str(tmp_path / "none")})
 
     assert file.faults == (f"{tmp_path / 'none'}: cannot be read: No such file or directory",)
 
 
-def test_an_empty_file_and_no_file_say_nothing(tmp_path: Path) -> None:
+def test_an_empty_file_and_no_file_have_no_values(tmp_path: Path) -> None:
     assert read(tmp_path / "file", "# nothing\n") == ({}, "")
     assert read_config_file({}) == read_config_file({CONFIG_VARIABLE: ""})
 
 
-def test_the_environment_stands_above_the_file_unless_it_is_empty(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_file_unless_it_is_empty(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("A: file\nB: file\nC: file")
 
     merged = with_config_file({CONFIG_VARIABLE: str(tmp_path / "file"), "A": "mine", "B": ""})
@@ -81,7 +79,7 @@ def test_the_environment_stands_above_the_file_unless_it_is_empty(tmp_path: Path
         pytest.param(["--config=a.yaml", "run", "--x"], id="in front"),
     ],
 )
-def test_the_option_is_taken_out_and_names_the_file_wherever_a_child_runs(
+def test_the_option_is_removed_and_sets_an_absolute_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str]
 ) -> None:
     monkeypatch.setenv(CONFIG_VARIABLE, "")
@@ -93,7 +91,7 @@ def test_the_option_is_taken_out_and_names_the_file_wherever_a_child_runs(
     assert os.environ[CONFIG_VARIABLE] == str(tmp_path / "a.yaml")
 
 
-def test_what_stands_behind_two_dashes_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_after_two_dashes_are_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CONFIG_VARIABLE, "before")
 
     assert take_config_option(["run", "--", "--config=x"]) == ["run", "--", "--config=x"]
@@ -101,6 +99,6 @@ def test_what_stands_behind_two_dashes_is_left_alone(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("arguments", [["run", "--config"], ["run", "--config="]])
-def test_the_option_without_a_file_is_refused(arguments: list[str]) -> None:
+def test_the_option_without_a_file_is_rejected(arguments: list[str]) -> None:
     with pytest.raises(SystemExit, match="--config needs the path"):
         take_config_option(arguments)

@@ -55,7 +55,7 @@ def faults() -> str:
     return str(ended.value)
 
 
-def test_every_fault_is_told_at_once(process: Process) -> None:
+def test_all_faults_are_reported_together(process: Process) -> None:
     process.told(
         {"GPUPLATFORM_LEASE_SECONDS": "1", "GPUPLATFORM_LOGLEVEL": "INFO", "PORT": "x"},
         "KUBE_MODE: simulated\nDATABASE_URL: mysql://me:geheim@db/app\nNOTHING: 1\n",
@@ -90,7 +90,7 @@ def test_every_fault_is_told_at_once(process: Process) -> None:
         "geheim",
     ],
 )
-def test_what_is_said_of_a_wrong_address_does_not_show_it(process: Process, url: str) -> None:
+def test_the_fault_of_a_wrong_address_does_not_show_it(process: Process, url: str) -> None:
     process.told({**SOUND, "DATABASE_URL": url})
 
     told = faults()
@@ -111,21 +111,19 @@ def test_what_is_said_of_a_wrong_address_does_not_show_it(process: Process, url:
         pytest.param("GPUPLATFORM_RUN", "abc", id="of the runner"),
     ],
 )
-def test_what_others_put_into_the_environment_is_no_fault(
-    process: Process, name: str, value: str
-) -> None:
+def test_variables_of_others_are_not_faults(process: Process, name: str, value: str) -> None:
     process.told({**SOUND, name: value})
 
     assert load_environment().allowed_hosts == ["a.example", "b.example"]
 
 
-def test_a_wrong_port_is_not_taken_for_one_of_kubernetes(process: Process) -> None:
+def test_a_wrong_port_is_not_mistaken_for_one_of_kubernetes(process: Process) -> None:
     process.told({**SOUND, "GPUPLATFORM_API_PORT": "80"})
 
     assert "GPUPLATFORM_API_PORT (environment): unknown setting" in faults()
 
 
-def test_the_environment_stands_above_the_file_and_the_file_above_the_defaults(
+def test_the_environment_overrides_the_file_and_the_file_the_defaults(
     process: Process,
 ) -> None:
     process.told(
@@ -148,7 +146,7 @@ def test_the_environment_stands_above_the_file_and_the_file_above_the_defaults(
     assert shown["DATABASE_URL"] == (f"postgres://me:{MASK}@db/app", "environment")
 
 
-def test_development_mode_is_shown_as_the_origin_of_what_it_fills_in(
+def test_development_mode_is_the_origin_of_the_values_that_it_sets(
     process: Process, tmp_path: Path
 ) -> None:
     process.told({"GPUPLATFORM_DEV": "1", "GPUPLATFORM_DATA": str(tmp_path)})
@@ -180,7 +178,7 @@ def running(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_command_joins_the_platform_that_runs(process: Process, running: Path) -> None:
+def test_a_command_joins_the_running_platform(process: Process, running: Path) -> None:
     process.told({"GPUPLATFORM_DATA": str(running)})
 
     settings = load_environment()
@@ -195,7 +193,7 @@ def test_a_command_joins_the_platform_that_runs(process: Process, running: Path)
     assert shown["GPUPLATFORM_LEASE_SECONDS"] == ("30", "default")
 
 
-def test_what_is_given_overrides_the_platform_that_runs(process: Process, running: Path) -> None:
+def test_given_values_override_the_running_platform(process: Process, running: Path) -> None:
     process.told(
         {"GPUPLATFORM_DATA": str(running), "GPUPLATFORM_DEV": "1", "PORT": "8080"},
         "KUBE_MODE: off\n",
@@ -260,7 +258,7 @@ def test_passwords_in_addresses_are_masked(text: str, shown: str) -> None:
     ("given", "mode"),
     [("Required", "required"), (" OFF ", "off"), ("auto", "auto"), ("  ", "auto")],
 )
-def test_capitals_and_blanks_change_no_mode(process: Process, given: str, mode: str) -> None:
+def test_case_and_blanks_of_a_mode_are_ignored(process: Process, given: str, mode: str) -> None:
     process.told({**SOUND, "KUBE_MODE": given})
     assert load_environment().effective_kube_mode() == mode
 
@@ -268,13 +266,13 @@ def test_capitals_and_blanks_change_no_mode(process: Process, given: str, mode: 
     assert load_environment().effective_kube_mode() == mode
 
 
-def test_no_spelling_brings_the_simulated_cluster_into_production(process: Process) -> None:
+def test_no_spelling_allows_the_simulated_cluster_in_production(process: Process) -> None:
     process.told({**SOUND, "KUBE_MODE": " Simulated"})
 
     assert "available in development mode only" in faults()
 
 
-def test_a_mode_that_there_is_not_is_refused_with_those_there_are(process: Process) -> None:
+def test_an_unknown_mode_is_rejected_with_the_known_ones(process: Process) -> None:
     process.told({**SOUND, "KUBE_MODE": "of f"})
 
     assert "KUBE_MODE: Input should be 'auto', 'required', 'off' or 'simulated'" in faults()

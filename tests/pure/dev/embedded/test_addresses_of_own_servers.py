@@ -20,9 +20,7 @@ from gpuplatform.dev.embedded.options import Options
         ("DATABASE_URL", "postgres://u:p@127.0.0.1:1/x", "No server answers"),
     ],
 )
-def test_an_address_that_cannot_be_used_is_named_in_one_sentence(
-    name: str, address: str, words: str
-) -> None:
+def test_an_unusable_address_is_an_error(name: str, address: str, words: str) -> None:
     with pytest.raises(StartError) as refused:
         Options.from_environment({name: address})
 
@@ -30,7 +28,7 @@ def test_an_address_that_cannot_be_used_is_named_in_one_sentence(
     assert words in str(refused.value)
 
 
-def test_a_server_that_listens_is_taken() -> None:
+def test_a_listening_server_is_accepted() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"redis://127.0.0.1:{server.getsockname()[1]}/3"
 
@@ -39,6 +37,6 @@ def test_a_server_that_listens_is_taken() -> None:
     assert options.redis_url == address
 
 
-def test_a_queue_of_ones_own_needs_the_seed_of_its_account() -> None:
+def test_an_external_queue_requires_the_seed_of_its_account() -> None:
     with pytest.raises(StartError, match="GPUPLATFORM_NATS_SEED"):
         Options.from_environment({"NATS_URL": "nats://127.0.0.1:4222"})

@@ -12,7 +12,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_lines_bear_the_name_of_their_process_in_one_column() -> None:
+def test_lines_start_with_the_name_of_their_process_in_one_column() -> None:
     stream = io.StringIO()
     console = Console(("web", "controller"), stream)
 
@@ -27,16 +27,16 @@ def test_lines_bear_the_name_of_their_process_in_one_column() -> None:
     ]
 
 
-def test_no_colour_without_a_terminal() -> None:
+def test_no_color_without_a_terminal() -> None:
     assert not has_colour(io.StringIO(), {})
 
 
-def test_colour_on_a_terminal_unless_the_person_does_not_want_it() -> None:
+def test_color_on_a_terminal_unless_no_color_is_set() -> None:
     assert has_colour(Terminal(), {})
     assert not has_colour(Terminal(), {"NO_COLOR": "1"})
 
 
-def test_processes_have_different_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_have_different_colors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Terminal()
     console = Console(("web", "beat"), stream)
@@ -57,7 +57,7 @@ def test_a_closed_stream_is_silent() -> None:
     console.line("web", "nobody reads this")
 
 
-def test_lines_are_cut_where_they_end() -> None:
+def test_output_is_split_into_lines() -> None:
     buffer = LineBuffer()
 
     assert buffer.feed(b"one\ntw") == ["one"]
@@ -67,11 +67,11 @@ def test_lines_are_cut_where_they_end() -> None:
     assert buffer.flush() == []
 
 
-def test_bytes_that_are_no_text_are_shown() -> None:
+def test_invalid_utf8_is_displayed() -> None:
     assert LineBuffer().feed(b"\xff\n") == ["�"]
 
 
-def test_a_line_without_end_is_cut() -> None:
+def test_a_line_without_end_is_split() -> None:
     buffer = LineBuffer()
 
     (line,) = buffer.feed(b"x" * (LineBuffer.LIMIT + 1))

@@ -47,7 +47,7 @@ EVERY_MODE = pytest.mark.parametrize(
 
 
 @EVERY_MODE
-def test_what_a_part_waits_for_exists_and_comes_before_it(options: Options) -> None:
+def test_parts_wait_only_for_existing_parts_without_a_cycle(options: Options) -> None:
     started: set[str] = set()
     waiting = parts(options)
     while possible := [name for name, part in waiting.items() if started >= set(part.after)]:
@@ -58,7 +58,7 @@ def test_what_a_part_waits_for_exists_and_comes_before_it(options: Options) -> N
 
 
 @EVERY_MODE
-def test_our_processes_start_after_the_preparation(options: Options) -> None:
+def test_processes_start_after_the_preparation(options: Options) -> None:
     found = parts(options)
 
     for name in OURS & set(found):
@@ -76,7 +76,7 @@ def test_everything_is_embedded_by_default() -> None:
     }
 
 
-def test_servers_of_ones_own_replace_the_embedded_ones() -> None:
+def test_external_servers_replace_the_embedded_ones() -> None:
     found = parts(OWN_SERVERS)
 
     assert not {"postgres", "valkey", "nats"} & set(found)
@@ -92,12 +92,12 @@ def test_a_real_cluster_has_no_simulator_and_no_demo() -> None:
     assert layout(REAL).addresses()["KUBECONFIG"] == "/real/config"
 
 
-def test_without_a_cluster_nothing_talks_to_one() -> None:
+def test_without_a_cluster_no_part_needs_one() -> None:
     needs_cluster = {"cluster", "kubelet", "controller", "demo", *SERVERLESS}
     assert not needs_cluster & set(parts(OFF))
 
 
-def test_no_password_is_among_the_arguments() -> None:
+def test_arguments_contain_no_password() -> None:
     for part in parts(SIMULATED).values():
         assert part.command is None or not any("secret" in word for word in part.command.argv)
 
@@ -108,7 +108,7 @@ def test_servers_stop_last() -> None:
     assert last == {"postgres", "valkey", "nats", "cluster"}
 
 
-def test_each_of_our_processes_has_a_port_of_its_own_for_metrics() -> None:
+def test_each_process_has_its_own_metrics_port() -> None:
     measured = replace(layout(SIMULATED), metrics_ports=SIMULATED.metrics_ports(sorted(OURS)))
     ports = {
         part.name: part.command.env["GPUPLATFORM_METRICS_PORT"]
@@ -125,7 +125,9 @@ def test_each_of_our_processes_has_a_port_of_its_own_for_metrics() -> None:
     ("asked", "ports"),
     [("0", {}), ("9400", {"web": 9400, "beat": 9401})],
 )
-def test_the_asked_for_port_is_that_of_the_first_part(asked: str, ports: dict[str, int]) -> None:
+def test_the_requested_port_is_that_of_the_first_process(
+    asked: str, ports: dict[str, int]
+) -> None:
     options = replace(SIMULATED, metrics_port=asked)
 
     assert options.metrics_ports(["web", "beat"]) == ports
@@ -137,7 +139,7 @@ def test_one_worker_serves_all_queues() -> None:
     assert set(worker.queues) == set(Queue)
 
 
-def test_each_queue_can_have_a_worker_of_its_own_as_in_production() -> None:
+def test_each_queue_can_have_its_own_worker_as_in_production() -> None:
     apart = {name.value: Worker((name,), children=1) for name in Queue}
     names = {part.name for part in replace(layout(OFF), workers=apart).parts()}
 
@@ -145,7 +147,7 @@ def test_each_queue_can_have_a_worker_of_its_own_as_in_production() -> None:
     assert "worker" not in names
 
 
-def test_the_cluster_is_prepared_only_where_there_is_one() -> None:
+def test_the_cluster_is_prepared_unless_it_is_off() -> None:
     commands = {
         mode: part.command.argv
         for mode, options in {"simulated": SIMULATED, "off": OFF}.items()

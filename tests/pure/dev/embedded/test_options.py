@@ -23,7 +23,7 @@ def test_an_exported_kubeconfig_alone_changes_nothing() -> None:
     assert options.kubeconfig == ""
 
 
-def test_a_real_cluster_is_asked_for_and_gets_no_demo() -> None:
+def test_a_real_cluster_is_explicit_and_gets_no_demo() -> None:
     options = Options.from_environment({"KUBE_MODE": "required", "KUBECONFIG": "/real/config"})
 
     assert options.kubeconfig == "/real/config"
@@ -63,5 +63,5 @@ def test_a_relative_data_directory_belongs_to_the_project() -> None:
     assert options.data.path == PROJECT_ROOT / "elsewhere"
 
 
-def test_an_absolute_data_directory_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_an_absolute_data_directory_is_used_unchanged(tmp_path: Path) -> None:
     assert Options.from_environment({"GPUPLATFORM_DATA": str(tmp_path)}).data.path == tmp_path

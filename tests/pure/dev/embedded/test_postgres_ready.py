@@ -27,7 +27,7 @@ def lock(pid: int, status: str) -> str:
     ("process", "status", "is_ready"),
     [("own", "ready   ", True), ("own", "starting", False), ("gone", "ready   ", False)],
 )
-def test_one_that_lives_and_says_so_is_ready(
+def test_a_running_server_that_reports_ready_is_ready(
     server: Postgres, process: str, status: str, is_ready: bool
 ) -> None:
     # A parameter has to be the same in every worker of the tests, and this number is not.
@@ -37,7 +37,7 @@ def test_one_that_lives_and_says_so_is_ready(
     assert server.is_ready() is is_ready
 
 
-def test_the_word_of_a_killed_one_does_not_count_for_its_successor(
+def test_the_lock_file_of_a_killed_server_does_not_count(
     server: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = server.cluster / "postmaster.pid"
