@@ -99,9 +99,7 @@ def test_a_lease_is_renewed_while_the_work_runs(
 
 
 @COMMITTING
-def test_a_lost_lease_is_not_renewed(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_lease_is_not_renewed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.LEASE_SECONDS = 0.6
     monkeypatch.setattr(leases, "RENEWALS_PER_LEASE", 3)
     monkeypatch.setattr(leases, "_RENEWALS", ProcessLocal(leases._Renewals))
