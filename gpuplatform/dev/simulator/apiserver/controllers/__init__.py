@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from gpuplatform.dev.simulator.apiserver.controllers.base import Controller
 from gpuplatform.dev.simulator.apiserver.controllers.definitions import Definitions
 from gpuplatform.dev.simulator.apiserver.controllers.deployments import Deployments
 from gpuplatform.dev.simulator.apiserver.controllers.endpoints import Endpoints
 from gpuplatform.dev.simulator.apiserver.controllers.events import expire_events
 from gpuplatform.dev.simulator.apiserver.controllers.garbage import GarbageCollector
+from gpuplatform.dev.simulator.apiserver.controllers.loop import Controller
 from gpuplatform.dev.simulator.apiserver.controllers.namespaces import Namespaces
 from gpuplatform.dev.simulator.apiserver.controllers.nodes import Nodes
 from gpuplatform.dev.simulator.apiserver.controllers.pod_garbage import PodGarbageCollector

@@ -2,7 +2,7 @@
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.base import Controller
+from gpuplatform.dev.simulator.apiserver.controllers.loop import Controller
 from gpuplatform.dev.simulator.apiserver.deletes import CLEANUP, DeleteOptions, delete
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, now
 from gpuplatform.dev.simulator.apiserver.resources import custom_resource

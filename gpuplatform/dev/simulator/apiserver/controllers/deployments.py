@@ -4,11 +4,11 @@ import hashlib
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.base import (
+from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
+from gpuplatform.dev.simulator.apiserver.controllers.loop import (
     MANAGER,
     Controller,
 )
-from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
 from gpuplatform.dev.simulator.apiserver.controllers.progress import (
     deployment_status,
     next_deadline,

@@ -2,7 +2,7 @@
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER, Controller
+from gpuplatform.dev.simulator.apiserver.controllers.loop import MANAGER, Controller
 from gpuplatform.dev.simulator.apiserver.controllers.replicas import PODS, is_ready
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
 from gpuplatform.dev.simulator.apiserver.objects import Manifest

@@ -2,7 +2,7 @@
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER, Controller
+from gpuplatform.dev.simulator.apiserver.controllers.loop import MANAGER, Controller
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key

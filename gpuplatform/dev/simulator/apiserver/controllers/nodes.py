@@ -5,7 +5,7 @@ A node that stops its heartbeats is not found out here: its kubelet says so, or 
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER, Controller
+from gpuplatform.dev.simulator.apiserver.controllers.loop import MANAGER, Controller
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, condition
 from gpuplatform.dev.simulator.apiserver.store import Change, Key
 from gpuplatform.dev.simulator.apiserver.targets import Options

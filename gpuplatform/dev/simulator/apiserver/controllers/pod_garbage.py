@@ -4,7 +4,7 @@ import time
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER, Controller
+from gpuplatform.dev.simulator.apiserver.controllers.loop import MANAGER, Controller
 from gpuplatform.dev.simulator.apiserver.deletes import DeleteOptions, delete
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 from gpuplatform.dev.simulator.apiserver.store import Change, Entry, Key

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from gpuplatform import clock
-from gpuplatform.dev.simulator.apiserver.controllers.base import MANAGER
+from gpuplatform.dev.simulator.apiserver.controllers.loop import MANAGER
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, condition, controller_of
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
 from gpuplatform.dev.simulator.apiserver.selectors import labels_match

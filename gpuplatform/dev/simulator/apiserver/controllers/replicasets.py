@@ -5,11 +5,11 @@ from typing import Any
 from typing_extensions import override
 
 from gpuplatform import clock
-from gpuplatform.dev.simulator.apiserver.controllers.base import (
+from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
+from gpuplatform.dev.simulator.apiserver.controllers.loop import (
     MANAGER,
     Controller,
 )
-from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
 from gpuplatform.dev.simulator.apiserver.controllers.replicas import (
     PODS,
     REPLICA_SETS,

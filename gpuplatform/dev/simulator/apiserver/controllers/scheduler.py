@@ -4,8 +4,8 @@ from collections import Counter
 
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.controllers.base import Controller
 from gpuplatform.dev.simulator.apiserver.controllers.events import record_event
+from gpuplatform.dev.simulator.apiserver.controllers.loop import Controller
 from gpuplatform.dev.simulator.apiserver.controllers.placement import Node, explain, requests_of
 from gpuplatform.dev.simulator.apiserver.objects import Manifest, clone, condition, now
 from gpuplatform.dev.simulator.apiserver.resources import GroupPlural
