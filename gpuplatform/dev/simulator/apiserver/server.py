@@ -11,7 +11,7 @@ from pathlib import Path
 from aiohttp import web
 
 from gpuplatform.dev.simulator.apiserver.controllers import Controllers
-from gpuplatform.dev.simulator.apiserver.handler import ApiHandler
+from gpuplatform.dev.simulator.apiserver.dispatch import ApiHandler
 from gpuplatform.dev.simulator.apiserver.journal import Journal
 from gpuplatform.dev.simulator.apiserver.resources import Registry
 from gpuplatform.dev.simulator.apiserver.store import Store

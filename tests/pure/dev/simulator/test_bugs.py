@@ -8,7 +8,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from typing_extensions import override
 
-from gpuplatform.dev.simulator.apiserver.handler import ApiHandler
+from gpuplatform.dev.simulator.apiserver.dispatch import ApiHandler
 from gpuplatform.dev.simulator.apiserver.resources import Registry
 from gpuplatform.dev.simulator.apiserver.store import Entry, History, Key, Store
 from gpuplatform.dev.simulator.apiserver.writes import Writer
