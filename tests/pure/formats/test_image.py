@@ -92,7 +92,7 @@ def test_what_the_kubelet_reads_passes_unchanged(text: str) -> None:
     ],
 )
 def test_what_it_cannot_read_or_no_registry_serves_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not an image reference: "):
+    with pytest.raises(ValueError, match=r"\.$"):
         image_reference(text)
 
 

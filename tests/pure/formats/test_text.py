@@ -37,7 +37,7 @@ def test_what_is_lost_on_the_way_is_refused_by_its_number(char: str) -> None:
 
 def test_the_limit_counts_bytes() -> None:
     assert container_text("x" * 32768)
-    with pytest.raises(ValueError, match="longer than 32768 bytes"):
+    with pytest.raises(ValueError, match="32768"):
         container_text("ü" * 16385)
 
 
