@@ -77,7 +77,7 @@ def test_refused_as_a_whole(body: bytes) -> None:
         (b"[" * 64 + b"]" * 64, None),
     ],
 )
-def test_json_means_what_it_says(body: bytes, value: object) -> None:
+def test_valid_json_is_parsed(body: bytes, value: object) -> None:
     result = loads(body)
 
     assert value is None or result == value

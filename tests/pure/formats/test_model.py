@@ -75,7 +75,7 @@ def test_a_body_of_faults_gets_a_short_reply() -> None:
     assert len(faults({f"key{n}": n for n in range(5000)})) == MAX_FAULTS
 
 
-def test_defaults_are_left_out_of_the_normalised_form() -> None:
+def test_the_canonical_form_has_no_defaults() -> None:
     one = Outer.parse(
         {"innerOne": {"size": 2, "kind": "A"}, "rows": [], "text": "", "flag": False}
     )
@@ -84,7 +84,7 @@ def test_defaults_are_left_out_of_the_normalised_form() -> None:
     assert one.normalised() == other.normalised() == {"innerOne": {"size": 2}}
 
 
-def test_the_schema_knows_no_null() -> None:
+def test_the_schema_of_a_spec_allows_no_null() -> None:
     schema = Outer.model_json_schema()
 
     assert schema["properties"]["innerOne"] == {"$ref": "#/$defs/Inner"}

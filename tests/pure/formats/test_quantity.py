@@ -113,7 +113,7 @@ def test_each_value_has_one_text(text: str, expected: str) -> None:
         "not-a-quantity",
     ],
 )
-def test_what_kubernetes_refuses_or_reads_as_something_else_is_refused(text: str) -> None:
+def test_text_that_kubernetes_refuses_or_misreads_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
         canonical(text)
 
@@ -195,7 +195,7 @@ def test_a_whole_number_survives_its_canonical_form(amount: int) -> None:
 
 
 @given(st.text(max_size=60) | st.from_regex(r"[+-]?[0-9.]{0,8}[eEinumkKMGTP+-]{0,4}[0-9]{0,9}"))
-def test_any_text_is_a_quantity_or_a_sentence(text: str) -> None:
+def test_any_text_is_a_quantity_or_has_a_message(text: str) -> None:
     try:
         outcome = canonical(text)
     except ValueError as error:
