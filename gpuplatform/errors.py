@@ -91,7 +91,7 @@ class NotFound(RequestError):
     @classmethod
     @override
     def example(cls) -> Self:
-        return cls("There is no stock pool 'h100' in the namespace 'default'.")
+        return cls("The stock pool 'h100' does not exist in the namespace 'default'.")
 
 
 class MethodNotAllowed(RequestError):

@@ -1,1 +1,1 @@
-"""What every endpoint shares: strict JSON, errors, pages, the OpenAPI document."""
+"""The shared parts of every endpoint: strict JSON, errors, pages, the OpenAPI document."""

@@ -1,7 +1,7 @@
 """Bodies without a Content-Length (`Transfer-Encoding: chunked`), which Django reads as empty.
 
-Wraps the WSGI application. What is larger than the API takes is cut one byte past the limit, so
-that the parser refuses it as too large and nobody holds it in memory.
+Wraps the WSGI application. A body above the limit is cut one byte past it, so that the parser
+refuses it as too large and the rest is never held in memory.
 """
 
 from collections.abc import Iterable
@@ -23,9 +23,9 @@ class ChunkedBodies:
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        """Answer one request."""
+        """Return the response to one request."""
         is_chunked = "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
-        # Only a server that marks the end of the input can be read without a length.
+        # Without a length the input can be read only if the server marks its end.
         if is_chunked and environ.get("wsgi.input_terminated"):
             body = environ["wsgi.input"].read(MAX_BODY_BYTES + 1)
             environ["wsgi.input"] = BytesIO(body)

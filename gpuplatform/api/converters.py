@@ -1,4 +1,4 @@
-"""Variables in paths: what cannot be a name is no address, so it is a 404 before any view."""
+"""Variables in paths: an invalid name does not match, so it is a 404 before any view."""
 
 from django.urls import register_converter
 from django.urls.converters import StringConverter
@@ -7,7 +7,7 @@ from gpuplatform.formats import names
 
 
 class NameConverter(StringConverter):
-    """`<name:…>`: what Kubernetes takes as the name of a resource, made by hand ones included."""
+    """`<name:…>`: the name of a resource as Kubernetes accepts it, also from kubectl."""
 
     regex = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"
 

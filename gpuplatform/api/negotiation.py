@@ -1,4 +1,4 @@
-"""Which form a reply takes: a page for browsers, JSON for everybody else, whatever they accept."""
+"""The media type of a reply: a page for browsers, JSON for every other client."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from typing_extensions import override
 
 
 class Negotiation(DefaultContentNegotiation):
-    """No 406, and no `?format=`: an error that cannot be shown in the asked form helps nobody."""
+    """Never replies 406 and ignores `?format=`, so that every error can be read."""
 
     @override
     def select_renderer(
@@ -18,7 +18,7 @@ class Negotiation(DefaultContentNegotiation):
         renderers: Iterable[BaseRenderer],
         format_suffix: str | None = None,
     ) -> tuple[BaseRenderer, str]:
-        """Return the renderer whose media type the caller names, else the first."""
+        """Return the renderer whose media type the client accepts, otherwise the first."""
         accepted = request.META.get("HTTP_ACCEPT", "")
         offered = list(renderers)
         named = (one for one in offered if str(one.media_type) in accepted)

@@ -19,7 +19,7 @@ def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
 
     - Errors and headers become components that the operations refer to.
     - Path parameters are spelled as fields are.
-    - A route without a token says so.
+    - Routes that need no token have an empty `security`.
     - Schemas have no titles, which pydantic derives from their names, and no CEL rules.
     """
     components = result.setdefault("components", {})

@@ -1,7 +1,6 @@
-"""Pages by key, newest first: no row is lost or repeated while rows come and go.
+"""Keyset pages, newest first: no row is lost or repeated while rows are inserted or deleted.
 
-A page begins below the last number of the page before, so its cost does not depend on how deep it
-is.
+A page starts below the last id of the previous one, so its cost does not depend on its position.
 """
 
 import base64
@@ -24,7 +23,7 @@ _CURSOR = re.compile(_VERSION + r"\.([1-9][0-9]{0,17})")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some rows, and where the next ones begin (None: there are no more)."""
+    """Rows, and the cursor of the next page; None on the last page."""
 
     rows: Sequence[T]
     next: str | None
@@ -34,7 +33,7 @@ def paginate(rows: QuerySet[M], query: PageQuery) -> Page[M]:
     """Return one page of `rows`, highest `id` first.
 
     Raises:
-        InvalidSpec: the cursor is none of ours.
+        InvalidSpec: the cursor is invalid.
     """
     if query.cursor is not None:
         rows = rows.filter(pk__lt=decode_cursor(query.cursor))
@@ -44,16 +43,16 @@ def paginate(rows: QuerySet[M], query: PageQuery) -> Page[M]:
     return Page(shown, encode_cursor(shown[-1].pk) if more else None)
 
 
-def encode_cursor(number: int) -> str:
-    """Return the cursor of the page after the row with this number."""
-    return base64.urlsafe_b64encode(f"{_VERSION}.{number}".encode()).decode().rstrip("=")
+def encode_cursor(row_id: int) -> str:
+    """Return the cursor of the page after the row with this id."""
+    return base64.urlsafe_b64encode(f"{_VERSION}.{row_id}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str) -> int:
-    """Return the number that a cursor of ours stands for.
+    """Return the row id in a cursor.
 
     Raises:
-        InvalidSpec: it is none of ours.
+        InvalidSpec: the cursor is invalid.
     """
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
@@ -69,10 +68,10 @@ def decode_cursor(cursor: str) -> int:
 
 
 def _bad_cursor() -> InvalidSpec:
-    message = "Is not a cursor of this API. Use the page.next of the page before."
+    message = "Is not a cursor of this API. Use the page.next of the previous page."
     return InvalidSpec(f"cursor: {message}", details=[FieldError("cursor", message)])
 
 
 def mapped(page: Page[Any], rows: Sequence[T]) -> Page[T]:
-    """Return the page with other rows in the same order: what is shown of each."""
+    """Return the page with its rows replaced, in the same order."""
     return Page(rows, page.next)

@@ -1,4 +1,4 @@
-"""The one parser of the API: JSON in UTF-8, at most 1 MiB, nothing compressed."""
+"""The parser of request bodies: JSON in UTF-8, at most 1 MiB, uncompressed."""
 
 from collections.abc import Mapping
 from typing import IO, Any
@@ -14,7 +14,7 @@ MAX_BODY_BYTES = 1024 * 1024
 
 
 class StrictJSONParser(BaseParser):
-    """Reads a body; every way in which it can be wrong has its own answer."""
+    """Parses a body; each kind of fault has an error of its kind."""
 
     media_type = "application/json"
 
@@ -25,12 +25,12 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return what the body says.
+        """Return the parsed body.
 
         Raises:
             UnsupportedMediaType: it is compressed, or declared in another charset.
-            TooLarge: it passes 1 MiB.
-            RequestError: it is not the JSON that we take.
+            TooLarge: it is larger than 1 MiB.
+            RequestError: it is not strict JSON.
         """
         headers: Mapping[str, Any] = (parser_context or {})["request"].META
         refuse_encodings(headers.get("HTTP_CONTENT_ENCODING", ""), media_type or "")
@@ -41,13 +41,13 @@ class StrictJSONParser(BaseParser):
 
 
 def refuse_encodings(content_encoding: str, media_type: str) -> None:
-    """Take a body only as it is, in UTF-8.
+    """Refuse a body that is declared as compressed or in another charset than UTF-8.
 
     Raises:
-        UnsupportedMediaType: it is declared as something else.
+        UnsupportedMediaType: it is.
     """
     if content_encoding.strip().lower() not in {"", "identity"}:
         raise UnsupportedMediaType("The body must not be compressed.")
     charset = str(_MediaType(media_type).params.get("charset", "utf-8"))
     if charset.strip("\"'").lower() not in {"utf-8", "utf8"}:
-        raise UnsupportedMediaType("The body must be UTF-8; leave the charset out.")
+        raise UnsupportedMediaType("The body must be UTF-8. Omit the charset.")

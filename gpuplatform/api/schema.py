@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import ErrorType
 
 _STRUCTURAL = {*get_args(ErrorType), "null"} - {"value_error"}
-"""Types of validation errors that are visible in a JSON Schema; rules of ours have others."""
+"""Types of the validation errors that a JSON Schema expresses; rules of the models have others."""
 
 _UPPER = {"id": "ID", "url": "URL", "uid": "uid"}
 
@@ -51,7 +51,7 @@ class PageInfo(Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class ShapedLike:
+class SchemaOf:
     """Annotation of a JSON object that is passed on unchanged, documented as a model's."""
 
     model: type[BaseModel]
@@ -63,7 +63,7 @@ class ShapedLike:
         return handler(self.model.__pydantic_core_schema__)
 
 
-def shaped_like(model: type[BaseModel], value: Any) -> dict[str, Any] | None:
+def conforming_block(model: type[BaseModel], value: Any) -> dict[str, Any] | None:
     """Return a block of a resource's spec if it has the structure of the model.
 
     The cluster accepts some blocks that break a rule of the model; they are returned unchanged.

@@ -1,8 +1,8 @@
-"""JSON as RFC 8259 means it, read without guessing. Pure.
+"""Strict parser of JSON, as in RFC 8259. Pure.
 
-The standard decoder takes what two readers would read differently: duplicate keys (the last wins),
-NaN, 1e400 as infinity, lone surrogates, any depth until the stack ends. Each is refused here, with
-its path.
+The standard decoder accepts documents that parsers interpret differently: duplicate keys (the last
+wins), NaN, 1e400 as infinity, lone surrogates, any depth until the stack overflows. This parser
+refuses each of them with its path.
 """
 
 import json
@@ -16,22 +16,22 @@ from gpuplatform.formats.text import no_surrogates, quoted
 
 MAX_DEPTH = 64
 MAX_DIGITS = 64
-"""Far beyond every bound of ours, far below what costs time to convert."""
+"""Above every bound of the API, and small enough to convert quickly."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Refused:
-    """Stands where something was that may not be there; the walk finds it and knows its path."""
+class _Refusal:
+    """Replaces a refused value in the parsed document, where the walk finds it with its path."""
 
     message: str
     key: str | None = None
 
 
 def loads(body: bytes) -> Any:
-    """Return what the JSON text says.
+    """Return the parsed JSON text.
 
     Raises:
-        RequestError: it is no JSON, or says something that cannot be taken at its word.
+        RequestError: it is not JSON, or has a value that parsers interpret differently.
     """
     value = _decoded(_text(body))
     if fault := _fault(value, ()):
@@ -48,7 +48,7 @@ def _text(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        msg = f"The body is not UTF-8: byte {error.start} does not fit."
+        msg = f"The body is not UTF-8: byte {error.start} is invalid."
         raise RequestError(msg) from error
 
 
@@ -59,7 +59,7 @@ def _decoded(text: str) -> Any:
             object_pairs_hook=_object,
             parse_int=_integer,
             parse_float=_fraction,
-            parse_constant=lambda name: _Refused(f"{name} is not JSON."),
+            parse_constant=lambda name: _Refusal(f"{name} is not JSON."),
         )
     except json.JSONDecodeError as error:
         msg = f"The body is not JSON: line {error.lineno}, column {error.colno}: {error.msg}."
@@ -72,24 +72,24 @@ def _too_deep() -> RequestError:
     return RequestError(f"The body is nested more than {MAX_DEPTH} levels deep.")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Refused:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Refusal:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            return _Refused("Is given twice.", key)
+            return _Refusal("Must be unique in its object.", key)
         found[key] = value
     return found
 
 
-def _integer(digits: str) -> int | _Refused:
+def _integer(digits: str) -> int | _Refusal:
     if len(digits) > MAX_DIGITS:
-        return _Refused(f"Has more than {MAX_DIGITS} digits.")
+        return _Refusal(f"Has more than {MAX_DIGITS} digits.")
     return int(digits)
 
 
-def _fraction(digits: str) -> float | _Refused:
+def _fraction(digits: str) -> float | _Refusal:
     value = float(digits)
-    return value if math.isfinite(value) else _Refused("Is too large a number.")
+    return value if math.isfinite(value) else _Refusal("Is too large.")
 
 
 def _fault(value: object, path: tuple[str | int, ...]) -> FieldError | None:
@@ -97,7 +97,7 @@ def _fault(value: object, path: tuple[str | int, ...]) -> FieldError | None:
     if len(path) > MAX_DEPTH:
         raise _too_deep()
     match value:
-        case _Refused(message, key):
+        case _Refusal(message, key):
             return FieldError(json_path(path if key is None else (*path, key)), message)
         case str():
             return _text_fault(value, path)
@@ -120,7 +120,7 @@ def _key_fault(key: str, path: tuple[str | int, ...]) -> FieldError | None:
 
 def _text_fault(text: str, path: tuple[str | int, ...]) -> FieldError | None:
     if "\x00" in text:
-        return FieldError(json_path(path), "Holds a NUL character.")
+        return FieldError(json_path(path), "Contains a NUL character.")
     try:
         no_surrogates(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Requests that wait for something, without taking the process's threads from everybody else."""
+"""Requests that wait: a limited number, so that other requests keep threads of the process."""
 
 import threading
 import time
@@ -13,17 +13,17 @@ _SLOWER: Final = 1.3
 
 
 class Seats:
-    """Places for those who wait; who finds none is answered at once."""
+    """A limited number of waiting requests; further ones do not wait."""
 
     def __init__(self, share: int) -> None:
-        """Of so many threads of a process one may wait; there is at least one seat."""
+        """Set the number: a `share`th of the threads of the process, at least one."""
         self.number = max(settings.WEB_THREADS // share, 1)
         self._free = threading.BoundedSemaphore(self.number)
 
     def wait(self, is_over: Callable[[], bool], seconds: float) -> bool:
-        """Return whether it is over, as soon as it is, or the time is up, or there is no seat.
+        """Return whether `is_over` became true within `seconds`; without a free seat do not wait.
 
-        `is_over` is asked at least once, ever more seldom; what it raises gets out.
+        `is_over` is called at least once, with growing pauses; its exceptions propagate.
         """
         if is_over():
             return True

@@ -1,8 +1,8 @@
-"""Image references by the grammar that the kubelet parses them with (distribution/reference).
+"""Image references in the grammar of the kubelet (distribution/reference).
 
-The API server takes any string as an image and the failure shows up on the node, so the door has
-to know the grammar. Where the grammar takes what no registry can serve (a port above 65535, an
-upper-case name without a host that could be one) the reference is refused too.
+The API server accepts any string as an image, and the failure appears on the node only. References
+that match the grammar and no registry can serve (a port above 65535, an upper-case name without a
+host) are refused too.
 """
 
 import re
@@ -25,10 +25,10 @@ _IDENTIFIER = re.compile("[a-f0-9]{64}")
 
 
 def image_reference(text: str) -> str:
-    """Return `text`, unchanged, if the kubelet can read it as an image.
+    """Return `text` if it is a valid image reference.
 
     Raises:
-        ValueError: it cannot; the sentence says which part is wrong.
+        ValueError: it is not; the message names the faulty part.
     """
     fault = _fault(text)
     if fault:
@@ -41,11 +41,11 @@ def _fault(text: str) -> str:
     if not text or len(text) > MAX_LENGTH:
         return f"it must have 1 to {MAX_LENGTH} characters"
     if re.search(r"\s", text):
-        return "it holds a blank"
+        return "it contains a blank"
     if "://" in text:
-        return "it starts with a scheme; write the host alone, such as registry.example.com/image"
+        return "it starts with a scheme; use the host alone, such as registry.example.com/image"
     if _IDENTIFIER.fullmatch(text):
-        return "64 hex digits alone are an image ID; write name@sha256:<digits>"
+        return "64 hex digits alone are an image ID; use name@sha256:<digits>"
     name, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         return "the digest must be sha256:<64 lower-case hex digits> (or sha384, sha512)"
@@ -78,7 +78,7 @@ def _domain_fault(domain: str) -> str:
 
 
 def _split_domain(name: str) -> tuple[str, str]:
-    """Split off the registry as Docker does: a first part with '.' or ':', or `localhost`."""
+    """Return registry and path as Docker splits them: by a first part with '.' or ':'."""
     first, slash, rest = name.partition("/")
     is_domain = slash and ("." in first or ":" in first or first == "localhost")
     return (first, rest) if is_domain else ("", name)

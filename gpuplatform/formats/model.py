@@ -1,8 +1,8 @@
-"""The base of every declared spec, status and request body, and the words for what does not fit.
+"""The base of every declared spec, status and request body, and the messages of its faults.
 
 One frozen pydantic model is the request validation, the OpenAPI component, the CRD schema and the
-reconciler's `InvalidSpec`. JSON types are exact ("1", true and 1.0 are no integers), unknown
-fields and nulls are refused everywhere, and every fault has a JSON path and a sentence in words.
+reconciler's `InvalidSpec`. JSON types are exact ("1", true and 1.0 are not integers), unknown
+fields and nulls are refused, and every fault has a JSON path and a message.
 """
 
 import re
@@ -23,7 +23,7 @@ from gpuplatform.errors import FieldError, InvalidSpec
 from gpuplatform.formats.text import quoted
 
 MAX_FAULTS = 20
-"""A hostile body must not turn into a larger reply."""
+"""Limit of the faults in a reply, whatever the body contains."""
 
 _PLAIN_KEY = re.compile("[A-Za-z0-9_-]{1,64}")
 _JSON_WORDS = {
@@ -48,16 +48,16 @@ _WANTED = {
 
 
 class SpecModel(BaseModel):
-    """A frozen value read from JSON by alias; an optional field is None when it was left out."""
+    """A frozen value read from JSON by alias; omitted optional fields are None."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     @field_validator("*", mode="before")
     @classmethod
     def refuse_null(cls, value: object) -> object:
-        """Refuse null: left out means absent, and one thing has one spelling."""
+        """Refuse null, so that an absent field has one spelling."""
         if value is None:
-            raise PydanticCustomError("null", "Must not be null. Leave the field out instead.")
+            raise PydanticCustomError("null", "Must not be null. Omit the field instead.")
         return value
 
     @classmethod
@@ -65,7 +65,7 @@ class SpecModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
     ) -> dict[str, Any]:
-        """Describe optional fields as what they are: absent or of their type, never null."""
+        """Return the schema in which optional fields are absent or of their type, never null."""
         schema = handler(core_schema)
         target = handler.resolve_ref_schema(schema)
         for name, declared in target.get("properties", {}).items():
@@ -74,10 +74,10 @@ class SpecModel(BaseModel):
 
     @classmethod
     def parse(cls, raw: object) -> Self:
-        """Read parsed JSON.
+        """Return the model of parsed JSON.
 
         Raises:
-            InvalidSpec: something does not fit; each fault is in `details`.
+            InvalidSpec: it breaks rules; `details` has each fault.
         """
         try:
             return cls.model_validate(raw)
@@ -85,12 +85,12 @@ class SpecModel(BaseModel):
             raise invalid_spec(field_errors(error)) from error
 
     def normalised(self) -> dict[str, Any]:
-        """Return the JSON object that all spellings of this value share: no defaults in it."""
+        """Return the canonical JSON object of this value, without defaults."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 def invalid_spec(details: Iterable[FieldError]) -> InvalidSpec:
-    """Return the error for these faults; its sentence names the first."""
+    """Return the error for these faults; its message states the first."""
     faults = list(details)
     first = faults[0]
     sentence = f"{first.field}: {first.message}" if first.field else first.message
@@ -101,7 +101,7 @@ def invalid_spec(details: Iterable[FieldError]) -> InvalidSpec:
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:
-    """Return each fault of a validation with its JSON path and a sentence."""
+    """Return each fault of a validation with its JSON path and a message."""
     return [
         FieldError(json_path(fault["loc"]), _sentence(fault))
         for fault in error.errors(include_url=False)
@@ -109,7 +109,7 @@ def field_errors(error: ValidationError) -> list[FieldError]:
 
 
 def json_path(location: Iterable[str | int]) -> str:
-    """Return a path such as `template.ports[1].name`; empty for the whole."""
+    """Return a path such as `template.ports[1].name`; empty for the whole object."""
     path = ""
     for step in location:
         if isinstance(step, int):

@@ -1,8 +1,8 @@
-"""Names as Kubernetes takes them, and names that the platform makes itself.
+"""Names as Kubernetes accepts them, and generated names. Pure.
 
-Called by the spec models and by `core/names.py` of the apps. Each check returns its argument or
-raises ValueError with one sentence; nothing is trimmed, lowered or cut, since two components that
-repair a name differently no longer mean the same object. Patterns are exported for schemas.
+Each check returns its argument or raises ValueError with a message. Nothing is trimmed, lowered or
+shortened: two components that repair a name differently would mean different objects. Patterns are
+exported for schemas.
 """
 
 import hashlib
@@ -112,35 +112,35 @@ def env_name(text: str) -> str:
     Newer clusters take more (KEP-4369); a rule that depends on the cluster would be no rule.
 
     Raises:
-        ValueError: it is not such a name.
+        ValueError: it is not.
     """
     rule = "Use letters, digits, '-', '_' and '.', not starting with a digit"
     _checked(text, ENV_NAME, ENV_NAME_MAX, rule)
     if text == "." or text.startswith(".."):
-        msg = f"{quoted(text)} is not possible: '.' and names that start with '..' are paths."
+        msg = f"{quoted(text)} is not a valid name: '.' and names that start with '..' are paths."
         raise ValueError(msg)
     return text
 
 
 def config_key(text: str) -> str:
-    """Return `text` if a Secret or ConfigMap can have it as a key (IsConfigMapKey).
+    """Return `text` if it is a valid key of a Secret or ConfigMap (IsConfigMapKey).
 
     Raises:
-        ValueError: none can.
+        ValueError: it is not.
     """
     rule = "Use letters, digits, '-', '_' and '.'"
     _checked(text, CONFIG_KEY, SUBDOMAIN_MAX, rule)
     if text == "." or text.startswith(".."):
-        msg = f"{quoted(text)} is not possible: '.' and keys that start with '..' are paths."
+        msg = f"{quoted(text)} is not a valid key: '.' and keys that start with '..' are paths."
         raise ValueError(msg)
     return text
 
 
 def port_name(text: str) -> str:
-    """Return `text` if it can name a port of a container and of a Service (IsValidPortName).
+    """Return `text` if it is a valid name of a port (IsValidPortName).
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it is not.
     """
     rule = (
         "Use lower-case letters, digits and single '-', with at least one letter and"
@@ -148,20 +148,20 @@ def port_name(text: str) -> str:
     )
     _checked(text, PORT_NAME, _PORT_NAME_MAX, rule)
     if "--" in text or not re.search("[a-z]", text):
-        msg = f"{quoted(text)} is not possible. {rule}."
+        msg = f"{quoted(text)} is not a valid name. {rule}."
         raise ValueError(msg)
     return text
 
 
 def operation_id(text: str) -> str:
-    """Return `text` if it can identify an operation, also as a part of its address.
+    """Return `text` if it is a valid operationID, which is also a part of an address.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it is not.
     """
     _checked(text, OPERATION_ID, 128, "Use letters, digits, '.', '_', ':' and '-'")
     if text in {".", ".."}:
-        msg = f"{quoted(text)} is not possible: no address can end with it."
+        msg = f"{quoted(text)} is not valid: an address cannot end with it."
         raise ValueError(msg)
     return text
 
@@ -174,11 +174,11 @@ def generated_name(
     operation_id: str,
     max_length: int = OWN_NAME_MAX,
 ) -> str:
-    """Return the name that a request without one gets: the same for each try of it.
+    """Return the name for a request without one: the same for each repetition of it.
 
     `<prefix>-<readable>-<16 hex>`, a DNS label of at most `max_length` characters. The hex digits
-    are of SHA-256 over a JSON array, so that no two pairs (tenant, operationID) run together; only
-    the readable part is shortened, and left out when nothing of it is left.
+    are of SHA-256 over a JSON array of tenant and operationID; only the readable part is
+    shortened, and omitted if it is empty.
     """
     identity = json.dumps([tenant, operation_id], separators=(",", ":"), ensure_ascii=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:_DIGEST_LENGTH]
@@ -193,9 +193,9 @@ def _checked(text: str, pattern: str, max_length: int, rule: str) -> str:
         msg = f"Must not be empty. {rule}."
         raise ValueError(msg)
     if len(text) > max_length:
-        msg = f"{quoted(text)} is too long: {len(text)} characters, at most {max_length}."
+        msg = f"{quoted(text)} has {len(text)} characters. The maximum is {max_length}."
         raise ValueError(msg)
     if not re.fullmatch(pattern, text):
-        msg = f"{quoted(text)} is not possible. {rule}."
+        msg = f"{quoted(text)} is not valid. {rule}."
         raise ValueError(msg)
     return text

@@ -1,9 +1,8 @@
-"""Kubernetes quantities: the grammar and meaning of `resource.ParseQuantity`, without its traps.
+"""Kubernetes quantities: a strict subset of the grammar of `resource.ParseQuantity`. Pure.
 
-Stricter than the API server where that one hangs (huge exponents), reads something else than was
-written (`Ki` and `.` as 0, more than nano precision rounded up, more than 2^63-1 cut off) or trims
-(blanks). Called by the spec models and by whoever compares sizes. Pure; the work is bounded by
-`MAX_LENGTH`.
+It refuses text for which the API server hangs (huge exponents), changes the value (`Ki` and `.` as
+0, more than nano precision rounded up, more than 2^63-1 capped) or trims blanks. `MAX_LENGTH`
+bounds the work.
 """
 
 import re
@@ -13,11 +12,11 @@ from typing import Self
 from gpuplatform.formats.text import quoted
 
 MAX_LENGTH = 48
-"""Longer than any sensible quantity, short enough that no input costs time."""
+"""Longer than any useful quantity, and short enough to parse quickly."""
 
 NANO = 10**9
 MAX_VALUE = 2**63 - 1
-"""The API server silently cuts larger values down to this one."""
+"""The API server silently caps larger values at this one."""
 
 _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
@@ -26,7 +25,7 @@ _QUANTITY = re.compile(
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _MAX_EXPONENT = 18
-_SAMPLE = "Write a number with an optional unit, such as 16Gi, 512Mi or 500m."
+_SAMPLE = "Use a number with an optional unit, such as 16Gi, 512Mi or 500m."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,10 +36,10 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a quantity exactly.
+        """Return the exact quantity.
 
         Raises:
-            ValueError: `text` is no quantity, or none that Kubernetes keeps unchanged.
+            ValueError: `text` is not a quantity, or Kubernetes would change its value.
         """
         if len(text) > MAX_LENGTH:
             msg = f"{quoted(text)} is not a quantity: it has more than {MAX_LENGTH} characters."
@@ -53,9 +52,9 @@ class Quantity:
         return cls(-nanos if match["sign"] == "-" else nanos)
 
     def canonical(self) -> str:
-        """Return the one text of this value: the shorter of its binary and its decimal form.
+        """Return the canonical text: the shorter of the binary and the decimal form.
 
-        Both forms are as the API server itself would store them, so it keeps the text unchanged.
+        The API server stores both forms unchanged.
         """
         sign, amount = ("-", -self.nanos) if self.nanos < 0 else ("", self.nanos)
         return sign + min((_binary(amount), _decimal(amount)), key=len)
@@ -71,7 +70,7 @@ class Quantity:
 
 
 def canonical(text: str) -> str:
-    """Return the canonical form of a quantity: equal values give equal texts.
+    """Return the canonical form of a quantity: equal values have equal texts.
 
     Raises:
         ValueError: see `Quantity.parse`.
@@ -83,11 +82,11 @@ def memory(text: str, *, minimum: str = "1Mi") -> str:
     """Return the canonical form of an amount of memory: whole bytes, at least `minimum`.
 
     Raises:
-        ValueError: no quantity, a fraction of a byte, or less than `minimum`.
+        ValueError: it is not a quantity, has a fraction of a byte, or is less than `minimum`.
     """
     amount = Quantity.parse(text)
     if amount < Quantity.parse(minimum):
-        msg = f"{quoted(text)} is too little memory: at least {minimum}."
+        msg = f"{quoted(text)} is too little memory. The minimum is {minimum}."
         raise ValueError(msg)
     if not amount.is_whole:
         msg = (
@@ -101,18 +100,18 @@ def cpu(text: str, *, maximum: str = "1M") -> str:
     """Return the canonical form of an amount of CPU: whole thousandths, at least one of them.
 
     Raises:
-        ValueError: no quantity, finer than 1m (the scheduler would round it up), less than 1m, or
-            more than `maximum`, far below where the kubelet's counts of nanoseconds end.
+        ValueError: it is not a quantity, not a multiple of 1m (the scheduler would round it up),
+            less than 1m, or more than `maximum`, which is far below the kubelet's limit.
     """
     amount = Quantity.parse(text)
     if amount < Quantity.parse("1m"):
-        msg = f"{quoted(text)} is too little CPU: at least 1m."
+        msg = f"{quoted(text)} is too little CPU. The minimum is 1m."
         raise ValueError(msg)
     if amount > Quantity.parse(maximum):
-        msg = f"{quoted(text)} is too much CPU: at most {maximum}."
+        msg = f"{quoted(text)} is too much CPU. The maximum is {maximum}."
         raise ValueError(msg)
     if amount.nanos % (NANO // 1000):
-        msg = f"{quoted(text)} is finer than a thousandth of a CPU (1m)."
+        msg = f"{quoted(text)} is not a multiple of 1m, a thousandth of a CPU."
         raise ValueError(msg)
     return amount.canonical()
 
@@ -126,10 +125,10 @@ def _nanos(match: re.Match[str], text: str) -> int:
     numerator = (digits << binary) * _ten_to(power)
     nanos, rest = divmod(numerator, _ten_to(-power))
     if rest:
-        msg = f"{quoted(text)} is finer than Kubernetes can keep (one billionth)."
+        msg = f"{quoted(text)} is more precise than Kubernetes stores (one billionth)."
         raise ValueError(msg)
     if nanos > MAX_VALUE * NANO:
-        msg = f"{quoted(text)} is more than Kubernetes can keep (2^63 - 1)."
+        msg = f"{quoted(text)} is larger than Kubernetes stores (2^63 - 1)."
         raise ValueError(msg)
     return nanos
 
@@ -143,7 +142,7 @@ def _exponent(exponent: str | None, suffix: str, text: str) -> int:
         return _DECIMAL.get(suffix, 0)
     power = int(exponent)  # short: the whole text is
     if abs(power) > _MAX_EXPONENT:
-        msg = f"{quoted(text)} has an exponent beyond {_MAX_EXPONENT}. {_SAMPLE}"
+        msg = f"{quoted(text)} has an exponent above {_MAX_EXPONENT}. {_SAMPLE}"
         raise ValueError(msg)
     return power
 

@@ -1,4 +1,4 @@
-"""Reading the spec of a resource that anybody may have made. Pure."""
+"""The spec of a resource, which any client of the cluster may have written. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -10,12 +10,12 @@ from gpuplatform.formats.names import OWN_NAME_MAX, dns_label
 Spec = TypeVar("Spec")
 
 
-def sound_spec(resource: Mapping[str, Any], parse: Callable[[Any], Spec]) -> Spec:
-    """Return the spec as `parse` reads it.
+def valid_spec(resource: Mapping[str, Any], parse: Callable[[Any], Spec]) -> Spec:
+    """Return the spec as `parse` returns it.
 
     Raises:
-        InvalidSpec: it breaks a rule, or no object can be named after this resource; each fault
-            has its place in the resource.
+        InvalidSpec: it breaks a rule, or the resource's name is too long for its objects; the
+            paths of the faults start at the resource.
     """
     try:
         dns_label(resource["metadata"]["name"], max_length=OWN_NAME_MAX)

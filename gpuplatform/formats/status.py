@@ -1,4 +1,4 @@
-"""The declaration of what the statuses of all our resources have in common."""
+"""The declaration of the status fields that all custom resources have."""
 
 from typing import Annotated, Literal
 
@@ -8,43 +8,45 @@ from gpuplatform.formats.model import SpecModel
 
 
 class Condition(SpecModel):
-    """One statement about the object, as Kubernetes writes them."""
+    """A Kubernetes condition."""
 
     type: str = Field(
-        min_length=1, max_length=316, description="What it is about.", examples=["Ready"]
+        min_length=1, max_length=316, description="Aspect of the object.", examples=["Ready"]
     )
     status: Literal["True", "False", "Unknown"] = Field(
-        description="Whether it holds.", examples=["True"]
+        description="Status of the condition.", examples=["True"]
     )
     reason: str = Field(
-        default="", max_length=1024, description="Why, as one word.", examples=["PoolReady"]
+        default="", max_length=1024, description="Code that explains it.", examples=["PoolReady"]
     )
     message: str = Field(
         default="",
         max_length=32768,
-        description="Why, as a sentence for a person.",
+        description="Explanation for people.",
         examples=["2 of 2 pods are ready."],
     )
     observed_generation: int | None = Field(
         default=None,
         alias="observedGeneration",
         ge=0,
-        description="The generation of the spec that it speaks of.",
+        description="Generation of the spec that it describes.",
         examples=[1],
     )
     last_transition_time: str | None = Field(
         default=None,
         alias="lastTransitionTime",
         json_schema_extra={"format": "date-time"},
-        description="When its status changed last.",
+        description="When its status last changed.",
         examples=["2026-01-31T12:00:00Z"],
     )
 
 
 class ObservedStatus(SpecModel):
-    """What the reconciler saw last; written by it alone. A kind adds its own fields."""
+    """The observed state; written by the platform only. Each kind adds its own fields."""
 
-    phase: str = Field(default="", max_length=32, description="The summary.", examples=["Ready"])
+    phase: str = Field(
+        default="", max_length=32, description="Summary of the state.", examples=["Ready"]
+    )
     cause: str | None = Field(
         default=None,
         max_length=64,
@@ -55,18 +57,18 @@ class ObservedStatus(SpecModel):
         default=0,
         alias="observedGeneration",
         ge=0,
-        description="The generation of the spec that this status speaks of.",
+        description="Generation of the spec that the status describes.",
         examples=[1],
     )
     last_sync_time: str | None = Field(
         default=None,
         alias="lastSyncTime",
         json_schema_extra={"format": "date-time"},
-        description="When this status was written.",
+        description="When the status was last written.",
         examples=["2026-01-31T12:00:00Z"],
     )
     conditions: Annotated[tuple[Condition, ...], Field(strict=False)] = Field(
         default=(),
-        description="The detail behind the phase.",
+        description="Conditions that explain the phase.",
         json_schema_extra={"x-kubernetes-list-map-keys": ["type"]},
     )

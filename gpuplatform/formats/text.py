@@ -1,8 +1,8 @@
-"""Text that goes into a container: command, arguments and environment values.
+"""Text for a container: command, arguments and environment values. Pure.
 
-A value must arrive in the process exactly as it was sent. What would not is refused here: it would
-be refused or changed on the way, by PostgreSQL (NUL), by the YAML parser behind a server-side
-apply (control characters, line separators), or by the kernel (strings beyond 128 KiB).
+A value must reach the process unchanged. This module refuses text that would be refused or changed
+on the way: by PostgreSQL (NUL), by the YAML parser of a server-side apply (control characters and
+line separators), or by the kernel (strings above 128 KiB).
 """
 
 import re
@@ -15,7 +15,7 @@ _SHOWN = 40
 
 
 def quoted(text: str) -> str:
-    """Return `text` for an error sentence: quoted, escaped, never long."""
+    """Return `text` for a message: quoted, escaped and shortened."""
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     return ascii(shown) if _SURROGATE.search(shown) or not shown.isprintable() else f"'{shown}'"
 
@@ -24,10 +24,10 @@ def no_surrogates(text: str) -> str:
     """Return `text` if it is valid Unicode.
 
     Raises:
-        ValueError: it holds half of a surrogate pair, which no UTF-8 can carry.
+        ValueError: it contains half of a surrogate pair, which UTF-8 cannot encode.
     """
     if found := _SURROGATE.search(text):
-        msg = f"Holds U+{ord(found[0]):04X}, half of a surrogate pair, which is not valid text."
+        msg = f"Contains U+{ord(found[0]):04X}, half of a surrogate pair, which is not valid text."
         raise ValueError(msg)
     return text
 
@@ -36,13 +36,13 @@ def container_text(text: str, *, max_bytes: int = 32 * 1024) -> str:
     """Return `text` if it reaches a container unchanged.
 
     Raises:
-        ValueError: control characters, invalid Unicode, or more than `max_bytes` in UTF-8.
+        ValueError: it has control characters, invalid Unicode, or more than `max_bytes` in UTF-8.
     """
     no_surrogates(text)
     if found := _UNSAFE.search(text):
         msg = (
-            f"Holds the character U+{ord(found[0]):04X} at position {found.start()},"
-            " which cannot be passed on unchanged."
+            f"Contains the character U+{ord(found[0]):04X} at position {found.start()},"
+            " which would not reach the container unchanged."
         )
         raise ValueError(msg)
     if len(text.encode()) > max_bytes:

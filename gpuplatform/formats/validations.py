@@ -35,7 +35,7 @@ def immutable(field: str) -> dict[str, str]:
 
 
 def none_of(values: Iterable[str], prefixes: Iterable[str], message: str) -> dict[str, str]:
-    """Return the rule that a string is none of `values` and starts with none of `prefixes`."""
+    """Return the rule that excludes strings in `values` and strings with one of `prefixes`."""
     names = ", ".join(f"'{value}'" for value in sorted(values))
     starts = "".join(f" && !self.startsWith('{prefix}')" for prefix in prefixes)
     return cel(f"!(self in [{names}]){starts}", message)

@@ -18,8 +18,8 @@ def version_of(uid: str, generation: int) -> str:
 def check_version(operation: Operation, expected: str | None, current: str, noun: str) -> None:
     """Accept a conditional change only if the version is current and stays so.
 
-    Called in the transaction that accepts `operation`, with the object's row locked. `expected` is
-    None for an unconditional change.
+    Called in the transaction that accepts `operation`, with the object's row locked. Without
+    `expected` the change is unconditional.
 
     Raises:
         StaleEtag: the object has another version, or another operation on it is open.

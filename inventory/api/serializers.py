@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from gpuplatform.api.conditions import ConditionReply, conditions_of
-from gpuplatform.api.schema import Reply, ShapedLike, shaped_like, words
+from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, words
 from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.placement import Placement
 from gpuplatform.workloads.template import PodTemplate
@@ -28,7 +28,7 @@ class StockPoolReply(Reply):
         description="Memory of each pod; null: no request and no limit.", examples=["16Gi"]
     )
     gpu: int = Field(description="GPUs of each pod.", examples=[1])
-    template: Annotated[dict[str, Any], ShapedLike(PodTemplate)] | None = Field(
+    template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
         description="Command, arguments, environment and ports; null: those of the image.",
         examples=[{"ports": [{"name": "http", "port": 8080}]}],
     )
@@ -86,7 +86,7 @@ class StockPoolReply(Reply):
             image=spec.get("image"),
             memory=spec.get("memory"),
             gpu=spec.get("gpu", 0),
-            template=shaped_like(PodTemplate, spec.get("template")),
+            template=conforming_block(PodTemplate, spec.get("template")),
             desired_replicas=pool.desired_replicas,
             available_replicas=pool.available_replicas,
             allocated_replicas=pool.allocated_replicas,
@@ -120,7 +120,7 @@ class GpuSpecReply(Reply):
         description="Value of the node label `nvidia.com/gpu.product`; null: any.",
         examples=["NVIDIA-H100-80GB-HBM3"],
     )
-    placement: Annotated[dict[str, Any], ShapedLike(Placement)] | None = Field(
+    placement: Annotated[dict[str, Any], SchemaOf(Placement)] | None = Field(
         description="Node selector and tolerations; null: none."
     )
     warm_target: int = Field(

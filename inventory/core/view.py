@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gpuplatform.formats.resource import sound_spec
+from gpuplatform.formats.resource import valid_spec
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.template import PodTemplate
@@ -23,7 +23,7 @@ class PoolView(ResourceView):
             InvalidSpec: its spec breaks a rule.
         """
         known = ResourceView.of(pool) if resource is None else resource
-        return PoolView(**known.columns(), spec=sound_spec(pool, parse_spec))
+        return PoolView(**known.columns(), spec=valid_spec(pool, parse_spec))
 
     @property
     def template(self) -> PodTemplate:

@@ -34,7 +34,7 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
 
 
 def _or_empty(check: Callable[[str], str]) -> AfterValidator:
-    """Accept the empty string too, which stands for none."""
+    """Accept the empty string too, which means none."""
     return AfterValidator(lambda text: check(text) if text else text)
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gpuplatform import clock
 from gpuplatform.api.examples import EXAMPLE_TIME, reply_example
-from gpuplatform.api.schema import Reply, ShapedLike, shaped_like, words
+from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, words
 from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.function_worker import (
     BackoffSeconds,
@@ -48,7 +48,7 @@ class FunctionReply(Reply):
     request_id: str = Field(description="Name of the function.", examples=["echo"])
     spec_name: str = Field(description="GPU spec of the workers.", examples=["h100-1g"])
     image: str = Field(description="Image of the workers.", examples=[ECHO_FUNCTION_IMAGE])
-    template: Annotated[dict[str, Any], ShapedLike(PodTemplate)] | None = Field(
+    template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
         description="Command, arguments, environment variables and ports."
     )
     framework: Framework
@@ -95,7 +95,7 @@ class FunctionReply(Reply):
         oldest: datetime | None = getattr(row, "oldest_open_at", None)
         return cls(
             **{name: getattr(spec, name) for name in _SPEC_FIELDS},
-            template=shaped_like(PodTemplate, row.spec.get("template")),
+            template=conforming_block(PodTemplate, row.spec.get("template")),
             request_id=row.request_id,
             generation=row.generation,
             phase=FunctionPhase(row.phase),

@@ -49,7 +49,7 @@ def test_with_a_token_pages_links_and_forms_work_in_production(
     assert [text for text in visit.complaints if "401" not in text] == []
 
 
-def test_what_swagger_proposes_is_accepted_and_each_page_has_new_operation_ids(
+def test_swagger_proposes_valid_requests_with_new_operation_ids(
     visit: Visit, cluster: FakeCluster
 ) -> None:
     page = visit.page

@@ -55,12 +55,12 @@ def test_each_has_a_status_that_fits_its_kind(kind: type[PlatformError]) -> None
 
 
 @pytest.mark.parametrize("kind", HTTP, ids=lambda kind: kind.__name__)
-def test_whoever_may_come_again_is_told_when(kind: type[PlatformError]) -> None:
+def test_a_temporary_error_has_retry_after(kind: type[PlatformError]) -> None:
     if kind.http_status in {429, 503}:
         assert headers(kind.example())["Retry-After"]
 
 
-def test_a_code_belongs_to_one_class_but_for_the_documented_ones() -> None:
+def test_a_code_belongs_to_one_class_except_the_documented_ones() -> None:
     classes = defaultdict(set)
     for kind in OURS:
         classes[kind.code].add(kind.__name__)
@@ -70,7 +70,7 @@ def test_a_code_belongs_to_one_class_but_for_the_documented_ones() -> None:
     assert set(shared) - set(SHARED) <= {"cluster_error"}
 
 
-def test_the_document_lists_every_code_that_http_shows() -> None:
+def test_the_document_lists_every_code() -> None:
     document = Client().get("/swagger/doc.json").content.decode()
 
     assert [kind.code for kind in HTTP if f'"{kind.code}"' not in document] == []

@@ -187,5 +187,5 @@ def test_a_planted_decision_is_found(line: str) -> None:
         "is_unplaced = row.cause in UNPLACED",
     ],
 )
-def test_showing_a_message_is_no_decision(line: str) -> None:
+def test_showing_a_message_is_not_a_decision(line: str) -> None:
     assert not list(decisions(ast.parse(line)))

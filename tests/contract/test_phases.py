@@ -140,7 +140,7 @@ def test_every_phase_has_a_badge(model: type[Model], phases: type[TextChoices]) 
 
 
 @pytest.mark.parametrize(("reasons", "explained"), REASONS.values(), ids=list(REASONS))
-def test_every_reason_says_what_it_means_and_what_to_do_next(
+def test_every_reason_has_a_meaning_and_a_next_step(
     reasons: type[StrEnum], explained: Mapping[Any, Explanation]
 ) -> None:
     sentences = [text for one in explained.values() for text in (one.meaning, one.next_step)]
@@ -150,14 +150,12 @@ def test_every_reason_says_what_it_means_and_what_to_do_next(
 
 
 @pytest.mark.parametrize(("phases", "meanings"), MEANINGS.values(), ids=list(MEANINGS))
-def test_every_phase_says_what_it_means(
-    phases: type[TextChoices], meanings: Mapping[Any, str]
-) -> None:
+def test_every_phase_is_explained(phases: type[TextChoices], meanings: Mapping[Any, str]) -> None:
     assert set(meanings) == set(phases)
     assert [text for text in meanings.values() if not _SENTENCE.fullmatch(text)] == []
 
 
-def test_an_operation_waits_for_a_word_that_is_explained() -> None:
+def test_every_wait_of_an_operation_is_explained() -> None:
     files = [p for app in APPS for p in (ROOT / app).rglob("*.py")]
     waits = [_WAITING.findall(path.read_text()) for path in files]
 

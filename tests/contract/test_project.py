@@ -117,7 +117,7 @@ def test_a_gpu_unit_has_these_fields_and_no_provenance_in_its_spec() -> None:
     assert status | {"observedGeneration", "lastSyncTime"} == properties("GPUUnit", "status")
 
 
-def test_there_is_one_kind_beside_stock_pools() -> None:
+def test_there_is_one_kind_besides_stock_pools() -> None:
     assert [crd["spec"]["names"]["kind"] for crd in CRDS] == ["StockPool", "GPUUnit"]
 
 

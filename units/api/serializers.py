@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field
 
 from gpuplatform.api.conditions import ConditionReply, conditions_of
-from gpuplatform.api.schema import Reply, ShapedLike, shaped_like, words
+from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, words
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.kube.fields import field, items
 from gpuplatform.reconciliation.inspection import ObjectEvent
@@ -45,7 +45,7 @@ class MirrorReply(Reply):
     cpu: str | None = Field(description="CPU of its pod; null: none.", examples=["4"])
     memory: str | None = Field(description="Memory of its pod; null: none.", examples=["16Gi"])
     gpu: int = Field(description="GPUs of its pod.", examples=[1])
-    placement: Annotated[dict[str, Any], ShapedLike(Placement)] | None = Field(
+    placement: Annotated[dict[str, Any], SchemaOf(Placement)] | None = Field(
         description="Node selector and tolerations; null: none."
     )
     phase: UnitPhase = Field(
@@ -89,7 +89,7 @@ class GpuUnitReply(MirrorReply):
     """An active GPU unit: its spec and its status."""
 
     lifecycle: Literal["instance"] = Field(
-        default="instance", description="Always `instance`: stock has routes of its own."
+        default="instance", description="Always `instance`: stock has other routes."
     )
     source_stock_name: str | None = Field(
         description="Stock unit that it claimed; null without one.",
@@ -98,7 +98,7 @@ class GpuUnitReply(MirrorReply):
     source_stock_namespace: str | None = Field(
         description="Namespace of that stock unit; null without one.", examples=[STOCK_NAMESPACE]
     )
-    template: Annotated[dict[str, Any], ShapedLike(PodTemplate)] | None = Field(
+    template: Annotated[dict[str, Any], SchemaOf(PodTemplate)] | None = Field(
         description="Command, arguments, environment and ports; null: those of the image.",
         examples=[{"ports": [{"name": "http", "port": 8080}]}],
     )
@@ -122,7 +122,7 @@ class GpuUnitReply(MirrorReply):
             **_shared(unit),
             source_stock_name=unit.source_name or None,
             source_stock_namespace=STOCK_NAMESPACE if unit.source_name else None,
-            template=shaped_like(PodTemplate, field(unit.spec, "template")),
+            template=conforming_block(PodTemplate, field(unit.spec, "template")),
             access=_access(unit.spec),
             suspended=unit.is_suspended,
             service_name=unit.service_name or None,
@@ -257,7 +257,7 @@ def _shared(unit: GpuUnit) -> dict[str, Any]:
         "cpu": _text(unit.spec, "cpu"),
         "memory": _text(unit.spec, "memory"),
         "gpu": unit.gpu,
-        "placement": shaped_like(Placement, field(unit.spec, "placement")),
+        "placement": conforming_block(Placement, field(unit.spec, "placement")),
         "phase": UnitPhase(unit.phase),
         "reason": unit.reason,
         "message": unit.message,

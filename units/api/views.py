@@ -243,7 +243,7 @@ def _namespace(request: Request, query: UnitQuery, name: str) -> str:
     """
     namespace = caller_of(request).tenant.namespace
     if query.namespace not in {None, namespace}:
-        msg = f"There is no GPU unit '{name}' in the namespace '{query.namespace}'."
+        msg = f"The GPU unit '{name}' does not exist in the namespace '{query.namespace}'."
         raise NotFound(msg)
     return namespace
 

@@ -1,4 +1,4 @@
-"""Waiting for a unit to be ready."""
+"""Wait until a unit is ready."""
 
 from typing import Final
 
@@ -11,10 +11,10 @@ SEATS: Final = Seats(2)
 
 
 def unit_when_ready(namespace: str, name: str, seconds: float) -> GpuUnit:
-    """Return the unit as soon as it is ready, or as it is when the time is up.
+    """Return the unit as soon as it is ready, or in its state after `seconds`.
 
     Raises:
-        NotFound: there is none, or it went away meanwhile.
+        NotFound: it does not exist, or was deleted during the wait.
     """
     unit = unit_get(namespace, name)
 
@@ -29,7 +29,7 @@ def unit_when_ready(namespace: str, name: str, seconds: float) -> GpuUnit:
 
 
 def _is_decided(unit: GpuUnit) -> bool:
-    """Say whether waiting is over: it is ready, or never will be."""
+    """Return whether the wait ends: the unit is ready, or is being deleted."""
     if unit.phase == UnitPhase.TERMINATING:
         return True
     return unit.phase == UnitPhase.READY and unit.generation == unit.observed_generation

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gpuplatform.formats.resource import sound_spec
+from gpuplatform.formats.resource import valid_spec
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.planning.view import ResourceView
 from units.core.sources import SourceReference, source_in
@@ -31,7 +31,7 @@ class UnitView(ResourceView):
             **known.columns(),
             role=role_of(known.namespace),
             source=source_in(known.annotations),
-            spec=sound_spec(unit, parse_unit_spec),
+            spec=valid_spec(unit, parse_unit_spec),
         )
 
     @property

@@ -74,7 +74,7 @@ class OperationReply(Reply):
         description="The caller's idempotency key.", examples=["create-stock-pool-1"]
     )
     kind: str = Field(
-        description="What is requested.",
+        description="Kind of the operation.",
         examples=["stockpool.create"],
         json_schema_extra=with_kinds,
     )

@@ -133,7 +133,7 @@ def test_the_document_has_the_published_fields(
 
 
 @COMMITTING
-def test_an_old_heartbeat_is_not_one(api: Api, cluster: FakeCluster, broker: Broker) -> None:
+def test_an_old_heartbeat_does_not_count(api: Api, cluster: FakeCluster, broker: Broker) -> None:
     everything_lives()
     ProcessHeartbeat.objects.filter(part=Part.BEAT).update(seen_at="2026-01-01T00:00:00Z")
 
@@ -197,7 +197,7 @@ def test_a_database_of_another_cluster_needs_recovery(
 
 
 @pytest.mark.django_db
-def test_a_platform_without_a_cluster_by_configuration_is_ok(
+def test_a_platform_configured_without_a_cluster_is_ok(
     api: Api, settings: Settings, broker: Broker
 ) -> None:
     settings.KUBE_MODE = "off"
@@ -227,7 +227,7 @@ def test_without_the_database_counts_are_null_and_livez_answers(
 
 
 @COMMITTING
-def test_without_the_database_everything_else_is_a_503_until_it_is_back(
+def test_without_the_database_every_other_route_is_a_503_until_it_returns(
     api: Api, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with database_away(monkeypatch):

@@ -22,5 +22,5 @@ __all__ = ["cluster"]
         "/swagger/index.html",
     ],
 )
-def test_each_published_address_answers(client: Client, address: str) -> None:
+def test_each_published_address_exists(client: Client, address: str) -> None:
     assert client.get(address).status_code == 200

@@ -109,14 +109,14 @@ def test_a_name_whose_derived_names_fit_is_accepted(api: Api, length: int) -> No
     ["n" * 59, "n" * 63, "n" * 64, "n" * 254, "", "A", "-a", "a-", "a_b", "a.b", "a\n", "ü", 1],
     ids=lambda name: ascii(name)[:20],
 )
-def test_a_name_that_would_not_fit_is_refused_and_never_cut(api: Api, name: Any) -> None:
+def test_a_name_that_is_too_long_is_refused_and_not_shortened(api: Api, name: Any) -> None:
     refused(api.post(POOLS, create_body(name=name)), "name")
 
 
 @pytest.mark.parametrize(
     "name", ["A-B", "A.B", "ABC", "a", "_A", ".", "..A", "PATH", "HOME", "A" * 300]
 )
-def test_an_env_name_that_every_cluster_takes_is_accepted(api: Api, name: str) -> None:
+def test_an_env_name_that_every_cluster_accepts_is_accepted(api: Api, name: str) -> None:
     answer = api.post(POOLS, create_body(template={"envs": [{"name": name, "value": "v"}]}))
 
     if name in {".", "..A"}:
@@ -129,13 +129,15 @@ def test_an_env_name_that_every_cluster_takes_is_accepted(api: Api, name: str) -
     "name",
     ["", "1ABC", "A B", "A=B", "=", "ÄB", "A\t", "A\n", "LD_PRELOAD", "NVIDIA_VISIBLE_DEVICES"],
 )
-def test_an_env_name_that_some_cluster_refuses_or_we_own_is_refused(api: Api, name: str) -> None:
+def test_an_env_name_that_some_cluster_refuses_or_is_reserved_is_refused(
+    api: Api, name: str
+) -> None:
     envs = [{"name": "OK", "value": ""}, {"name": name, "value": "v"}]
 
     refused(api.post(POOLS, create_body(template={"envs": envs})), "template.envs[1].name")
 
 
-def test_an_env_name_given_twice_is_refused_at_the_second(api: Api) -> None:
+def test_a_repeated_env_name_is_refused_at_the_second(api: Api) -> None:
     envs = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
 
     refused(api.post(POOLS, create_body(template={"envs": envs})), "template.envs[1].name")
@@ -147,7 +149,7 @@ def from_secret(**changes: Any) -> dict[str, Any]:
     return {"name": "HF_TOKEN", "valueFrom": source, **changes}
 
 
-def test_a_variable_from_a_secret_is_accepted_and_shown_as_it_was_sent(api: Api) -> None:
+def test_a_variable_from_a_secret_is_accepted_and_shown_unchanged(api: Api) -> None:
     body = create_body(template={"envs": [from_secret(), {"name": "A", "value": ""}]})
 
     accepted(api.post(POOLS, body))
@@ -187,7 +189,7 @@ SOURCE = "template.envs[1].valueFrom"
         "what is the platform's",
     ],
 )
-def test_a_source_that_cannot_be_is_refused_at_its_field(
+def test_an_invalid_source_of_a_value_is_refused_at_its_field(
     api: Api, change: dict[str, Any], field: str
 ) -> None:
     envs = [{"name": "OK"}, from_secret(**change)]
@@ -212,7 +214,7 @@ DIGEST = "sha256:" + "a" * 64
     ],
     ids=lambda text: text[:30],
 )
-def test_an_image_that_a_runtime_reads_is_accepted_as_it_is(api: Api, image: str) -> None:
+def test_a_valid_image_is_accepted_unchanged(api: Api, image: str) -> None:
     body = create_body(image=image)
 
     accepted(api.post(POOLS, body))
@@ -239,7 +241,7 @@ def test_an_image_that_a_runtime_reads_is_accepted_as_it_is(api: Api, image: str
     ],
     ids=lambda text: ascii(text)[:30],
 )
-def test_an_image_that_a_runtime_refuses_is_refused(api: Api, image: str) -> None:
+def test_an_invalid_image_is_refused(api: Api, image: str) -> None:
     refused(api.post(POOLS, create_body(image=image)), "image")
 
 
@@ -272,7 +274,7 @@ def test_an_image_that_a_runtime_refuses_is_refused(api: Api, image: str) -> Non
     ],
     ids=lambda value: ascii(value)[:40],
 )
-def test_json_that_is_almost_right_is_refused(api: Api, members: str, field: str | None) -> None:
+def test_almost_valid_json_is_refused(api: Api, members: str, field: str | None) -> None:
     refused(api.send("POST", POOLS, raw(members)), field)
 
 
@@ -315,7 +317,7 @@ def test_a_missing_field_is_named(api: Api, missing: str) -> None:
     ],
     ids=lambda body: ascii(body)[:30],
 )
-def test_what_is_no_json_object_is_refused(api: Api, body: bytes) -> None:
+def test_anything_but_a_json_object_is_refused(api: Api, body: bytes) -> None:
     refused(api.send("POST", POOLS, body), None)
 
 
@@ -370,7 +372,7 @@ def test_a_bad_change_leaves_the_pool_and_no_operation(
     assert Operation.objects.count() == 1
 
 
-def test_a_change_that_goes_too_far_together_with_the_rest_is_refused(api: Api) -> None:
+def test_a_change_that_exceeds_a_limit_with_the_rest_is_refused(api: Api) -> None:
     big = [{"name": f"A{n}", "value": "x" * 30_000} for n in range(9)]
     created = create_body()
     api.post(POOLS, created)
@@ -384,7 +386,7 @@ def test_a_change_that_goes_too_far_together_with_the_rest_is_refused(api: Api) 
 
 
 @pytest.mark.parametrize("operation_id", ["", "a b", "x" * 129, "\x00", "ä"])
-def test_a_deletion_needs_a_sound_operation_id(api: Api, operation_id: str) -> None:
+def test_a_deletion_needs_a_valid_operation_id(api: Api, operation_id: str) -> None:
     created = create_body()
     api.post(POOLS, created)
 

@@ -26,7 +26,7 @@ def test_a_host_in_a_sentence_is_not_a_link_and_hostile_text_is_escaped() -> Non
     assert "<b>now" not in page
 
 
-def test_an_address_of_the_api_leads_there() -> None:
+def test_an_address_of_the_api_is_a_link() -> None:
     job = Rows().operation()
 
     page = Client().get(f"/api/v1/operator/jobs/{job.operation_id}", headers=HTML).content.decode()

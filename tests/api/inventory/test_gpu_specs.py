@@ -31,7 +31,9 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def test_an_entry_is_there_at_once_in_canonical_form(api: Api, cluster: FakeCluster) -> None:
+def test_a_created_spec_can_be_read_immediately_in_canonical_form(
+    api: Api, cluster: FakeCluster
+) -> None:
     answer = api.post(SPECS, WHOLE)
 
     assert (answer.status, answer.data["kind"]) == (202, "gpuspec.create")
@@ -43,7 +45,7 @@ def test_an_entry_is_there_at_once_in_canonical_form(api: Api, cluster: FakeClus
     assert set(found) - set(WHOLE) == {"createdAt", "updatedAt"}
 
 
-def test_defaults_fill_what_is_left_out(api: Api, cluster: FakeCluster) -> None:
+def test_omitted_fields_have_their_defaults(api: Api, cluster: FakeCluster) -> None:
     api.post(SPECS, {"operationID": "enter", "name": "cpu"})
 
     found = api.get(f"{SPECS}/cpu").data
@@ -52,7 +54,7 @@ def test_defaults_fill_what_is_left_out(api: Api, cluster: FakeCluster) -> None:
     assert (found["mayPreempt"], found["cpu"], found["placement"]) == (True, None, None)
 
 
-def test_its_operation_ends_without_the_cluster(api: Api, cluster: FakeCluster) -> None:
+def test_the_operation_of_a_spec_ends_without_the_cluster(api: Api, cluster: FakeCluster) -> None:
     api.post(SPECS, WHOLE)
 
     driver.run(Operation.objects.get().id)
@@ -75,7 +77,7 @@ def test_writes_are_replayed_and_conflict(api: Api, cluster: FakeCluster) -> Non
     assert GpuSpec.objects.count() == 1
 
 
-def test_a_change_replaces_what_is_given_and_nothing_else(api: Api, cluster: FakeCluster) -> None:
+def test_a_change_replaces_only_the_given_fields(api: Api, cluster: FakeCluster) -> None:
     spec_row("x", product="A", warm_target=3)
 
     answer = api.patch(f"{SPECS}/x", {"operationID": "p", "product": "", "mayPreempt": False})
@@ -88,7 +90,7 @@ def test_a_change_replaces_what_is_given_and_nothing_else(api: Api, cluster: Fak
     assert again.status == 200
 
 
-def test_an_entry_is_removed_once_it_is_disabled(api: Api, cluster: FakeCluster) -> None:
+def test_a_spec_can_be_deleted_once_it_is_disabled(api: Api, cluster: FakeCluster) -> None:
     spec_row("x")
 
     refused = api.delete(f"{SPECS}/x", operationID="d1")
@@ -146,7 +148,7 @@ def test_bad_input_names_the_field_and_leaves_nothing(
 
 
 @pytest.mark.parametrize("name", ["no", "A", "%00", "a%2Fb", "a" * 64, "..", "é"])
-def test_what_is_not_there_is_a_404(api: Api, cluster: FakeCluster, name: str) -> None:
+def test_a_missing_object_is_a_404(api: Api, cluster: FakeCluster, name: str) -> None:
     change = b'{"operationID":"p","gpu":1}'
 
     answers = [

@@ -58,14 +58,14 @@ def test_a_create_is_accepted_with_its_address(api: Api, cluster: FakeCluster) -
     assert answer.data["error"] is None
 
 
-def test_the_addresses_of_a_reply_lead_somewhere(api: Api, cluster: FakeCluster) -> None:
+def test_the_addresses_of_a_reply_exist(api: Api, cluster: FakeCluster) -> None:
     answer = api.post(POOLS, create_body())
 
     assert api.get(answer.headers["Location"]).status == 200
     assert api.get(answer.data["object"]["href"]).status == 200
 
 
-def test_a_get_right_after_the_202_answers(api: Api, cluster: FakeCluster) -> None:
+def test_a_get_right_after_the_202_succeeds(api: Api, cluster: FakeCluster) -> None:
     api.post(POOLS, create_body(name="a", operationID="op-a", memory="1.5Gi"))
 
     pool = api.get(f"{POOLS}/a").data
@@ -75,7 +75,7 @@ def test_a_get_right_after_the_202_answers(api: Api, cluster: FakeCluster) -> No
     assert (pool["gpu"], pool["image"], pool["operationID"]) == (0, None, "op-a")
 
 
-def test_a_replay_answers_200_with_the_present_state(api: Api, cluster: FakeCluster) -> None:
+def test_a_replay_is_a_200_with_the_current_state(api: Api, cluster: FakeCluster) -> None:
     body = create_body()
     api.post(POOLS, body)
     driver.run(Operation.objects.get().id)
@@ -167,7 +167,7 @@ def test_the_whole_life_of_a_pool(api: Api, cluster: FakeCluster) -> None:
         lambda api: api.get(f"{JOBS}/no"),
     ],
 )
-def test_what_is_not_there_is_a_404_and_leaves_nothing(
+def test_a_missing_object_is_a_404_and_leaves_no_operation(
     api: Api, cluster: FakeCluster, ask: Callable[[Api], Answer]
 ) -> None:
     pool_row(name="a")
@@ -196,7 +196,7 @@ def test_what_is_not_there_is_a_404_and_leaves_nothing(
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
-def test_an_odd_name_in_the_path_is_json_and_no_fault_of_ours(
+def test_an_invalid_name_in_the_path_is_a_json_404(
     api: Api, cluster: FakeCluster, name: str, method: str
 ) -> None:
     body = b'{"operationID":"x","replicas":1}' if method == "PATCH" else b""
@@ -229,9 +229,7 @@ def test_an_odd_name_in_the_path_is_json_and_no_fault_of_ours(
     ],
     ids=str,
 )
-def test_a_query_that_is_not_understood_names_the_parameter(
-    api: Api, query: dict[str, Any]
-) -> None:
+def test_an_invalid_query_names_the_parameter(api: Api, query: dict[str, Any]) -> None:
     answer = api.get(POOLS, **query)
 
     assert (answer.status, answer.code) == (400, "invalid_request")
@@ -273,7 +271,7 @@ def test_lists_are_filtered(api: Api) -> None:
     assert names(search="%") == names(search="_") == []
 
 
-def test_no_row_is_lost_or_repeated_while_rows_come_and_go(api: Api) -> None:
+def test_no_row_is_lost_or_repeated_while_rows_change(api: Api) -> None:
     rows = [pool_row().name for _ in range(7)]
     seen: list[str] = []
     cursor: str | None = ""
@@ -313,9 +311,7 @@ def test_reading_one_costs_few_queries(
         api.get(f"{JOBS}/op-a")
 
 
-def test_without_a_cluster_by_choice_writes_are_refused_and_reads_are_not(
-    api: Api, settings: Settings
-) -> None:
+def test_a_platform_without_a_cluster_refuses_writes_only(api: Api, settings: Settings) -> None:
     settings.KUBE_MODE = "off"
 
     answer = api.post(POOLS, create_body())
@@ -326,9 +322,7 @@ def test_without_a_cluster_by_choice_writes_are_refused_and_reads_are_not(
     assert not Operation.objects.exists()
 
 
-def test_until_recovery_writes_are_refused_and_reads_are_not(
-    api: Api, cluster: FakeCluster
-) -> None:
+def test_until_recovery_only_writes_are_refused(api: Api, cluster: FakeCluster) -> None:
     ClusterState.objects.filter(id=cluster_state().id).update(recovery_reason="another database")
 
     answer = api.post(POOLS, create_body())
@@ -339,7 +333,7 @@ def test_until_recovery_writes_are_refused_and_reads_are_not(
 
 
 @pytest.mark.parametrize("name", ["a.b", "a" * 64, "a" * 253])
-def test_a_pool_made_by_hand_under_a_name_that_only_kubernetes_takes_has_an_address(
+def test_a_pool_created_with_kubectl_under_a_long_name_has_an_address(
     api: Api, cluster: FakeCluster, name: str
 ) -> None:
     POOL_MIRROR.observed(pool_resource(name))

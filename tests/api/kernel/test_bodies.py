@@ -24,7 +24,7 @@ def test_a_valid_body_reaches_the_view_as_its_model(api: Client) -> None:
 @pytest.mark.parametrize(
     "content_type", ["application/json; charset=utf-8", 'application/json;charset="UTF-8"']
 )
-def test_utf8_may_be_said(api: Client, content_type: str) -> None:
+def test_utf8_may_be_declared(api: Client, content_type: str) -> None:
     assert post(api, VALID, content_type)[0] == 202
 
 
@@ -100,7 +100,7 @@ def test_a_bad_body_is_a_400_with_the_field(api: Client, body: bytes, field: str
     )
 
 
-def test_a_write_takes_no_unknown_parameter(api: Client) -> None:
+def test_a_write_refuses_an_unknown_parameter(api: Client) -> None:
     response = api.generic("POST", "/api/v1/things?dryRun=1", VALID, "application/json")
 
     assert response.status_code == 400

@@ -37,7 +37,7 @@ def error_of(response: Any) -> dict[str, Any]:
         ("recursion", 500, "internal_error"),
     ],
 )
-def test_whatever_is_raised_becomes_the_envelope(
+def test_every_exception_becomes_an_error_reply(
     api: Client, route: str, which: str, status: int, code: str
 ) -> None:
     response = api.get(f"/api/v1/{route}/{which}")
@@ -51,7 +51,7 @@ def test_a_retry_is_never_after_zero_seconds(api: Client) -> None:
     assert api.get("/api/v1/raise/cluster")["Retry-After"] == "1"
 
 
-def test_the_log_has_what_the_caller_is_not_told(
+def test_the_log_has_the_cause_of_an_internal_error(
     api: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.get("/api/v1/raise/bug")
@@ -79,7 +79,7 @@ def test_an_unknown_path_is_a_json_404(api: Client, path: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "TRACE", "BREW"])
-def test_a_wrong_method_names_the_right_ones(api: Client, method: str) -> None:
+def test_a_wrong_method_names_the_available_ones(api: Client, method: str) -> None:
     response = api.generic(method, "/api/v1/things")
 
     assert response.status_code == 405
@@ -87,7 +87,7 @@ def test_a_wrong_method_names_the_right_ones(api: Client, method: str) -> None:
     assert {"GET", "POST"} <= set(response["Allow"].split(", "))
 
 
-def test_a_refusal_of_djangos_own_keeps_its_status_and_methods(api: Client) -> None:
+def test_an_error_of_django_keeps_its_status_and_methods(api: Client) -> None:
     response = api.post("/api/v1/readable")
 
     assert (response.status_code, response["Allow"]) == (405, "GET")
@@ -135,7 +135,7 @@ def test_errors_are_compact_json(api: Client) -> None:
         assert content == json.dumps(json.loads(content), separators=(",", ":")).encode()
 
 
-def test_elsewhere_djangos_own_pages_serve(api: Client) -> None:
+def test_errors_outside_of_the_api_are_pages_of_django(api: Client) -> None:
     assert "application/json" not in api.get("/elsewhere/bug")["Content-Type"]
 
 
@@ -148,7 +148,7 @@ def test_a_safe_trace_id_is_echoed(api: Client, offered: str, is_kept: bool) -> 
     assert (response["X-Request-ID"] == offered) == is_kept
 
 
-def test_outside_development_mode_nobody_passes(api: Client, settings: Settings) -> None:
+def test_outside_development_mode_a_token_is_required(api: Client, settings: Settings) -> None:
     settings.GPUPLATFORM_DEV = False
 
     for accept in ("application/json", "text/html"):

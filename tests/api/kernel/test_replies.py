@@ -21,7 +21,7 @@ def test_a_list_has_its_page(api: Client) -> None:
 
 
 @pytest.mark.parametrize("accept", ["", "*/*", "application/json", "image/png", "x" * 9000])
-def test_a_client_that_is_no_browser_gets_json(api: Client, accept: str) -> None:
+def test_a_client_other_than_a_browser_gets_json(api: Client, accept: str) -> None:
     response = api.get("/api/v1/things", headers={"accept": accept})
 
     assert (response.status_code, response["Content-Type"]) == (200, "application/json")

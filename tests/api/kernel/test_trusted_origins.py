@@ -21,7 +21,7 @@ HOSTS = ["gpu.example.com", ".example.org"]
     ],
 )
 @pytest.mark.django_db
-def test_a_form_is_taken_from_an_allowed_host_only(
+def test_a_form_is_accepted_from_an_allowed_host_only(
     settings: Settings, origin: str, host: str, status: int
 ) -> None:
     settings.ALLOWED_HOSTS = HOSTS

@@ -129,7 +129,7 @@ def test_an_operation_of_another_tenant_is_addressed_with_the_tenant(
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
-def test_only_operators_may(settings: Settings, cluster: FakeCluster, verb: str) -> None:
+def test_operator_routes_refuse_users(settings: Settings, cluster: FakeCluster, verb: str) -> None:
     operation = accept_create(operationID="op").operation
     settings.GPUPLATFORM_DEV = False
     settings.ALLOWED_HOSTS = ["testserver"]

@@ -83,14 +83,14 @@ def test_jobs_are_listed_newest_first_and_filtered(api: Api, cluster: FakeCluste
     ],
     ids=str,
 )
-def test_a_filter_that_is_not_understood_is_named(api: Api, query: dict[str, str]) -> None:
+def test_an_invalid_filter_is_named(api: Api, query: dict[str, str]) -> None:
     answer = api.get(JOBS, **query)
 
     assert (answer.status, answer.fields) == (400, list(query))
 
 
 @pytest.mark.parametrize("operation_id", ["%00", "a%20b", "a" * 129, "%FF", "a%2Fb", "ä"])
-def test_an_odd_id_is_a_404_in_json(api: Api, operation_id: str) -> None:
+def test_an_invalid_id_is_a_404_in_json(api: Api, operation_id: str) -> None:
     assert api.get(f"{JOBS}/{operation_id}").status == 404
 
 

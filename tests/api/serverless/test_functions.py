@@ -89,7 +89,7 @@ def test_invalid_body_is_refused_by_field(api: Api, change: dict[str, Any], fiel
     assert not Function.objects.exists()
 
 
-def test_put_replaces_spec(api: Api) -> None:
+def test_put_changes_spec(api: Api) -> None:
     api.post(FUNCTIONS, BODY)
     change = {"operationID": "change", "specName": "g1.1", "image": "registry.example/echo:2"}
 

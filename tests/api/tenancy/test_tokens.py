@@ -84,7 +84,7 @@ def test_no_route_answers_without_a_token(client: Client, path: str, method: str
 @pytest.mark.django_db
 @pytest.mark.usefixtures("guarded")
 @pytest.mark.parametrize("path", GUARDED)
-def test_each_route_takes_the_scope_of_its_address_only(client: Client, path: str) -> None:
+def test_each_route_accepts_the_scope_of_its_address_only(client: Client, path: str) -> None:
     mine, other = (Scope.USER, Scope.OPERATOR)
     if path.startswith(FOR_OPERATORS):
         mine, other = other, mine

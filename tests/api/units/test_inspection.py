@@ -49,7 +49,7 @@ def text(path: str, **query: str) -> tuple[int, str, str]:
 
 
 class TestLogs:
-    def test_the_end_of_the_newest_pods_log_is_text(self, cluster: FakeCluster) -> None:
+    def test_the_log_of_the_newest_pod_is_plain_text(self, cluster: FakeCluster) -> None:
         unit = unit_row(name="a")
         cluster.put(POD, owned(unit, "old", creationTimestamp="2026-01-01T00:00:00Z"))
         cluster.put(POD, owned(unit, "new", creationTimestamp="2026-01-02T00:00:00Z"))
@@ -59,7 +59,7 @@ class TestLogs:
 
         assert found == (200, "text/plain; charset=utf-8", "two\nthree <b>ü</b>\n")
 
-    def test_a_pod_that_goes_comes_last(self, cluster: FakeCluster) -> None:
+    def test_a_pod_that_is_being_deleted_comes_last(self, cluster: FakeCluster) -> None:
         unit = unit_row(name="a")
         going = {"deletionTimestamp": "2026-01-03T00:00:00Z"}
         cluster.put(POD, owned(unit, "new", creationTimestamp="2026-01-02T00:00:00Z", **going))
@@ -89,7 +89,7 @@ class TestLogs:
         assert (answer.status, answer.code) == (409, "phase_conflict")
         assert answer.json["error"]["message"].endswith(detail)
 
-    def test_an_unknown_container_names_those_there_are(
+    def test_an_unknown_container_is_a_400_with_the_known_ones(
         self, api: Api, cluster: FakeCluster
     ) -> None:
         cluster.put(POD, owned(unit_row(name="a"), "p"))
@@ -136,7 +136,7 @@ class TestEvents:
 
         assert api.get(f"{UNITS}/a/events").data == []
 
-    def test_an_odd_event_is_shown(self, api: Api, cluster: FakeCluster) -> None:
+    def test_a_malformed_event_is_shown(self, api: Api, cluster: FakeCluster) -> None:
         unit = unit_row(name="a")
         odd = {"involvedObject": {"uid": unit.uid, "name": 5}, "count": "x", "message": None}
         metadata = {"name": "e", "namespace": unit.namespace}
@@ -149,7 +149,7 @@ class TestEvents:
 
 @pytest.mark.parametrize("what", ["logs", "events"])
 @pytest.mark.parametrize("error", [ClusterUnavailable, ClusterForbidden])
-def test_a_cluster_that_does_not_answer_is_a_503_that_says_when(
+def test_an_unreachable_cluster_is_a_503_with_retry_after(
     api: Api, cluster: FakeCluster, what: str, error: type[ClusterUnavailable]
 ) -> None:
     unit_row(name="a")
@@ -162,7 +162,9 @@ def test_a_cluster_that_does_not_answer_is_a_503_that_says_when(
 
 
 @pytest.mark.parametrize("what", ["logs", "events"])
-def test_without_a_cluster_by_choice_it_is_said(api: Api, settings: Settings, what: str) -> None:
+def test_a_platform_without_a_cluster_replies_operator_unavailable(
+    api: Api, settings: Settings, what: str
+) -> None:
     settings.KUBE_MODE = "off"
     unit_row(name="a")
 

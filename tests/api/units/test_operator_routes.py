@@ -52,7 +52,7 @@ def stock_of_every_state() -> None:
 
 
 class TestStock:
-    def test_a_seeding_is_accepted_with_its_rows_and_enters_the_spec(
+    def test_a_seeding_is_accepted_with_its_rows_and_adds_the_spec(
         self, api: Api, cluster: FakeCluster
     ) -> None:
         body = {"operationID": "seed", "specName": "g1.1", "memory": "64Gi", "gpu": 1}
@@ -117,7 +117,7 @@ class TestStock:
         assert (answer.status, answer.code) == (409, "phase_conflict")
         assert not Operation.objects.exists()
 
-    def test_exactly_so_many_are_removed_or_none(self, api: Api, cluster: FakeCluster) -> None:
+    def test_the_exact_number_is_removed_or_none(self, api: Api, cluster: FakeCluster) -> None:
         stock_of_every_state()
         stock_row(name="ready-2")
         ask = {"specName": "g1.1"}
@@ -142,7 +142,7 @@ class TestStock:
             ({"specName": "g1.1", "number": "1", "force": "1"}, "force"),
         ],
     )
-    def test_a_removal_that_is_not_understood_is_a_400(
+    def test_an_invalid_removal_is_a_400(
         self, api: Api, cluster: FakeCluster, query: dict[str, str], field: str
     ) -> None:
         answer = api.delete(STOCK, operationID="a", **query)
@@ -203,7 +203,7 @@ class TestInventory:
         assert product["free"] == 16 - 4 - 1 - 4
         assert found["specs"][0]["free"] == 7
 
-    def test_specs_of_two_products_are_told_apart(self, api: Api, cluster: FakeCluster) -> None:
+    def test_specs_of_two_products_are_distinct(self, api: Api, cluster: FakeCluster) -> None:
         cluster.put(NODE, node("a"))
         cluster.put(NODE, node("b", product="L40S", gpus="4"))
         spec_row("one", product="L40S")
@@ -222,7 +222,9 @@ class TestInventory:
         }
 
     @pytest.mark.parametrize("gpus", ["x", "", "-3", "1e99"])
-    def test_an_odd_node_is_no_fault(self, api: Api, cluster: FakeCluster, gpus: str) -> None:
+    def test_a_malformed_node_is_not_an_error(
+        self, api: Api, cluster: FakeCluster, gpus: str
+    ) -> None:
         cluster.put(NODE, node("a", gpus=gpus))
         cluster.put(NODE, {"metadata": {"name": "b", "labels": None}, "status": None})
 
@@ -239,12 +241,14 @@ class TestInventory:
         assert found["products"] is None
         assert (found["specs"][0]["ready"], found["specs"][0]["free"]) == (1, None)
 
-    def test_without_a_cluster_by_choice_as_well(self, api: Api, settings: Settings) -> None:
+    def test_a_platform_without_a_cluster_refuses_it_too(
+        self, api: Api, settings: Settings
+    ) -> None:
         settings.KUBE_MODE = "off"
 
         assert api.get(INVENTORY).data == {"products": None, "specs": []}
 
-    def test_an_odd_pool_is_no_fault(self, api: Api, cluster: FakeCluster) -> None:
+    def test_a_malformed_pool_is_not_an_error(self, api: Api, cluster: FakeCluster) -> None:
         pool_row(spec={"gpu": "many", "replicas": 2})
         pool_row(spec={"gpu": {"a": 1}})
         pool_row(spec={}, spec_name="")

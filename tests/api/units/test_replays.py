@@ -26,7 +26,7 @@ def claimed() -> int:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("phase", ["Pending", "Progressing", "Ready", "Failed", "Terminating"])
-def test_a_replay_is_the_same_operation_whatever_became_of_the_unit(
+def test_a_replay_is_the_same_operation_in_every_state_of_the_unit(
     api: Api, cluster: FakeCluster, phase: str
 ) -> None:
     stock_row()
@@ -43,7 +43,7 @@ def test_a_replay_is_the_same_operation_whatever_became_of_the_unit(
 
 
 @pytest.mark.django_db
-def test_a_replay_of_a_create_that_failed_is_that_failure_and_takes_no_stock(
+def test_a_replay_of_a_failed_create_is_the_failure_and_claims_no_stock(
     api: Api, cluster: FakeCluster
 ) -> None:
     stock_row()
@@ -87,7 +87,7 @@ def test_a_caller_that_hung_up_before_its_reply_asks_again(
 
 
 @pytest.mark.django_db
-def test_a_name_whose_unit_still_goes_is_a_conflict_that_names_it(
+def test_a_name_whose_unit_is_being_deleted_is_a_conflict_with_retry_after(
     api: Api, cluster: FakeCluster
 ) -> None:
     stock_row()
@@ -104,7 +104,7 @@ def test_a_name_whose_unit_still_goes_is_a_conflict_that_names_it(
 
 
 @pytest.mark.django_db
-def test_a_name_that_stays_in_use_is_not_worth_waiting_for(api: Api, cluster: FakeCluster) -> None:
+def test_a_name_that_stays_in_use_has_no_retry_after(api: Api, cluster: FakeCluster) -> None:
     stock_row()
     stock_row()
     api.post(UNITS, BODY)
@@ -120,7 +120,7 @@ def test_a_name_that_stays_in_use_is_not_worth_waiting_for(api: Api, cluster: Fa
     "number",
     ["0", "-1", "1.5", "1.0", '"10"', "true", "null", "1e3", "1000000", str(2**31), str(2**63)],
 )
-def test_a_silly_number_of_stock_is_refused_and_names_the_limit(
+def test_too_much_stock_is_refused_with_the_limit(
     api: Api, cluster: FakeCluster, number: str
 ) -> None:
     spec_row()
@@ -135,7 +135,7 @@ def test_a_silly_number_of_stock_is_refused_and_names_the_limit(
 
 
 @pytest.mark.django_db
-def test_a_thousand_of_stock_are_accepted_at_once_and_show_their_progress(
+def test_a_thousand_stock_units_are_accepted_and_show_their_progress(
     api: Api, cluster: FakeCluster
 ) -> None:
     spec_row()
@@ -150,9 +150,7 @@ def test_a_thousand_of_stock_are_accepted_at_once_and_show_their_progress(
 
 
 @pytest.mark.django_db
-def test_replays_answer_alike_after_the_catalogue_was_edited(
-    api: Api, cluster: FakeCluster
-) -> None:
+def test_replays_are_equal_after_a_change_of_the_catalogue(api: Api, cluster: FakeCluster) -> None:
     seed = {"operationID": "s", "specName": "g1.1", "memory": "64Gi", "gpu": 1, "replicas": 2}
     api.post(STOCK, seed)
     stock_row()

@@ -37,7 +37,7 @@ SHAPE = {
 }  # fmt: skip
 
 
-def test_a_create_claims_stock_and_answers_a_get_at_once(api: Api, cluster: FakeCluster) -> None:
+def test_a_create_claims_stock_and_can_be_read_immediately(api: Api, cluster: FakeCluster) -> None:
     spec_row()
     stock = stock_row()
 
@@ -56,7 +56,7 @@ def test_a_create_claims_stock_and_answers_a_get_at_once(api: Api, cluster: Fake
     assert unit["access"] == {"primaryPort": "web", "scheme": "https"}
 
 
-def test_a_template_may_refer_to_a_secret_but_not_to_the_platforms(
+def test_a_template_may_reference_secrets_except_the_platforms(
     api: Api, cluster: FakeCluster
 ) -> None:
     stock_row()
@@ -102,7 +102,7 @@ def test_without_ready_stock_nothing_is_left(api: Api, cluster: FakeCluster) -> 
     assert not GpuUnit.objects.filter(name="trainer").exists()
 
 
-def test_stock_is_invisible(api: Api, cluster: FakeCluster) -> None:
+def test_stock_is_not_listed_as_units(api: Api, cluster: FakeCluster) -> None:
     stock = stock_row(name="stock-a")
 
     assert api.get(UNITS).data == []
@@ -115,7 +115,7 @@ def test_stock_is_invisible(api: Api, cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/logs", "/events", "/history"])
-def test_in_another_namespace_there_is_no_unit(api: Api, cluster: FakeCluster, path: str) -> None:
+def test_another_namespace_has_no_units(api: Api, cluster: FakeCluster, path: str) -> None:
     unit_row(name="a")
 
     assert api.get(f"{UNITS}/a{path}", namespace="elsewhere").status == 404
@@ -142,7 +142,7 @@ def test_a_unit_is_changed_stopped_started_and_deleted(api: Api, cluster: FakeCl
     assert api.post(f"{UNITS}/a/stop", {"operationID": "late"}).code == "phase_conflict"
 
 
-def test_the_etag_says_which_version_is_changed(api: Api, cluster: FakeCluster) -> None:
+def test_a_change_requires_the_version_of_if_match(api: Api, cluster: FakeCluster) -> None:
     unit = unit_row(name="a", generation=3)
     etag = api.get(f"{UNITS}/a").headers["ETag"]
     change = {"operationID": "put", "image": "other:1"}
@@ -174,7 +174,7 @@ def test_of_two_changes_of_one_version_the_second_is_refused(
 
 
 @pytest.mark.parametrize("header", ["", "abc", 'W/"a"', '"a", "b"', '"', '"é"', '""'])
-def test_an_odd_if_match_is_a_400(api: Api, cluster: FakeCluster, header: str) -> None:
+def test_an_invalid_if_match_is_a_400(api: Api, cluster: FakeCluster, header: str) -> None:
     unit_row(name="a")
     change = {"operationID": "put", "image": "other:1"}
 
@@ -269,7 +269,7 @@ def _everything(api: Api, name: str) -> list[Answer]:
 
 
 @pytest.mark.parametrize("name", ["no", "A", "%00", "a%2Fb", "a" * 300, "é", "%FF", "-a"])
-def test_what_is_not_there_is_a_404_and_leaves_nothing(
+def test_a_missing_object_is_a_404_and_leaves_no_operation(
     api: Api, cluster: FakeCluster, name: str
 ) -> None:
     answers = _everything(api, name)
@@ -300,7 +300,7 @@ def test_what_is_not_there_is_a_404_and_leaves_nothing(
     ],
     ids=str,
 )
-def test_a_query_that_is_not_understood_is_a_400(
+def test_an_invalid_query_is_a_400(
     api: Api, cluster: FakeCluster, path: str, query: dict[str, str]
 ) -> None:
     unit_row(name="a")
@@ -352,7 +352,7 @@ def test_reading_costs_few_queries(
         assert len(api.get(f"{UNITS}/{units[0].name}/history").data) == 20
 
 
-def test_odd_content_of_a_resource_is_shown(api: Api) -> None:
+def test_malformed_content_of_a_resource_is_null(api: Api) -> None:
     odd = {"template": {"ports": "none"}, "access": 5, "image": "x"}
     unit_row(name="a", spec=odd, conditions=[1, {"type": 1}, {"type": "Ready", "status": "True"}])
     unit_row(name="b", spec={"template": [1], "access": {}}, conditions={"a": 1})
@@ -378,19 +378,19 @@ def test_history_is_newest_first_with_its_operations(api: Api) -> None:
 
 
 class TestWaiting:
-    def test_a_ready_unit_is_answered_at_once(self, api: Api) -> None:
+    def test_a_ready_unit_is_returned_immediately(self, api: Api) -> None:
         unit_row(name="a")
 
         assert api.get(f"{UNITS}/a", wait="ready", timeout="60").data["phase"] == "Ready"
 
-    def test_the_time_ends_the_wait(self, api: Api) -> None:
+    def test_the_wait_ends_after_the_timeout(self, api: Api) -> None:
         unit_row(UnitPhase.PROGRESSING, name="a")
 
         answer = api.get(f"{UNITS}/a", wait="ready", timeout="1")
 
         assert (answer.status, answer.data["phase"]) == (200, "Progressing")
 
-    def test_who_finds_no_seat_is_answered_at_once(
+    def test_without_a_free_seat_the_reply_is_immediate(
         self, api: Api, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         unit_row(UnitPhase.PROGRESSING, name="a")
@@ -404,7 +404,7 @@ class TestWaiting:
     def test_half_of_the_threads_have_seats(self, settings: Settings) -> None:
         assert waiting.SEATS.number == max(settings.WEB_THREADS // 2, 1)
 
-    def test_a_unit_that_is_being_deleted_is_not_waited_for(self, api: Api) -> None:
+    def test_waiting_ends_for_a_unit_that_is_being_deleted(self, api: Api) -> None:
         unit_row(UnitPhase.TERMINATING, name="a")
 
         assert api.get(f"{UNITS}/a", wait="ready", timeout="60").data["phase"] == "Terminating"

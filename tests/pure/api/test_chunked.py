@@ -34,7 +34,7 @@ def test_a_chunked_body_gets_its_length() -> None:
     assert seen.body() == b'{"a":1}'
 
 
-def test_a_flood_is_cut_just_past_the_limit() -> None:
+def test_an_endless_body_is_cut_just_past_the_limit() -> None:
     seen = Seen()
     environ = {
         "HTTP_TRANSFER_ENCODING": "chunked",
@@ -50,7 +50,7 @@ def test_a_flood_is_cut_just_past_the_limit() -> None:
 @pytest.mark.parametrize(
     "extra", [{"wsgi.input_terminated": True}, {"HTTP_TRANSFER_ENCODING": "chunked"}]
 )
-def test_other_bodies_are_left_alone(extra: dict[str, Any]) -> None:
+def test_other_bodies_are_unchanged(extra: dict[str, Any]) -> None:
     seen = Seen()
     body = BytesIO(b"abc")
 

@@ -50,7 +50,7 @@ def test_what_is_declared_is_read() -> None:
     assert Sample.parse(QueryDict("", encoding="utf-8")).limit == 50
 
 
-def test_a_route_without_parameters_takes_none() -> None:
+def test_a_route_without_parameters_refuses_them() -> None:
     with pytest.raises(InvalidSpec, match="page: Is not a known field"):
         NoQuery.parse(QueryDict("page=2", encoding="utf-8"))
 
@@ -68,6 +68,6 @@ def test_a_cursor_is_read_back(number: int) -> None:
         for text in (b"2.5", b"1.-5", b"1.0", b"1.1e5", b"1." + b"9" * 30, b"1.5 ", b"\xff")
     ],
 )
-def test_a_cursor_that_is_none_of_ours_is_refused(cursor: str) -> None:
+def test_an_invalid_cursor_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidSpec, match="cursor"):
         decode_cursor(cursor)

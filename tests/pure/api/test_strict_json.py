@@ -17,53 +17,50 @@ def refused(body: bytes) -> RequestError:
 
 
 @pytest.mark.parametrize(
-    ("body", "field", "words"),
+    ("body", "field"),
     [
-        (b'{"gpu":1,"gpu":8}', "gpu", "given twice"),
-        (b'{"a":{"b":[{"c":1,"c":1}]}}', "a.b[0].c", "given twice"),
-        (b'{"gpu":NaN}', "gpu", "NaN is not JSON"),
-        (b'{"gpu":[1,-Infinity]}', "gpu[1]", "-Infinity is not JSON"),
-        (b'{"gpu":1e400}', "gpu", "too large"),
-        (b'{"gpu":' + b"9" * 5000 + b"}", "gpu", "64 digits"),
-        (b'{"a":"x\\u0000"}', "a", "NUL"),
-        (b'{"a":["\\ud800"]}', "a[0]", "U+D800"),
-        (b'{"a\\u0000":1}', "", "NUL"),
-        (b'{"a":{"\\udfff":1}}', "a", "U+DFFF"),
+        (b'{"gpu":1,"gpu":8}', "gpu"),
+        (b'{"a":{"b":[{"c":1,"c":1}]}}', "a.b[0].c"),
+        (b'{"gpu":NaN}', "gpu"),
+        (b'{"gpu":[1,-Infinity]}', "gpu[1]"),
+        (b'{"gpu":1e400}', "gpu"),
+        (b'{"gpu":' + b"9" * 5000 + b"}", "gpu"),
+        (b'{"a":"x\\u0000"}', "a"),
+        (b'{"a":["\\ud800"]}', "a[0]"),
+        (b'{"a\\u0000":1}', ""),
+        (b'{"a":{"\\udfff":1}}', "a"),
     ],
 )
-def test_refused_with_its_path(body: bytes, field: str, words: str) -> None:
-    error = refused(body)
-
-    assert [one.field for one in error.details] == [field]
-    assert words in str(error)
+def test_refused_with_its_path(body: bytes, field: str) -> None:
+    assert [one.field for one in refused(body).details] == [field]
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    "body",
     [
-        (b"", "empty"),
-        (b" \n", "empty"),
-        (b'\xef\xbb\xbf{"a":1}', "byte order mark"),
-        ('{"a":1}'.encode("utf-16-le"), "not JSON"),
-        ('{"a":1}'.encode("utf-16"), "not UTF-8"),
-        (b'{"a":"\xff"}', "not UTF-8"),
-        (b'{"a":"\xed\xa0\x80"}', "not UTF-8"),
-        (b'{"a":1} x', "not JSON: line 1, column 9"),
-        (b"{'a':1}", "not JSON"),
-        (b'{"a":1,}', "not JSON"),
-        (b'{"a":01}', "not JSON"),
-        (b'{"a":+1}', "not JSON"),
-        (b'{"a":"\x01"}', "not JSON"),
-        (b"x", "not JSON"),
-        (b"[" * 100_000, "levels deep"),
-        (b'{"a":' * 100_000, "levels deep"),
-        (b"[" * (MAX_DEPTH + 2) + b"]" * (MAX_DEPTH + 2), "levels deep"),
+        b"",
+        b" \n",
+        b'\xef\xbb\xbf{"a":1}',
+        '{"a":1}'.encode("utf-16-le"),
+        '{"a":1}'.encode("utf-16"),
+        b'{"a":"\xff"}',
+        b'{"a":"\xed\xa0\x80"}',
+        b'{"a":1} x',
+        b"{'a':1}",
+        b'{"a":1,}',
+        b'{"a":01}',
+        b'{"a":+1}',
+        b'{"a":"\x01"}',
+        b"x",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[" * (MAX_DEPTH + 2) + b"]" * (MAX_DEPTH + 2),
     ],
 )
-def test_refused_as_a_whole(body: bytes, words: str) -> None:
+def test_refused_as_a_whole(body: bytes) -> None:
     started = time.monotonic()
 
-    assert words in str(refused(body))
+    assert refused(body).details == ()
 
     assert time.monotonic() - started < 1
 
@@ -80,7 +77,7 @@ def test_refused_as_a_whole(body: bytes, words: str) -> None:
         (b"[" * 64 + b"]" * 64, None),
     ],
 )
-def test_json_means_what_it_says(body: bytes, value: object) -> None:
+def test_valid_json_is_parsed(body: bytes, value: object) -> None:
     result = loads(body)
 
     assert value is None or result == value

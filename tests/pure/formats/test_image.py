@@ -33,7 +33,7 @@ HEX = "0123456789abcdef" * 4
         "registry.example.com/team/trainer:1.4",
     ],
 )
-def test_what_the_kubelet_reads_passes_unchanged(text: str) -> None:
+def test_valid_references_pass_unchanged(text: str) -> None:
     assert image_reference(text) == text
 
 
@@ -91,13 +91,13 @@ def test_what_the_kubelet_reads_passes_unchanged(text: str) -> None:
         "x" * 2000,
     ],
 )
-def test_what_it_cannot_read_or_no_registry_serves_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not an image reference: "):
+def test_invalid_references_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\.$"):
         image_reference(text)
 
 
 @given(st.text(max_size=80) | st.from_regex(r"[a-zA-Z0-9._:/@\[\]-]{1,80}"))
-def test_any_text_passes_unchanged_or_gets_a_short_sentence(text: str) -> None:
+def test_any_text_passes_unchanged_or_has_a_short_message(text: str) -> None:
     try:
         outcome = image_reference(text)
     except ValueError as error:

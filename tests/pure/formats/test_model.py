@@ -30,53 +30,52 @@ def faults(raw: object) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("raw", "field", "message"),
+    ("raw", "field"),
     [
-        (None, "", "Must be an object, not null."),
-        ([], "", "Must be an object, not a list."),
-        ("x", "", "Must be an object, not a string."),
-        ({"typo": 1}, "typo", "Is not a known field."),
-        ({"inner_one": {"size": 1}}, "inner_one", "Is not a known field."),
-        ({"innerOne": None}, "innerOne", "Must not be null. Leave the field out instead."),
-        ({"innerOne": {}}, "innerOne.size", "Is required."),
-        ({"innerOne": {"size": "1"}}, "innerOne.size", "Must be an integer, not a string."),
-        ({"innerOne": {"size": True}}, "innerOne.size", "Must be an integer, not a boolean."),
-        (
-            {"innerOne": {"size": 1.0}},
-            "innerOne.size",
-            "Must be an integer, not a number with a fraction.",
-        ),
-        ({"innerOne": {"size": 0}}, "innerOne.size", "Must be 1 or more."),
-        ({"innerOne": {"size": 10**4000}}, "innerOne.size", "Must be 9 or less."),
-        ({"innerOne": {"size": 1, "kind": "C"}}, "innerOne.kind", "Must be 'A' or 'B'."),
-        (
-            {"innerOne": {"size": 1, "word": ""}},
-            "innerOne.word",
-            "Must have at least 2 characters.",
-        ),
-        ({"rows": {"A": "b"}}, "rows", "Must be a list, not an object."),
-        ({"rows": [None]}, "rows[0]", "Must be an object, not null."),
-        ({"rows": [{"size": 1}, {"size": []}]}, "rows[1].size", "Must be an integer, not a list."),
-        ({"rows": [{"size": 1}] * 3}, "rows", "May have at most 2 entries."),
-        ({"flag": "yes"}, "flag", "Must be a boolean, not a string."),
-        ({"text": 1}, "text", "Must be a string, not an integer."),
-        ({"text": "1234"}, "text", "May have at most 3 characters."),
+        (None, ""),
+        ([], ""),
+        ("x", ""),
+        ({"typo": 1}, "typo"),
+        ({"inner_one": {"size": 1}}, "inner_one"),
+        ({"innerOne": None}, "innerOne"),
+        ({"innerOne": {}}, "innerOne.size"),
+        ({"innerOne": {"size": "1"}}, "innerOne.size"),
+        ({"innerOne": {"size": True}}, "innerOne.size"),
+        ({"innerOne": {"size": 1.0}}, "innerOne.size"),
+        ({"innerOne": {"size": 0}}, "innerOne.size"),
+        ({"innerOne": {"size": 10**4000}}, "innerOne.size"),
+        ({"innerOne": {"size": 1, "kind": "C"}}, "innerOne.kind"),
+        ({"innerOne": {"size": 1, "word": ""}}, "innerOne.word"),
+        ({"rows": {"A": "b"}}, "rows"),
+        ({"rows": [None]}, "rows[0]"),
+        ({"rows": [{"size": 1}, {"size": []}]}, "rows[1].size"),
+        ({"rows": [{"size": 1}] * 3}, "rows"),
+        ({"flag": "yes"}, "flag"),
+        ({"text": 1}, "text"),
+        ({"text": "1234"}, "text"),
     ],
 )
-def test_fault_has_path_and_words(raw: object, field: str, message: str) -> None:
-    assert faults(raw) == [(field, message)]
+def test_a_fault_has_its_path(raw: object, field: str) -> None:
+    [(path, message)] = faults(raw)
+
+    assert path == field
+    assert message.endswith(".")
 
 
-def test_the_sentence_names_the_first_fault_and_counts_the_rest() -> None:
-    with pytest.raises(InvalidSpec, match=r"innerOne.size: Is required. \(1 more fault.\)"):
+def test_the_message_states_the_first_fault() -> None:
+    with pytest.raises(InvalidSpec) as caught:
         Outer.parse({"innerOne": {}, "typo": 1})
+
+    first, second = caught.value.details
+    assert caught.value.message.startswith(f"{first.field}: {first.message}")
+    assert second.message not in caught.value.message
 
 
 def test_a_body_of_faults_gets_a_short_reply() -> None:
     assert len(faults({f"key{n}": n for n in range(5000)})) == MAX_FAULTS
 
 
-def test_defaults_are_left_out_of_the_normalised_form() -> None:
+def test_the_canonical_form_has_no_defaults() -> None:
     one = Outer.parse(
         {"innerOne": {"size": 2, "kind": "A"}, "rows": [], "text": "", "flag": False}
     )
@@ -85,7 +84,7 @@ def test_defaults_are_left_out_of_the_normalised_form() -> None:
     assert one.normalised() == other.normalised() == {"innerOne": {"size": 2}}
 
 
-def test_the_schema_knows_no_null() -> None:
+def test_the_schema_of_a_spec_allows_no_null() -> None:
     schema = Outer.model_json_schema()
 
     assert schema["properties"]["innerOne"] == {"$ref": "#/$defs/Inner"}

@@ -30,18 +30,18 @@ def test_ordinary_text_passes(text: str) -> None:
         "\ud800",
     ],
 )
-def test_what_is_lost_on_the_way_is_refused_by_its_number(char: str) -> None:
+def test_unsafe_characters_are_refused_by_code_point(char: str) -> None:
     with pytest.raises(ValueError, match=f"U\\+{ord(char):04X}"):
         container_text(f"a{char}b")
 
 
 def test_the_limit_counts_bytes() -> None:
     assert container_text("x" * 32768)
-    with pytest.raises(ValueError, match="longer than 32768 bytes"):
+    with pytest.raises(ValueError, match="32768"):
         container_text("ü" * 16385)
 
 
-def test_half_a_surrogate_pair_is_no_text() -> None:
+def test_half_a_surrogate_pair_is_refused() -> None:
     with pytest.raises(ValueError, match=r"U\+DC00"):
         no_surrogates("a\udc00")
 
