@@ -25,8 +25,8 @@ _ends: ContextVar[tuple[float, Clock] | None] = ContextVar("cluster_deadline", d
 def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]:
     """Limit the block to `seconds` in total, and to what an outer budget has left."""
     outer = remaining()
-    mine = seconds if outer is None else min(seconds, outer)
-    token = _ends.set((clock() + mine, clock))
+    allowed = seconds if outer is None else min(seconds, outer)
+    token = _ends.set((clock() + allowed, clock))
     try:
         yield
     finally:

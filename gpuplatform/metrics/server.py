@@ -90,13 +90,13 @@ def serve_in_child(is_alive: Callable[[], bool] = _always) -> None:
         _Opened.port.serve(recorder.render, is_alive)
 
 
-def serve(make_render: Callable[[], Callable[[], bytes]]) -> None:
-    """Serve what `make_render` returns, for a process that does not fork.
+def serve(create_render: Callable[[], Callable[[], bytes]]) -> None:
+    """Serve what `create_render` returns, for a process that does not fork.
 
-    `make_render` is called only where a port is set, so that nothing is loaded elsewhere.
+    `create_render` is called only where a port is set, so that nothing is loaded elsewhere.
     """
     if settings.METRICS_PORT:
-        MetricsPort(settings.METRICS_HOST, settings.METRICS_PORT).serve(make_render())
+        MetricsPort(settings.METRICS_HOST, settings.METRICS_PORT).serve(create_render())
 
 
 class _Server(HTTPServer):

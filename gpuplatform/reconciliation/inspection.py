@@ -186,8 +186,8 @@ class _Requests:
         place = {"namespace": subject.namespace, "label_selector": selector}
         found = self._send(lambda: self._cluster.list(kind, **place))
         listed = [] if found is None else found.items
-        mine = [one for one in listed if any(is_controlled_by(one, uid) for uid in owners)]
-        return sorted(mine, key=_created, reverse=True)
+        owned = [one for one in listed if any(is_controlled_by(one, uid) for uid in owners)]
+        return sorted(owned, key=_created, reverse=True)
 
     def _log(self, pod: Manifest) -> tuple[str, str]:
         """Return the name of a pod's log and its last lines; after a crash, of the last run."""

@@ -1,4 +1,4 @@
-"""What the platform wrote to the schedules, so that it can tell what operators edited."""
+"""What the platform wrote to the schedules, to recognize what operators edited."""
 
 from typing import ClassVar
 

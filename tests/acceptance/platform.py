@@ -87,7 +87,7 @@ class RunningPlatform:
         data.create()
         options = Options(
             data=data,
-            asked_port="",
+            requested_port="",
             database_url="",
             redis_url="",
             kube_mode="required" if kubeconfig else "simulated",

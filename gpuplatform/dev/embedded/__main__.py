@@ -45,7 +45,7 @@ def _run(options: Options) -> int:
     leftovers = stop_leftovers(record)
     record.begin()
     shutil.rmtree(data.metrics, ignore_errors=True)  # Left by killed processes.
-    chosen = choose_port(options.asked_port, DEFAULT_PORT)
+    chosen = choose_port(options.requested_port, DEFAULT_PORT)
     is_first_run = not data.admin_password.exists()
     layout = Layout.prepare(options, chosen.port)
     is_recovery = sys.argv[1:] == ["recover"]

@@ -53,7 +53,7 @@ class Options:
     """The options of a start; an empty value means the default."""
 
     data: DataDirectory
-    asked_port: str
+    requested_port: str
     database_url: str
     redis_url: str
     kube_mode: str
@@ -91,7 +91,7 @@ class Options:
         demo = environment.get("DEMO", "")
         return cls(
             data=DataDirectory.from_setting(environment.get("GPUPLATFORM_DATA", "")),
-            asked_port=environment.get("PORT", ""),
+            requested_port=environment.get("PORT", ""),
             database_url=environment.get("DATABASE_URL", ""),
             redis_url=environment.get("REDIS_URL", ""),
             kube_mode=kube_mode,

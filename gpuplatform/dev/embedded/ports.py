@@ -60,27 +60,29 @@ class ChosenPort:
     notice: str = ""
 
 
-def choose_port(asked: str, default: int) -> ChosenPort:
+def choose_port(requested: str, default: int) -> ChosenPort:
     """Return the requested port, else the default, else a free one.
 
     Raises:
         StartError: The requested value is not a port, or the port is in use.
     """
-    if not asked:
+    if not requested:
         if is_free(default):
             return ChosenPort(default)
         port = free_port()
         return ChosenPort(port, f"Port {default} is in use, so the platform listens on {port}.")
-    if not (asked.isascii() and asked.isdigit() and 1 <= int(asked) <= 65535):
-        raise StartError(f"PORT={asked} is not a port. Set a number from 1 to 65535, or unset it.")
-    if int(asked) < LOWEST_OPEN_PORT and os.geteuid() != 0 and not may_listen(int(asked)):
+    if not (requested.isascii() and requested.isdigit() and 1 <= int(requested) <= 65535):
         raise StartError(
-            f"Port {asked} (PORT) is reserved for administrators."
+            f"PORT={requested} is not a port. Set a number from 1 to 65535, or unset it."
+        )
+    if int(requested) < LOWEST_OPEN_PORT and os.geteuid() != 0 and not may_listen(int(requested)):
+        raise StartError(
+            f"Port {requested} (PORT) is reserved for administrators."
             f" Choose {LOWEST_OPEN_PORT} or a higher one."
         )
-    if not is_free(int(asked)):
+    if not is_free(int(requested)):
         raise StartError(
-            f"Port {asked} (PORT) is in use."
+            f"Port {requested} (PORT) is in use."
             " Stop the process that listens there, or choose another port."
         )
-    return ChosenPort(int(asked))
+    return ChosenPort(int(requested))

@@ -48,7 +48,7 @@ class Command(BaseCommand):
         given = {key: options[key] for key in ("cpu", "memory", "gpu") if options[key] is not None}
         operation_id = options["operation_id"]
         try:
-            asked = StockSeed.parse(
+            body = StockSeed.parse(
                 {
                     "operationID": (
                         f"seed-{uuid.uuid4().hex}" if operation_id is None else operation_id
@@ -59,7 +59,7 @@ class Command(BaseCommand):
                 }
             )
             with acting_as("manage.py seed_stock"):
-                operation = stock_seed(tenant=tenant_by_name(), body=asked).operation
+                operation = stock_seed(tenant=tenant_by_name(), body=body).operation
         except PlatformError as error:
             raise CommandError(str(error)) from error
         self._report(_ended(operation, options["wait"]))
