@@ -1,8 +1,8 @@
-"""Rows of a large installation without anything behind them, for looking at the admin at its size.
+"""Rows of a large installation without objects in the cluster, to view the admin at that size.
 
-Only `manage.py demo_load` writes them, on a development data directory. Everything bears `PREFIX`,
-by which it is found and removed again. No row is due, and each is newer than any list of the
-cluster, so that no process works on it or takes it for gone.
+Only `manage.py demo_load` creates them, in the database of a development data directory. All names
+start with `PREFIX`, which also selects the rows to delete. No row is due, and each is newer than
+any list of the cluster, so no process reconciles it or marks it as deleted.
 """
 
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
+from gpuplatform.workloads.causes import StartupCause
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import PoolPhase, PoolReason
 from units.models import GpuUnit, UnitHistory
@@ -31,7 +32,7 @@ _PULL = (
     'Pod {name}-0: container runtime-worker: ErrImagePull: manifest for "registry.example.invalid/'
     'team/{name}:1" unknown'
 )
-_NO_ROOM = "0/40 nodes are available: 40 Insufficient nvidia.com/gpu."
+_UNSCHEDULABLE = "0/40 nodes are available: 40 Insufficient nvidia.com/gpu."
 _SEEDED: Final = 8
 _TABLES: Final = (
     ("units_unithistory", "unit_id IN (SELECT id FROM units_gpuunit WHERE name LIKE %s)"),
@@ -40,75 +41,80 @@ _TABLES: Final = (
     ("inventory_gpuspec", "name LIKE %s"),
     ("operations_operation", "operation_id LIKE %s"),
 )
-"""What is written, those that refer to others first, and how it is found again."""
+"""The tables with such rows, in the order of deletion, and the conditions that select them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a row is, in words of both kinds of resources."""
+    """The state of a row, with the reasons of both kinds of resources."""
 
     phase: str
     pool_reason: str
     unit_reason: str
+    cause: str = ""
     message: str = ""
+
+
+def _failed(cause: StartupCause, message: str) -> _State:
+    reasons = (PoolReason.POD_STARTUP_FAILED, UnitReason.POD_STARTUP_FAILED)
+    return _State(UnitPhase.FAILED, *reasons, cause, message)
 
 
 _READY = _State(UnitPhase.READY, PoolReason.DEPLOYMENT_READY, UnitReason.UNIT_READY)
 _STATES: Final = (
     *((_READY,) * 15),
-    _State(UnitPhase.FAILED, PoolReason.POD_STARTUP_FAILED, UnitReason.POD_STARTUP_FAILED, _PULL),
-    _State(
-        UnitPhase.FAILED, PoolReason.POD_STARTUP_FAILED, UnitReason.POD_STARTUP_FAILED, _NO_ROOM
-    ),
+    _failed(StartupCause.IMAGE_PULL_FAILED, _PULL),
+    _failed(StartupCause.UNSCHEDULABLE, _UNSCHEDULABLE),
     _State(UnitPhase.PROGRESSING, PoolReason.DEPLOYMENT_PROGRESSING, UnitReason.UNIT_PROGRESSING),
     _State(UnitPhase.PENDING, "", ""),
     _State(UnitPhase.TERMINATING, "", ""),
 )
-"""In which part of the rows each is."""
+"""States of rows; each occurs as often as its share of this list."""
 
 
 def is_loaded() -> bool:
-    """Say whether there are such rows."""
+    """Return whether such rows exist."""
     return Operation.objects.filter(operation_id__startswith=PREFIX).exists()
 
 
 def load(number: int) -> Iterator[int]:
-    """Add so many rows of each: jobs, pools, stock, units, changes; yield how many there are."""
-    tenant, begun = tenant_by_name(), now()
+    """Create `number` operations, pools, stock units and units; yield the number so far."""
+    tenant, start = tenant_by_name(), now()
     GpuSpec.objects.bulk_create(_spec(n) for n in range(SPECS))
     for first in range(0, number, BATCH):
         numbers = range(first, min(first + BATCH, number))
         with transaction.atomic():
-            _add(tenant, begun, numbers)
+            _add(tenant, start, numbers)
         yield numbers.stop
     _analyze()
 
 
 def remove() -> int:
-    """Take all of them away; return how many rows there were."""
+    """Delete all such rows; return their number."""
     with transaction.atomic(), connection.cursor() as cursor:
-        found = 0
-        for table, which in _TABLES:
-            # Names of tables of our own; the driver quotes values only.
-            cursor.execute(f"DELETE FROM {table} WHERE {which}", [f"{PREFIX}%"])  # noqa: S608
-            found += cursor.rowcount
-    return found
+        deleted = 0
+        for table, condition in _TABLES:
+            # The names of the tables are constants; the driver quotes values only.
+            cursor.execute(f"DELETE FROM {table} WHERE {condition}", [f"{PREFIX}%"])  # noqa: S608
+            deleted += cursor.rowcount
+    return deleted
 
 
 def _analyze() -> None:
-    """Do what autovacuum does in the long run, so that plans are as they will be."""
+    """Update the statistics immediately, as autovacuum does later."""
     with connection.cursor() as cursor:
         for table, _ in _TABLES:
             cursor.execute(f"VACUUM ANALYZE {table}")
 
 
-def _add(tenant: Tenant, begun: datetime, numbers: range) -> None:
-    jobs = Operation.objects.bulk_create(_job(tenant, begun, n) for n in numbers)
-    pairs = list(zip(numbers, jobs, strict=True))
-    StockPool.objects.bulk_create(_pool(tenant, begun, n, job) for n, job in pairs)
-    stock = GpuUnit.objects.bulk_create(_stock(begun, n, job) for n, job in pairs)
+def _add(tenant: Tenant, start: datetime, numbers: range) -> None:
+    operations = Operation.objects.bulk_create(_operation(tenant, start, n) for n in numbers)
+    pairs = list(zip(numbers, operations, strict=True))
+    StockPool.objects.bulk_create(_pool(tenant, start, n, operation) for n, operation in pairs)
+    stock = GpuUnit.objects.bulk_create(_stock(start, n, operation) for n, operation in pairs)
     units = GpuUnit.objects.bulk_create(
-        _unit(tenant, begun, n, job, source) for (n, job), source in zip(pairs, stock, strict=True)
+        _unit(tenant, start, n, operation, source)
+        for (n, operation), source in zip(pairs, stock, strict=True)
     )
     UnitHistory.objects.bulk_create(
         UnitHistory(
@@ -116,6 +122,7 @@ def _add(tenant: Tenant, begun: datetime, numbers: range) -> None:
             at=unit.phase_since,
             phase=unit.phase,
             reason=unit.reason,
+            cause=unit.cause,
             message=unit.message,
             operation=unit.operation,
         )
@@ -131,13 +138,13 @@ def _spec_name(n: int) -> str:
     return f"{PREFIX}g{n % SPECS}"
 
 
-def _at(begun: datetime, n: int) -> datetime:
-    return begun - timedelta(seconds=n % 400_000, milliseconds=n % 997)
+def _at(start: datetime, n: int) -> datetime:
+    return start - timedelta(seconds=n % 400_000, milliseconds=n % 997)
 
 
-def _job(tenant: Tenant, begun: datetime, n: int) -> Operation:
+def _operation(tenant: Tenant, start: datetime, n: int) -> Operation:
     is_failed, is_seeding = n % 20 == 15, n % 50 == 7
-    moment, total = _at(begun, n), _SEEDED if is_seeding else 1
+    moment, total = _at(start, n), _SEEDED if is_seeding else 1
     return Operation(
         tenant=tenant,
         operation_id=f"{PREFIX}{n}",
@@ -160,9 +167,9 @@ def _job(tenant: Tenant, begun: datetime, n: int) -> Operation:
     )
 
 
-def _pool(tenant: Tenant, begun: datetime, n: int, job: Operation) -> StockPool:
+def _pool(tenant: Tenant, start: datetime, n: int, operation: Operation) -> StockPool:
     state = _STATES[n % len(_STATES)]
-    shared = _shared(begun, n, state, f"{PREFIX}pool-{n}")
+    shared = _shared(start, n, state, f"{PREFIX}pool-{n}")
     image = f"registry.example.com/team/image-{n % 300}:1"
     return StockPool(
         **{
@@ -170,7 +177,7 @@ def _pool(tenant: Tenant, begun: datetime, n: int, job: Operation) -> StockPool:
             "phase": PoolPhase(state.phase),
             "reason": state.pool_reason,
             "tenant": tenant,
-            "operation": job,
+            "operation": operation,
             "namespace": tenant.namespace,
             "spec": {"specName": _spec_name(n), "replicas": 2, "gpu": 1, "image": image},
             "desired_replicas": 2,
@@ -179,17 +186,17 @@ def _pool(tenant: Tenant, begun: datetime, n: int, job: Operation) -> StockPool:
     )
 
 
-def _stock(begun: datetime, n: int, job: Operation) -> GpuUnit:
+def _stock(start: datetime, n: int, operation: Operation) -> GpuUnit:
     state = _STATES[(n + 3) % len(_STATES)]
     is_over = n % 2 == 0
-    shared = _shared(begun, n, state, f"{PREFIX}stock-{n}")
-    moment = _at(begun, n)
+    shared = _shared(start, n, state, f"{PREFIX}stock-{n}")
+    moment = _at(start, n)
     return GpuUnit(
         **{
             **shared,
             "role": UnitRole.STOCK,
             "namespace": STOCK_NAMESPACE,
-            "operation": job,
+            "operation": operation,
             "ordinal": 1,
             "spec": {"specName": _spec_name(n), "gpu": 1, "memory": "64Gi"},
             "consumed_by": _uid("unit", n) if is_over else "",
@@ -200,16 +207,18 @@ def _stock(begun: datetime, n: int, job: Operation) -> GpuUnit:
     )
 
 
-def _unit(tenant: Tenant, begun: datetime, n: int, job: Operation, source: GpuUnit) -> GpuUnit:
+def _unit(
+    tenant: Tenant, start: datetime, n: int, operation: Operation, source: GpuUnit
+) -> GpuUnit:
     image = f"registry.example.com/team/image-{n % 300}:1"
     name = f"{PREFIX}unit-{n}"
     template = {"ports": [{"name": "web", "port": 8080}]}
     return GpuUnit(
-        **_shared(begun, n, _STATES[n % len(_STATES)], name),
+        **_shared(start, n, _STATES[n % len(_STATES)], name),
         role=UnitRole.ACTIVE,
         tenant=tenant,
         namespace=tenant.namespace,
-        operation=job,
+        operation=operation,
         image=image,
         spec={"specName": _spec_name(n), "image": image, "gpu": 1, "template": template},
         service_name=f"unit-{name}",
@@ -223,8 +232,8 @@ def _uid(kind: str, n: int) -> str:
     return f"{PREFIX}{kind}-{n}"
 
 
-def _shared(begun: datetime, n: int, state: _State, name: str) -> dict[str, Any]:
-    moment = _at(begun, n)
+def _shared(start: datetime, n: int, state: _State, name: str) -> dict[str, Any]:
+    moment = _at(start, n)
     message = state.message.format(name=name)
     condition = {
         "type": "Ready",
@@ -239,6 +248,7 @@ def _shared(begun: datetime, n: int, state: _State, name: str) -> dict[str, Any]
         "spec_name": _spec_name(n),
         "phase": state.phase,
         "reason": state.unit_reason,
+        "cause": state.cause,
         "message": message,
         "conditions": [condition],
         "generation": 1,

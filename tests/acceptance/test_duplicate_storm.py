@@ -7,7 +7,7 @@ import pytest
 
 from tests.acceptance.platform import RunningPlatform
 from tests.acceptance.pools import open_operations
-from tests.chaos.storm import COPIES, Ledger, Storm, read_truth, two_tenants, violations
+from tests.chaos.storm import COPIES, Ledger, Storm, read_state, two_tenants, violations
 
 pytestmark = [
     pytest.mark.processes,
@@ -25,10 +25,10 @@ def test_identical_requests_at_once_are_one_operation_and_one_object_each(
     ledger = Ledger(tmp_path / "ledger.jsonl")
     secrets = two_tenants(platform)
 
-    Storm(platform.port, ledger, secrets, "storm").blow(IDS)
+    Storm(platform.port, ledger, secrets, "storm").run(IDS)
 
     platform.wait(lambda: open_operations(platform, "storm") == 0, "all to end", 200)
-    lines, made = ledger.read(), read_truth(platform, "storm")
+    lines, made = ledger.read(), read_state(platform, "storm")
     assert violations(lines, made) == []
     assert Counter(tenant for (tenant, _), _, _ in made.operations) == dict.fromkeys(secrets, IDS)
     assert len([said for said in lines if said.status]) == IDS * COPIES * len(secrets)

@@ -1,8 +1,8 @@
-"""`make bench-api`: lists of many jobs, accepted requests a second, a comparison of everything.
+"""`make bench-api`: lists of many operations, accepted requests per second, reconcile_all.
 
-Runs on the embedded cluster, with all servers on the machine of the callers. Without arguments all
-parts run; `make bench-api ARGS="list post"` runs some. Figures of different machines, or of one
-that is busy otherwise, are not comparable; the ratios inside one run are.
+Runs on the simulated cluster, with all servers on the machine of the callers. Without arguments
+all parts run; `make bench-api ARGS="list post"` runs some. Figures of different or loaded machines
+are not comparable; ratios within one run are.
 """
 
 import argparse
@@ -38,7 +38,7 @@ FILTERS: Final = (
     "&maxAgeSeconds=60",
     "&maxAgeSeconds=86400",
 )
-"""Some find many rows, some few, some none."""
+"""Filters with many, few and no rows."""
 LIST_MS: Final = 30.0
 POSTS_A_SECOND: Final = 150.0
 COMPARE_SECONDS: Final = 15.0
@@ -48,22 +48,25 @@ SETTLE_SECONDS: Final = 900.0
 
 
 def _verdict(found: float, most: float) -> str:
-    """Return whether a figure is within what is wanted of a quiet machine."""
+    """Return whether a figure is within the limit for an idle machine."""
     words = "within" if found <= most else "NOT within"
     return f"{abs(found):.4g} is {words} {abs(most):.4g}"
 
 
 def lists(bench: Bench, sizes: argparse.Namespace) -> None:
-    """Pages of jobs at every depth, with and without filters, of many jobs and of few."""
+    """Pages of operations at every depth, with and without filters, for two numbers of rows."""
     _pool(bench, bench.api(), "pattern")
     bench.platform.wait_for_job("pattern")
     few, many = (_listed(bench, rows, sizes.requests) for rows in (FEW, sizes.rows))
-    say(f"list of {PAGE} of {sizes.rows} jobs, worst p95 {many:.1f} ms: {_verdict(many, LIST_MS)}")
-    say(f"  that is {many / few:.1f} times a list of {FEW}")
+    say(
+        f"list of {PAGE} of {sizes.rows} operations, worst p95 {many:.1f} ms:"
+        f" {_verdict(many, LIST_MS)}"
+    )
+    say(f"  {many / few:.1f} times a list of {FEW}")
 
 
 def _listed(bench: Bench, rows: int, requests: int) -> float:
-    """Return the worst p95 with so many jobs."""
+    """Return the worst p95 with this number of operations."""
     sql = bench.platform.sql
     sql(f"DELETE FROM {OPERATIONS} WHERE operation_id LIKE 'copy-%%'")
     ((pattern,),) = sql(f"SELECT max(id) FROM {OPERATIONS}")
@@ -71,7 +74,7 @@ def _listed(bench: Bench, rows: int, requests: int) -> float:
     names = {"operation_id": "'copy-' || n", "object_name": "'copy-' || n", "created_at": age}
     copy_row(bench.platform, OPERATIONS, pattern, rows, names)
     sql(f"VACUUM ANALYZE {OPERATIONS}")
-    say(f"  {rows} jobs:")
+    say(f"  {rows} operations:")
     return _pages(bench, requests, FILTERS)
 
 
@@ -97,21 +100,21 @@ def _timed(api: Api, path: str) -> float:
     begun = time.perf_counter()
     answer = api("GET", path)
     if answer.status != 200:
-        raise SystemExit(f"a list was answered with {answer.status}: {answer.body}")
+        raise SystemExit(f"a list returned {answer.status}: {answer.body}")
     return time.perf_counter() - begun
 
 
 def posts(bench: Bench, sizes: argparse.Namespace) -> None:
-    """Accepted requests a second, first with the workers paused, then with all of them at work."""
+    """Accepted requests per second, with paused and with running workers."""
     paused = ("operations", "reconcile", "periodic", "beat")
     for part in paused:
         bench.platform.kill(part)
     rate = _post_all(bench, "paused", sizes.posts)
-    say(f"POST with the workers paused: {rate:.0f}/s: {_verdict(-rate, -POSTS_A_SECOND)}")
+    say(f"POST with paused workers: {rate:.0f}/s: {_verdict(-rate, -POSTS_A_SECOND)}")
     for part in paused:
         bench.platform.start(part)
     beside = _post_all(bench, "working", sizes.posts)
-    say(f"POST beside the workers' own work: {beside:.0f}/s, {beside / rate:.2f} of that")
+    say(f"POST with running workers: {beside:.0f}/s, {beside / rate:.2f} of the former")
 
 
 def _post_all(bench: Bench, prefix: str, number: int) -> float:
@@ -127,23 +130,23 @@ def _post_all(bench: Bench, prefix: str, number: int) -> float:
     seconds = time.perf_counter() - begun
     say(f"  {number} requests by {CALLERS} callers in {seconds:.1f} s: {percentiles(took)}")
     spent = (bench.cpu_seconds_of("web") - before) / number
-    say(f"  processor time of a request in web: {spent * 1000:.2f} ms; {load_words()}")
+    say(f"  processor time per request in web: {spent * 1000:.2f} ms; {load_words()}")
     return number / seconds
 
 
 def _pool(bench: Bench, api: Api, name: str) -> float:
-    """Ask for a pool without pods, which has a Deployment and a Service; return the seconds."""
+    """Create a pool without pods, which has a Deployment and a Service; return the seconds."""
     template = {"ports": [{"name": "http", "port": 8080}]}
     body = {"operationID": name, "name": name, "specName": "g1.1", "replicas": 0}
     begun = time.perf_counter()
     answer = api("POST", POOLS, {**body, "template": template})
     if answer.status != 202:
-        raise SystemExit(f"a request was answered with {answer.status}: {answer.body}")
+        raise SystemExit(f"a request returned {answer.status}: {answer.body}")
     return time.perf_counter() - begun
 
 
 def compare(bench: Bench, sizes: argparse.Namespace) -> None:
-    """Compare everything when all is as it should be: time, memory, and what it writes."""
+    """The comparison of all resources without differences: time, memory, writes."""
     _post_all(bench, "settled", sizes.pools)
     unsettled = (
         "SELECT count(*) FROM inventory_stockpool WHERE deleted_at IS NULL"
@@ -151,7 +154,7 @@ def compare(bench: Bench, sizes: argparse.Namespace) -> None:
         " OR observed_generation <> generation)"
     )
     bench.platform.wait(
-        lambda: bench.platform.sql(unsettled)[0][0] == 0, "settled pools", SETTLE_SECONDS
+        lambda: bench.platform.sql(unsettled)[0][0] == 0, "ready pools", SETTLE_SECONDS
     )
     pools = bench.platform.sql("SELECT count(*) FROM inventory_stockpool WHERE uid <> ''")[0][0]
     before = _versions(bench)
@@ -165,10 +168,10 @@ def compare(bench: Bench, sizes: argparse.Namespace) -> None:
     if status:
         raise SystemExit(f"reconcile_all ended with {status}: {words}")
     writes = len(set(before.items()) ^ set(_versions(bench).items()))
-    say(f"reconcile_all of {pools} settled pools: {seconds:.1f} s, {words}")
+    say(f"reconcile_all of {pools} ready pools: {seconds:.1f} s, {words}")
     say(f"  {_verdict(seconds, COMPARE_SECONDS)}; objects written: {_verdict(writes, 0)}")
     mib = used.ru_maxrss / 1024
-    say(f"  most memory {mib:.0f} MiB: {_verdict(mib, COMPARE_MIB)}")
+    say(f"  maximum memory {mib:.0f} MiB: {_verdict(mib, COMPARE_MIB)}")
 
 
 def _versions(bench: Bench) -> dict[str, str]:
@@ -194,10 +197,10 @@ def main() -> None:
     """Run the benchmark and print its figures."""
     parser = argparse.ArgumentParser(prog="make bench-api", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
-    parser.add_argument("--rows", type=int, default=100_000, help="jobs that are listed")
-    parser.add_argument("--requests", type=int, default=200, help="lists a depth and filter")
-    parser.add_argument("--posts", type=int, default=3_000, help="requests that are accepted")
-    parser.add_argument("--pools", type=int, default=2_000, help="settled pools")
+    parser.add_argument("--rows", type=int, default=100_000, help="number of listed operations")
+    parser.add_argument("--requests", type=int, default=200, help="lists per depth and filter")
+    parser.add_argument("--posts", type=int, default=3_000, help="number of accepted requests")
+    parser.add_argument("--pools", type=int, default=2_000, help="ready pools")
     options = parser.parse_args()
     describe_machine()
     for name, part in PARTS.items():

@@ -1,7 +1,7 @@
-"""What the benchmarks of GPU units run on: a platform on a cluster with nodes that start at once.
+"""A platform for benchmarks, on a cluster whose nodes start pods immediately.
 
-The platform has an account of its own, so that a control plane's audit log tells its requests from
-those of the controllers.
+The platform has a dedicated account, so the audit log of a control plane distinguishes its
+requests from those of the controllers.
 """
 
 import contextlib
@@ -47,23 +47,23 @@ OWN_PARTS = ("web", "operations", "reconcile", "periodic", "beat", "controller")
 ACCOUNT = "bench-platform"
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 UPKEEP = frozenset({"leases", "configmaps"})
-"""The controller's own lease and the mark of the epoch: written whether there are units or not."""
+"""The lease of the controller and the epoch: written independent of units."""
 BUILD_SECONDS = 1500.0
 
 
 def say(words: str) -> None:
-    """Print a line at once."""
+    """Print a line and flush."""
     sys.stdout.write(words + "\n")
     sys.stdout.flush()
 
 
 def load_words() -> str:
-    """Return how busy the machine is."""
+    """Return the load averages."""
     return "load " + " ".join(f"{one:.1f}" for one in os.getloadavg())
 
 
 def describe_machine() -> None:
-    """Print what the figures hang on."""
+    """Print the machine and the versions."""
     names = ("Django", "celery", "kubernetes", "psycopg")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     kubernetes = ".".join(map(str, KUBERNETES))
@@ -74,14 +74,14 @@ def describe_machine() -> None:
 
 
 class Api:
-    """One caller: a connection that stays open."""
+    """One caller with a persistent connection."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._connection = http.client.HTTPConnection(LOOPBACK, port, timeout=60)
 
     def __call__(self, method: str, path: str, body: Any = None) -> Answer:
-        """Send one request; once more where the server had closed the idle connection."""
+        """Send one request; repeat it if the server had closed the idle connection."""
         text = None if body is None else json.dumps(body)
         for is_last in (False, True):
             try:
@@ -101,7 +101,7 @@ class Api:
 
 @dataclass
 class Seen:
-    """When the watch first saw each unit ready, by namespace and name."""
+    """The time at which a watch first reported each unit as ready, by namespace and name."""
 
     ready_at: dict[tuple[str, str], float] = field(default_factory=dict)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -135,11 +135,11 @@ class Seen:
             met = self.changed.wait_for(lambda: keys <= self.ready_at.keys(), seconds)
         if not met:
             missing = sorted(keys - self.ready_at.keys())
-            raise SystemExit(f"{len(missing)} were not ready in {seconds} s: {missing[:3]}")
+            raise SystemExit(f"{len(missing)} were not ready after {seconds} s: {missing[:3]}")
 
 
 class UnitsPlatform(RunningPlatform):
-    """A platform without functions, for which units need nothing."""
+    """A platform without functions, which units do not need."""
 
     @override
     def is_ready(self) -> bool:
@@ -151,55 +151,55 @@ class UnitsPlatform(RunningPlatform):
         return all(parts[name]["ok"] for name in needed)
 
     def database_processes(self) -> list[int]:
-        """Return the numbers of the processes of the database."""
+        """Return the process ids of the database."""
         server = self._layout.postgres
         return [] if server is None else server.workers()
 
 
 @dataclass
 class Bench:
-    """A running platform and what is measured on it."""
+    """A running platform and its measurements."""
 
     platform: UnitsPlatform
     kubeconfig: Path
     seen: Seen = field(default_factory=Seen)
     names: Iterator[int] = field(default_factory=lambda: iter(range(10**9)))
     beside: Mapping[str, int] = field(default_factory=dict)
-    """The programs beside the platform, each by its first process."""
+    """The processes of other programs than the platform, by name."""
 
     def api(self) -> Api:
-        """Return a caller of its own."""
+        """Return a new caller."""
         return Api(self.platform.port)
 
     def name(self, prefix: str) -> str:
-        """Return a name that was never used."""
+        """Return an unused name."""
         return f"{prefix}-{next(self.names)}"
 
     def create(self, api: Api, name: str) -> tuple[float, float]:
-        """Ask for a unit; return when it was sent and when it was accepted."""
+        """Request a unit; return when the request was sent and accepted."""
         begun = time.perf_counter()
         answer = self.ask_for_unit(api, name)
         if answer.status != 202:
-            raise SystemExit(f"a create was answered with {answer.status}: {answer.body}")
+            raise SystemExit(f"a create returned {answer.status}: {answer.body}")
         return begun, time.perf_counter()
 
     @staticmethod
     def ask_for_unit(api: Api, name: str) -> Answer:
-        """Ask for a unit; return the answer."""
+        """Request a unit; return the response."""
         body = {"operationID": name, "name": name, "specName": SPEC, "image": "busybox:1.36"}
         return api("POST", UNITS, {**body, "template": PORTS})
 
     def ask_for_stock(self, number: int) -> str:
-        """Ask for stock; return the operationID."""
+        """Request stock; return the operationID."""
         operation = self.name("seed")
         body = {"operationID": operation, "specName": SPEC, "gpu": 1, "replicas": number}
         answer = self.api()("POST", STOCK, {**body, "cpu": "100m", "memory": "64Mi"})
         if answer.status != 202:
-            raise SystemExit(f"a seeding was answered with {answer.status}: {answer.body}")
+            raise SystemExit(f"a seeding returned {answer.status}: {answer.body}")
         return operation
 
     def seed(self, number: int, seconds: float = 600) -> float:
-        """Ask for stock; return the seconds from the request to the last one being ready."""
+        """Request stock; return the seconds from the request until all of it is ready."""
         begun = time.perf_counter()
         operation = self.ask_for_stock(number)
         rows = self.platform.sql(
@@ -214,7 +214,7 @@ class Bench:
         return done
 
     def wait_for_row_count(self, number: int) -> None:
-        """Wait until at least so many stock rows may be claimed: the mirror has caught up."""
+        """Wait until the mirror has at least this number of claimable stock rows."""
         free = (
             "SELECT count(*) FROM units_gpuunit WHERE role = 'stock' AND phase = 'Ready'"
             " AND claimed_by_id IS NULL AND consumed_by = '' AND deleted_at IS NULL"
@@ -222,7 +222,7 @@ class Bench:
         self.platform.wait(lambda: self.platform.sql(free)[0][0] >= number, "ready stock", 120)
 
     def empty(self) -> None:
-        """Remove all units and all stock, and wait until nothing of them is left."""
+        """Delete all units and all stock, and wait until they are deleted."""
         self.platform.sql("UPDATE inventory_gpuspec SET warm_target = 0")
         open_ = "SELECT count(*) FROM operations_operation WHERE phase IN ('Pending', 'Running')"
         self.platform.wait(lambda: self.platform.sql(open_)[0][0] == 0, "operations to end", 300)
@@ -232,14 +232,16 @@ class Bench:
             cluster.delete(GPU_UNIT, metadata["name"], namespace=metadata["namespace"])
         cluster.close()
         live = "SELECT count(*) FROM units_gpuunit WHERE deleted_at IS NULL"
-        self.platform.wait(lambda: self.platform.sql(live)[0][0] == 0, "an empty cluster", 900)
+        self.platform.wait(
+            lambda: self.platform.sql(live)[0][0] == 0, "the deletion of all units", 900
+        )
 
     def own_cpu_seconds(self) -> dict[str, float]:
-        """Return the processor time of each part of the platform; its servers left out."""
+        """Return the processor time of each part of the platform without its servers."""
         return {name: self.cpu_seconds_of(name) for name in OWN_PARTS}
 
     def ground_cpu_seconds(self) -> dict[str, float]:
-        """Return the processor time of what the platform stands on, played kubelets included."""
+        """Return the processor time of the servers and the simulated kubelets."""
         return {
             "database": cpu_seconds(self.platform.database_processes()),
             "broker": self.cpu_seconds_of("valkey"),
@@ -247,7 +249,7 @@ class Bench:
         }
 
     def cpu_seconds_of(self, part: str) -> float:
-        """Return the processor time of one part that runs."""
+        """Return the processor time of one running part."""
         return cpu_seconds(self._pids(part))
 
     def _pids(self, name: str) -> list[int]:
@@ -256,10 +258,10 @@ class Bench:
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process and all that it started, directly or not."""
+    """Return a process and its descendants."""
     children = defaultdict(list)
     for one in all_processes():
-        with contextlib.suppress(OSError):  # It ended just now.
+        with contextlib.suppress(OSError):  # It has ended.
             stat = Path(f"/proc/{one.pid}/stat").read_text()
             children[int(stat.rpartition(")")[2].split()[1])].append(one.pid)
     found = [pid]
@@ -274,7 +276,7 @@ def _group(pid: int) -> int:
 
 
 class Audit:
-    """What the platform asked the control plane since this object was made."""
+    """The requests of the platform to the control plane since the creation of this object."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self._path = kubeconfig.parent / AUDIT_LOG
@@ -300,13 +302,13 @@ class Audit:
         return counted
 
     def writes(self) -> Counter[str]:
-        """Count the writes that are about units."""
+        """Count the writes of units and their objects."""
         calls = self.calls(only_writes=True)
         return Counter({c: n for c, n in calls.items() if c.partition(" ")[2] not in UPKEEP})
 
 
 def _own_kubeconfig(admin: Path, folder: Path) -> Path:
-    """Make the platform's account, which may do everything, and write its kubeconfig."""
+    """Create the account of the platform with all rights, and write its kubeconfig."""
     api = Http(admin)
     account = {"metadata": {"name": ACCOUNT}}
     accounts = "/api/v1/namespaces/default/serviceaccounts"
@@ -335,11 +337,11 @@ def on_control_plane(
     is_like_production: bool = True,
     through: Callable[[contextlib.ExitStack, Path], Path] = lambda _, own: own,
 ) -> Iterator[Bench]:
-    """Run a platform on a real control plane whose own clients are no limit.
+    """Run a platform on a real control plane whose clients are not throttled.
 
-    The played kubelets write no Events: a cluster's nodes pay for theirs, not this machine.
+    The simulated kubelets write no Events, since real nodes run on other machines.
 
-    `through` may put something between the platform and its API server.
+    `through` can insert a proxy between the platform and its API server.
     """
     with contextlib.ExitStack() as stack:
         folder = _folder(stack)
@@ -364,7 +366,7 @@ def on_control_plane(
 
 @contextlib.contextmanager
 def on_simulator() -> Iterator[Bench]:
-    """Run a platform on the embedded cluster."""
+    """Run a platform on the simulated cluster."""
     with contextlib.ExitStack() as stack:
         platform = UnitsPlatform(_folder(stack), is_like_production=True)
         yield _started(stack, platform, platform.kubeconfig)
@@ -393,9 +395,9 @@ def _started(
 
 
 def at_once(calls: Sequence[Callable[[], Any]], threads: int) -> list[Any]:
-    """Do all calls, so many at a time; return what they returned, in order.
+    """Execute all calls with limited concurrency; return the results in order.
 
-    What one raises ends the benchmark.
+    An exception of a call ends the benchmark.
     """
     results: list[Any] = [None] * len(calls)
     numbers = iter(range(len(calls)))

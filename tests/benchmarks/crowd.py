@@ -1,4 +1,4 @@
-"""A part of `make bench-units`: what others notice while a thousand come at once."""
+"""A part of `make bench-units`: latency of other requests during a burst of 1,000 creates."""
 
 import threading
 import time
@@ -15,13 +15,13 @@ CROWD: Final = 1_000
 SECONDS: Final = 10
 CALLERS: Final = 40
 FIRST: Final = 20
-"""So many stock units are ready before: the crowd takes them, and what is made meanwhile."""
+"""Number of ready stock units at the start; the burst also claims later stock."""
 
 
 def crowd(bench: Bench) -> None:
-    """Others' requests while 1,000 stock are made and 1,000 creates come within ten seconds."""
+    """Other requests while 1,000 stock units are seeded and 1,000 units created in ten seconds."""
     bench.seed(FIRST)
-    others: dict[str, list[float]] = {"list of units": [], "list of jobs": [], "one job": []}
+    others: dict[str, list[float]] = {"list of units": [], "list of operations": [], "one job": []}
     seeding = bench.ask_for_stock(CROWD)
     stop = threading.Event()
     paths = dict(
@@ -47,10 +47,10 @@ def crowd(bench: Bench) -> None:
         watcher.join()
     statuses = Counter(status for status, _ in answers)
     say(f"{CROWD} creates answered in {took:.1f} s: {dict(statuses)}")
-    say(f"  each of them: {percentiles([seconds for _, seconds in answers])}")
+    say(f"  latency: {percentiles([seconds for _, seconds in answers])}")
     for what, found in others.items():
-        say(f"  {what} meanwhile ({len(found)}): {percentiles(found)}")
-    say(f"  stock asked for: {progress}; its cancellation was answered with {cancelled.status}")
+        say(f"  {what} during the burst ({len(found)}): {percentiles(found)}")
+    say(f"  seeded stock: {progress}; its cancellation returned {cancelled.status}")
     _say_end(bench, seeding, statuses[202])
 
 
@@ -60,11 +60,11 @@ def _look(api: Api, path: str, took: list[float], stop: threading.Event) -> None
         answer = api("GET", path)
         took.append(time.perf_counter() - begun)
         if answer.status != 200:
-            raise SystemExit(f"{path} was answered with {answer.status}")
+            raise SystemExit(f"{path} returned {answer.status}")
 
 
 def _create(bench: Bench, begun: float, number: int) -> tuple[int, float]:
-    """Ask for a unit at its time; return the status and the seconds."""
+    """Request a unit at its time; return the status and the seconds."""
     pause = begun + number * SECONDS / CROWD - time.perf_counter()
     threading.Event().wait(max(pause, 0))
     api, asked = bench.api(), time.perf_counter()
@@ -73,7 +73,7 @@ def _create(bench: Bench, begun: float, number: int) -> tuple[int, float]:
 
 
 def _say_end(bench: Bench, seeding: str, accepted: int) -> None:
-    """Wait until all has ended; say that the books close."""
+    """Wait until all operations have ended; check the final state."""
     open_ = "SELECT count(*) FROM operations_operation WHERE phase IN ('Pending', 'Running')"
     bench.platform.wait(lambda: bench.platform.sql(open_)[0][0] == 0, "operations to end", 600)
     ((made, phase),) = bench.platform.sql(
@@ -89,5 +89,5 @@ def _say_end(bench: Bench, seeding: str, accepted: int) -> None:
         "SELECT count(DISTINCT consumed_by) FROM units_gpuunit WHERE role = 'stock'"
         " AND consumed_by IN (SELECT uid FROM units_gpuunit WHERE name LIKE 'crowd-%%')"
     )
-    say(f"  the seeding is {phase} with {made} made")
-    say(f"  creates accepted {accepted}, units made {units}, stock consumed {consumed}")
+    say(f"  the seeding is {phase} with {made} created")
+    say(f"  creates accepted {accepted}, units created {units}, stock consumed {consumed}")

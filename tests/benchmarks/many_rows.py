@@ -1,4 +1,4 @@
-"""Rows of many units without making them: copies of real ones, for what asks only the database."""
+"""Rows of many units without resources: copies of real rows, for database benchmarks."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ class Rows:
         )
 
     def reset(self) -> None:
-        """Forget everything that came after the pattern."""
+        """Delete all copies."""
         sql = self._platform.sql
         sql("DELETE FROM units_unithistory WHERE unit_id > %s", self._last_unit)
         sql(f"DELETE FROM {UNITS} WHERE id > %s", self._last_unit)
@@ -34,7 +34,7 @@ class Rows:
         sql(f"DELETE FROM {OPERATIONS} WHERE id > %s", self._last_operation)
 
     def add_units(self, number: int) -> None:
-        """Add settled units, each with the operation that made it and the stock it consumed."""
+        """Add ready units, each with the operation that created it and the consumed stock."""
         if not number:
             return
         names = {"operation_id": "'copy-' || n", "object_name": "'copy-' || n"}
@@ -47,12 +47,12 @@ class Rows:
         self._copy(UNITS, self._consumed, number, {**row, **used, **gone})
 
     def add_stock(self, number: int) -> None:
-        """Add stock that may be claimed."""
+        """Add claimable stock."""
         row = {"name": "'free-' || n", "uid": "gen_random_uuid()::text", "due_at": "NULL"}
         self._copy(UNITS, self._free, number, row)
 
     def analyze(self) -> None:
-        """Do what autovacuum does in the long run, so that no round has it in the midst."""
+        """Vacuum and analyze, so that autovacuum does not run during a round."""
         self._platform.sql(f"VACUUM ANALYZE {UNITS}")
         self._platform.sql(f"VACUUM ANALYZE {OPERATIONS}")
 
@@ -63,7 +63,7 @@ class Rows:
 def copy_row(
     platform: RunningPlatform, table: str, row: int, number: int, changes: Mapping[str, str]
 ) -> None:
-    """Insert so many copies of a row; `changes` are columns as expressions over the number `n`."""
+    """Insert copies of a row; `changes` are columns as SQL expressions over the number `n`."""
     found = platform.sql(
         "SELECT column_name FROM information_schema.columns"
         " WHERE table_name = %s AND column_name <> 'id'",

@@ -1,7 +1,7 @@
-"""`make bench-pools`: how fast stock pools are made, and what the platform costs at rest.
+"""`make bench-pools`: creation of stock pools, and the idle cost of the platform.
 
 Prints percentiles with the machine and the versions. Figures of different runs or machines are not
-comparable; the ratios inside one run are.
+comparable; ratios within one run are.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def percentiles(seconds: Sequence[float]) -> str:
 
 
 def watch_created(running: RunningPlatform, seen: dict[str, float], stop: threading.Event) -> None:
-    """Note when each resource is first seen by a watch."""
+    """Record when a watch first reports each resource."""
     cluster = running.cluster()
     resource_version = cluster.list(STOCK_POOL).resource_version
     while not stop.is_set():
@@ -47,7 +47,7 @@ def watch_created(running: RunningPlatform, seen: dict[str, float], stop: thread
 
 
 def post_steadily(running: RunningPlatform) -> tuple[list[float], dict[str, float]]:
-    """Send the requests at a steady rate; return what they took and when each was accepted."""
+    """Send the requests at a steady rate; return their times and when each was accepted."""
     took, accepted = [], {}
     pause = threading.Event()
     begun = time.perf_counter()
@@ -60,7 +60,7 @@ def post_steadily(running: RunningPlatform) -> tuple[list[float], dict[str, floa
         accepted[name] = time.perf_counter()
         took.append(accepted[name] - before)
         if status != 202:
-            raise SystemExit(f"a request was answered with {status}")
+            raise SystemExit(f"a request returned {status}")
     return took, accepted
 
 
@@ -75,17 +75,17 @@ def memory_mib(pids: Sequence[int]) -> float:
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """Return the processor time that the processes have used."""
+    """Return the processor time of the processes."""
     ticks = 0
     for pid in pids:
-        with contextlib.suppress(OSError):  # It ended just now.
+        with contextlib.suppress(OSError):  # It has ended.
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def at_rest(running: RunningPlatform) -> tuple[float, float]:
-    """Return memory in MiB and the share of one core, of a platform that nobody asks anything."""
+    """Return the memory in MiB and the share of one core of an idle platform."""
     pids = running.processes()
     before = cpu_seconds(pids)
     threading.Event().wait(REST_SECONDS)
@@ -112,7 +112,7 @@ def report(running: RunningPlatform) -> None:
     say = sys.stdout.write
     threading.Event().wait(5)
     mib, share = at_rest(running)
-    say(f"at rest: {mib:.0f} MiB PSS, {share:.1%} of one core over {REST_SECONDS} s\n")
+    say(f"idle: {mib:.0f} MiB PSS, {share:.1%} of one core over {REST_SECONDS} s\n")
     seen: dict[str, float] = {}
     stop = threading.Event()
     watcher = threading.Thread(target=watch_created, args=(running, seen, stop))

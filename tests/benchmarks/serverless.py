@@ -1,7 +1,7 @@
-"""`make bench-serverless`: how fast invocations reach a function, and how many a worker answers.
+"""`make bench-serverless`: latency of invocations, and throughput of a worker.
 
-A whole platform on the embedded cluster, whose kubelet runs the worker's sidecar and the echo
-function as processes of this machine. Without arguments all parts run; `make bench-serverless
+A platform on the simulated cluster, whose kubelet runs the sidecar of the worker and the echo
+function as local processes. Without arguments all parts run; `make bench-serverless
 PARTS="warm"` runs some. Figures of different machines are not comparable.
 """
 
@@ -45,7 +45,7 @@ class Bench:
         """Send a write that must be accepted."""
         answer = self.api("POST", path, body)
         if answer.status not in {200, 202}:
-            raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
+            raise SystemExit(f"{path} returned {answer.status}: {answer.body}")
 
     def seed(self, number: int) -> None:
         """Wait until this number of stock units is ready."""
@@ -69,7 +69,7 @@ class Bench:
         body = {"requestID": name, "invocationID": f"{name}-{number}", "payload": "hello"}
         answer = api("POST", INVOCATIONS, body)
         if answer.status != 202:
-            raise SystemExit(f"an invocation was answered with {answer.status}: {answer.body}")
+            raise SystemExit(f"an invocation returned {answer.status}: {answer.body}")
 
     def wait_for_ends(self, prefix: str, number: int) -> None:
         """Wait until this number of invocations has succeeded."""
@@ -92,7 +92,7 @@ class Bench:
 
 
 def warm(bench: Bench) -> None:
-    """Accepted → function called, at 50 a second, with one ready worker."""
+    """Accepted → function called, at 50 per second, with one ready worker."""
     bench.seed(1)
     bench.make("warm", concurrency=16, minWorkers=1, idleTimeoutSeconds=600)
     bench.invoke(bench.api, "warm", 0)
@@ -166,7 +166,7 @@ class _Pods:
                         self._ready.setdefault(uid, time.time())
 
     def times_since(self, at: float) -> tuple[float, float]:
-        """Return when the one pod that was created since then appeared and became ready."""
+        """Return when the only pod created after `since` appeared and became ready."""
         [uid] = [uid for uid, made in self._made.items() if made >= at]
         self._platform.wait(lambda: uid in self._ready, "the pod to be ready")
         return self._made[uid], self._ready[uid]
@@ -178,7 +178,7 @@ class _Pods:
 
 
 def one_worker(_: Bench) -> None:
-    """Invocations a second through one warm echo worker: queue, sidecar and function alone."""
+    """Invocations per second of one warm echo worker: queue, sidecar and function only."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         alone = worker.Bench(Path(folder), stack)
         seconds = alone.round_trip(WORKER_INVOCATIONS)

@@ -1,8 +1,8 @@
-"""How fast the embedded cluster is, and how much it takes: `make bench-simulator`.
+"""`make bench-simulator`: speed and memory of the simulated cluster.
 
-The aims: with 5,000 objects a list of 500 in 50 ms, 300 writes a second on one core, 300 MB, a
-start within a second; 1,000 pods on 100 nodes Ready at 100 a second, and at rest 30 % of a core.
-Processor time is printed beside the clock's: on a busy machine only that tells of the program.
+Targets with 5,000 objects: a list of 500 in 50 ms, 300 writes per second on one core, 300 MB, a
+start in one second. Targets with 1,000 pods on 100 nodes: 100 per second become Ready, 30 % of a
+core at rest. Processor times are printed too, since elapsed times depend on the load.
 """
 
 import contextlib
@@ -33,34 +33,34 @@ NAMESPACE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What something took: seconds of the clock, and of the server's processor."""
+    """The cost of a block: elapsed seconds, and processor seconds of the server."""
 
     clock: float
     processor: float
 
     def a_second(self, count: int) -> str:
-        """Say how many a second that is."""
+        """Return the rate as text."""
         busy = count / max(self.processor, 0.01)
-        return f"{count / self.clock:.0f} a second ({busy:.0f} a second of its processor)"
+        return f"{count / self.clock:.0f} per second ({busy:.0f} per second of processor time)"
 
 
 @contextlib.contextmanager
 def measured(pid: int, into: list[Spent]) -> Iterator[None]:
-    """Append what the block took."""
+    """Append the cost of the block."""
     clock, processor = time.monotonic(), cpu_seconds([pid])
     yield
     into.append(Spent(time.monotonic() - clock, cpu_seconds([pid]) - processor))
 
 
 def memory_mb(pid: int) -> float:
-    """Return the resident memory."""
+    """Return the resident memory in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @contextlib.contextmanager
 def server(folder: Path) -> Iterator[tuple[int, Http, float]]:
-    """Run the API server on the state in `folder`; yields process, client and seconds to serve."""
+    """Run the API server on the state in `folder`; yield process, client and start-up seconds."""
     kubeconfig, log = folder / "kubeconfig", folder / "server.log"
     kubeconfig.unlink(missing_ok=True)
     command = [sys.executable, "-m", "gpuplatform.dev.simulator.apiserver"]
@@ -79,7 +79,7 @@ def config_map(number: int) -> dict[str, Any]:
 
 
 def write(http: Http, pid: int) -> None:
-    """Fill the server and change what is in it."""
+    """Create and patch objects."""
     spent: list[Spent] = []
     path = CONFIG_MAP.path(NAMESPACE)
     with measured(pid, spent):
@@ -104,12 +104,12 @@ def read(http: Http, pid: int) -> None:
     processor = sum(one.processor for one in spent) / LISTS
     say(
         f"a list of {PAGE} of {OBJECTS}: {clock * 1000:.0f} ms"
-        f" ({processor * 1000:.0f} ms of its processor)"
+        f" ({processor * 1000:.0f} ms of processor time)"
     )
 
 
 def play(folder: Path, http: Http, pid: int) -> None:
-    """Let many pods become Ready on many nodes, then look at what it costs at rest."""
+    """Run many pods on many nodes, then measure the idle cost."""
     log = folder / "kubelet.log"
     command = [sys.executable, "-m", "gpuplatform.dev.simulator.kubelet", "--start-delay", "0"]
     command += ["--kubeconfig", str(folder / "kubeconfig"), "--nodes", str(NODES)]
@@ -124,16 +124,16 @@ def play(folder: Path, http: Http, pid: int) -> None:
             wait_for(lambda: ready_pods(http) == total, kubelet, log, READY_SECONDS)
         of_server, of_kubelet = spent
         say(
-            f"{total} pods on {NODES} nodes Ready: {total / of_server.clock:.0f} a second"
-            f" (kubelet {of_kubelet.processor:.1f} s, server {of_server.processor:.1f} s of the"
-            f" processor in {of_server.clock:.1f} s)"
+            f"{total} pods on {NODES} nodes Ready: {total / of_server.clock:.0f} per second"
+            f" (processor: kubelet {of_kubelet.processor:.1f} s, server"
+            f" {of_server.processor:.1f} s, in {of_server.clock:.1f} s)"
         )
         threading.Event().wait(5)
         spent.clear()
         with measured(kubelet.pid, spent), measured(pid, spent):
             threading.Event().wait(REST_SECONDS)
         shares = [one.processor / one.clock * 100 for one in spent]
-        say(f"settled: kubelet {shares[1]:.1f} % and server {shares[0]:.1f} % of a core")
+        say(f"idle: kubelet {shares[1]:.1f} % and server {shares[0]:.1f} % of a core")
         say(f"memory: kubelet {memory_mb(kubelet.pid):.0f} MB, server {memory_mb(pid):.0f} MB")
 
 
@@ -160,7 +160,7 @@ def main() -> None:
             say(f"memory with {OBJECTS} objects: {memory_mb(pid):.0f} MB")
         with server(folder) as (pid, http, seconds):
             busy = cpu_seconds([pid])
-            say(f"start, with {OBJECTS} objects: {seconds:.2f} s ({busy:.2f} s of the processor)")
+            say(f"start, with {OBJECTS} objects: {seconds:.2f} s ({busy:.2f} s of processor time)")
             read(http, pid)
         (folder / "played").mkdir()
         with server(folder / "played") as (pid, http, _):

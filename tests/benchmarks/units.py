@@ -1,9 +1,8 @@
-"""`make bench-units`: how fast GPU units are handed over, and what they cost at rest.
+"""`make bench-units`: the hand-over of GPU units, and their idle cost.
 
-Runs on a real control plane with simulated nodes whose kubelets start a pod at once and write no
-Events. Without arguments all parts run; `make bench-units PARTS="serial burst"` runs some. Figures
-of different machines, or of one that is busy otherwise, are not comparable; the ratios inside one
-run are.
+Runs on a real control plane with simulated nodes that start pods immediately and write no Events.
+Without arguments all parts run; `make bench-units PARTS="serial burst"` runs some. Figures of
+different or loaded machines are not comparable; ratios within one run are.
 """
 
 import argparse
@@ -55,7 +54,7 @@ WRITERS: Final = 8
 
 
 def accept(bench: Bench) -> None:
-    """Accepted creates a second with hand-over workers paused, with 5,000 units and with none."""
+    """Accepted creates per second with paused workers, with 5,000 units and without units."""
     bench.seed(3)
     api = bench.api()
     name = bench.name("pattern")
@@ -66,7 +65,7 @@ def accept(bench: Bench) -> None:
     for part in ("operations", "reconcile", "periodic", "beat", "controller"):
         bench.platform.kill(part)
     rows = Rows(bench.platform, name)
-    _create_many(bench, rows, units=0)  # Every process has its connections then.
+    _create_many(bench, rows, units=0)  # Afterwards every process has its connections.
     rates: dict[int, list[float]] = {0: [], MANY: []}
     for _ in range(ROUNDS):
         for units, found in rates.items():
@@ -76,8 +75,8 @@ def accept(bench: Bench) -> None:
     for part in ("operations", "reconcile", "periodic", "beat", "controller"):
         bench.platform.start(part)
     none, many = (statistics.median(found) for found in rates.values())
-    say(f"accepted creates a second, none there: {none:.0f}  {_rounded(rates[0])}")
-    say(f"accepted creates a second, {MANY} there: {many:.0f}  {_rounded(rates[MANY])}")
+    say(f"accepted creates per second, no units: {none:.0f}  {_rounded(rates[0])}")
+    say(f"accepted creates per second, {MANY} units: {many:.0f}  {_rounded(rates[MANY])}")
     pairs = [b / a for a, b in zip(rates[0], rates[MANY], strict=True)]
     say(f"median ratio: {statistics.median(pairs):.2f}  {[round(pair, 2) for pair in pairs]}")
 
@@ -101,7 +100,7 @@ def _create_many(bench: Bench, rows: Rows, *, units: int) -> float:
     rate = CREATES / (time.perf_counter() - begun)
     if len(took) != CREATES:
         raise SystemExit(f"only {len(took)} of {CREATES} creates were accepted")
-    say(f"  {units} units there: {rate:.0f}/s at {CALLERS} callers; POST {percentiles(took)}")
+    say(f"  {units} units: {rate:.0f}/s at {CALLERS} callers; POST {percentiles(took)}")
     return rate
 
 
@@ -111,7 +110,7 @@ def _each_of(create: Callable[[int], None], numbers: Sequence[int]) -> None:
 
 
 def serial(bench: Bench) -> None:
-    """Accepted → ready, one after another; API writes a hand-over."""
+    """Accepted → ready, one after another; API writes per hand-over."""
     bench.seed(SERIAL)
     api, took = bench.api(), []
     audit = Audit(bench.kubeconfig)
@@ -125,19 +124,19 @@ def serial(bench: Bench) -> None:
     say(f"accepted → ready, one after another ({SERIAL}): {percentiles(took)}")
     _say_cpu(bench, cpu, SERIAL)
     writes, calls = audit.writes(), audit.calls(only_writes=False)
-    say(f"API writes a hand-over: {writes.total() / SERIAL:.1f}  {_each(writes, SERIAL)}")
-    say(f"API calls a hand-over: {calls.total() / SERIAL:.1f}  {_each(calls, SERIAL)}")
+    say(f"API writes per hand-over: {writes.total() / SERIAL:.1f}  {_each(writes, SERIAL)}")
+    say(f"API calls per hand-over: {calls.total() / SERIAL:.1f}  {_each(calls, SERIAL)}")
 
 
 def burst(bench: Bench) -> None:
-    """Accepted → ready, all at once."""
+    """Accepted → ready, all at the same time."""
     bench.seed(BURST)
     names = [bench.name("burst") for _ in range(BURST)]
     cpu = _cpu(bench)
     accepted = at_once([partial(_accepted, bench, name) for name in names], BURST)
     bench.seen.wait(names)
     took = [_ready(bench, name) - at for name, at in zip(names, accepted, strict=True)]
-    say(f"accepted → ready, {BURST} at once: {percentiles(took)}")
+    say(f"accepted → ready, {BURST} at the same time: {percentiles(took)}")
     _say_cpu(bench, cpu, BURST)
 
 
@@ -146,11 +145,11 @@ def _cpu(bench: Bench) -> list[dict[str, float]]:
 
 
 def _say_cpu(bench: Bench, before: list[dict[str, float]], number: int) -> None:
-    """Print the processor time a hand-over: the platform's, and that of what it stands on."""
+    """Print the processor time per hand-over: of the platform and of its servers."""
     for what, now, then in zip(("platform", "all else"), _cpu(bench), before, strict=True):
         used = {part: 1000 * (cpu - then[part]) / number for part, cpu in now.items()}
         each = ", ".join(f"{part} {milliseconds:.0f}" for part, milliseconds in used.items())
-        say(f"processor time a hand-over, {what}: {sum(used.values()):.0f} ms ({each})")
+        say(f"processor time per hand-over, {what}: {sum(used.values()):.0f} ms ({each})")
 
 
 def steady(bench: Bench) -> None:
@@ -159,7 +158,7 @@ def steady(bench: Bench) -> None:
     change = {"operationID": bench.name("target"), "warmTarget": STEADY_STOCK}
     answer = bench.api()("PATCH", f"{SPECS}/{SPEC}", change)
     if answer.status not in {200, 202}:
-        raise SystemExit(f"the warm target was answered with {answer.status}: {answer.body}")
+        raise SystemExit(f"the warm target returned {answer.status}: {answer.body}")
     names = [bench.name("steady") for _ in range(PER_SECOND * STEADY_SECONDS)]
     begun = time.perf_counter()
     accepted = at_once(
@@ -178,7 +177,7 @@ def steady(bench: Bench) -> None:
         "SELECT count(*) FROM units_gpuunit u JOIN operations_operation o ON o.id = u.operation_id"
         " WHERE o.operation_id LIKE 'top-up-%%' AND u.uid <> ''"
     )
-    say(f"  stock that the warm target made meanwhile: {refilled[0]}")
+    say(f"  stock created for the warm target: {refilled[0]}")
 
 
 def _at(bench: Bench, begun: float, number: int, name: str) -> float:
@@ -192,20 +191,20 @@ def _accepted(bench: Bench, name: str) -> float:
 
 
 def seed(bench: Bench) -> None:
-    """Stock asked for → all of it ready."""
+    """Stock requested → all of it ready."""
     for _ in range(3):
         say(f"{SEED} stock seeded and ready: {bench.seed(SEED):.1f} s")
         bench.empty()
 
 
 def settled(bench: Bench) -> None:
-    """What settled units cost, and how fast they are listed."""
+    """The idle cost of ready units, and the time of their list."""
     _settled(bench, SETTLED)
     _list(bench)
 
 
 def settled_on_simulator(bench: Bench) -> None:
-    """The same on the embedded cluster."""
+    """The same on the simulated cluster."""
     _settled(bench, SETTLED_ON_SIMULATOR)
     _list(bench)
 
@@ -213,20 +212,20 @@ def settled_on_simulator(bench: Bench) -> None:
 def _settled(bench: Bench, number: int) -> None:
     threading.Event().wait(5)
     before = _rest(bench, REST_SECONDS / 2)
-    say(f"nothing there: {before:.1%} of a core")
+    say(f"no units: {before:.1%} of a core")
     make = [partial(_by_hand, bench, bench.name("settled")) for _ in range(number)]
     begun = time.perf_counter()
     names = at_once(make, WRITERS)
     bench.seen.wait(names, seconds=3600)
     due = "SELECT count(*) FROM units_gpuunit WHERE due_at IS NOT NULL OR phase <> 'Ready'"
     live = f"{due} AND deleted_at IS NULL"
-    bench.platform.wait(lambda: bench.platform.sql(live)[0][0] == 0, "all to settle", 600)
-    say(f"{number} units made with kubectl and settled in {time.perf_counter() - begun:.0f} s")
+    bench.platform.wait(lambda: bench.platform.sql(live)[0][0] == 0, "all units to be ready", 600)
+    say(f"{number} units created with kubectl and ready in {time.perf_counter() - begun:.0f} s")
     threading.Event().wait(15)
     marks = _marks(bench)
     audit = Audit(bench.kubeconfig) if (bench.kubeconfig.parent / "audit.log").exists() else None
     share = _rest(bench, REST_SECONDS)
-    say(f"{number} settled units, {REST_SECONDS} s: {share:.1%} of a core; {load_words()}")
+    say(f"{number} ready units, {REST_SECONDS} s: {share:.1%} of a core; {load_words()}")
     changed = _marks(bench) - marks
     say(f"  units whose resource version changed: {len({name for name, _ in changed})}")
     if audit is not None:
@@ -274,7 +273,7 @@ def _list(bench: Bench) -> None:
         answer = api("GET", f"{UNITS}?limit=100")
         took.append(time.perf_counter() - begun)
         if answer.status != 200 or len(answer.body["data"]) != 100:
-            raise SystemExit(f"the list was answered with {answer.status}")
+            raise SystemExit(f"the list returned {answer.status}")
     say(f"list of 100: {percentiles(took)}")
 
 
@@ -303,13 +302,13 @@ ON_SIMULATOR: Final[dict[str, Callable[[Bench], None]]] = {"simulator": settled_
 
 
 def main() -> None:
-    """Run the parts that are asked for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(prog="make bench-units", description=__doc__)
     every = [*PARTS, *ON_SIMULATOR]
     parser.add_argument("parts", nargs="*", metavar="part", help=f"some of: {', '.join(every)}")
     asked = parser.parse_args().parts or every
     if unknown := set(asked) - set(every):
-        parser.error(f"no part is called {', '.join(sorted(unknown))}")
+        parser.error(f"unknown part: {', '.join(sorted(unknown))}")
     describe_machine()
     for place, parts in ((on_control_plane, PARTS), (on_simulator, ON_SIMULATOR)):
         chosen = {name: run for name, run in parts.items() if name in asked}

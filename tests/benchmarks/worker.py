@@ -1,7 +1,7 @@
 """Throughput and latency of one warm worker: `python -m tests.benchmarks.worker`.
 
-The queue, one sidecar and one function, each a process of this machine. Printed: invocations a
-second through concurrency 16, and from the publish to the function's handler at 50 a second.
+The queue, one sidecar and one function are local processes. It prints the invocations per second
+with concurrency 16, and the time from publication to the handler at 50 per second.
 """
 
 import argparse
@@ -30,7 +30,7 @@ TENANT, FUNCTION, CONCURRENCY = "bench", 1, 16
 
 
 class Bench:
-    """A queue with a worker on it."""
+    """A queue with one worker."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         nats = Nats.prepare(folder / "nats", free_port())
@@ -83,7 +83,7 @@ class Bench:
         return [float(one.headers["x-seen-at"]) - sent[one.key] for one in found]
 
     def collect(self, number: int) -> list[EndReport]:
-        """Return the results when this number has arrived."""
+        """Return the results once this number has arrived."""
         found: list[EndReport] = []
         while len(found) < number:
             received = self.queue.fetch(RESULTS, RESULT_CONSUMER, 500, 1)

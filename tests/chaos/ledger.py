@@ -1,4 +1,4 @@
-"""What every experiment ends with: nothing open, rows and cluster agree, and the books balance."""
+"""The final checks of experiments: no open operation, rows and cluster agree, counts match."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ OPEN = "SELECT count(*) FROM operations_operation WHERE phase IN ('Pending', 'Ru
 
 
 def wait_for_end(bench: Bench) -> list[str]:
-    """Wait until no operation is open; return what is wrong if some still are."""
+    """Wait until no operation is open; return the violations."""
     until = time.monotonic() + ENDED_SECONDS
     while (left := bench.platform.sql(OPEN)[0][0]) and time.monotonic() < until:
         threading.Event().wait(1)
@@ -19,7 +19,7 @@ def wait_for_end(bench: Bench) -> list[str]:
 
 
 def close_the_books(bench: Bench) -> list[str]:
-    """Print what became of operations, stock and units; return what is wrong."""
+    """Print the final operations, stock and units; return the violations."""
     faults = wait_for_end(bench)
     done = bench.platform.manage("check_consistency", "--wait", str(CONSISTENT_SECONDS))
     say(f"check_consistency: {(done.stdout + done.stderr).strip()}")
@@ -47,14 +47,14 @@ def _stock(bench: Bench) -> list[str]:
         " FROM units_gpuunit WHERE role = 'stock'"
     )
     say(
-        f"  stock made {made} = free {free} + claimed {claimed} + consumed {consumed}"
-        f" + gone {gone}; not made {unmade}"
+        f"  stock created {made} = free {free} + claimed {claimed} + consumed {consumed}"
+        f" + deleted {gone}; not created {unmade}"
     )
     faults = []
     if made != free + claimed + consumed + gone:
-        faults.append("stock is not conserved")
+        faults.append("the states of stock do not add up")
     if claimed:
-        faults.append(f"{claimed} stock units are set aside though no operation is open")
+        faults.append(f"{claimed} stock units are claimed without an open operation")
     return faults
 
 
@@ -74,5 +74,5 @@ def _units(bench: Bench) -> list[str]:
 
 def end(faults: list[str]) -> int:
     """Print the verdict; return the exit code."""
-    say("nothing was lost, doubled or left" if not faults else "FAULTS: " + "; ".join(faults))
+    say("nothing was lost, duplicated or left" if not faults else "FAULTS: " + "; ".join(faults))
     return 1 if faults else 0

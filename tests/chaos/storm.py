@@ -1,7 +1,7 @@
-"""X1, the duplicate storm: the same requests again and again at the same moment, and the books.
+"""X1, the duplicate storm: concurrent duplicates of requests, and the comparison of their outcome.
 
-Callers write what they were told into a file outside the system; afterwards database and cluster
-are read, and `violations` compares. It is pure, and tested with planted faults.
+Callers record their responses in a file outside of the system; `violations` compares it with the
+database and the cluster. It is pure, and tested with injected faults.
 """
 
 import http.client
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpuplatform.dev.embedded.ports import LOOPBACK
 from gpuplatform.kube.kinds import GROUP, STOCK_POOL, Manifest
@@ -21,20 +21,20 @@ from tests.acceptance.platform import POOLS, RunningPlatform
 from tests.benchmarks.bench import at_once
 
 COPIES: Final = 8
-"""How often each request is sent at the same moment."""
+"""Number of concurrent copies of each request."""
 THREADS: Final = 2 * COPIES
 CHANGED_EVERY: Final = 10
-"""One of so many requests has another payload than its copies."""
+"""One of this number of requests has a different payload."""
 PAYLOAD, CHANGED = "1Gi", "2Gi"
-"""The memory of a pool tells which payload won."""
+"""The memory of a pool, which identifies the accepted payload."""
 
 Key = tuple[str, str]
 """Tenant and operationID."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One request of the storm, and what its caller was told; status 0: it hung up before."""
+class Response:
+    """One request and its response; status 0: the caller disconnected before."""
 
     tenant: str
     operation_id: str
@@ -44,85 +44,97 @@ class Said:
 
     @property
     def key(self) -> Key:
-        """Whose request it is."""
+        """Tenant and operationID."""
         return self.tenant, self.operation_id
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What database and cluster have: the operations with their phase, and the objects."""
+class State:
+    """The state of database and cluster: operations with their phases, and objects."""
 
     operations: Sequence[tuple[Key, str, str]]
     """Key, memory and phase."""
     rows: Sequence[Key]
     objects: Sequence[tuple[Key, str]]
-    """Key and memory, as the marks and the spec of the object say."""
+    """Key and memory, from the annotations and the spec of the object."""
 
 
-def violations(ledger: Sequence[Said], made: Made) -> list[str]:
-    """Return what is wrong, as sentences; empty when the books balance."""
-    asked = {said.key for said in ledger}
-    won = {key: memory for key, memory, _ in made.operations}
+class Violation(NamedTuple):
+    """A deviation from the expected outcome of a request; `found` is the wrong value."""
+
+    key: Key
+    what: str
+    found: object
+
+
+def violations(ledger: Sequence[Response], state: State) -> list[Violation]:
+    """Return the violations; empty without any."""
+    requested = {response.key for response in ledger}
+    accepted = {key: memory for key, memory, _ in state.operations}
     faults = [
-        *_counted("operations", [key for key, _, _ in made.operations], asked),
-        *_counted("rows", made.rows, asked),
-        *_counted("objects", [key for key, _ in made.objects], asked),
+        *_count_faults("operations", [key for key, _, _ in state.operations], requested),
+        *_count_faults("rows", state.rows, requested),
+        *_count_faults("objects", [key for key, _ in state.objects], requested),
     ]
     faults += [
-        f"{key}: ended {phase}" for key, _, phase in made.operations if phase != "Succeeded"
+        Violation(key, "phase", phase)
+        for key, _, phase in state.operations
+        if phase != "Succeeded"
     ]
     faults += [
-        f"{key}: the object is that of another payload"
-        for key, memory in made.objects
-        if won.get(key) != memory
+        Violation(key, "payload", memory)
+        for key, memory in state.objects
+        if accepted.get(key) != memory
     ]
-    by_key: dict[Key, list[Said]] = defaultdict(list)
-    for said in ledger:
-        by_key[said.key].append(said)
-    for key, lines in by_key.items():
-        faults += _answers(key, lines, won.get(key, ""))
+    by_key: dict[Key, list[Response]] = defaultdict(list)
+    for response in ledger:
+        by_key[response.key].append(response)
+    for key, responses in by_key.items():
+        faults += _response_faults(key, responses, accepted.get(key, ""))
     return faults
 
 
-def _counted(what: str, found: Sequence[Key], asked: set[Key]) -> Iterator[str]:
+def _count_faults(what: str, found: Sequence[Key], requested: set[Key]) -> Iterator[Violation]:
     counts = Counter(found)
-    for key in sorted(asked | counts.keys()):
-        if counts[key] != (wanted := int(key in asked)):
-            yield f"{key}: {counts[key]} {what}, not {wanted}"
+    for key in sorted(requested | counts.keys()):
+        if counts[key] != int(key in requested):
+            yield Violation(key, what, counts[key])
 
 
-def _answers(key: Key, lines: Sequence[Said], won: str) -> Iterator[str]:
-    firsts = sum(said.status == 202 for said in lines)
-    may_be_lost = any(said.status == 0 and said.memory == won for said in lines)
+def _response_faults(
+    key: Key, responses: Sequence[Response], accepted: str
+) -> Iterator[Violation]:
+    firsts = sum(response.status == 202 for response in responses)
+    may_be_lost = any(r.status == 0 and r.memory == accepted for r in responses)
     if firsts > 1 or (firsts == 0 and not may_be_lost):
-        yield f"{key}: {firsts} answers of 202"
-    for said in lines:
-        wanted = {200, 202} if said.memory == won else {409}
-        if said.status not in wanted | {0}:
-            yield f"{key}: {said.memory} was answered with {said.status} {said.code}"
-        elif said.status == 409 and said.code != "operation_conflict":
-            yield f"{key}: the conflict is called {said.code}"
+        yield Violation(key, "responses with 202", firsts)
+    for response in responses:
+        expected = {200, 202} if response.memory == accepted else {409}
+        if response.status not in expected | {0}:
+            yield Violation(key, "status", response.status)
+        elif response.status == 409 and response.code != "operation_conflict":
+            yield Violation(key, "code", response.code)
 
 
 class Ledger:
-    """A file that is only ever appended to."""
+    """An append-only file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
 
-    def write(self, said: Said) -> None:
+    def write(self, response: Response) -> None:
         """Add a line."""
         with self._lock, self._path.open("a") as lines:
-            lines.write(json.dumps(asdict(said)) + "\n")
+            lines.write(json.dumps(asdict(response)) + "\n")
 
-    def read(self) -> list[Said]:
+    def read(self) -> list[Response]:
         """Return every line."""
-        return [Said(**json.loads(line)) for line in self._path.read_text().splitlines()]
+        return [Response(**json.loads(line)) for line in self._path.read_text().splitlines()]
 
 
 class Storm:
-    """So many operationIDs of each tenant, each sent `COPIES` times at the same moment."""
+    """Operations of each tenant, each sent `COPIES` times concurrently."""
 
     def __init__(self, port: int, ledger: Ledger, secrets: Mapping[str, str], prefix: str) -> None:
         """`secrets` are the tenants' tokens."""
@@ -133,10 +145,10 @@ class Storm:
         self._own = threading.local()
         self._opened: list[http.client.HTTPConnection] = []
 
-    def blow(self, ids: int) -> None:
-        """Send everything; half of the callers hang up first, and send theirs again."""
+    def run(self, ids: int) -> None:
+        """Send all requests; half of the callers disconnect first and repeat theirs."""
         calls = [
-            partial(self._ask, tenant, f"{self._prefix}-{number}", copy, _memory(number, copy))
+            partial(self._request, tenant, f"{self._prefix}-{number}", copy, _memory(number, copy))
             for number in range(ids)
             for copy in range(COPIES)
             for tenant in self._secrets
@@ -147,15 +159,15 @@ class Storm:
             for connection in self._opened:
                 connection.close()
 
-    def _ask(self, tenant: str, operation_id: str, copy: int, memory: str) -> None:
+    def _request(self, tenant: str, operation_id: str, copy: int, memory: str) -> None:
         body = {"operationID": operation_id, "specName": "g1.1", "replicas": 0, "memory": memory}
         text = json.dumps(body)
         if copy % 2:
-            self._hang_up(tenant, text)
-            self._ledger.write(Said(tenant, operation_id, memory, 0))
+            self._disconnect(tenant, text)
+            self._ledger.write(Response(tenant, operation_id, memory, 0))
         status, found = self._send(tenant, text)
         code = str((found.get("error") or {}).get("code", ""))
-        self._ledger.write(Said(tenant, operation_id, memory, status, code))
+        self._ledger.write(Response(tenant, operation_id, memory, status, code))
 
     def _headers(self, tenant: str) -> dict[str, str]:
         return {
@@ -163,7 +175,7 @@ class Storm:
             "Content-Type": "application/json",
         }
 
-    def _hang_up(self, tenant: str, text: str) -> None:
+    def _disconnect(self, tenant: str, text: str) -> None:
         connection = self._new()
         connection.request("POST", POOLS, text, self._headers(tenant))
         assert isinstance(connection.sock, socket.socket)
@@ -171,7 +183,7 @@ class Storm:
         connection.close()
 
     def _send(self, tenant: str, text: str) -> tuple[int, Any]:
-        """Send one request on this thread's connection; once more where the server closed it."""
+        """Send one request on the connection of this thread; repeat it if the server closed it."""
         for is_last in (False, True):
             connection = self._connection()
             try:
@@ -196,12 +208,12 @@ class Storm:
 
 
 def _memory(number: int, copy: int) -> str:
-    """Return the payload of a copy: of every tenth one it is another, early or late."""
+    """Return the payload of a copy; one of the copies of every tenth request differs."""
     return CHANGED if (number * COPIES + copy) % CHANGED_EVERY == 0 else PAYLOAD
 
 
 def two_tenants(platform: RunningPlatform) -> dict[str, str]:
-    """Return a token of each of two tenants; the second one is made for this."""
+    """Return a token of each of two tenants; creates the second one."""
     platform.sql(
         "INSERT INTO tenancy_tenant (name, namespace, created_at)"
         " VALUES ('storm', 'tenant-storm', now()) ON CONFLICT DO NOTHING"
@@ -214,26 +226,26 @@ def _key_of(pool: Manifest) -> Key:
     return str(found.get(f"{GROUP}/tenant")), str(found.get(f"{GROUP}/operation-id"))
 
 
-def read_truth(platform: RunningPlatform, prefix: str) -> Made:
-    """Read database and cluster."""
-    mine = f"{prefix}-%"
+def read_state(platform: RunningPlatform, prefix: str) -> State:
+    """Return the state of database and cluster."""
+    pattern = f"{prefix}-%"
     operations = platform.sql(
         "SELECT t.name, o.operation_id, o.payload->>'memory', o.phase"
         " FROM operations_operation o JOIN tenancy_tenant t ON t.id = o.tenant_id"
         " WHERE o.operation_id LIKE %s",
-        mine,
+        pattern,
     )
     rows = platform.sql(
         "SELECT t.name, o.operation_id FROM inventory_stockpool p"
         " JOIN operations_operation o ON o.id = p.operation_id"
         " JOIN tenancy_tenant t ON t.id = p.tenant_id"
         " WHERE o.operation_id LIKE %s AND p.uid <> '' AND p.deleted_at IS NULL",
-        mine,
+        pattern,
     )
     cluster = platform.cluster()
     pools = cluster.list(STOCK_POOL).items
     cluster.close()
-    return Made(
+    return State(
         operations=[((tenant, one), memory, phase) for tenant, one, memory, phase in operations],
         rows=[(tenant, one) for tenant, one in rows],
         objects=[

@@ -1,10 +1,10 @@
-"""`make chaos-u41`: every process of the platform is killed at once, in the midst of its work.
+"""`make chaos-u41`: all processes of the platform are killed at the same time, repeatedly.
 
-Units and pools of every kind are there: some are ready and nobody asks anything of them; others
-are being made, changed, stopped, started and deleted, and a function is invoked. At a random
-instant web, workers, beat, controller, activator and result store get SIGKILL together, and are
-started again. Then all that was asked for has come about once, leases of the dead have ended in
-time, what was ready has the pods that it had, and rows and cluster agree. Again and again.
+Units and pools of every kind exist: some are ready and do not change; others are created, changed,
+stopped, started and deleted, and a function is invoked. At a random time web, workers, beat,
+controller, activator and result store receive SIGKILL and are restarted. Afterwards every accepted
+request has taken effect once, leases of killed processes have expired in time, ready resources
+have their old pods, and rows and cluster agree.
 """
 
 import argparse
@@ -29,15 +29,15 @@ from tests.chaos.x9 import FUNCTIONS, INVOCATIONS
 
 SPEC: Final = "u41"
 VICTIMS: Final = tuple(name for name in PROCESSES if name != "kubelet")
-"""All of the platform; the kubelets are the cluster's."""
+"""All processes of the platform, without the kubelets."""
 
 LATEST_SECONDS: Final = 3.0
-"""After the first request of a round; by then most of it is done."""
+"""Maximum time from the first request of a round to the kill."""
 SETTLED_SECONDS: Final = 240.0
-"""From the start of the processes until all that was asked for has come about."""
+"""Timeout from the restart until all requests have taken effect."""
 LEASE_SECONDS: Final = float(QUICK["GPUPLATFORM_LEASE_SECONDS"])
 STEADY: Final = 4
-"""Units, and half as many pools, that are made once."""
+"""Number of units that do not change; half as many pools."""
 INVOKED: Final = 10
 
 UNIT_LIVES: Final = (
@@ -61,7 +61,7 @@ Request = tuple[str, str, Any]
 
 @dataclass
 class Life:
-    """One unit or pool on its way: a step a round."""
+    """The life of one unit or pool, with one step per round."""
 
     path: str
     name: str
@@ -74,7 +74,7 @@ class Life:
 
     @property
     def wanted(self) -> str:
-        """The phase that its last step leads to; empty where it is to be gone."""
+        """The phase after its last step; empty if it is deleted."""
         return {**REACHED, **REACHED_OTHERS}[self.steps[self.done - 1]]
 
     @property
@@ -82,7 +82,7 @@ class Life:
         return self.done == len(self.steps)
 
     def next(self) -> Request:
-        """Take the next step."""
+        """Execute the next step."""
         step = self.steps[self.done]
         self.done += 1
         key = {"operationID": f"{self.name}-{self.done}"}
@@ -107,7 +107,7 @@ class Life:
 
 @dataclass
 class Experiment:
-    """One run on a platform that is up and that nobody else uses."""
+    """One run on a dedicated running platform."""
 
     platform: RunningPlatform
     rounds: int
@@ -115,9 +115,9 @@ class Experiment:
     lives: list[Life] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     held: int = 0
-    """Leases that the dead held, over all rounds."""
+    """Leases of killed processes, in all rounds."""
     open: int = 0
-    """Operations that were open when all was killed, over all rounds."""
+    """Operations that were open at a kill, in all rounds."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -125,7 +125,7 @@ class Experiment:
         self._cluster = self.platform.cluster()
 
     def run(self) -> list[str]:
-        """Return what is wrong at the end."""
+        """Return the violations at the end."""
         self._prepare()
         steady = self._steady()
         for number in range(self.rounds):
@@ -135,10 +135,13 @@ class Experiment:
             pods = self._pods()
             changed = {uid for uid, before in steady.items() if pods.get(uid) != before}
             if changed:
-                self.faults.append(f"pods of what was ready are others: {sorted(changed)}")
-        say(f"{self.rounds} rounds; the dead held {self.held} leases, {self.open} jobs were open")
+                self.faults.append(f"pods of unchanged resources changed: {sorted(changed)}")
+        say(
+            f"{self.rounds} rounds; killed processes held {self.held} leases,"
+            f" {self.open} operations were open"
+        )
         if not self.faults and not (self.held and self.open):
-            self.faults.append("nothing was under way when all was killed: it was no trial")
+            self.faults.append("no operation was open at any kill, so nothing was tested")
         return self.faults
 
     # One round.
@@ -156,20 +159,20 @@ class Experiment:
         for name in VICTIMS:
             self.platform.start(name)
         self._until(lambda: not asking.is_alive(), "all to be accepted")
-        self._until(lambda: self._is_settled(number), "all to come about")
-        self._until(lambda: not self._left_over(), "rows and cluster to have the same")
+        self._until(lambda: self._is_settled(number), "all requests to take effect")
+        self._until(lambda: not self._left_over(), "rows and cluster to agree")
         settled = time.monotonic() - begun
         self._check_consistency()
         self.held, self.open = self.held + len(leases), self.open + open_
         count = len(self._pods())
         say(
-            f"round {number}: killed with {open_} jobs open and {len(leases)} leases held;"
+            f"round {number}: killed with {open_} operations open and {len(leases)} leases held;"
             f" settled after {settled:.1f} s, {count} with pods;"
-            f" {'; '.join(self.faults) or 'well'}"
+            f" {'; '.join(self.faults) or 'no violations'}"
         )
 
     def _asked(self, number: int) -> Iterator[Request]:
-        """Yield what is asked for in a round: the next step of all, and lives that begin."""
+        """Yield the requests of a round: the next step of all lives, and new lives."""
         yield "POST", STOCK, {"operationID": f"u41-seed-{number}", **_SEED}
         self.lives = [life for life in self.lives if not life.is_over]
         self.lives += [
@@ -188,7 +191,7 @@ class Experiment:
             self._ask(*request)
 
     def _ask(self, method: str, path: str, body: Any) -> None:
-        """Ask until it is accepted, as a caller does who does not know whether it was."""
+        """Repeat a request until it is accepted, as a caller without a response does."""
         until = time.monotonic() + SETTLED_SECONDS
         said = "no answer"
         while time.monotonic() < until:
@@ -206,17 +209,17 @@ class Experiment:
         self.faults.append(f"{method} {path}: {said}")
 
     def _leases(self) -> list[Any]:
-        """Return the tokens of leases that the dead hold; none may last long."""
+        """Return the tokens of leases of killed processes, and check their expiry."""
         leases = self.platform.sql(_LEASES)
         longest = max((left.total_seconds() for _, left in leases), default=0.0)
         if longest > LEASE_SECONDS:
-            self.faults.append(f"a lease of the dead lasts {longest:.0f} s more")
+            self.faults.append(f"a lease of a killed process lasts {longest:.0f} s more")
         return [token for token, _ in leases]
 
     # What has to be so in the end.
 
     def _is_settled(self, number: int) -> bool:
-        """Say whether all came about; the books balance at every moment."""
+        """Return whether all requests have taken effect; check the invariants."""
         self._check_books()
         succeeded = (
             "SELECT count(*) FROM serverless_invocation"
@@ -234,13 +237,13 @@ class Experiment:
         return "" if answer.status == 404 else str(answer.data["phase"])
 
     def _check_books(self) -> None:
-        """Stock in each state is the stock that there is (E3)."""
+        """Check that the states of stock add up to all stock (E3)."""
         for spec in self.platform.request("GET", "/api/v1/operator/inventory").data["specs"]:
             if sum(spec[state] for state in _STATES) != spec["total"]:
-                self.faults.append(f"the books do not balance: {spec}")
+                self.faults.append(f"the states of stock do not add up: {spec}")
 
     def _left_over(self) -> list[str]:
-        """Return what the cluster has more or less of than the rows, by UID of the resource."""
+        """Return the differences between cluster and rows, by UID of the resource."""
         rows = {
             str(uid)
             for table in ("units_gpuunit", "inventory_stockpool")
@@ -254,7 +257,7 @@ class Experiment:
         return [*wrong, *["a Deployment twice"] * twice]
 
     def _pods(self) -> dict[str, list[str]]:
-        """Return the UIDs of the pods of each Deployment's owner."""
+        """Return the UIDs of pods by the owner of their Deployment."""
         owners = {one["metadata"]["name"]: _owner(one) for one in self._ours(DEPLOYMENT)}
         found: dict[str, list[str]] = {}
         for pod in self._ours(POD):
@@ -277,16 +280,16 @@ class Experiment:
     # The beginning.
 
     def _steady(self) -> dict[str, list[str]]:
-        """Return the pods of what stays: units, pools and the worker of the function."""
+        """Return the pods of unchanged resources: units, pools and the worker of the function."""
         units = "SELECT uid FROM units_gpuunit WHERE role = 'active'"
         rows = self.platform.sql(f"{units} UNION SELECT uid FROM inventory_stockpool")
         found = {uid: pods for uid, pods in self._pods().items() if (uid,) in rows}
         if len(found) != len(self.lives) + 1 or not all(found.values()):
-            self.faults.append(f"not all that stays has pods: {found}")
+            self.faults.append(f"not all unchanged resources have pods: {found}")
         return found
 
     def _prepare(self) -> None:
-        """Make what stays as it is, and the stock of the first round."""
+        """Create the unchanged resources, and the stock of the first round."""
         self._ask("POST", STOCK, {"operationID": "u41-seed-steady", **_SEED, "replicas": 12})
         function = {"requestID": "u41", "specName": SPEC, "image": ECHO_FUNCTION_IMAGE}
         shape = {"minWorkers": 1, "maxWorkers": 1, "concurrency": 4, "maxDeliver": 10}
@@ -299,7 +302,7 @@ class Experiment:
             self._ask(*life.next())
         ready = "SELECT count(*) FROM serverless_function WHERE workers_ready = 1"
         self._until(lambda: self.platform.sql(ready) == [(1,)], "the function's worker")
-        self._until(self._is_settled_at_first, "what stays to be ready")
+        self._until(self._is_settled_at_first, "the unchanged resources to be ready")
 
     def _is_settled_at_first(self) -> bool:
         return all(self._phase(life) == life.wanted for life in self.lives)
@@ -326,10 +329,10 @@ def _owner(child: Manifest) -> str:
 
 
 def main() -> int:
-    """Run the experiment on a platform of its own."""
+    """Run the experiment on a dedicated platform."""
     parser = argparse.ArgumentParser(prog="make chaos-u41", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=41, help="of the instants")
+    parser.add_argument("--seed", type=int, default=41, help="seed of the random times")
     options = parser.parse_args()
     describe_machine()
     with tempfile.TemporaryDirectory(prefix="chaos-u41-") as folder:

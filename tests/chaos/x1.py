@@ -1,9 +1,9 @@
-"""`make chaos-x1`: 2,000 operationIDs of two tenants, each sent by 8 callers at the same moment.
+"""`make chaos-x1`: 2,000 operationIDs of two tenants, each sent by 8 concurrent callers.
 
-Of every ten requests one has another payload than its copies, and half of the callers hang up
-before they are answered and send theirs again. Each operationID has to end as one operation and
-one object of its tenant: one 202, every other same request 200, every other payload 409. Nothing
-reconciles meanwhile: this is about the write path.
+One of ten requests has a different payload, and half of the callers disconnect before the response
+and repeat their request. Each operationID must result in one operation and one object of its
+tenant: one 202, 200 for each equal request, 409 for each other payload. Nothing is reconciled
+during the test, which covers the write path.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.benchmarks.bench import describe_machine, on_control_plane, say
 from tests.chaos.ledger import close_the_books, end
-from tests.chaos.storm import Ledger, Said, Storm, read_truth, two_tenants, violations
+from tests.chaos.storm import Ledger, Response, Storm, read_state, two_tenants, violations
 
 PREFIX = "x1"
 MOST_SHOWN = 10
@@ -35,20 +35,22 @@ def main() -> int:
         secrets = two_tenants(bench.platform)
         bench.platform.kill("reconcile")
         begun = time.monotonic()
-        Storm(bench.platform.port, ledger, secrets, PREFIX).blow(options.ids)
+        Storm(bench.platform.port, ledger, secrets, PREFIX).run(options.ids)
         lines = ledger.read()
         _report(lines, time.monotonic() - begun)
         faults = close_the_books(bench)
         say(f"all ended after {time.monotonic() - begun:.0f} s")
-        found = violations(lines, read_truth(bench.platform, PREFIX))
+        found = violations(lines, read_state(bench.platform, PREFIX))
         for fault in found[:MOST_SHOWN]:
             say(f"  {fault}")
         return end(faults + ([f"{len(found)} violations"] if found else []))
 
 
-def _report(lines: Sequence[Said], seconds: float) -> None:
-    """Print what the ledger has."""
-    say(f"{len(lines)} requests in {seconds:.0f} s, {len(lines) / seconds:.0f} a second; ledger:")
+def _report(lines: Sequence[Response], seconds: float) -> None:
+    """Print the ledger."""
+    say(
+        f"{len(lines)} requests in {seconds:.0f} s, {len(lines) / seconds:.0f} per second; ledger:"
+    )
     answers = Counter((said.tenant, said.status, said.code) for said in lines)
     for (tenant, status, code), number in sorted(answers.items()):
         words = f"{status} {code}" if status else "hung up"

@@ -1,6 +1,6 @@
-"""`make chaos-x10`: a process dies before and after each write, one run a point, and a table.
+"""`make chaos-x10`: a process dies before and after each write, one run per point, and a table.
 
-The points enumerate themselves, see `tests/db/units/test_crash_points.py`; the suite tries a few.
+The points are enumerated, see `tests/db/units/test_crash_points.py`; the suite tests a few.
 Not collected by the suite: `pytest tests/chaos/x10.py` runs it.
 """
 
@@ -33,7 +33,7 @@ def test_every_point_ends_as_the_undisturbed_run(
     act(world)
     world.work(12)
     faults = list(unit_faults(world.cluster))
-    told = f"as undisturbed {len(ends) - len(wrong):4}  faults {len(faults)}"
+    told = f"same end {len(ends) - len(wrong):4}  faults {len(faults)}"
     with capsys.disabled():
         sys.stdout.write(f"\n{scenario:28} points {undisturbed.seen:4}  {told}\n")
     assert (wrong, faults) == ([], [])

@@ -1,8 +1,8 @@
-"""`make chaos-x3`: workers are killed every 2 seconds of their work, over 1,000 operations.
+"""`make chaos-x3`: workers are killed every 2 seconds during 1,000 operations.
 
-Callers create, stop, start and delete units and seed the stock for it, while all workers of both
-kinds are killed again and again. Afterwards every operation has to have ended, nothing may be
-lost or doubled, and no unit may be left.
+Callers create, stop, start and delete units and seed their stock, while all workers of both kinds
+are killed repeatedly. Afterwards every operation must have ended, nothing may be lost or
+duplicated, and no unit may exist.
 """
 
 import argparse
@@ -35,11 +35,11 @@ RETRY_SECONDS = 0.5
 ACCEPTED_SECONDS = 600.0
 VICTIMS = ("operations", "reconcile")
 AT_LEAST = 300
-"""Kills of an experiment of full size; it goes on until then, or until all is done."""
+"""Number of kills of a full experiment; it ends earlier when all operations are done."""
 
 
 class Caller:
-    """Leads units through their lives, and never takes no for an answer."""
+    """Runs the lives of units; repeats refused requests."""
 
     def __init__(self, bench: Bench, number: int) -> None:
         self._bench = bench
@@ -47,7 +47,7 @@ class Caller:
         self._number = number
 
     def live(self, lives: int) -> int:
-        """Return how many operations were accepted."""
+        """Return the number of accepted operations."""
         return sum(self._live(f"x3-{self._number}-{life}") for life in range(lives))
 
     def _live(self, name: str) -> int:
@@ -61,7 +61,7 @@ class Caller:
         return A_LIFE
 
     def _ask(self, method: str, path: str, body: Any = None) -> None:
-        """Ask until it is accepted, and once more: the second one is a replay."""
+        """Repeat a request until it is accepted, and once more as a replay."""
         until = time.monotonic() + ACCEPTED_SECONDS
         while True:
             answer = self._api(method, path, body)
@@ -69,11 +69,11 @@ class Caller:
                 break
             code = (answer.body.get("error") or {}).get("code")
             if code != "insufficient_capacity" or time.monotonic() > until:
-                raise SystemExit(f"{method} {path} was answered with {answer.status} {code}")
+                raise SystemExit(f"{method} {path} returned {answer.status} {code}")
             threading.Event().wait(RETRY_SECONDS)
         again = self._api(method, path, body)
         if again.status != 200:
-            raise SystemExit(f"the replay of {method} {path} was answered with {again.status}")
+            raise SystemExit(f"the replay of {method} {path} returned {again.status}")
 
 
 def main() -> int:
@@ -94,7 +94,7 @@ def main() -> int:
             say(f"{accepted} operations accepted, {time.monotonic() - begun:.0f} s")
             _wait_under_fire(bench, killer, options.operations)
         open_ = bench.platform.sql(OPEN)[0][0]
-        say(f"{killer.kills} worker groups killed; {open_} operations still open then")
+        say(f"{killer.kills} worker groups killed; {open_} operations open at that time")
         faults = close_the_books(bench)
         say(f"all ended after {time.monotonic() - begun:.0f} s")
         return end(faults + _left(bench))
@@ -115,7 +115,7 @@ def _left(bench: Bench) -> list[str]:
     until = time.monotonic() + 60
     while (number := bench.platform.sql(left)[0][0]) and time.monotonic() < until:
         threading.Event().wait(1)
-    return [f"{number} units are left that were deleted"] if number else []
+    return [f"{number} deleted units still exist"] if number else []
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """`make chaos-x8`: 64 callers, 600 requests, 500 stock units, 3 worker processes, stale reads.
 
-Exactly 500 requests have to be accepted and end as 500 units on 500 sources; the others have to be
-told that there is no stock left. What the platform watches comes late, so that its rows are stale
-when stock is claimed, and of every 25th write the answer is lost. (A read without a resource
-version is never stale: Kubernetes answers it from a quorum.)
+Exactly 500 requests must be accepted and become 500 units with 500 sources; the others must fail
+without stock. Watch events are delayed, so rows are stale when stock is claimed, and the response
+of every 25th write is lost. (A read without a resource version is never stale: Kubernetes answers
+it from a quorum.)
 """
 
 import argparse
@@ -38,7 +38,7 @@ from tests.fakes.faults import Cut, Rule, Stream
 CALLERS = 64
 EVERY = 25
 HELD_BACK, LATE_SECONDS = 0.02, 3.0
-"""Which part of the events is held back, with all that come after it, and for how long at most."""
+"""The share of delayed events, with all later ones, and the maximum delay."""
 WORKERS = 3
 SEED_STEP = 100
 READY_SECONDS = 600
@@ -46,7 +46,7 @@ READY_SECONDS = 600
 
 @dataclass(slots=True)
 class Sometimes(Rule):
-    """Every so many requests that match."""
+    """Interval of matching requests."""
 
     @override
     def takes(self, verb: str, resource: str) -> bool:
@@ -61,7 +61,7 @@ def _late(lines: Iterable[bytes], chance: random.Random) -> Iterator[bytes]:
 
 
 def _stale(stack: contextlib.ExitStack, own: Path) -> Path:
-    """Put a proxy before the API server that holds events back and loses answers."""
+    """Insert a proxy that delays events and drops responses."""
     proxy = stack.enter_context(FaultProxy(Upstream.of(own)).running())
     late = Stream(lambda lines: _late(lines, random.Random(own.name)))
     proxy.add(
@@ -100,7 +100,7 @@ def _race(bench: Bench, stock: int, requests: int) -> list[str]:
     accepted = [name for name, answer in answers.items() if answer == "accepted"]
     bench.seen.wait(accepted, seconds=READY_SECONDS)
     say(f"{len(accepted)} units ready after {time.monotonic() - begun:.1f} s")
-    return [] if dict(said) == wanted else [f"the answers are {said}, not {wanted}"]
+    return [] if dict(said) == wanted else [f"the responses are {said}, not {wanted}"]
 
 
 def _ask_all(api: Api, names: list[str]) -> list[tuple[str, str]]:

@@ -1,14 +1,14 @@
 """`make chaos-x9`: invocations while workers, activator, result store and queue are killed.
 
-Callers invoke functions that all sleep at first, each invocation twice with the same key. Some are
-poison: their function answers 500 each time. Some have the worker killed that begins with them,
-and some each worker, so that they become dead letters. Meanwhile sidecars, the activator, the
-result store and the queue server are killed again and again; of some invocations the platform
-forgets that they are in the queue, consumers are deleted, and messages come that are none.
+Callers invoke functions without workers, each invocation twice with the same key. Some invocations
+are poison: their function always returns 500. For some the first worker is killed, and for some
+each worker, so they become dead letters. Sidecars, the activator, the result store and the queue
+server are killed repeatedly; some rows lose the record of their message, consumers are deleted,
+and invalid messages are published.
 
-In the end each invocation has one result, poison has failed with its payload, dead letters have
-theirs and are answered once they are replayed, no state ever went backwards, nothing changed that
-had ended, and the queue is empty.
+At the end each invocation has one result, poison has failed with its payload, dead letters have
+their payload and succeed after a replay, no state went backwards, ended invocations are unchanged,
+and the queue is empty.
 """
 
 import argparse
@@ -36,13 +36,13 @@ STOCK: Final = "/api/v1/operator/stock-units"
 SPECS: Final = "/api/v1/operator/gpu-specs"
 SPEC: Final = "chaos-serverless"
 DOOMED: Final = "x9-doomed"
-"""The function whose workers are all killed while they work."""
+"""The function whose workers are always killed during their work."""
 DOOMED_SECONDS: Final = 10
 POISON_EVERY: Final = 49
 DEADLY_EVERY: Final = 97
 DEADLY_SECONDS: Final = 4
 FORGOTTEN_EVERY: Final = 39
-"""Without a common factor with the number of functions, so that each has some of each kind."""
+"""Coprime to the number of functions, so that each function has invocations of each kind."""
 ENDED_SECONDS: Final = 600.0
 OPEN: Final = (
     "SELECT count(*) FROM serverless_invocation"
@@ -52,42 +52,42 @@ OPEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large the experiment is."""
+    """The size of the experiment."""
 
     invocations: int
     functions: int
     kills: int
-    """Of each victim, at least, unless all is done before."""
+    """Minimum number of kills of each victim, unless all is done before."""
     seconds: float = 0.0
-    """So long the calls are spread over."""
+    """The duration of the invocations."""
     doomed: int = 10
     callers: int = 8
 
 
 def payload_of(number: int) -> str:
-    """Return what an invocation is sent."""
+    """Return the payload of an invocation."""
     return f"payload {number}"
 
 
 def is_poison(number: int) -> bool:
-    """Say whether the function refuses this one each time."""
+    """Return whether the function always fails for this invocation."""
     return number % POISON_EVERY == 0
 
 
 def is_deadly(number: int) -> bool:
-    """Say whether the worker is killed that begins with this one first."""
+    """Return whether the first worker of this invocation is killed."""
     return number % DEADLY_EVERY == 7
 
 
 def headers_of(number: int) -> dict[str, str]:
-    """Return what tells the echo function how to behave."""
+    """Return the behaviour of the echo function for an invocation."""
     if is_poison(number):
         return {"X-Echo-Status": "500"}
     return {"X-Echo-Seconds": str(DEADLY_SECONDS)} if is_deadly(number) else {}
 
 
 class Experiment:
-    """One run on a platform that is up."""
+    """One run on a running platform."""
 
     def __init__(self, platform: RunningPlatform, shape: Shape) -> None:
         self._platform = platform
@@ -98,7 +98,7 @@ class Experiment:
         self._begun = time.monotonic()
 
     def run(self) -> list[str]:
-        """Return what is wrong at the end."""
+        """Return the violations at the end."""
         self._prepare()
         self._begun = time.monotonic()
         calling = threading.Thread(target=self._invoke_all, daemon=True)
@@ -109,7 +109,10 @@ class Experiment:
                 self._pause.wait(PAUSE_SECONDS)
                 self._killer.kill()
             left = self._platform.sql(OPEN)[0][0]
-            say(f"after {self._seconds():.0f} s: killed {self._killer.words()}; {left} open then")
+            say(
+                f"after {self._seconds():.0f} s: killed {self._killer.words()};"
+                f" {left} open at that time"
+            )
             faults = self._wait_for_end()
         say(f"all ended after {self._seconds():.0f} s")
         faults += self._results() + self._replays()
@@ -146,7 +149,7 @@ class Experiment:
     def _write(self, method: str, path: str, body: Any = None) -> Any:
         answer = self._platform.request(method, path, body)
         if answer.status not in {200, 202}:
-            raise SystemExit(f"{method} {path} was answered with {answer.status}: {answer.body}")
+            raise SystemExit(f"{method} {path} returned {answer.status}: {answer.body}")
         return answer.data
 
     def _invoke_all(self) -> None:
@@ -174,7 +177,7 @@ class Experiment:
         with closing(Api(self._platform.port)) as api:
             for number in range(self._shape.doomed):
                 self._invoke(api, DOOMED, f"{DOOMED}-{number}", payload_of(number), headers)
-                # That one began may go unsaid while the queue is down, but not of each.
+                # While the queue is down, some starts are not reported.
                 self._pause.wait(1)
 
     @staticmethod
@@ -183,10 +186,10 @@ class Experiment:
         for _ in range(2):  # The second one is a replay.
             answer = api("POST", INVOCATIONS, body)
             if answer.status not in {200, 202}:
-                raise SystemExit(f"it was answered with {answer.status}: {answer.body}")
+                raise SystemExit(f"it returned {answer.status}: {answer.body}")
 
     def _forget(self, number: int) -> None:
-        """Have the relay put it in the queue once more, as if it had died in the midst."""
+        """Make the relay publish it again, as after its death."""
         self._platform.sql(
             "UPDATE serverless_invocation SET published_at = NULL, relay_after = NULL"
             " WHERE invocation_id = %s AND completed_at IS NULL",
@@ -213,7 +216,7 @@ class Experiment:
         faults = [] if len(rows) == self._shape.invocations else [f"{len(rows)} rows"]
         for name, state, payload, body, attempts in rows:
             number = int(name.rpartition("-")[2])
-            again = "given more than once" if attempts > 1 else ""
+            again = "delivered more than once" if attempts > 1 else ""
             poison = "poison" if is_poison(number) else ""
             found[" ".join(filter(None, (state, poison or again)))] += 1
             wanted = "Failed" if is_poison(number) else "Succeeded"
@@ -224,7 +227,7 @@ class Experiment:
         return faults[:10]
 
     def _replays(self) -> list[str]:
-        """Replay the dead letters; each is delivered again, with the payload that it came with."""
+        """Replay the dead letters; each is delivered again with its payload."""
         doomed = (
             "SELECT invocation_id, state, convert_from(payload, 'UTF8')"
             " FROM serverless_invocation WHERE invocation_id LIKE 'x9-doomed-%%'"
@@ -245,7 +248,7 @@ class Experiment:
 
 
 def main() -> int:
-    """Run the experiment on a platform of its own."""
+    """Run the experiment on a dedicated platform."""
     parser = argparse.ArgumentParser(prog="make chaos-x9", description=__doc__)
     parser.add_argument("--invocations", type=int, default=5_000)
     parser.add_argument("--functions", type=int, default=20)

@@ -1,4 +1,4 @@
-"""What goes wrong in `x9`: parts that are killed, and what is done to the queue."""
+"""The faults of `x9`: kills of processes, and changes of the queue."""
 
 import os
 import random
@@ -19,20 +19,20 @@ from tests.acceptance.platform import RunningPlatform
 
 VICTIMS: Final = ("sidecar", "activator", "results", "nats")
 PAUSE_SECONDS: Final = 3.0
-"""Between two kills: what was killed has to start, and that takes a busy machine a while."""
+"""Seconds between two kills; a killed process must start in this time."""
 MEDDLE_EVERY: Final = 12
-"""Kills, after which the queue is meddled with."""
+"""Number of kills between two changes of the queue."""
 LOOK_SECONDS: Final = 0.3
 _WORKER: Final = b"SERVERLESS_WORKER_NAME="
 
 
 class Killer:
-    """Kills while it is entered: what `kill` is called for, and workers of certain invocations.
+    """Kills processes inside of its context, and workers of certain invocations.
 
     Args:
-        platform: what is killed.
-        deadly: invocations whose first worker is killed while it works.
-        doomed: a function all workers of which are.
+        platform: the platform whose processes are killed.
+        deadly: invocations whose first worker is killed during its work.
+        doomed: a function whose workers are all killed.
     """
 
     def __init__(self, platform: RunningPlatform, deadly: Sequence[str], doomed: str) -> None:
@@ -60,15 +60,15 @@ class Killer:
 
     @property
     def fewest(self) -> int:
-        """How often the victim was killed that was killed most seldom."""
+        """The minimum number of kills of a victim."""
         return min(self.kills[name] for name in VICTIMS)
 
     def words(self) -> str:
-        """Return what was killed how often."""
+        """Return the number of kills of each victim."""
         return ", ".join(f"{name} {number}" for name, number in sorted(self.kills.items()))
 
     def kill(self) -> None:
-        """Kill one of those that were killed most seldom; now and then meddle with the queue."""
+        """Kill one of the victims with the fewest kills; sometimes change the queue."""
         name = self._random.choice([one for one in VICTIMS if self.kills[one] == self.fewest])
         if name == "sidecar":
             self.kills[name] += self._kill_a_sidecar()
@@ -95,7 +95,7 @@ class Killer:
         return [(pid, _worker_of(pid)) for pid in found]
 
     def _follow(self) -> None:
-        """Kill the workers of deadly and doomed invocations as soon as these are seen to run."""
+        """Kill the workers of deadly and doomed invocations as soon as these run."""
         while not self._over.wait(LOOK_SECONDS):
             rows = self._platform.sql(
                 "SELECT i.invocation_id, i.worker, f.request_id FROM serverless_invocation i"
@@ -108,13 +108,13 @@ class Killer:
                 self.kills["worker at work"] += self._kill_a_sidecar(worker)
 
     def _is_next(self, name: str, function: str) -> bool:
-        """Say whether the worker of that invocation is to be killed; of a deadly one, once."""
+        """Return whether to kill the worker of an invocation; once for a deadly one."""
         is_next = function == self._doomed or name not in self._victims
         self._victims.add(name)
         return is_next
 
     def _meddle(self) -> None:
-        """Delete the consumer of a function, and send another one what is no invocation."""
+        """Delete the consumer of a function, and publish an invalid message for another one."""
         rows = self._platform.sql(
             "SELECT t.name, f.id FROM serverless_function f JOIN tenancy_tenant t"
             " ON t.id = f.tenant_id WHERE f.request_id LIKE 'x9-fn-%%' ORDER BY f.id"

@@ -1,4 +1,4 @@
-"""The books of `x9`: every change of a state as the database saw it, and what is in the queue."""
+"""The journal of `x9`: all changes of states in the database, and the contents of the queue."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from tests.acceptance.platform import RunningPlatform
 from tests.benchmarks.bench import say
 
 EMPTY_SECONDS: Final = 120.0
-"""A message of a worker that was killed comes again only when its time to answer is over."""
+"""The message of a killed worker is delivered again after its acknowledgement timeout."""
 _OPEN: Final = (
     """
     CREATE TABLE x9_journal (
@@ -44,18 +44,18 @@ _CLOSE: Final = ("DROP FUNCTION x9_note CASCADE", "DROP TABLE x9_journal")
 
 
 class Journal:
-    """Written by a trigger between `open` and `close`, so that nothing is missed."""
+    """A journal that a trigger writes between `open` and `close`."""
 
     def __init__(self, platform: RunningPlatform) -> None:
         self._platform = platform
 
     def open(self) -> None:
-        """Begin."""
+        """Create the trigger."""
         for statement in _OPEN:
             self._platform.sql(statement)
 
     def close(self) -> list[str]:
-        """End it; return what is wrong with what is in it."""
+        """Drop the trigger; return the violations in the journal."""
         rows = self._platform.sql(
             "SELECT was, becomes, is_same_answer, is_newer, count(*), min(invocation_id)"
             " FROM x9_journal GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
@@ -71,19 +71,19 @@ class Journal:
             if is_change and becomes not in INVOCATION_TRANSITIONS[was]:
                 faults.append(f"{number} went from {was} to {becomes}, such as {example}")
             if not is_change and not is_same:
-                faults.append(f"{number} changed after they were {was}, such as {example}")
+                faults.append(f"{number} changed after the state {was}, such as {example}")
         return faults
 
 
 def _may_replace(was: str, becomes: str) -> bool:
-    """Say whether a newer attempt's end may take the place of that end."""
+    """Return whether the end of a newer attempt can replace that end."""
     return was in FAILED_STATES or was == becomes == InvocationState.SUCCEEDED
 
 
 def left_in_queue(platform: RunningPlatform) -> list[str]:
-    """Wait until nothing is in the queue; return what still is after a while.
+    """Wait until the queue is empty; return the remaining messages after a timeout.
 
-    What was sent twice goes last.
+    Duplicates are removed last.
     """
     until = time.monotonic() + EMPTY_SECONDS
     pause = threading.Event()

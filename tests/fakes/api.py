@@ -19,7 +19,7 @@ UNITS = "/api/v1/gpu-units"
 
 @dataclass(frozen=True)
 class Answer:
-    """One reply."""
+    """One response of the API."""
 
     status: int
     headers: Any
@@ -27,12 +27,12 @@ class Answer:
 
     @property
     def data(self) -> Any:
-        """What stands in `data`."""
+        """The content of `data`."""
         return self.json["data"]
 
     @property
     def code(self) -> str:
-        """The code of the error; empty when there is none."""
+        """The code of the error; empty without one."""
         return str(self.json.get("error", {}).get("code", ""))
 
     @property
@@ -43,34 +43,34 @@ class Answer:
 
 @dataclass
 class Api:
-    """Every answer is JSON, whatever was sent."""
+    """A client for the API that expects JSON."""
 
     client: Client = field(default_factory=lambda: Client(raise_request_exception=False))
 
     def get(self, path: str, **query: Any) -> Answer:
-        """Read."""
+        """Send a GET request."""
         return _answer(self.client.get(path, query))
 
     def post(self, path: str, body: Any, **extra: Any) -> Answer:
-        """Send a JSON body; `extra` are headers as WSGI has them."""
+        """Send a JSON body; `extra` are headers in the form of WSGI."""
         return self.send("POST", path, json.dumps(body).encode(), **extra)
 
     def put(self, path: str, body: Any, **extra: Any) -> Answer:
-        """Send a JSON body; `extra` are headers as WSGI has them."""
+        """Send a JSON body; `extra` are headers in the form of WSGI."""
         return self.send("PUT", path, json.dumps(body).encode(), **extra)
 
     def patch(self, path: str, body: Any, **extra: Any) -> Answer:
-        """Send a JSON body; `extra` are headers as WSGI has them."""
+        """Send a JSON body; `extra` are headers in the form of WSGI."""
         return self.send("PATCH", path, json.dumps(body).encode(), **extra)
 
     def delete(self, path: str, **query: str) -> Answer:
-        """Delete."""
+        """Send a DELETE request."""
         return _answer(self.client.delete(path, query_params=query))
 
     def send(
         self, method: str, path: str, body: bytes, type_: str = "application/json", **extra: Any
     ) -> Answer:
-        """Send these very bytes."""
+        """Send a body of bytes."""
         return _answer(self.client.generic(method, path, body, type_, **extra))
 
 

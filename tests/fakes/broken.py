@@ -1,4 +1,4 @@
-"""A broker where nobody listens."""
+"""A broker that is not reachable."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +13,10 @@ from gpuplatform.dev.embedded.ports import free_port
 
 @contextmanager
 def broker_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Point the Celery application and the health check at a port where nobody listens."""
+    """Configure the Celery application and the health check with an unused port."""
     url = f"redis://127.0.0.1:{free_port()}/0"
     with monkeypatch.context() as patch:
-        # First: Celery reads through to the settings, so what it has to go back to is theirs.
+        # First, since Celery falls back to the settings.
         patch.setitem(app.conf, "broker_url", url)
         patch.setattr(settings, "CELERY_BROKER_URL", url)
         patch.setattr(queueing._Pause, "until", 0.0)

@@ -1,7 +1,7 @@
-"""A cluster of dicts behind the door of `gpuplatform.kube.client.Cluster`.
+"""An in-memory cluster with the interface of `gpuplatform.kube.client.Cluster`.
 
-It keeps what the spine relies on: UIDs, resource versions, generations, preconditions, the status
-subresource and owner garbage collection. It counts writes, and fails or dies where it is told to.
+It implements UIDs, resource versions, generations, preconditions, the status subresource and
+garbage collection by owner. It counts writes, and injects faults.
 """
 
 import threading
@@ -22,12 +22,12 @@ BORN = "2026-01-31T12:00:00Z"
 
 
 class Killed(BaseException):
-    """The process died here: nothing of ours may catch it."""
+    """Simulates the death of the process; the platform does not catch it."""
 
 
 @dataclass
 class Fault:
-    """What happens at the next calls of that verb and kind: before acting, or after."""
+    """A fault of the next calls of a verb and kind, before or after the effect."""
 
     verb: str
     kind: ResourceKind | None
@@ -38,14 +38,14 @@ class Fault:
 
 @dataclass
 class FakeCluster(Cluster):
-    """Safe to share between threads."""
+    """The in-memory cluster; thread-safe."""
 
     writes: list[str] = field(default_factory=list)
-    """Each write as `verb Kind name`."""
+    """Each write, as `verb Kind name`."""
     on_call: Callable[[str, ResourceKind | None], None] | None = None
     version_number: int = 100
     logs: dict[str, str] = field(default_factory=dict)
-    """What the container of each pod wrote, by the pod's name."""
+    """The log of each pod, by the name of the pod."""
 
     def __post_init__(self) -> None:
         self._lock = threading.RLock()
@@ -61,27 +61,27 @@ class FakeCluster(Cluster):
         acts_first: bool = False,
         times: int = 1,
     ) -> None:
-        """Let the next `times` calls of `verb` on `kind` end in `error`."""
+        """Make the next `times` calls of `verb` on `kind` fail with `error`."""
         self._faults.append(Fault(verb, kind, error, acts_first, times))
 
     def heal(self) -> None:
-        """Forget every fault."""
+        """Remove all faults."""
         self._faults.clear()
 
     def put(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Place an object as somebody else would: no fault, no count."""
+        """Store an object as another client does: without faults and counting."""
         with self._lock:
             metadata = manifest["metadata"]
             key = _key(kind, metadata.get("namespace"), metadata["name"])
             return deepcopy(self._store(key, manifest, self._objects.get(key)))
 
     def remove(self, kind: ResourceKind, name: str, *, namespace: str | None = None) -> None:
-        """Take an object away as somebody else would, with what it owns."""
+        """Delete an object as another client does, with its dependents."""
         with self._lock:
             self._drop(_key(kind, namespace, name))
 
     def get_pool(self, name: str) -> Manifest:
-        """Return the stock pool of that name in the default namespace; a test's look."""
+        """Return the stock pool in the default namespace, without a call."""
         with self._lock:
             return deepcopy(self._objects[_key(STOCK_POOL, "default", name)])
 
@@ -91,7 +91,7 @@ class FakeCluster(Cluster):
             return sorted(name for plural, _, name in self._objects if plural == kind.plural)
 
     def settle(self, pod_status: Manifest | None = None) -> None:
-        """Do what controllers and kubelets do: pods that run, or that have `pod_status`."""
+        """Act as controllers and kubelets: pods run, or have `pod_status`."""
         with self._lock:
             found = [o for key, o in self._objects.items() if key[0] == DEPLOYMENT.plural]
             for deployment in found:
@@ -124,7 +124,7 @@ class FakeCluster(Cluster):
 
     @override
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no connections."""
 
     @override
     def get(
@@ -164,7 +164,7 @@ class FakeCluster(Cluster):
             if key in self._objects:
                 raise ClusterConflict(f"{kind.plural} exists", reason="AlreadyExists", status=409)
             body = {name: value for name, value in manifest.items() if name != "status"}
-            # Only the platform makes things here; somebody else's are put.
+            # Only the platform calls this; objects of other clients are put.
             managed = [{"manager": FIELD_MANAGER, "operation": "Update"}]
             body["metadata"] = {**metadata, "managedFields": managed}
             return self._end(fault, self._store(key, body, None))
@@ -272,7 +272,7 @@ class FakeCluster(Cluster):
             return "v1.36.3"
 
     def _begin(self, verb: str, kind: ResourceKind | None, name: str = "") -> Fault | None:
-        is_beside = kind == EVENT and verb != "list"  # Written beside the work, at some moment.
+        is_beside = kind == EVENT and verb != "list"  # Events are written in the background.
         if self.on_call is not None and not is_beside:
             self.on_call(verb, kind)
         kinds = {kind} if is_beside else {None, kind}
@@ -355,7 +355,7 @@ def _has_fields(found: Manifest, selector: str) -> bool:
 
 
 def _merged(present: Manifest, patch: Manifest) -> Manifest:
-    """RFC 7386: objects are merged, null removes, everything else replaces."""
+    """Return `present` after a JSON merge patch (RFC 7386)."""
     merged = deepcopy(present)
     for name, value in patch.items():
         if value is None:

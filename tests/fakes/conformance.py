@@ -1,4 +1,4 @@
-"""Whether a reply of the API is one that the OpenAPI document declares."""
+"""Checks that responses of the API are declared in the OpenAPI document."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from gpuplatform.api.document import openapi_document
 from gpuplatform.api.schema import api_alias
 
 METHOD_NOT_ALLOWED: Final = 405
-"""Every path replies so to the methods that the document does not list."""
+"""The response of every path to undeclared methods."""
 
 
 def check_reply(response: Any) -> None:
@@ -55,7 +55,7 @@ def _document() -> dict[str, Any]:
 
 
 def _resolved(value: dict[str, Any]) -> dict[str, Any]:
-    """Return what a reference within the document stands for."""
+    """Return the target of a reference in the document."""
     found: Any = value
     while "$ref" in found:
         steps = found["$ref"].removeprefix("#/").split("/")

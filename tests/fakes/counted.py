@@ -1,4 +1,4 @@
-"""What the code of a test counts, without files and without a port."""
+"""The metrics that a test records, without files and without a port."""
 
 import pytest
 
@@ -10,7 +10,7 @@ class Counted:
     """The metrics of one test."""
 
     def values(self, metric: Metric) -> dict[tuple[str, ...], float]:
-        """Return a counter's values, or how often a histogram was fed, by the labels' values."""
+        """Return the values of a counter, or the counts of a histogram, by label values."""
         made = _Recorder.created.get(metric.name)
         return {
             tuple(sample.labels.values()): sample.value
@@ -22,7 +22,7 @@ class Counted:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    """Count, for this test."""
+    """Record metrics for this test only."""
     monkeypatch.setattr(_Recorder, "is_on", True)
     monkeypatch.setattr(_Recorder, "created", {})
     return Counted()

@@ -1,8 +1,8 @@
-"""Sits before an API server and breaks what passes, by rules.
+"""A proxy in front of an API server that injects faults by rules.
 
-Speaks plain HTTP on loopback to the client, and to the server whatever the kubeconfig says; the
-client's token goes through. One proxy a client makes the connection of one client fail and leaves
-the others alone.
+Clients use plain HTTP on the loopback interface; the connection to the server follows the
+kubeconfig. The token of the client is forwarded. With one proxy per client, faults affect only
+this client.
 """
 
 import base64
@@ -32,7 +32,7 @@ from tests.fakes.faults import (
 from tests.fakes.scripted_server import Exchange, ScriptedServer, cluster_at
 
 HOLD_SECONDS = 30.0
-"""A gate that a test forgot to open does not hang it."""
+"""The timeout of a gate that a test does not open."""
 _PASSED_ON = ("Authorization", "Content-Type", "Accept")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -73,7 +73,7 @@ class Upstream:
 
 
 class FaultProxy:
-    """Passes requests on, unless a rule says otherwise; the first rule that takes one decides."""
+    """Forwards requests; the first rule that matches a request applies its fault."""
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
@@ -85,22 +85,22 @@ class FaultProxy:
         self.url = self._server.url
 
     def add(self, *rules: Rule) -> None:
-        """Have these rules asked after those there are."""
+        """Append rules."""
         with self._lock:
             self._rules.extend(rules)
 
     def clear(self) -> None:
-        """Let everything pass from now on."""
+        """Remove all rules."""
         with self._lock:
             self._rules.clear()
 
     def count(self, verb: str, resource: str = "") -> int:
-        """Return how many such requests have come."""
+        """Return the number of requests of a verb and resource."""
         asked = [request_of(exchange) for exchange in list(self._server.requests)]
         return sum(each == verb and resource in {"", what} for each, what in asked)
 
     def write_kubeconfig(self, path: Path) -> Path:
-        """Write a kubeconfig that leads through this proxy; return its path."""
+        """Write a kubeconfig for this proxy; return its path."""
         user = {"name": "user", "user": {"token": self._upstream.token}}
         entry = {"name": "proxy", "cluster": {"server": self.url}}
         context = {"name": "proxy", "context": {"cluster": "proxy", "user": "user"}}
@@ -116,7 +116,7 @@ class FaultProxy:
         return path
 
     def cluster(self) -> Cluster:
-        """Return a new client that goes through this proxy."""
+        """Return a new client that uses this proxy."""
         return cluster_at(self.url, self._upstream.token)
 
     @contextmanager
@@ -237,7 +237,7 @@ def _refuse(exchange: Exchange, fault: Refuse) -> None:
 
 
 def request_of(exchange: Exchange) -> tuple[str, str]:
-    """Return the verb and the plural of a request, as Kubernetes names them in its audit log."""
+    """Return the verb and the plural of a request, as in the audit log of Kubernetes."""
     parts = exchange.path.strip("/").split("/")
     parts = parts[3:] if parts[0] == "apis" else parts[2:]
     if len(parts) > 2 and parts[0] == "namespaces":

@@ -1,7 +1,6 @@
-"""The faults a `FaultProxy` can cause, and the rules that say when.
+"""Faults of a `FaultProxy`, and the rules that select requests.
 
-A fault of a request happens to the request as a whole; a fault of a stream edits the lines of one
-watch on their way to the client.
+A fault of a request affects the whole request; a fault of a stream changes the lines of a watch.
 """
 
 import json
@@ -13,16 +12,16 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The request reaches the server late."""
+    """Delays the request."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The connection stays open without a word until the gate opens.
+    """Keeps the connection open without a response until the gate opens.
 
-    With `is_after` the server has acted before, otherwise it knows nothing yet.
+    With `is_after`, the server executes the request before.
     """
 
     gate: threading.Event
@@ -31,14 +30,14 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The connection is lost; with `is_after` the server has acted all the same."""
+    """Closes the connection; with `is_after`, the server has executed the request."""
 
     is_after: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The server is not asked; a Status object is the answer."""
+    """Responds with a Status object instead of the server."""
 
     status: int
     reason: str = ""
@@ -47,17 +46,17 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class StaleRead:
-    """A read is answered as the last one of the same address was, as from a cache behind."""
+    """Responds to a read with the previous response for the same path: a stale read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """What a stream does instead of its next line: nothing, for ever, with the connection open."""
+    """The end of a stream: no further lines, with an open connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """What a stream does instead of its next line: send this, then lose the connection."""
+    """The end of a stream: sends these bytes and closes the connection."""
 
     last_words: bytes = b""
 
@@ -67,7 +66,7 @@ Line: TypeAlias = bytes | Silence | Break
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The lines of a watch come as `edit` makes them."""
+    """Changes the lines of a watch with `edit`."""
 
     edit: Callable[[Iterable[bytes]], Iterator[Line]]
 
@@ -77,21 +76,21 @@ Fault: TypeAlias = Delay | Hold | Cut | Refuse | StaleRead | Stream
 
 @dataclass(slots=True)
 class Rule:
-    """A fault, the requests it befalls, and how often."""
+    """A fault, the requests that it affects, and the number of times."""
 
     fault: Fault
     verbs: tuple[str, ...] = ()
-    """get, list, watch, create, update, patch, delete; empty means all."""
+    """get, list, watch, create, update, patch, delete; empty selects all."""
     resource: str = ""
-    """The plural of a kind; empty means all."""
+    """The plural of a kind; empty selects all."""
     times: int | None = 1
-    """Without end if absent."""
+    """None: without limit."""
     skip: int = 0
-    """How many matching requests pass first."""
+    """Number of matching requests that pass first."""
     hits: int = 0
 
     def takes(self, verb: str, resource: str) -> bool:
-        """Whether this request is the rule's; counts it if so."""
+        """Return whether the rule applies to this request, and count it."""
         if (self.verbs and verb not in self.verbs) or self.resource not in {"", resource}:
             return False
         if self.times is not None and self.hits >= self.times:
@@ -104,39 +103,39 @@ class Rule:
 
 
 def half_open(after: int) -> Stream:
-    """The peer vanishes after some lines, and nothing says so."""
+    """The stream stops after some lines, with an open connection."""
     return _ends_after(after, lambda line: Silence())
 
 
 def cut_stream(after: int) -> Stream:
-    """The connection is lost between two lines."""
+    """The connection is closed between two lines."""
     return _ends_after(after, lambda line: Break())
 
 
 def cut_in_line(after: int) -> Stream:
-    """The connection is lost in the midst of a line."""
+    """The connection is closed within a line."""
     return _ends_after(after, lambda line: Break(line[: len(line) // 2]))
 
 
 def broken_line(after: int) -> Stream:
-    """A line comes that is no JSON, and the connection is lost."""
+    """A line is not JSON, then the connection is closed."""
     return _ends_after(after, lambda line: Break(line[: len(line) // 2] + b"\n"))
 
 
 def gone(after: int) -> Stream:
-    """The version is compacted away while the watch runs."""
+    """The version is compacted during the watch: 410."""
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     said = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
     return _ends_after(after, lambda line: Break(said))
 
 
 def drop(every: int) -> Stream:
-    """Each so-many-th line never comes."""
+    """Each n-th line is dropped."""
     return Stream(lambda lines: (line for n, line in enumerate(lines, 1) if n % every))
 
 
 def repeat(every: int) -> Stream:
-    """Each so-many-th line comes twice."""
+    """Each n-th line is repeated."""
 
     def edit(lines: Iterable[bytes]) -> Iterator[Line]:
         for number, line in enumerate(lines, 1):
@@ -148,7 +147,7 @@ def repeat(every: int) -> Stream:
 
 
 def reorder(every: int) -> Stream:
-    """Each so-many-th line comes after the one that follows it."""
+    """Each n-th line is swapped with the next one."""
 
     def edit(lines: Iterable[bytes]) -> Iterator[Line]:
         late: bytes | None = None

@@ -1,7 +1,8 @@
-"""A function that follows the instructions in its payload: `python -m tests.fakes.function`.
+"""A function that its payload controls: `python -m tests.fakes.function`.
 
-The payload is a JSON object, all keys optional: `hold` waits until somebody opens the named FIFO
-for writing, `die` ends the process, `status` and `size` shape the answer, `words` are raised.
+The payload is a JSON object, all keys optional: `hold` waits until the named FIFO is opened for
+writing, `die` ends the process, `status` and `size` set those of the response, `words` is the
+message of an exception.
 """
 
 import os
@@ -12,7 +13,7 @@ from serverless.framework import Request, Response, serve
 
 
 def obey(request: Request) -> Response:
-    """Follow the instructions, and answer with the payload."""
+    """Follow the payload, and return it."""
     began = time.time()
     asked = request.json()
     if "hold" in asked:

@@ -1,4 +1,4 @@
-"""Fixtures that put the fake cluster and an empty broker where the spine looks for them."""
+"""Fixtures that install the fake cluster and an empty broker in the platform."""
 
 import threading
 from collections.abc import Iterator
@@ -26,17 +26,17 @@ def cluster(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 
 
 class Broker:
-    """What waits in the queues."""
+    """The messages in the queues."""
 
     def __init__(self, client: "redis.Redis") -> None:
         self._client = client
 
     def hints(self, queue: Queue) -> int:
-        """Return how many messages wait in a queue."""
+        """Return the number of messages in a queue."""
         return sum(int(self._client.llen(key)) for key in keys_of(queue))
 
     def lose_everything(self) -> None:
-        """Throw all messages away."""
+        """Delete all messages."""
         self._client.flushdb()
 
 

@@ -1,4 +1,4 @@
-"""A cluster that has nothing but leases, in memory, with the faults a test asks for."""
+"""An in-memory cluster of leases, with faults."""
 
 import copy
 import threading
@@ -9,7 +9,7 @@ from gpuplatform.kube.kinds import Manifest, ResourceKind
 
 
 class LeaseStore:
-    """Checks versions as an API server does; safe to use from several threads."""
+    """Leases with the version checks of an API server; thread-safe."""
 
     def __init__(self) -> None:
         self.leases: dict[str, Manifest] = {}
@@ -50,16 +50,16 @@ class LeaseStore:
 
 
 class Wire:
-    """One process's connection to a store: it may be cut before or after the store has acted.
+    """The connection of one process to a store; it can fail before or after the effect.
 
-    Time can pass on the way there and on the way back.
+    Requests and responses can take time.
     """
 
     def __init__(self, store: LeaseStore) -> None:
         self._store = store
         self.before: ClusterError | None = None
         self.after: ClusterError | None = None
-        """Befalls writes only: a lost read has done nothing."""
+        """Applies to writes only."""
         self.on_the_way: Callable[[], None] = lambda: None
         self.on_the_way_back: Callable[[], None] = lambda: None
         self.calls = 0

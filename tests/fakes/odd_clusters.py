@@ -1,4 +1,4 @@
-"""Clusters in every state that a process may find at its start, by their kubeconfig."""
+"""Clusters in every state that a process can find at its start, by kubeconfig."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -39,7 +39,7 @@ NOWHERE = "nowhere"
 
 @contextmanager
 def cluster_in(state: str, folder: Path) -> Iterator[str]:
-    """Yield the path of the kubeconfig of a cluster in that state; empty where there is none."""
+    """Yield the path of the kubeconfig of a cluster in `state`; empty without one."""
     if state == NOWHERE:
         yield ""
         return

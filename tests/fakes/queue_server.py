@@ -25,26 +25,26 @@ class QueueServer:
         self.account = self._server.account
 
     def start(self) -> None:
-        """Start it and wait until its JetStream works."""
+        """Start it and wait until JetStream is available."""
         self._process = subprocess.Popen(self._server.command().argv)
         assert wait_until(self._server.is_ready, 10), "the NATS server does not start"
 
     def kill(self) -> None:
-        """Kill it like a power failure, and wait for its end."""
+        """Kill it and wait for its end."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(10)
         self._process = None
 
     def stop(self) -> None:
-        """End it, if it runs."""
+        """Stop it if it runs."""
         if self._process is not None:
             self.kill()
 
 
 @pytest.fixture
 def queue_server(tmp_path: Path, settings: Settings) -> Iterator[QueueServer]:
-    """A running server, and the settings that name it."""
+    """A running server that the settings refer to."""
     server = QueueServer(tmp_path / "nats")
     server.start()
     settings.NATS_URL = server.url

@@ -1,7 +1,7 @@
-"""A function that breaks HTTP: `python -m tests.fakes.raw_function`.
+"""A function that violates HTTP: `python -m tests.fakes.raw_function`.
 
-It answers each invocation with the bytes that are its payload, then closes the connection. It is
-healthy otherwise. A payload that begins with `endless ` is repeated, from there, for ever.
+It responds to each invocation with the bytes of the payload and closes the connection. Its health
+endpoint works. The rest of a payload that begins with `endless ` is repeated without end.
 """
 
 import os
@@ -19,7 +19,7 @@ class Answer(socketserver.StreamRequestHandler):
 
     @override
     def handle(self) -> None:
-        """Read a request and answer it."""
+        """Read a request and respond to it."""
         line, size = self.rfile.readline(), 0
         while (header := self.rfile.readline().strip()) != b"":
             name, _, text = header.partition(b":")
@@ -32,7 +32,7 @@ class Answer(socketserver.StreamRequestHandler):
             return  # The sidecar closed the connection.
 
     def answer(self, said: bytes) -> None:
-        """Send the bytes, once or for ever."""
+        """Send the bytes, once or without end."""
         self.wfile.write(said.removeprefix(ENDLESS))
         while said.startswith(ENDLESS):
             self.wfile.write(said.removeprefix(ENDLESS))

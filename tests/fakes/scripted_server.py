@@ -1,7 +1,7 @@
-"""An HTTP server on loopback that answers what a test's script says, faults included.
+"""An HTTP server on the loopback interface whose responses, with faults, are scripted by a test.
 
-The script is called once a request, in the request's own thread, with an `Exchange` to answer by.
-A script that returns without answering cuts the connection.
+The script is called for each request, in the thread of the request, with an `Exchange` to respond.
+A script that returns without a response closes the connection.
 """
 
 import json
@@ -19,11 +19,11 @@ from typing_extensions import override
 from gpuplatform.kube.client import Cluster
 
 TEST_PATIENCE_SECONDS = 20
-"""After which a test that waits for something gives up."""
+"""The timeout of waiting tests."""
 
 
 class Exchange:
-    """One request and the means to answer it."""
+    """One request, and the methods to respond."""
 
     def __init__(self, handler: BaseHTTPRequestHandler, closing: threading.Event) -> None:
         self._handler = handler
@@ -43,7 +43,7 @@ class Exchange:
         return self.query.get("watch") == "true"
 
     def json(self, said: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
-        """Answer with a whole JSON body and keep the connection."""
+        """Respond with a JSON body and keep the connection."""
         self.raw(json.dumps(said).encode(), status, headers)
 
     def raw(
@@ -60,11 +60,11 @@ class Exchange:
         self._handler.end_headers()
 
     def stream(self) -> None:
-        """Begin a chunked answer, as a watch has it."""
+        """Begin a chunked response, as for a watch."""
         self.head(200, {"Transfer-Encoding": "chunked", "Content-Type": "application/json"})
 
     def line(self, said: Any) -> None:
-        """Send one line of a stream as a chunk of its own."""
+        """Send one line of a stream as one chunk."""
         self.chunk(json.dumps(said).encode() + b"\n")
 
     def chunk(self, data: bytes) -> None:
@@ -79,7 +79,7 @@ class Exchange:
         self._handler.wfile.flush()
 
     def hold(self) -> None:
-        """Keep the connection open in silence, until the test ends or the client leaves."""
+        """Keep the connection open without data, until the test ends or the client disconnects."""
         connection = self._handler.connection
         connection.settimeout(0.05)
         while not self._closing.is_set():
@@ -96,7 +96,7 @@ Script = Callable[[Exchange], None]
 
 
 class ScriptedServer:
-    """Runs the script and remembers the requests in the order in which they came."""
+    """Runs the script and records the requests in their order."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -108,7 +108,7 @@ class ScriptedServer:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def wait_for(self, holds: Callable[[list[Exchange]], bool]) -> None:
-        """Wait until the requests seen are as the test needs them."""
+        """Wait until `holds` is true for the recorded requests."""
         with self._changed:
             met = self._changed.wait_for(lambda: holds(self.requests), TEST_PATIENCE_SECONDS)
         assert met, [f"{seen.method} {seen.path} {seen.query}" for seen in self.requests]
@@ -156,7 +156,7 @@ class ScriptedServer:
 
             @override
             def finish(self) -> None:
-                # What is still buffered for a client that left cannot be flushed.
+                # Data for a disconnected client cannot be flushed.
                 with suppress(OSError):
                     super().finish()
                 self.rfile.close()
@@ -176,7 +176,7 @@ class _Server(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves in the midst is what these tests are about."""
+        """Ignore clients that disconnect during a response."""
 
 
 @contextmanager
@@ -188,7 +188,7 @@ def scripted(script: Script) -> Iterator[ScriptedServer]:
 
 
 def unused_address() -> str:
-    """Return an address where nothing listens."""
+    """Return an unused address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Running the same thing at the same moment on database connections of their own."""
+"""Concurrent calls in threads with separate database connections."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -11,18 +11,18 @@ DEADLINE_SECONDS = 60.0
 
 
 def at_once(jobs: Sequence[Callable[[], T]]) -> list[T | Exception]:
-    """Start every job at one barrier; return what each gave or raised, in their order."""
+    """Start all jobs at a barrier; return the result or exception of each, in order."""
     barrier = threading.Barrier(len(jobs), timeout=DEADLINE_SECONDS)
     results: list[T | Exception] = [TimeoutError("it did not end")] * len(jobs)
 
     def work(number: int) -> None:
         try:
             with connection.cursor() as cursor:
-                # All threads of one process get on more slowly than requests of production.
+                # Threads of one process are slower than requests in production.
                 cursor.execute("SET lock_timeout = '20s'")
             barrier.wait()
             results[number] = jobs[number]()
-        except Exception as error:  # noqa: BLE001 - the test looks at it
+        except Exception as error:  # noqa: BLE001 - the test checks it
             results[number] = error
         finally:
             connection.close()

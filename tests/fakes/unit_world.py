@@ -1,6 +1,6 @@
-"""The path of GPU units in this process: services, drivers, planners, mirror, on the fake cluster.
+"""GPU units in one process: services, drivers, planners, mirror, on the fake cluster.
 
-It does what workers, sweeps and the watch do, step by step, in one thread; a step may die.
+It acts as workers, sweeps and the watch, step by step, in one thread; a step can be killed.
 """
 
 import itertools
@@ -47,10 +47,10 @@ NAMESPACE = "runtime-instance"
 
 @dataclass
 class ManagedCluster(FakeCluster):
-    """A cluster that remembers who wrote an object, as an API server does."""
+    """A cluster with managedFields, as on an API server."""
 
     on_done: Callable[[], None] | None = None
-    """Called when a write was done, before its answer arrives."""
+    """Called after the effect of a write, before its response."""
 
     @override
     def create(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
@@ -73,22 +73,22 @@ class UnitWorld:
     cluster: ManagedCluster
     numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
     disturbed: Callable[[], AbstractContextManager[object]] = nullcontext
-    """What each step of `work` happens in; it may kill it."""
+    """The context of each step of `work`; it can kill the step."""
 
     def seed(self, replicas: int, spec_name: str = "g1.1", **fields: Any) -> Operation:
-        """Ask for stock and let it become ready."""
+        """Seed stock and wait until it is ready."""
         operation = self.ask_seed(replicas, spec_name, **fields).operation
         self.work()
         return state(operation)
 
     def ask_seed(self, replicas: int, spec_name: str = "g1.1", **fields: Any) -> Accepted:
-        """Ask for stock."""
+        """Request the seeding of stock."""
         body = {"operationID": self._id("seed"), "specName": spec_name, "replicas": replicas}
         asked = StockSeed.parse({"gpu": 1, **body, **fields})
         return stock_seed(tenant=tenant_by_name(), body=asked)
 
     def remove(self, number: int, spec_name: str = "g1.1") -> Operation:
-        """Ask for the removal of stock."""
+        """Request the removal of stock."""
         accepted = stock_remove(
             tenant=tenant_by_name(),
             operation_id=self._id("remove"),
@@ -98,11 +98,11 @@ class UnitWorld:
         return accepted.operation
 
     def create(self, name: str, **fields: Any) -> Operation:
-        """Ask for a unit."""
+        """Request a unit."""
         return self.ask_create(name, **fields).operation
 
     def ask_create(self, name: str, **fields: Any) -> Accepted:
-        """Ask for a unit; the answer says whether it is a replay."""
+        """Request a unit; the result contains whether it is a replay."""
         body = {
             "operationID": self._id("create"),
             "name": name,
@@ -113,43 +113,43 @@ class UnitWorld:
         return unit_create(tenant=tenant_by_name(), body=asked)
 
     def update(self, name: str, etag: str | None = None, **fields: Any) -> Operation:
-        """Ask for a change."""
+        """Request a change."""
         asked = GpuUnitUpdate.parse({"operationID": self._id("update"), **fields})
         return unit_update(tenant=tenant_by_name(), name=name, body=asked, etag=etag).operation
 
     def stop(self, name: str) -> Operation:
-        """Ask for a stop."""
+        """Request a stop."""
         return unit_stop(
             tenant=tenant_by_name(), name=name, operation_id=self._id("stop")
         ).operation
 
     def start(self, name: str) -> Operation:
-        """Ask for a start."""
+        """Request a start."""
         return unit_start(
             tenant=tenant_by_name(), name=name, operation_id=self._id("start")
         ).operation
 
     def delete(self, name: str) -> Operation:
-        """Ask for a deletion."""
+        """Request a deletion."""
         return unit_request_deletion(
             tenant=tenant_by_name(), name=name, operation_id=self._id("delete")
         ).operation
 
     def run(self, operation: Operation) -> Operation:
-        """Let one worker take the operation once, whether it is due or not."""
+        """Run the operation once, even if it is not due."""
         release(operation)
         operations.run(operation.pk)
         return state(operation)
 
     def finish(self, operation: Operation, runs: int = 6) -> Operation:
-        """Let workers take the operation until it has ended."""
+        """Run the operation until it has ended."""
         for _ in range(runs):
             if self.run(operation).phase not in OPEN_PHASES:
                 break
         return state(operation)
 
     def work(self, rounds: int = 8) -> None:
-        """Do what everybody does, a number of times; whoever dies is followed by another."""
+        """Run all processes for a number of rounds; a killed process is replaced."""
         for _ in range(rounds):
             before = self.cluster.version_number
             Operation.objects.filter(phase__in=OPEN_PHASES).update(due_at=Now(), **_FREED)
@@ -174,21 +174,21 @@ class UnitWorld:
             self._mortal(partial(driver.run, UNITS, row.pk))
 
     def copy(self) -> None:
-        """Let the mirror see everything as it is."""
+        """Copy the state of all resources to the mirror."""
         UNIT_MIRROR.listed(self.cluster.list(GPU_UNIT))
 
     def resource(self, name: str, namespace: str = NAMESPACE) -> Manifest | None:
-        """Return a unit's resource; a look that is no call."""
+        """Return the resource of a unit, without a call."""
         found = self.cluster._objects.get((GPU_UNIT.plural, namespace, name))
         return deepcopy(found)
 
     def deployment(self, unit: str, namespace: str = NAMESPACE) -> Manifest | None:
-        """Return a unit's Deployment; a look that is no call."""
+        """Return the Deployment of a unit, without a call."""
         found = self.cluster._objects.get((DEPLOYMENT.plural, namespace, f"unit-{unit}"))
         return deepcopy(found)
 
     def pods(self, unit: str) -> int:
-        """Return how many pods a unit in use has."""
+        """Return the number of pods of an active unit."""
         name = f"unit-{unit}-"
         return sum(
             plural == POD.plural and place == NAMESPACE and pod.startswith(name)
@@ -196,7 +196,7 @@ class UnitWorld:
         )
 
     def by_hand(self, name: str, *, annotations: Manifest | None = None, **spec: Any) -> Manifest:
-        """Make a unit as a person with kubectl does."""
+        """Create a unit as with kubectl."""
         metadata = {"name": name, "namespace": NAMESPACE, "annotations": annotations or {}}
         body = {"specName": "g1.1", "image": "example.com/a:1", **spec}
         return self.cluster.put(
@@ -210,7 +210,7 @@ class UnitWorld:
         )
 
     def drop_stock(self, row: GpuUnit) -> None:
-        """Delete a stock unit as a person with kubectl does."""
+        """Delete a stock unit as with kubectl."""
         self.cluster.remove(GPU_UNIT, row.name, namespace=STOCK_NAMESPACE)
 
     def _mortal(self, step: Callable[[], object]) -> None:
@@ -232,12 +232,12 @@ def _nothing_open() -> bool:
 
 
 def state(operation: Operation) -> Operation:
-    """Return the operation as it is now."""
+    """Return the current operation."""
     return Operation.objects.get(pk=operation.pk)
 
 
 def release(operation: Operation) -> None:
-    """Make the operation due and free, as time does; open the gate."""
+    """Make the operation due and release its lease; open the gate."""
     rows = Operation.objects.filter(pk=operation.pk, phase__in=OPEN_PHASES)
     rows.update(due_at=Now(), lease_expires_at=Now() - timedelta(seconds=1))
     ClusterState.objects.update(failures=0, closed_until=None)
@@ -249,10 +249,10 @@ def stock_rows() -> list[GpuUnit]:
 
 
 def unit_row(name: str) -> GpuUnit:
-    """Return the newest row of a unit in use."""
+    """Return the newest row of an active unit."""
     return GpuUnit.objects.filter(role="active", name=name).order_by("-id")[0]
 
 
 def new_uid() -> str:
-    """Return a UID that nothing has."""
+    """Return an unused UID."""
     return str(uuid.uuid4())

@@ -1,11 +1,11 @@
 """Starts a real Kubernetes control plane: etcd, API server, controller manager, scheduler.
 
 `python tests/cluster/controlplane/launcher.py --nodes 3` runs one until Ctrl-C and prints its
-kubeconfig. Tests start the same command. Its programs come from `KUBEBUILDER_ASSETS` if that is
-set, else they are one binary that Go builds from this folder's module, once: it is kept below the
-user's cache directory.
+kubeconfig. Tests start the same command. The programs are those of `KUBEBUILDER_ASSETS` if it is
+set; otherwise Go builds one binary from the module in this folder, which is cached in the cache
+directory of the user.
 
-Everything it writes lies in one directory. Its programs end when it ends, however it ends.
+All files are in one directory. The programs end with this process, also when it is killed.
 """
 
 import argparse
@@ -41,10 +41,10 @@ KUBERNETES = (1, 36, 3)
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 ATTEMPTS = 3
-"""A port may be taken between finding and using it."""
+"""Number of attempts; a port can be taken between finding and using it."""
 PR_SET_PDEATHSIG = 1
 AUDIT_LOG = "audit.log"
-"""Below the folder: a line of JSON for each request of a ServiceAccount."""
+"""The audit log in the folder: a line of JSON for each request of a ServiceAccount."""
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -57,13 +57,13 @@ AUDIT_POLICY = {
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 BACK_OFF_SECONDS = 1
-"""How long the scheduler lets a pod rest, at most, that found no place; ten seconds by default."""
+"""Maximum back-off of unschedulable pods in the scheduler; the default is ten seconds."""
 
 GARBAGE = {"GOGC": "400", "GOMEMLIMIT": "1GiB"}
-"""For what lives for minutes memory is cheaper than time."""
+"""Fewer garbage collections: the processes live for minutes."""
 ALONE = ("--leader-elect=false", "--bind-address=127.0.0.1")
 REQUESTS, UNTHROTTLED_REQUESTS = (500, 1000), (2000, 4000)
-"""How many requests a second, and at once, controllers and scheduler may send."""
+"""Requests per second and burst of the controllers and the scheduler."""
 EVICTION = ("node-lifecycle", "taint-eviction", "device-taint-eviction")
 UNTHROTTLED_CONTROLLERS = [
     "--concurrent-deployment-syncs=20",
@@ -71,15 +71,15 @@ UNTHROTTLED_CONTROLLERS = [
     "--concurrent-gc-syncs=20",
     "--controllers=" + ",".join(["*", *(f"-{name}-controller" for name in EVICTION)]),
 ]
-"""A benchmark that loads the machine must not lose its nodes for it."""
+"""Flags without eviction: the load of a benchmark can delay the heartbeats of nodes."""
 
 
 class CannotStart(Exception):
-    """The message is one sentence that says what is missing or what went wrong."""
+    """The control plane cannot be started; the message names the cause."""
 
 
 def programs() -> dict[str, list[str]]:
-    """Return the command of each component, building them if need be.
+    """Return the command of each component; build the components if necessary.
 
     Raises:
         CannotStart: a program is missing and cannot be built.
@@ -95,7 +95,7 @@ def programs() -> dict[str, list[str]]:
 
 
 def built_binary() -> Path:
-    """Return the cached binary of this version of the module; build it when there is none."""
+    """Return the cached binary of this version of the module; build it if it does not exist."""
     content = b"".join((MODULE / name).read_bytes() for name in MODULE_FILES)
     key = hashlib.sha256(content).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -117,7 +117,7 @@ def _build(binary: Path) -> None:
             "A real control plane needs Go (https://go.dev/dl) to be built, or KUBEBUILDER_ASSETS"
             f" with the programs {', '.join(COMPONENTS)}."
         )
-    say(f"building the control plane, once: 5 to 10 minutes on 2 cores; it is kept as {binary}")
+    say(f"Building the control plane, once: 5 to 10 minutes on 2 cores. It is cached as {binary}")
     major, minor, patch = KUBERNETES
     package = "k8s.io/component-base/version"
     flags = (
@@ -144,17 +144,17 @@ def _build(binary: Path) -> None:
         stdout=sys.stderr,
     )
     if done.returncode != 0:
-        raise CannotStart("The control plane could not be built; Go's own words are above.")
+        raise CannotStart("The control plane could not be built; see the output of Go above.")
     part.replace(binary)
 
 
 class ControlPlane:
     """A running control plane, as a context manager.
 
-    `folder` holds certificates, tokens, kubeconfig, logs and data. Without it one is made, and
-    removed in the end. With `is_unthrottled` its own clients are no limit, for benchmarks.
-    `definitions` are custom kinds that are there before the controllers start: a garbage
-    collector learns of later ones twice a minute only.
+    `folder` contains certificates, tokens, kubeconfig, logs and data; by default it is a temporary
+    one. With `is_unthrottled` its clients are not limited, for
+    benchmarks. `definitions` are custom kinds that exist before the controllers start: the garbage
+    collector discovers later ones only twice a minute.
     """
 
     def __init__(
@@ -202,16 +202,16 @@ class ControlPlane:
         self.stop()
 
     def stop(self) -> None:
-        """End every program, then remove the folder if it was made here."""
+        """Stop all programs, then delete the folder if it is temporary."""
         self._end_programs()
         if self._owns_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def watch(self) -> None:
-        """Return when a program ended by itself.
+        """Wait until a program ends.
 
         Raises:
-            CannotStart: always, with the program's last words.
+            CannotStart: always, with the last lines of the log of the program.
         """
         while True:
             self._check_alive()
@@ -234,7 +234,7 @@ class ControlPlane:
         ports_of = {"kube-controller-manager": controllers, "kube-scheduler": scheduler}
         for name, port in ports_of.items():
             self._wait_for(name, f"https://127.0.0.1:{port}/healthz")
-        # The first thing that only the controllers make.
+        # The first object that the controllers create.
         account = "api/v1/namespaces/default/serviceaccounts/default"
         self._wait_for("kube-controller-manager", f"https://127.0.0.1:{secure}/{account}")
         if self._nodes:
@@ -244,13 +244,13 @@ class ControlPlane:
             self._wait_for("kubelet", node)
 
     def _define(self, server: str) -> None:
-        """Have the custom kinds served before anybody asks which kinds there are."""
+        """Create the custom kinds before the controllers discover kinds."""
         for definition in self._definitions:
             body = json.dumps(definition).encode()
             answer = self._ask(server + DEFINITIONS, body)
             if answer != 201:
                 name = definition["metadata"]["name"]
-                raise CannotStart(f"The API server answered {answer} to the definition of {name}.")
+                raise CannotStart(f"The API server returned {answer} to the definition of {name}.")
         for definition in self._definitions:
             spec = definition["spec"]
             for version in spec["versions"]:
@@ -310,7 +310,7 @@ class ControlPlane:
         return self._ask(url) == 200
 
     def _ask(self, url: str, body: bytes | None = None) -> int:
-        """Return the status of the answer; 0 when there is none."""
+        """Return the status of the response; 0 without one."""
         certificate = self.folder / "certs" / "apiserver.crt"
         if not certificate.is_file():
             return 0
@@ -336,7 +336,7 @@ class ControlPlane:
 
     def _last_words(self, name: str) -> str:
         lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
-        return " | ".join(lines[-5:]) or "it said nothing"
+        return " | ".join(lines[-5:]) or "no output"
 
     def _write_private(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -360,8 +360,8 @@ class ControlPlane:
         }
 
     def _end_programs(self) -> None:
-        # Nobody but the kubelets has anything to put in order: what the others know is thrown
-        # away. The API server would keep its port for as long as somebody watches.
+        # Only the kubelets need a graceful end: the state of the other programs is discarded, and
+        # the API server would wait for watches.
         kubelet = self._running.get("kubelet")
         if kubelet is not None:
             kubelet.terminate()
@@ -374,7 +374,7 @@ class ControlPlane:
 
 
 def etcd_flags(data: Path, client: int, peer: int) -> list[str]:
-    """Return the flags of a single etcd whose data may be lost."""
+    """Return the flags of a single etcd without durability."""
     client_url, peer_url = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
     return [
         f"--data-dir={data}",
@@ -392,8 +392,8 @@ def etcd_flags(data: Path, client: int, peer: int) -> list[str]:
 def apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
     """Return the flags of an API server with RBAC and ServiceAccount tokens.
 
-    It makes its own certificate in `folder/certs`; the same key signs the tokens, so that no other
-    program is needed to make one. Pods need no ServiceAccount, since nothing runs in them.
+    It creates its certificate in `folder/certs`; the same key signs the tokens. Pods need no
+    ServiceAccount, since no program runs in them.
     """
     key = folder / "certs" / "apiserver.key"
     return [
@@ -408,20 +408,20 @@ def apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
         "--authorization-mode=RBAC",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--disable-admission-plugins=ServiceAccount",
-        # Some distributions have it on: an owner reference then needs a right on the owner.
+        # Some distributions enable it: an owner reference then needs a right on the owner.
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
         f"--audit-policy-file={folder / 'audit-policy.json'}",
         f"--audit-log-path={folder / AUDIT_LOG}",
         "--endpoint-reconciler-type=none",
         "--delete-collection-workers=4",
-        # One who may do everything is never queued: what is asked for it at each request is lost.
+        # Requests of administrators are not queued, so priority and fairness is not needed.
         "--enable-priority-and-fairness=false",
     ]
 
 
 @contextlib.contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Yield ports that nobody listens on, held until the block ends."""
+    """Yield unused ports, reserved until the block ends."""
     with contextlib.ExitStack() as stack:
         found = []
         for _ in range(count):
@@ -432,30 +432,34 @@ def free_ports(count: int) -> Iterator[list[int]]:
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends, however that ends."""
+    """Request the kernel to kill this process when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def say(words: str) -> None:
-    """Tell a person, on standard error: standard output is for the kubeconfig."""
+    """Print to standard error; standard output is for the kubeconfig."""
     sys.stderr.write(words + "\n")
     sys.stderr.flush()
 
 
 def stop_when_asked(_number: int, _frame: FrameType | None) -> None:
-    """Turn SIGTERM into an orderly end."""
+    """Exit on SIGTERM, with clean-up."""
     raise KeyboardInterrupt
 
 
 def main(arguments: list[str]) -> int:
-    """Run a control plane until Ctrl-C, SIGTERM, or the end of the parent or of a program."""
+    """Run a control plane until Ctrl-C, SIGTERM, or the end of its parent or of a program."""
     parser = argparse.ArgumentParser(description="A real Kubernetes control plane.")
-    parser.add_argument("--folder", type=Path, help="where everything lies (default: a new one)")
-    parser.add_argument("--nodes", type=int, default=0, help="simulated nodes (default: none)")
-    parser.add_argument("--gpus", type=int, default=8, help="GPUs a node (default: 8)")
-    parser.add_argument("--unthrottled", action="store_true", help="no limits, for benchmarks")
-    parser.add_argument("--definitions", type=Path, help="JSON: custom kinds to begin with")
-    parser.add_argument("--build-only", action="store_true", help="only build, if need be")
+    parser.add_argument("--folder", type=Path, help="directory of all files (default: a new one)")
+    parser.add_argument(
+        "--nodes", type=int, default=0, help="number of simulated nodes (default: 0)"
+    )
+    parser.add_argument("--gpus", type=int, default=8, help="GPUs per node (default: 8)")
+    parser.add_argument(
+        "--unthrottled", action="store_true", help="clients without limits, for benchmarks"
+    )
+    parser.add_argument("--definitions", type=Path, help="JSON file: initial custom kinds")
+    parser.add_argument("--build-only", action="store_true", help="only build the programs")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, stop_when_asked)
     try:

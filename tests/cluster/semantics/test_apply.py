@@ -49,7 +49,7 @@ def test_applying_the_same_again_changes_nothing(world: World) -> None:
     assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
 
 
-def test_applying_another_value_of_a_foreign_field_is_a_conflict(world: World) -> None:
+def test_applying_another_value_of_an_owned_field_is_a_conflict(world: World) -> None:
     world.apply(CONFIG_MAP, config(a="1"))
     path = world.path(CONFIG_MAP, "one") + "?fieldManager=two"
 
@@ -63,7 +63,7 @@ def test_applying_another_value_of_a_foreign_field_is_a_conflict(world: World) -
     assert 'conflict with "one": .data.a' in reply.message
 
 
-def test_a_forced_apply_takes_the_field(world: World) -> None:
+def test_a_forced_apply_changes_the_owner_of_a_field(world: World) -> None:
     world.apply(CONFIG_MAP, config(a="1"))
 
     world.apply(CONFIG_MAP, config(a="2"), "two", force=True)
@@ -89,7 +89,7 @@ def test_a_field_no_longer_applied_is_removed(world: World) -> None:
     assert world.get(CONFIG_MAP, "one")["data"] == {"a": "1"}
 
 
-def test_a_shared_field_stays_when_one_owner_gives_it_up(world: World) -> None:
+def test_a_shared_field_stays_when_one_owner_stops_applying_it(world: World) -> None:
     world.apply(CONFIG_MAP, config(a="1", b="2"))
     world.apply(CONFIG_MAP, config(b="2"), "two")
 
@@ -98,7 +98,7 @@ def test_a_shared_field_stays_when_one_owner_gives_it_up(world: World) -> None:
     assert world.get(CONFIG_MAP, "one")["data"] == {"a": "1", "b": "2"}
 
 
-def test_what_others_wrote_stays(world: World) -> None:
+def test_fields_of_other_owners_stay(world: World) -> None:
     world.apply(CONFIG_MAP, config(a="1"))
     world.patch(CONFIG_MAP, "one", {"data": {"theirs": "2"}})
 
@@ -107,7 +107,7 @@ def test_what_others_wrote_stays(world: World) -> None:
     assert world.get(CONFIG_MAP, "one")["data"] == {"a": "3", "theirs": "2"}
 
 
-def test_a_patch_takes_the_field_that_it_changes(world: World) -> None:
+def test_a_patch_owns_the_changed_field(world: World) -> None:
     world.apply(CONFIG_MAP, config(a="1"))
     world.patch(CONFIG_MAP, "one", {"data": {"a": "2"}})
 
@@ -127,7 +127,7 @@ def test_entries_of_a_list_map_are_owned_one_by_one(world: World) -> None:
     assert envs_of(after) == {"B": "2", "C": "3"}
 
 
-def test_a_key_twice_in_a_list_map_is_refused(world: World) -> None:
+def test_a_duplicate_key_in_a_list_map_is_refused(world: World) -> None:
     manifest = deployment(
         "web", container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}])
     )

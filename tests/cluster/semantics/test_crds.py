@@ -37,7 +37,7 @@ def test_a_definition_without_schema_is_invalid(world: World) -> None:
     assert "spec.versions[0].schema.openAPIV3Schema" in reply.fields
 
 
-def test_a_definition_of_another_name_is_invalid(world: World) -> None:
+def test_a_definition_with_another_name_is_invalid(world: World) -> None:
     manifest = definition(f"{world.namespace}.example.com")
     manifest["metadata"]["name"] = "gadgets.example.com"
 
@@ -47,7 +47,7 @@ def test_a_definition_of_another_name_is_invalid(world: World) -> None:
     assert "metadata.name" in reply.fields
 
 
-def test_defaults_are_filled_in(world: World, widgets: ResourceKind) -> None:
+def test_defaults_are_set(world: World, widgets: ResourceKind) -> None:
     assert world.create(widgets, widget())["spec"] == {"size": 1, "colour": "red"}
 
 
@@ -135,7 +135,7 @@ def test_a_new_custom_object_has_no_status(world: World, widgets: ResourceKind) 
     assert "status" not in made
 
 
-def test_custom_status_does_not_raise_the_generation(world: World, widgets: ResourceKind) -> None:
+def test_custom_status_does_not_change_the_generation(world: World, widgets: ResourceKind) -> None:
     world.create(widgets, widget())
     with_status = world.patch(widgets, "one", {"status": {"phase": "Ready"}}, "status")
     with_spec = world.patch(widgets, "one", {"spec": {"size": 2}})

@@ -33,7 +33,7 @@ def names(world: World, selector: str) -> str:
         pytest.param("app notin (x)", "c", id="not in"),
     ],
 )
-def test_label_selectors_choose(three: World, selector: str, found: str) -> None:
+def test_label_selectors_select(three: World, selector: str, found: str) -> None:
     assert names(three, selector) == found
 
 
@@ -43,7 +43,7 @@ def test_a_bad_label_selector_is_a_bad_request(world: World) -> None:
     assert (reply.status, reply.reason) == (400, "BadRequest")
 
 
-def test_a_field_selector_chooses_by_name(three: World) -> None:
+def test_a_field_selector_selects_by_name(three: World) -> None:
     found = three.cluster.list(
         CONFIG_MAP, namespace=three.namespace, field_selector="metadata.name=m-b"
     )
@@ -51,7 +51,7 @@ def test_a_field_selector_chooses_by_name(three: World) -> None:
     assert [item["metadata"]["name"] for item in found.items] == ["m-b"]
 
 
-def test_a_field_selector_chooses_pods_by_node(world: World) -> None:
+def test_a_field_selector_selects_pods_by_node(world: World) -> None:
     world.create(POD, pod("here", nodeName="gpu-node-1"))
     world.create(POD, pod("there", nodeName="gpu-node-2"))
 
@@ -69,7 +69,7 @@ def test_an_unknown_field_selector_is_a_bad_request(world: World) -> None:
     assert "data.a" in reply.message
 
 
-def test_pages_make_one_list_of_one_version(three: World) -> None:
+def test_pages_are_one_list_with_one_version(three: World) -> None:
     path = three.path(CONFIG_MAP) + "?limit=1"
     seen, versions, token = [], set(), ""
 
@@ -86,7 +86,7 @@ def test_pages_make_one_list_of_one_version(three: World) -> None:
     assert len(versions) == 1
 
 
-def test_a_page_says_how_many_remain(three: World) -> None:
+def test_a_page_has_the_number_of_remaining_items(three: World) -> None:
     page = three.http("GET", three.path(CONFIG_MAP) + "?limit=1").body
     everything = three.list(CONFIG_MAP)
 

@@ -39,7 +39,7 @@ def test_a_node_has_gpus_a_product_and_a_lease(world: World) -> None:
 
 @pytest.mark.lasts(seconds=20)
 @pytest.mark.real_only(reason="the simulator watches no leases: its nodes say that they fail")
-def test_a_silent_node_becomes_unknown_and_tainted(world: World, control: Control) -> None:
+def test_a_failed_node_becomes_unknown_and_tainted(world: World, control: Control) -> None:
     on_the_node(world, "one")
 
     control.node(NODE_NAME, failed=True)
@@ -52,7 +52,7 @@ def test_a_silent_node_becomes_unknown_and_tainted(world: World, control: Contro
     assert world.get(POD, "one")["status"]["phase"] == "Running"
 
 
-def test_a_pod_on_a_silent_node_cannot_finish_its_deletion(world: World, control: Control) -> None:
+def test_a_pod_on_a_failed_node_stays_terminating(world: World, control: Control) -> None:
     on_the_node(world, "one")
     control.node(NODE_NAME, failed=True)
 
@@ -65,9 +65,7 @@ def test_a_pod_on_a_silent_node_cannot_finish_its_deletion(world: World, control
 
 @pytest.mark.lasts(seconds=60)
 @pytest.mark.timeout(400)
-def test_pods_of_a_node_that_is_gone_are_deleted_and_not_before(
-    world: World, control: Control
-) -> None:
+def test_pods_of_a_deleted_node_are_deleted(world: World, control: Control) -> None:
     on_the_node(world, "one")
     on_the_node(world, "two")
     control.lose(NODE_NAME)
@@ -102,7 +100,7 @@ def test_terminating_pods_can_be_held(world: World, control: Control) -> None:
     world.gone(POD, "one")
 
 
-def test_the_echo_image_answers_on_its_local_address(world: World) -> None:
+def test_the_echo_image_responds_on_its_local_address(world: World) -> None:
     world.create(POD, pod("one", container(image=ECHO_IMAGE)))
     address = world.until(
         lambda: (world.get(POD, "one")["metadata"].get("annotations") or {}).get(LOCAL_ADDRESS)

@@ -39,7 +39,7 @@ def test_background_deletion_removes_the_owner_first(world: World) -> None:
     world.gone(CONFIG_MAP, "child")
 
 
-def test_deletion_goes_down_to_grandchildren(world: World) -> None:
+def test_deletion_includes_grandchildren(world: World) -> None:
     owner = world.config_map("owner")
     owned(world, "grandchild", owned(world, "child", owner))
 
@@ -85,7 +85,7 @@ def test_a_dependent_of_two_owners_stays_with_the_second(world: World) -> None:
     world.gone(CONFIG_MAP, "child")
 
 
-def test_a_dependent_made_after_its_owner_went_is_collected(world: World) -> None:
+def test_a_dependent_created_after_the_deletion_of_its_owner_is_collected(world: World) -> None:
     owner = world.config_map("owner")
     world.delete(CONFIG_MAP, "owner")
 
@@ -94,7 +94,7 @@ def test_a_dependent_made_after_its_owner_went_is_collected(world: World) -> Non
     world.gone(CONFIG_MAP, "late")
 
 
-def test_a_dependent_of_another_uid_is_collected(world: World) -> None:
+def test_a_dependent_with_another_owner_uid_is_collected(world: World) -> None:
     owner = world.config_map("owner")
     owner["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
 
@@ -104,7 +104,7 @@ def test_a_dependent_of_another_uid_is_collected(world: World) -> None:
     assert world.find(CONFIG_MAP, "owner")
 
 
-def test_deleting_a_namespace_deletes_what_is_in_it(world: World) -> None:
+def test_deleting_a_namespace_deletes_its_content(world: World) -> None:
     world.config_map("one")
 
     world.cluster.delete(NAMESPACE, world.namespace)

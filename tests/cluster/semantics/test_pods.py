@@ -48,7 +48,7 @@ def test_a_pod_is_bound_started_and_ready(world: World) -> None:
     assert status["containerStatuses"][0]["restartCount"] == 0
 
 
-def test_a_pod_that_asks_for_too_many_gpus_is_unschedulable(world: World) -> None:
+def test_a_pod_with_too_many_gpus_is_unschedulable(world: World) -> None:
     world.create(POD, pod("one", container(resources=gpus(9))))
 
     message = unschedulable(world, "one")
@@ -67,7 +67,7 @@ def test_a_pod_that_selects_no_node_is_unschedulable(world: World) -> None:
     )
 
 
-def test_an_unschedulable_pod_is_said_by_an_event(world: World) -> None:
+def test_an_unschedulable_pod_has_an_event(world: World) -> None:
     world.create(POD, pod("one", container(resources=gpus(9))))
 
     found = world.until(
@@ -78,7 +78,7 @@ def test_an_unschedulable_pod_is_said_by_an_event(world: World) -> None:
     assert "3 Insufficient nvidia.com/gpu" in found[0]["message"]
 
 
-def test_an_unschedulable_pod_is_bound_when_there_is_room(world: World) -> None:
+def test_an_unschedulable_pod_is_bound_when_resources_are_released(world: World) -> None:
     for number in (1, 2, 3):
         ready_pod(world, f"full-{number}", container(resources=gpus(8)))
     world.create(POD, pod("one", container(resources=gpus(2))))
@@ -89,7 +89,7 @@ def test_an_unschedulable_pod_is_bound_when_there_is_room(world: World) -> None:
     world.until(lambda: is_ready(world.get(POD, "one")))
 
 
-def test_the_higher_priority_gets_the_room_first(world: World) -> None:
+def test_pods_with_higher_priority_are_bound_first(world: World) -> None:
     names = {"low": 100, "high": 1000}
     for name, value in names.items():
         world.cluster.create(
@@ -128,7 +128,7 @@ def test_an_unknown_priority_class_is_forbidden(world: World) -> None:
     assert "no PriorityClass with name none was found" in reply.message
 
 
-def test_an_image_that_cannot_be_pulled_is_said_in_the_kubelets_words(world: World) -> None:
+def test_a_failed_image_pull_has_the_message_of_the_kubelet(world: World) -> None:
     world.create(POD, pod("one", container(image="example.invalid/app:1")))
 
     first = waits_for(world, "one", "ErrImagePull")["message"]
@@ -140,7 +140,7 @@ def test_an_image_that_cannot_be_pulled_is_said_in_the_kubelets_words(world: Wor
     assert world.get(POD, "one")["status"]["phase"] == "Pending"
 
 
-def test_an_image_that_cannot_be_pulled_is_said_by_events(world: World) -> None:
+def test_a_failed_image_pull_has_events(world: World) -> None:
     world.create(POD, pod("one", container(image="example.invalid/app:1")))
 
     def reasons() -> bool:
@@ -149,7 +149,7 @@ def test_an_image_that_cannot_be_pulled_is_said_by_events(world: World) -> None:
     world.until(reasons)
 
 
-def test_a_container_that_ends_with_a_fault_crash_loops(world: World) -> None:
+def test_a_failing_container_is_in_a_crash_loop(world: World) -> None:
     world.create(POD, pod("one", container("sh", "-c", "exit 3")))
 
     message = waits_for(world, "one", "CrashLoopBackOff")["message"]
@@ -163,7 +163,7 @@ def test_a_container_that_ends_with_a_fault_crash_loops(world: World) -> None:
     assert condition(found, "Ready")["reason"] == "ContainersNotReady"
 
 
-def test_a_container_over_its_memory_is_killed(world: World) -> None:
+def test_a_container_above_its_memory_limit_is_killed(world: World) -> None:
     entry = container(
         env=[{"name": "SIMULATOR_MEMORY", "value": "2Gi"}],
         resources={"limits": {"memory": "1Gi"}},
@@ -179,7 +179,7 @@ def test_a_container_over_its_memory_is_killed(world: World) -> None:
     assert (found["reason"], found["exitCode"]) == ("OOMKilled", 137)
 
 
-def test_a_pod_waits_for_the_secret_of_a_variable_in_the_kubelets_words(world: World) -> None:
+def test_a_pod_waits_for_the_secret_of_a_variable(world: World) -> None:
     source = {"secretKeyRef": {"name": "hf", "key": "token"}}
     world.create(POD, pod("one", container(env=[{"name": "TOKEN", "valueFrom": source}])))
 
@@ -232,7 +232,7 @@ def test_a_deleted_pod_keeps_its_grace_period(world: World) -> None:
     world.gone(POD, "one")
 
 
-def test_a_pod_deleted_without_grace_is_gone_at_once(world: World) -> None:
+def test_a_pod_deleted_without_a_grace_period_is_deleted_immediately(world: World) -> None:
     ready_pod(world, "one")
 
     world.http("DELETE", world.path(POD, "one") + "?gracePeriodSeconds=0")
@@ -240,7 +240,7 @@ def test_a_pod_deleted_without_grace_is_gone_at_once(world: World) -> None:
     assert world.find(POD, "one") is None
 
 
-def test_a_pod_that_was_never_bound_is_gone_at_once(world: World) -> None:
+def test_an_unbound_pod_is_deleted_immediately(world: World) -> None:
     world.create(POD, pod("one", container(resources=gpus(9))))
     unschedulable(world, "one")
 
@@ -249,7 +249,7 @@ def test_a_pod_that_was_never_bound_is_gone_at_once(world: World) -> None:
     assert world.find(POD, "one") is None
 
 
-def test_a_node_that_is_not_ready_takes_no_pods(world: World, control: Control) -> None:
+def test_no_pod_is_bound_to_a_node_that_is_not_ready(world: World, control: Control) -> None:
     control.node("gpu-node-2", notReady=True)
     world.until(lambda: condition(world.get(NODE, "gpu-node-2"), "Ready")["status"] == "False")
     world.until(
@@ -265,7 +265,7 @@ def test_a_node_that_is_not_ready_takes_no_pods(world: World, control: Control) 
     assert "untolerated taint" in unschedulable(world, "one")
 
 
-def test_gpus_that_vanish_are_not_given_to_pods(world: World, control: Control) -> None:
+def test_failed_gpus_are_not_assigned(world: World, control: Control) -> None:
     control.node("gpu-node-2", gpus=1)
     world.until(
         lambda: world.get(NODE, "gpu-node-2")["status"]["allocatable"]["nvidia.com/gpu"] == "1"

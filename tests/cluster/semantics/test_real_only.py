@@ -41,7 +41,7 @@ def test_an_account_without_rights_is_forbidden(world: World) -> None:
 
 
 @RBAC
-def test_an_account_may_do_what_its_role_says(world: World) -> None:
+def test_a_role_grants_its_rights(world: World) -> None:
     token = token_of(world, "reader")
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]
     world.create(ROLE, {"metadata": {"name": "reader"}, "rules": rules})
@@ -77,7 +77,7 @@ def test_a_pod_over_the_quota_is_forbidden(world: World) -> None:
 
 
 @QUOTAS
-def test_a_deployment_over_the_quota_says_why_it_has_no_pods(world: World) -> None:
+def test_a_deployment_over_the_quota_has_the_reason_in_its_status(world: World) -> None:
     hard = {"requests.nvidia.com/gpu": "0"}
     world.create(QUOTA, {"metadata": {"name": "gpus"}, "spec": {"hard": hard}})
     world.until(lambda: (world.get(QUOTA, "gpus").get("status") or {}).get("hard"))
@@ -92,7 +92,7 @@ def test_a_deployment_over_the_quota_says_why_it_has_no_pods(world: World) -> No
 
 
 @PREEMPTION
-def test_a_preempting_pod_takes_the_place_of_a_lower_one(world: World) -> None:
+def test_a_pod_preempts_one_with_lower_priority(world: World) -> None:
     name = f"{world.namespace}-high"
     world.cluster.create(
         PRIORITY_CLASS,

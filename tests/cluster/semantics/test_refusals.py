@@ -218,7 +218,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("case", list(REFUSALS))
-def test_it_refuses(world: World, case: str) -> None:
+def test_a_body_is_refused(world: World, case: str) -> None:
     refusal = REFUSALS[case]
     body = world.placed(refusal.kind, refusal.body)
 

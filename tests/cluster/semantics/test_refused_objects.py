@@ -182,7 +182,7 @@ OBJECTS: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("case", list(OBJECTS))
-def test_it_refuses_an_object(http: Http, case: str) -> None:
+def test_an_object_is_refused(http: Http, case: str) -> None:
     kind, body, status, fields = OBJECTS[case]
     whole = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
 

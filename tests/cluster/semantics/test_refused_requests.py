@@ -48,7 +48,7 @@ LISTS = {
 
 
 @pytest.mark.parametrize("query", list(LISTS))
-def test_it_refuses_a_list(http: Http, query: str) -> None:
+def test_a_list_is_refused(http: Http, query: str) -> None:
     reply = http("GET", f"{CONFIG_MAP.path('default')}?{query}")
 
     assert (reply.status, reply.reason, reply.fields) == LISTS[query]
@@ -223,7 +223,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("case", list(CHANGES))
-def test_it_refuses_to_change(world: World, case: str) -> None:
+def test_a_change_is_refused(world: World, case: str) -> None:
     change = CHANGES[case]
     kind, body = change.kind, change.body
     world.create(kind, {**change.present, "metadata": {"name": "one"}})
@@ -238,7 +238,7 @@ def test_it_refuses_to_change(world: World, case: str) -> None:
     assert (reply.status, reply.reason, sorted(reply.fields)) == change.answer, reply.message
 
 
-def test_a_status_that_counts_more_ready_than_there_are_is_refused(world: World) -> None:
+def test_a_status_with_more_ready_than_all_replicas_is_refused(world: World) -> None:
     world.create(DEPLOYMENT, {**deployment("one", replicas=0)})
     patch = {"status": {"replicas": 1, "readyReplicas": 0, "availableReplicas": 1}}
 

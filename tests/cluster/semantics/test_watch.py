@@ -51,7 +51,7 @@ def first(events: Iterator[WatchEvent], count: int) -> list[tuple[str, str]]:
     ]
 
 
-def test_a_watch_sees_what_happens_after_its_version_in_order(world: World) -> None:
+def test_a_watch_has_the_changes_after_its_version_in_order(world: World) -> None:
     world.config_map("before")
     version = version_now(world)
     world.config_map("one")
@@ -63,7 +63,7 @@ def test_a_watch_sees_what_happens_after_its_version_in_order(world: World) -> N
     assert seen == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
 
 
-def test_a_watch_without_version_begins_with_what_is_there(world: World) -> None:
+def test_a_watch_without_version_begins_with_the_existing_objects(world: World) -> None:
     world.config_map("one")
     query = "?watch=true&timeoutSeconds=1&fieldSelector=metadata.name%3Done"
 
@@ -89,7 +89,7 @@ def test_a_watch_resumed_after_an_event_misses_and_repeats_nothing(world: World)
     assert rest == [("ADDED", "c"), ("ADDED", "d")]
 
 
-def test_a_watch_sees_a_change_made_while_it_is_open(world: World) -> None:
+def test_an_open_watch_has_new_changes(world: World) -> None:
     events = watch(world, version_now(world))
     world.config_map("one")
     opened = first(events, 1)
@@ -99,7 +99,7 @@ def test_a_watch_sees_a_change_made_while_it_is_open(world: World) -> None:
     assert first(events, 1) == [("MODIFIED", "one")]
 
 
-def test_a_bookmark_brings_a_quiet_watch_forward(world: World) -> None:
+def test_a_bookmark_updates_the_version_of_a_watch(world: World) -> None:
     version = version_now(world)
     found = None
     for number in range(BOOKMARK_WATCHES):
@@ -121,9 +121,7 @@ def test_a_watch_ends_at_its_timeout(world: World) -> None:
     assert first(watch(world, version_now(world), seconds=1), 1) == []
 
 
-def test_a_watch_from_a_version_that_is_compacted_away_is_gone(
-    world: World, widgets: ResourceKind
-) -> None:
+def test_a_watch_from_a_compacted_version_is_gone(world: World, widgets: ResourceKind) -> None:
     with pytest.raises(ClusterGone):
         next(
             world.cluster.watch(
@@ -132,7 +130,7 @@ def test_a_watch_from_a_version_that_is_compacted_away_is_gone(
         )
 
 
-def test_a_list_of_a_version_that_is_no_number_is_a_bad_request(world: World) -> None:
+def test_a_list_of_an_invalid_version_is_a_bad_request(world: World) -> None:
     reply = world.http("GET", world.path(CONFIG_MAP) + "?resourceVersion=nonsense")
 
     assert (reply.status, reply.reason) == (400, "BadRequest")
@@ -155,7 +153,7 @@ def test_an_object_that_leaves_a_selector_is_deleted(world: World) -> None:
     assert first(watch(world, version, selector="app=x"), 1) == [("DELETED", "one")]
 
 
-def test_what_leaves_a_selector_is_shown_as_it_was_with_the_version_of_the_change(
+def test_an_object_that_leaves_a_selector_has_its_old_state_and_the_new_version(
     world: World,
 ) -> None:
     labels = {"app": "x"}
@@ -170,7 +168,7 @@ def test_what_leaves_a_selector_is_shown_as_it_was_with_the_version_of_the_chang
     assert event.object["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
 
 
-def test_a_deletion_has_a_version_of_its_own(world: World) -> None:
+def test_a_deletion_has_a_new_version(world: World) -> None:
     made = world.config_map("one")
     world.delete(CONFIG_MAP, "one")
 

@@ -46,7 +46,7 @@ def test_a_deployment_gets_its_pods_ready(world: World) -> None:
     assert all(is_ready(item) for item in pods(world, "web"))
 
 
-def test_an_available_deployment_says_so_in_its_conditions(world: World) -> None:
+def test_an_available_deployment_has_the_condition(world: World) -> None:
     world.create(DEPLOYMENT, deployment("web"))
 
     found = available(world, "web")
@@ -64,7 +64,7 @@ def test_an_available_deployment_says_so_in_its_conditions(world: World) -> None
     assert progressing["status"] == "True"
 
 
-def test_owner_references_lead_from_pod_to_deployment(world: World) -> None:
+def test_a_pod_has_owner_references_up_to_the_deployment(world: World) -> None:
     made = world.create(DEPLOYMENT, deployment("web"))
     available(world, "web")
 
@@ -78,7 +78,7 @@ def test_owner_references_lead_from_pod_to_deployment(world: World) -> None:
     assert of_pod["blockOwnerDeletion"] is True
 
 
-def test_pods_and_sets_carry_the_hash_of_the_template(world: World) -> None:
+def test_pods_and_replica_sets_have_the_hash_of_the_template(world: World) -> None:
     world.create(DEPLOYMENT, deployment("web"))
     available(world, "web")
 
@@ -91,7 +91,7 @@ def test_pods_and_sets_carry_the_hash_of_the_template(world: World) -> None:
     assert owned["name"].startswith(f"web-{number}-")
 
 
-def test_recreate_makes_no_new_pod_before_the_old_has_ended(world: World) -> None:
+def test_recreate_creates_no_pod_before_the_old_one_has_ended(world: World) -> None:
     stubborn = [{"name": "SIMULATOR_SIGTERM", "value": "ignore"}]
     manifest = deployment("web", container(env=stubborn))
     manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 2
@@ -114,7 +114,7 @@ def test_recreate_makes_no_new_pod_before_the_old_has_ended(world: World) -> Non
     assert end in {"gone", "Failed", "Succeeded"}
 
 
-def test_a_change_outside_the_template_rolls_nothing(world: World) -> None:
+def test_a_change_outside_of_the_template_starts_no_rollout(world: World) -> None:
     world.create(DEPLOYMENT, deployment("web"))
     available(world, "web")
     before = {item["metadata"]["uid"] for item in pods(world, "web")}
@@ -137,7 +137,7 @@ def test_a_deleted_pod_is_replaced(world: World) -> None:
     world.until(lambda: any(is_ready(item) for item in pods(world, "web")))
 
 
-def test_deleting_a_deployment_takes_its_pods_along(world: World) -> None:
+def test_deleting_a_deployment_deletes_its_pods(world: World) -> None:
     world.create(DEPLOYMENT, deployment("web"))
     available(world, "web")
 
@@ -146,7 +146,7 @@ def test_deleting_a_deployment_takes_its_pods_along(world: World) -> None:
     world.until(lambda: not pods(world, "web") and not world.list(REPLICA_SET, "app=web"))
 
 
-def test_scaling_down_to_none_ends_all_pods(world: World) -> None:
+def test_scaling_to_zero_deletes_all_pods(world: World) -> None:
     world.create(DEPLOYMENT, deployment("web", replicas=2))
     available(world, "web")
 
@@ -206,7 +206,7 @@ def test_a_bad_quantity_is_a_bad_request(world: World) -> None:
     assert "quantities must match the regular expression" in reply.message
 
 
-def test_a_deployment_without_progress_says_so(world: World) -> None:
+def test_a_deployment_without_progress_has_the_condition(world: World) -> None:
     entry = container(image="example.invalid/app:1")
     world.create(DEPLOYMENT, deployment("web", entry, progressDeadlineSeconds=2))
 
@@ -233,7 +233,7 @@ def test_the_spec_of_a_pod_is_immutable(world: World) -> None:
     assert "pod updates may not change fields other than" in reply.message
 
 
-def test_a_service_gets_an_address_of_its_own(world: World) -> None:
+def test_a_service_has_an_address(world: World) -> None:
     ports = [{"name": "http", "port": 80, "targetPort": 8080}]
     spec = {"selector": {"app": "web"}, "ports": ports}
 
@@ -244,7 +244,7 @@ def test_a_service_gets_an_address_of_its_own(world: World) -> None:
     assert made["spec"]["ports"][0]["protocol"] == "TCP"
 
 
-def test_a_services_endpoints_are_its_ready_pods(world: World) -> None:
+def test_the_endpoints_of_a_service_are_its_ready_pods(world: World) -> None:
     spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}
     world.create(SERVICE, {"metadata": {"name": "web"}, "spec": spec})
     world.create(DEPLOYMENT, deployment("web"))

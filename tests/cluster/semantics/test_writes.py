@@ -27,7 +27,7 @@ def test_creating_a_name_twice_is_already_exists(world: World) -> None:
     assert 'configmaps "one" already exists' in str(refusal.value)
 
 
-def test_text_in_a_secret_becomes_data(world: World) -> None:
+def test_string_data_of_a_secret_becomes_data(world: World) -> None:
     data = {"data": {"a": "QQ==", "b": "Qg=="}, "stringData": {"b": "c"}}
     made = world.create(SECRET, {"metadata": {"name": "one"}, **data})
     changed = world.patch(SECRET, "one", {"stringData": {"a": "d"}})
@@ -56,7 +56,7 @@ def test_creating_in_a_missing_namespace_is_not_found(world: World) -> None:
     assert 'namespaces "there-is-none" not found' in reply.message
 
 
-def test_a_body_of_another_namespace_is_refused(world: World) -> None:
+def test_a_body_with_another_namespace_is_refused(world: World) -> None:
     body = {"metadata": {"name": "one", "namespace": "default"}}
 
     reply = world.http("POST", world.path(CONFIG_MAP), body)
@@ -64,7 +64,7 @@ def test_a_body_of_another_namespace_is_refused(world: World) -> None:
     assert (reply.status, reply.reason) == (400, "BadRequest")
 
 
-def test_a_body_of_another_name_is_refused(world: World) -> None:
+def test_a_body_with_another_name_is_refused(world: World) -> None:
     made = world.config_map()
     made["metadata"]["name"] = "other"
 
@@ -101,7 +101,7 @@ def test_replacing_an_old_version_is_a_conflict(world: World) -> None:
     assert "the object has been modified" in str(refusal.value)
 
 
-def test_replacing_the_present_version_takes_every_field(world: World) -> None:
+def test_replacing_the_current_version_replaces_every_field(world: World) -> None:
     made = world.config_map(a="1", b="2")
     made["data"] = {"a": "3"}
 
@@ -128,7 +128,7 @@ def test_replacing_an_absent_object_is_not_found(world: World) -> None:
     assert (reply.status, reply.reason) == (404, "NotFound")
 
 
-def test_every_change_raises_the_version(world: World) -> None:
+def test_every_change_increases_the_version(world: World) -> None:
     first = world.config_map(key="1")
     second = world.patch(CONFIG_MAP, "one", {"data": {"key": "2"}})
 
@@ -178,7 +178,7 @@ def test_patching_an_absent_object_is_not_found(world: World) -> None:
     assert (refusal.value.status, refusal.value.reason) == (404, "NotFound")
 
 
-def test_a_json_patch_works_on_the_object(world: World) -> None:
+def test_a_json_patch_changes_the_object(world: World) -> None:
     world.config_map(a="1")
     patch = [
         {"op": "test", "path": "/data/a", "value": "1"},
@@ -200,7 +200,7 @@ def test_a_json_patch_whose_test_fails_is_invalid(world: World) -> None:
     assert (reply.status, reply.reason) == (422, "Invalid")
 
 
-def test_a_dry_run_leaves_nothing(world: World) -> None:
+def test_a_dry_run_creates_nothing(world: World) -> None:
     path = world.path(CONFIG_MAP) + "?dryRun=All"
 
     reply = world.http("POST", path, {"metadata": {"name": "one"}})
@@ -234,7 +234,7 @@ def test_deleting_an_old_version_is_a_conflict(world: World) -> None:
         world.cluster.delete(CONFIG_MAP, "one", namespace=world.namespace, resource_version=old)
 
 
-def test_a_name_that_comes_back_has_another_uid(world: World) -> None:
+def test_a_recreated_object_has_another_uid(world: World) -> None:
     first = world.config_map()
     world.delete(CONFIG_MAP, "one")
     second = world.config_map()
@@ -264,7 +264,7 @@ def test_a_finalizer_keeps_a_deleted_object(world: World) -> None:
     assert world.get(CONFIG_MAP, "one")["metadata"]["deletionTimestamp"] == first
 
 
-def test_removing_the_last_finalizer_removes_the_object(world: World) -> None:
+def test_removing_the_last_finalizer_deletes_the_object(world: World) -> None:
     finalizers = ["example.com/wait"]
     world.create(CONFIG_MAP, {"metadata": {"name": "one", "finalizers": finalizers}})
     world.delete(CONFIG_MAP, "one")
@@ -274,7 +274,7 @@ def test_removing_the_last_finalizer_removes_the_object(world: World) -> None:
     assert world.find(CONFIG_MAP, "one") is None
 
 
-def test_an_object_being_deleted_takes_no_new_finalizer(world: World) -> None:
+def test_a_terminating_object_accepts_no_new_finalizer(world: World) -> None:
     finalizers = ["example.com/wait"]
     world.create(CONFIG_MAP, {"metadata": {"name": "one", "finalizers": finalizers}})
     world.delete(CONFIG_MAP, "one")
@@ -297,7 +297,7 @@ def test_generation_counts_changes_of_the_spec_only(world: World) -> None:
     assert numbers == [1, 1, 2]
 
 
-def test_status_is_written_by_its_subresource_only(world: World) -> None:
+def test_status_is_written_through_its_subresource_only(world: World) -> None:
     manifest = deployment("web", replicas=0) | {"status": {"replicas": 7}}
     made = world.create(DEPLOYMENT, manifest)
     patched = world.patch(DEPLOYMENT, "web", {"status": {"replicas": 7}})
@@ -365,7 +365,7 @@ def test_an_unknown_resource_is_not_found(world: World) -> None:
     assert "could not find the requested resource" in reply.message
 
 
-def test_a_method_that_does_not_fit_is_refused(world: World) -> None:
+def test_an_unsupported_method_is_refused(world: World) -> None:
     reply = world.http("PUT", world.path(CONFIG_MAP), {"metadata": {"name": "one"}})
 
     assert (reply.status, reply.reason) == (405, "MethodNotAllowed")

@@ -1,9 +1,9 @@
 """A small Kubernetes API server for development: one process, one event loop, loopback HTTP.
 
-Modules, from the bottom up: `status` and `paths` (errors, JSON paths), `schema`, `expressions`,
-`rules`, `decode`, `custom` and `builtins` (what objects look like), `store` and `journal` (stored
-state), `ownership`, `patches` and `apply` (how objects change), `intake`, `writes`, `deletes`,
-`reads` and `watch` (verbs), `http` (the server), `controllers` (clients in the same process, the
+Modules, from the bottom up: `errors` and `jsonpath`, `schema`, `expressions`,
+`rules`, `decode`, `custom` and `builtins` (the form of objects), `store` and `journal` (stored
+state), `ownership`, `patches` and `apply` (how objects change), `targets`, `writes`, `deletes`,
+`lists` and `watch` (verbs), `handler` (HTTP), `controllers` (clients in the same process, the
 scheduler among them). One thread uses the store, so nothing takes a lock and no verb awaits.
 
 Not simulated: RBAC, quota, storage, jobs, admission webhooks, conversion, preemption. A request

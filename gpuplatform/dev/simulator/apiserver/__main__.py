@@ -1,4 +1,4 @@
-"""`python -m gpuplatform.dev.simulator.apiserver`: the server alone, without Django."""
+"""`python -m gpuplatform.dev.simulator.apiserver`: the API server without Django."""
 
 import argparse
 import asyncio
@@ -11,10 +11,14 @@ from gpuplatform.dev.simulator.apiserver.server import serve
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options; the management command has the same."""
-    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
-    parser.add_argument("--state-dir", type=Path, required=True, help="where the objects are kept")
-    parser.add_argument("--kubeconfig", type=Path, required=True, help="written once it serves")
+    """Declare the options; the management command uses them too."""
+    parser.add_argument("--port", type=int, default=0, help="port; 0 selects a free one")
+    parser.add_argument(
+        "--state-dir", type=Path, required=True, help="directory that stores the objects"
+    )
+    parser.add_argument(
+        "--kubeconfig", type=Path, required=True, help="file to write once the server is ready"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

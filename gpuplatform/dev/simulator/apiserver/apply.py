@@ -1,7 +1,7 @@
-"""Server-side apply: merging an applied object into the live one, with field ownership.
+"""Server-side apply: merge an applied object into the live one, with field ownership.
 
-What the manager applied before and does not apply any more goes away, unless somebody else owns
-it; what another manager owns with another value is a conflict, unless forced.
+Fields that the manager applied before and no longer applies are removed, unless another manager
+owns them. A field that another manager owns with another value is a conflict, unless forced.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ _GRANULAR = {"map", "set"}
 def apply(
     live: Manifest | None, applied: Manifest, schema: Schema, owner: Owner, *, force: bool
 ) -> Manifest:
-    """Return `live` with `applied` merged in and ownership recorded. Neither argument is changed.
+    """Return `live` merged with `applied`, with ownership recorded; both arguments stay unchanged.
 
     Raises:
         ApiError: 409, another manager owns a field with another value and `force` is not set.
@@ -107,7 +107,7 @@ def _merge(live: Any, applied: Any, schema: Schema) -> Any:
 
 
 def _merge_list(live: list[Any], applied: list[Any], schema: Schema) -> list[Any]:
-    """Merge items by key: in the order of `applied`, with the others where they were before."""
+    """Merge items by key, in the order of `applied`; other items keep their place."""
     items = schema.get("items", OPAQUE)
     old = {item_element(item, schema): item for item in live}
     new = {item_element(item, schema): item for item in applied}
@@ -137,7 +137,7 @@ def _children(paths: frozenset[Path]) -> dict[str, Any]:
 
 
 def _remove(value: Any, schema: Schema, path: Path, gone: dict[str, Any], keep: set[Path]) -> None:
-    """Take out of `value` what `gone` names and nobody keeps: whole branches where possible."""
+    """Remove from `value` the paths in `gone` that no owner keeps, by whole branches."""
     for element, inner in gone.items():
         here = (*path, element)
         if element == ".":
@@ -167,7 +167,7 @@ def _member(value: Any, schema: Schema, element: str) -> tuple[Any, Schema]:
 
 
 def typed_fault(value: object, schema: Schema, path: str = "") -> str:
-    """Return why `value` cannot be applied (undeclared field, doubled item); empty if it can."""
+    """Return why `value` cannot be applied (undeclared field, duplicate item); empty if it can."""
     if value is not None and schema.get("type") in _CONTAINERS:
         type_, detail = _CONTAINERS[schema["type"]]
         if not isinstance(value, type_):

@@ -1,4 +1,4 @@
-"""Reading request bodies: JSON or YAML, and what is no such thing."""
+"""Request bodies: JSON and YAML, with the errors of a real server for malformed ones."""
 
 import json
 import re
@@ -22,7 +22,7 @@ def media_type(header: str) -> str:
 
 
 def unknown_media_type(accepted: tuple[str, ...]) -> ApiError:
-    """Return 415."""
+    """Return the error 415."""
     message = (
         "the body of the request was in an unknown format - accepted media types include:"
         f" {', '.join(accepted)}"
@@ -34,7 +34,7 @@ def read_object(raw: bytes, content_type: str) -> Any:
     """Return the object in the body of a POST, PUT or DELETE: JSON or YAML.
 
     Raises:
-        ApiError: 400, it is not what it says; 415, it is nothing that is read here.
+        ApiError: 400, the body is malformed; 415, the media type is not supported.
     """
     kind = media_type(content_type) or _PLAIN[0]
     if kind not in _PLAIN:
@@ -49,7 +49,7 @@ def read_object(raw: bytes, content_type: str) -> Any:
 
 
 def repeated_fields(raw: bytes, content_type: str) -> list[str]:
-    """Return the paths of the fields that stand in a JSON body more than once."""
+    """Return the paths of the fields that a JSON body contains more than once."""
     if media_type(content_type) not in {"", _PLAIN[0]}:
         return []
     repeated: dict[int, set[str]] = {}
@@ -77,10 +77,10 @@ def _paths(value: Any, repeated: dict[int, set[str]], path: str) -> Iterator[str
 
 
 def read_patch(raw: bytes, content_type: str, *, is_custom: bool) -> tuple[str, Any]:
-    """Return the kind of a patch and its content.
+    """Return the media type of a patch and its content.
 
     Raises:
-        ApiError: 400, it cannot be read; 415, no patch of a kind that this object takes.
+        ApiError: 400, the body is malformed; 415, the kind of patch is not supported.
     """
     kind = media_type(content_type)
     accepted = tuple(p for p in _PATCHES if not (is_custom and p == STRATEGIC))
@@ -95,7 +95,7 @@ def read_patch(raw: bytes, content_type: str, *, is_custom: bool) -> tuple[str, 
 
 
 def _yaml(raw: bytes) -> Any:
-    """Read YAML. Nearly always it is JSON: then only YAML's rules on characters are needed."""
+    """Read YAML. JSON, the usual case, only needs YAML's rules for characters."""
     try:
         text = raw.decode()
         value = from_bytes(raw)
@@ -109,7 +109,7 @@ def _yaml(raw: bytes) -> Any:
 
 
 def _real_yaml(raw: bytes) -> Any:
-    import yaml  # noqa: PLC0415 - costs memory, and is rarely needed
+    import yaml  # noqa: PLC0415 - uses memory and is rarely needed
 
     try:
         return yaml.load(raw, Loader=_plain_loader(yaml))  # noqa: S506 - a safe loader
@@ -118,7 +118,7 @@ def _real_yaml(raw: bytes) -> Any:
 
 
 def _plain_loader(yaml: Any) -> Any:
-    """Return a safe loader that leaves times as text, as JSON has them."""
+    """Return a safe loader that leaves times as text, as in JSON."""
     loader: Any = type("PlainLoader", (yaml.CSafeLoader,), {})
     loader.yaml_implicit_resolvers = {
         first: [(tag, regexp) for tag, regexp in found if tag != "tag:yaml.org,2002:timestamp"]

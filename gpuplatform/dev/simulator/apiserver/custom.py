@@ -27,7 +27,7 @@ def custom_faults(
 ) -> list[Fault]:
     """Return every fault of `obj`, or of the change from `old` to it.
 
-    `metadata` are the faults that are known already; they are part of the result.
+    `metadata` are the faults of the metadata; the result contains them.
     """
     before = ABSENT if old is None else old
     faults = [*metadata, *validate(obj, resource.schema, old=before)]

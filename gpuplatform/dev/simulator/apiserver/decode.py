@@ -1,6 +1,6 @@
-"""Reading built-in kinds the way Go's decoder does: types are errors, nulls and unknown fields go.
+"""Decoding of built-in kinds as in Go: wrong types are errors, unknown fields are dropped.
 
-Custom resources take another way (`schema`): there types are validated, not decoded.
+Custom resources are not decoded: `schema` validates their types.
 """
 
 import base64
@@ -21,7 +21,7 @@ _QUANTITY_MESSAGE = (
 
 
 class Decoder:
-    """Decodes one object; `unknown` holds the paths of the fields it dropped."""
+    """Decodes one object; `unknown` lists the paths of dropped fields."""
 
     def __init__(self, kind: str, version: str) -> None:
         self.kind = kind
@@ -34,7 +34,7 @@ class Decoder:
         """Return a clean copy of `value`.
 
         Raises:
-            ApiError: 400, a value has the wrong JSON type, or is no quantity, time or base64.
+            ApiError: 400, a value has the wrong JSON type or an invalid format.
         """
         properties, extra = schema.get("properties", {}), schema.get("additionalProperties")
         clean: dict[str, Any] = {}
@@ -106,7 +106,7 @@ class Decoder:
 
 
 def _is_omitted(value: Any, schema: Schema) -> bool:
-    """Whether Go leaves `value` out when it writes the object: nothing in a text, list or map."""
+    """Return whether Go omits `value` when it writes the object: an empty string, list or map."""
     return value in ("", []) or (value == {} and "additionalProperties" in schema)
 
 

@@ -11,14 +11,14 @@ from gpuplatform.dev.simulator.apiserver.targets import Target
 from gpuplatform.dev.simulator.apiserver.writes import is_finished
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""Holds a deleted definition until its objects are gone."""
+"""The finalizer that keeps a deleted definition until its objects are deleted."""
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _POLICIES = ("Background", "Foreground", "Orphan")
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """What a caller asks for; None leaves the choice to the object."""
+    """The options of a deletion; None selects the default of the object."""
 
     policy: str | None = None
     grace_seconds: int | None = None
@@ -28,10 +28,10 @@ class DeleteOptions:
 
     @classmethod
     def read(cls, body: Manifest, query: Manifest) -> "DeleteOptions":
-        """Read the body of a DELETE, or its query.
+        """Read the body or the query of a DELETE.
 
         Raises:
-            ApiError: 400 or 422, not possible options.
+            ApiError: 400 or 422, the options are invalid.
         """
         policy = body.get("propagationPolicy") or query.get("propagationPolicy")
         orphan = body.get("orphanDependents")
@@ -60,17 +60,17 @@ class DeleteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What became of it: the object's last or present state."""
+    """The result of a deletion: the last or current state of the object."""
 
     entry: Entry
     is_gone: bool
 
 
 def delete(store: Store, target: Target, options: DeleteOptions) -> Deleted:
-    """Delete an object, or mark it when finalizers, a grace period or its content hold it.
+    """Delete an object, or mark it while finalizers, a grace period or its content keep it.
 
     Raises:
-        ApiError: 404; 409, another UID or version than asked for.
+        ApiError: 404; 409, a precondition does not hold.
     """
     entry = store.get(target.key)
     if entry is None:
@@ -114,7 +114,7 @@ def _check(target: Target, entry: Entry, options: DeleteOptions) -> None:
 
 
 def _conflict(target: Target, why: str) -> errors.ApiError:
-    """Return 409; here the real server names the kind, not the resource."""
+    """Return the error 409, which names the kind instead of the resource here."""
     group = f".{target.resource.group}" if target.resource.group else ""
     error = errors.conflict(target.resource, target.name, why)
     about = f'{target.resource.kind}{group} "{target.name}"'
@@ -136,13 +136,15 @@ def _set_finalizers(obj: Manifest, policy: str | None) -> None:
         obj["metadata"].pop("finalizers", None)
 
 
-def _grace(obj: Manifest, asked: int | None) -> int:
-    """Return the seconds that the object may take; only a pod on a node may take any."""
+def _grace(obj: Manifest, requested: int | None) -> int:
+    """Return the grace period in seconds; only pods on a node have one."""
     if obj["kind"] != "Pod" or not obj["spec"].get("nodeName"):
         return 0
     if obj.get("status", {}).get("phase") in {"Succeeded", "Failed"}:
         return 0
-    grace = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
+    grace = (
+        obj["spec"].get("terminationGracePeriodSeconds", 30) if requested is None else requested
+    )
     return 1 if grace < 0 else int(grace)
 
 

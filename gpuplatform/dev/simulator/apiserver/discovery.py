@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI documents, made from the registry."""
+"""Discovery and OpenAPI documents, generated from the registry."""
 
 from typing import Any, TypeAlias
 
@@ -96,7 +96,7 @@ def _subresource(resource: Resource, name: str) -> Document:
 
 
 def openapi_index(registry: Registry, version: int) -> Document:
-    """Return /openapi/v3."""
+    """Return the document at /openapi/v3."""
     paths = sorted({_path(r) for r in registry})
     url = "/openapi/v3/{}?hash={}"
     return {"paths": {p: {"serverRelativeURL": url.format(p, version)} for p in paths}}
@@ -138,7 +138,7 @@ def openapi(registry: Registry, path: str) -> Document:
 
 
 def _schema(schema: Schema, named: Document) -> Schema:
-    """Return `schema` in public words; types with a name go into `named` and leave a reference."""
+    """Return `schema` as published; named types are added to `named` and become references."""
     name = schema.get("x-type")
     if name:
         if name not in named:

@@ -1,4 +1,4 @@
-"""The door: HTTP requests to verbs, results to the form that the client accepts."""
+"""The HTTP handler: maps requests to verbs, and results to the accepted media type."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ Verb: TypeAlias = Callable[[web.Request, Address], Reply]
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
 _RETURNS_OBJECT = {"Pod", "Service", "ServiceAccount"}
-"""Kinds whose DELETE answers with the object; the others answer with a Status."""
+"""Kinds whose DELETE returns the object; for other kinds it returns a Status."""
 
 
 class ApiHandler:
@@ -66,18 +66,18 @@ class ApiHandler:
         return app
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request; every refusal is a Status object."""
+        """Answer one request; every error is a Status object."""
         try:
             return await self._answer(request)
-        except errors.ApiError as refusal:
-            error = refusal
+        except errors.ApiError as refused:
+            error = refused
         except web.HTTPRequestEntityTooLarge:
             limit = f"limit is {MAX_BODY_BYTES}"
             error = errors.ApiError(
                 413, "RequestEntityTooLarge", f"Request entity too large: {limit}"
             )
-        except Exception as fault:  # A client understands nothing but a Status.
-            log.exception("%s %s met a bug", request.method, request.rel_url)
+        except Exception as fault:  # Clients expect a Status.
+            log.exception("%s %s failed", request.method, request.rel_url)
             error = errors.internal_error(fault)
         return json_reply(error.status, error.code)
 
@@ -132,9 +132,9 @@ class ApiHandler:
             async for lines in watch.lines():
                 await response.write(lines)
         except ConnectionResetError:
-            log.debug("a watch ended: the client has gone")
-        except Exception as fault:  # The answer has begun: the rest is events.
-            log.exception("a watch of %s met a bug", resource.plural)
+            log.debug("A watch ended: the client disconnected")
+        except Exception as fault:  # The response has begun, so the error is an event.
+            log.exception("A watch of %s failed", resource.plural)
             await response.write(error_event(errors.internal_error(fault)))
         return response
 

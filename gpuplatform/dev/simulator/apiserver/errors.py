@@ -1,4 +1,4 @@
-"""The refusals of the API server, in Kubernetes' words: `ApiError` carries a `Status` object."""
+"""Errors of the API server, with Kubernetes' messages; `ApiError` carries a `Status` object."""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 class Kind(Protocol):
-    """The names of a served kind, as far as refusals contain them."""
+    """The names of a served kind that errors contain."""
 
     @property
     def group(self) -> str:
@@ -24,7 +24,7 @@ class Kind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One invalid field, as `field.Error` of apimachinery words it."""
+    """One invalid field: `field.Error` of apimachinery."""
 
     reason: str
     field: str
@@ -32,12 +32,12 @@ class Fault:
 
 
 class ApiError(Exception):
-    """A request ends with this `Status`."""
+    """A request that ends with a `Status` of failure."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: dict[str, Any] | None = None
     ) -> None:
-        """`reason` may be empty: some errors of the real server have none."""
+        """`reason` can be empty, as in some errors of a real server."""
         super().__init__(message)
         self.code = code
         self.reason = reason
@@ -54,7 +54,7 @@ class ApiError(Exception):
 
 
 def go_json(value: object) -> str:
-    """Return `value` as Go prints it in a field error."""
+    """Return `value` as JSON, as Go prints it in a field error."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -64,17 +64,17 @@ def invalid_value(field: str, value: object, detail: str) -> Fault:
 
 
 def required(field: str, detail: str = "") -> Fault:
-    """Return the fault of a value that is not there."""
+    """Return the fault of a missing value."""
     return Fault("FieldValueRequired", field, "Required value" + (f": {detail}" if detail else ""))
 
 
 def duplicate(field: str, value: object) -> Fault:
-    """Return the fault of a value that must be unique."""
+    """Return the fault of a duplicate value."""
     return Fault("FieldValueDuplicate", field, f"Duplicate value: {go_json(value)}")
 
 
 def forbidden_value(field: str, detail: str) -> Fault:
-    """Return the fault of a value that is not permitted here."""
+    """Return the fault of a value that is not allowed."""
     return Fault("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
@@ -86,7 +86,7 @@ def unsupported(field: str, value: object, supported: Sequence[object]) -> Fault
 
 
 def invalid(group: str, kind: str, name: str, faults: Sequence[Fault]) -> ApiError:
-    """Return 422 with a cause for each fault."""
+    """Return the error 422 with a cause for each fault."""
     texts = list(dict.fromkeys(f"{f.field}: {f.message}" for f in faults))
     summary = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     causes = [{"reason": f.reason, "message": f.message, "field": f.field} for f in faults]
@@ -102,18 +102,18 @@ def _about(resource: Kind, name: str) -> dict[str, Any]:
 
 
 def not_found(resource: Kind, name: str) -> ApiError:
-    """Return 404 for an object."""
+    """Return the error 404 for an object."""
     message = f'{resource.qualified} "{name}" not found'
     return ApiError(404, "NotFound", message, _about(resource, name))
 
 
 def no_such_path() -> ApiError:
-    """Return 404 for a path that serves nothing."""
+    """Return the error 404 for a path that is not served."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(resource: Kind, name: str) -> ApiError:
-    """Return 409 for a name in use."""
+    """Return the error 409 for a name in use."""
     message = f'{resource.qualified} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, _about(resource, name))
 
@@ -124,38 +124,38 @@ MODIFIED = (
 
 
 def conflict(resource: Kind, name: str, why: str = MODIFIED) -> ApiError:
-    """Return 409 for a change of another object than the caller read."""
+    """Return the error 409 for a change of an outdated object."""
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
     return ApiError(409, "Conflict", message, _about(resource, name))
 
 
 def forbidden(resource: Kind, name: str, why: str) -> ApiError:
-    """Return 403."""
+    """Return the error 403."""
     message = f'{resource.qualified} "{name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, _about(resource, name))
 
 
 def bad_request(message: str) -> ApiError:
-    """Return 400."""
+    """Return the error 400."""
     return ApiError(400, "BadRequest", message)
 
 
 def expired(message: str) -> ApiError:
-    """Return 410 for a version that is compacted away."""
+    """Return the error 410 for a compacted version."""
     return ApiError(410, "Expired", message)
 
 
 def method_not_allowed(message: str) -> ApiError:
-    """Return 405."""
+    """Return the error 405."""
     return ApiError(405, "MethodNotAllowed", message)
 
 
 def internal_error(fault: Exception) -> ApiError:
-    """Return 500: the simulator has a bug."""
+    """Return the error 500."""
     details = {"causes": [{"message": str(fault)}]}
     return ApiError(500, "InternalError", f"Internal error occurred: {fault}", details)
 
 
 def not_simulated(what: str) -> ApiError:
-    """Return 501: the real server does this, the simulator does not pretend to."""
-    return ApiError(501, "NotImplemented", f"The simulator does not do this: {what}.")
+    """Return the error 501 for a function of the real server that is not simulated."""
+    return ApiError(501, "NotImplemented", f"Not simulated: {what}.")

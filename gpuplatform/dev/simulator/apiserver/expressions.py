@@ -2,8 +2,8 @@
 
 The environment has the standard functions, the string and optional extensions, and Kubernetes'
 quantity functions. Kubernetes' other libraries are not simulated. Objects with properties have
-the type of a map here, so access to an undeclared field is found when a rule is evaluated; the
-real API server finds it when the definition is created.
+the type of a map here, so access to an undeclared field fails when a rule is evaluated; the
+real API server refuses such a definition.
 """
 
 import base64
@@ -49,12 +49,12 @@ _CODE = re.compile(r"^[A-Z_]+: ")
 
 
 class ExpressionError(Exception):
-    """An expression cannot be compiled or evaluated."""
+    """An expression that cannot be compiled or evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An expression; `uses_old` is whether it refers to `oldSelf`."""
+    """A compiled expression; `uses_old` is whether it refers to `oldSelf`."""
 
     expression: Expression
     uses_old: bool
@@ -126,7 +126,7 @@ def compiled(expression: str, self_type: str, result: str) -> Compiled:
     """Compile `expression` over `self` and `oldSelf` of `self_type` to a `bool` or a `string`.
 
     Raises:
-        ExpressionError: it is not valid, or has another result.
+        ExpressionError: the expression is invalid, or has another type.
         ApiError: 501, it uses a library that is not simulated.
     """
     try:
@@ -158,7 +158,7 @@ def evaluate(expression: Expression, current: Any, old: Any) -> Any:
     """Return the result of `expression`; `current` and `old` are results of `value_of`.
 
     Raises:
-        ExpressionError: the evaluation failed, with the reason in the words of the real server.
+        ExpressionError: the evaluation failed; the message is that of the real server.
     """
     result = expression.eval(data={"self": current, "oldSelf": old})
     value = result.value()

@@ -1,8 +1,8 @@
-"""The state on disk: one file, appended to at each change and rewritten when it has grown.
+"""The state on disk: a file of changes, rewritten when it has grown.
 
-A line is one change. `kill -9` can only cut the last line short; a cut line was never
-answered, so it is dropped at the next start. Rewriting goes through a second file and a rename, so
-one whole file always exists.
+A line is one change. `kill -9` can only truncate the last line; the request of a truncated line
+was never answered, so it is dropped at the next start. Rewriting creates a second file and renames
+it, so a complete file always exists.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ class Journal:
     """Appends changes to `directory`/state.jsonl; one process at a time."""
 
     def __init__(self, directory: Path) -> None:
-        """Take the directory.
+        """Lock the directory.
 
         Raises:
             BlockingIOError: another server uses it.
@@ -45,13 +45,13 @@ class Journal:
         return self._size > self._limit
 
     def read(self) -> Iterator[tuple[StateKey, bytes]]:
-        """Yield every change (an object, or only a version); cut off a last line that is torn."""
+        """Yield every change (an object, or only a version); remove a truncated last line."""
         good = 0
         with self._path.open("rb") as file:
             for line in file:
                 if not line.endswith(b"]\n"):
                     break
-                *key, state = line[1:-2].split(b",", 4)  # no part of a key has a comma
+                *key, state = line[1:-2].split(b",", 4)  # keys contain no commas
                 group, plural, namespace, name = (part[1:-1].decode() for part in key)
                 yield (group, plural, namespace, name), state
                 good += len(line)
@@ -64,7 +64,7 @@ class Journal:
         self._append(_line(key, obj))
 
     def remove(self, key: StateKey, version: int) -> None:
-        """Record that an object is gone."""
+        """Record the deletion of an object."""
         self._append(_line(key, str(version).encode()))
 
     def _append(self, line: bytes) -> None:
@@ -72,7 +72,7 @@ class Journal:
         self._size += len(line)
 
     def rewrite(self, version: int, objects: Iterable[tuple[StateKey, bytes]]) -> None:
-        """Replace the file by one with only the present state."""
+        """Replace the file by one with only the current state."""
         fresh = self._path.with_suffix(".new")
         with fresh.open("wb") as file:
             file.write(_line(("", "", "", ""), str(version).encode()))
@@ -85,7 +85,7 @@ class Journal:
         self._limit = max(self._size * 2, _GROWTH_BYTES)
 
     def close(self) -> None:
-        """Give the directory free."""
+        """Unlock the directory."""
         self._file.close()
         self._lock.close()
 

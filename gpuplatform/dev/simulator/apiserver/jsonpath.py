@@ -1,4 +1,4 @@
-"""The small part of JSONPath that printer columns, scale and selectable fields use."""
+"""The subset of JSONPath that printer columns, scale and selectable fields use."""
 
 import re
 from functools import lru_cache
@@ -32,10 +32,10 @@ def _steps(path: str) -> tuple[Step, ...]:
 
 
 def values_at(obj: object, path: str) -> list[Any]:
-    """Return everything that `path` (`.status.conditions[?(@.type=="Ready")].status`) finds.
+    """Return all values at `path`, such as `.status.conditions[?(@.type=="Ready")].status`.
 
     Raises:
-        ValueError: `path` uses more of JSONPath than this reads.
+        ValueError: `path` uses unsupported parts of JSONPath.
     """
     steps = _steps(path)
     if all(kind == "name" for kind, _, _ in steps):
@@ -51,12 +51,12 @@ def values_at(obj: object, path: str) -> list[Any]:
 
 
 def value_at(obj: object, path: str) -> Any:
-    """Return the first thing that `path` finds, or None."""
+    """Return the first value at `path`, or None."""
     return next(iter(values_at(obj, path)), None)
 
 
 def set_at(obj: dict[str, Any], path: str, value: object) -> None:
-    """Put `value` at a path of names, making the objects on the way."""
+    """Set `value` at a path of names, and create missing objects."""
     *parents, last = [name for _, name, _ in _steps(path)]
     for name in parents:
         obj = obj.setdefault(name, {})
@@ -64,11 +64,11 @@ def set_at(obj: dict[str, Any], path: str, value: object) -> None:
 
 
 def _take(item: object, step: Step) -> list[Any]:
-    kind, name, wanted = step
+    kind, name, desired = step
     if kind == "name":
         return [item[name]] if isinstance(item, dict) and name in item else []
     if not isinstance(item, list):
         return []
     if kind == "filter":
-        return [each for each in item if value_at(each, name) == wanted]
+        return [each for each in item if value_at(each, name) == desired]
     return item if name == "*" else item[int(name) : int(name) + 1]

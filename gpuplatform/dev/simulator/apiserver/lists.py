@@ -1,4 +1,4 @@
-"""Lists: selectors, pages, versions."""
+"""Lists: selectors, pages, resource versions."""
 
 import base64
 import itertools
@@ -26,7 +26,7 @@ _GONE = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page, as of `version`."""
+    """One page of a list as of `version`."""
 
     entries: list[Entry]
     version: int
@@ -43,7 +43,7 @@ class Page:
         return metadata
 
     def json(self, resource: Resource) -> bytes:
-        """Return the list object; like the real one, only items of custom kinds say their kind."""
+        """Return the list object; as on a real server, only custom resources have a kind."""
         head = to_bytes({"kind": resource.list_kind, "apiVersion": resource.api_version})[:-1]
         items = (e.json if resource.is_custom else b"{" + e.body for e in self.entries)
         meta = b',"metadata":' + to_bytes(self.metadata()) + b',"items":['
@@ -51,7 +51,7 @@ class Page:
 
 
 class Lister:
-    """Answers lists. Pages of one list come from one moment: later changes do not show."""
+    """Answers lists. All pages of a list show the state at its first page."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Lister:
         """Return a page.
 
         Raises:
-            ApiError: 400, 422; 410, the token is too old; 504, a version of the future.
+            ApiError: 400, 422; 410, the token has expired; 504, a future version.
         """
         check_options(query)
         limit = max(0, number_of(query, "limit"))
@@ -106,7 +106,7 @@ class Lister:
 
 
 def check_options(query: Mapping[str, str], *, is_watch: bool = False) -> None:
-    """Refuse options of a list or watch that contradict each other.
+    """Refuse contradictory options of a list or watch.
 
     Raises:
         ApiError: 422.
@@ -134,7 +134,7 @@ def check_options(query: Mapping[str, str], *, is_watch: bool = False) -> None:
 
 
 def _is_token(token: str) -> bool:
-    """Whether this is a token of ours, of a list that is forgotten."""
+    """Return whether this is a token of an expired list."""
     try:
         return bool(re.fullmatch(rb"\d+/\d+", base64.urlsafe_b64decode(token)))
     except ValueError:
@@ -154,10 +154,10 @@ def _selects(query: Mapping[str, str]) -> bool:
 
 
 def predicate_of(resource: Resource, query: Mapping[str, str]) -> Predicate | None:
-    """Return the predicate of the selectors in `query`; None when there is none.
+    """Return the predicate of the selectors in `query`; None without selectors.
 
     Raises:
-        ApiError: 400, a selector cannot be read.
+        ApiError: 400, a selector is invalid.
     """
     if not _selects(query):
         return None
@@ -170,10 +170,10 @@ def predicate_of(resource: Resource, query: Mapping[str, str]) -> Predicate | No
 
 
 def number_of(query: Mapping[str, str], name: str) -> int:
-    """Return the number in `query`; 0 when it is not there.
+    """Return the number `name` of `query`; 0 when it is absent.
 
     Raises:
-        ApiError: 400, it is no number.
+        ApiError: 400, the value is not a number.
     """
     text = query.get(name) or "0"
     if not re.fullmatch(r"-?\d+" if name == "limit" else r"\d+", text):

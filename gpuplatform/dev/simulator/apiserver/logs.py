@@ -1,6 +1,6 @@
-"""The logs of played containers: nothing runs in them, so each says that, and when it began.
+"""Logs of simulated containers: a line with their start, and one with their end.
 
-What the real server answers about containers that have no log is answered here as well.
+Errors for containers without a log are those of a real server.
 """
 
 from collections.abc import Mapping
@@ -11,40 +11,42 @@ from gpuplatform.dev.simulator.apiserver.objects import Manifest
 
 
 def pod_log(pod: Manifest, query: Mapping[str, str]) -> bytes:
-    """Return the log of a container of `pod` as `query` asks for it.
+    """Return the log of a container of `pod`, selected and limited by `query`.
 
     Raises:
-        ApiError: 400, there is no such container, or it has no such log; 422, a negative number.
+        ApiError: 400, the container or its log does not exist; 422, a negative number.
     """
     tail, limit = _number(query, "tailLines"), _number(query, "limitBytes")
     name = _container(pod, query.get("container", ""))
     run = _run(pod, name, is_previous=query.get("previous") in {"true", "1"})
-    lines = [f"{run.get('startedAt', '')} This container is played: nothing runs in it.\n"]
+    lines = [f"{run.get('startedAt', '')} Simulated container started; no program runs in it.\n"]
     if "exitCode" in run:
-        word = run.get("reason", "")
-        lines.append(f"{run.get('finishedAt', '')} It ended with {run['exitCode']} ({word}).\n")
+        reason = run.get("reason", "")
+        lines.append(
+            f"{run.get('finishedAt', '')} Ended with exit code {run['exitCode']} ({reason}).\n"
+        )
     first = 0 if tail is None else max(0, len(lines) - tail)
     return "".join(lines[first:]).encode()[:limit]
 
 
-def _container(pod: Manifest, wanted: str) -> str:
+def _container(pod: Manifest, desired: str) -> str:
     metadata, spec = pod["metadata"], pod["spec"]
     names = [container["name"] for container in spec["containers"]]
-    if not wanted and len(names) > 1:
+    if not desired and len(names) > 1:
         known = " ".join(names)
         raise errors.bad_request(
             f"a container name must be specified for pod {metadata['name']}, choose one of:"
             f" [{known}]"
         )
-    if wanted and wanted not in names:
-        raise errors.bad_request(f"container {wanted} is not valid for pod {metadata['name']}")
+    if desired and desired not in names:
+        raise errors.bad_request(f"container {desired} is not valid for pod {metadata['name']}")
     if not spec.get("nodeName"):
         raise errors.bad_request(f"pod {metadata['name']} does not have a host assigned")
-    return wanted or str(names[0])
+    return desired or str(names[0])
 
 
 def _run(pod: Manifest, name: str, *, is_previous: bool) -> dict[str, Any]:
-    """Return the state of the run that is asked for: the present one, or the one before."""
+    """Return the state of the current run, or of the previous one."""
     about = f'container "{name}" in pod "{pod["metadata"]["name"]}"'
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     status: dict[str, Any] = next((one for one in statuses if one["name"] == name), {})
@@ -66,7 +68,7 @@ def _run(pod: Manifest, name: str, *, is_previous: bool) -> dict[str, Any]:
 def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if text and not text.lstrip("-").isdecimal():
-        raise errors.bad_request(f"{name} is no number: {text}")
+        raise errors.bad_request(f"{name} is not a number: {text}")
     if text.startswith("-"):
         fault = errors.invalid_value(name, int(text), "must be greater than or equal to 0")
         raise errors.invalid("", "PodLogOptions", "", [fault])

@@ -19,7 +19,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def clone(value: _Json) -> _Json:
     """Return a deep copy of JSON data, much faster than `copy.deepcopy`."""
     plain: Any = value
-    copied: _Json = marshal.loads(marshal.dumps(plain))  # noqa: S302 - our own bytes
+    copied: _Json = marshal.loads(marshal.dumps(plain))  # noqa: S302 - bytes of this process
     return copied
 
 
@@ -29,10 +29,10 @@ def to_bytes(value: object) -> bytes:
 
 
 def from_bytes(raw: bytes) -> Any:
-    """Read JSON as Go does: bad UTF-8 and halves of surrogate pairs become U+FFFD.
+    """Read JSON as Go does: invalid UTF-8 and lone surrogates become U+FFFD.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: `raw` is not JSON.
     """
     value = json.loads(raw.decode("utf-8", "replace"))
     if b"\\u" in raw:
@@ -43,12 +43,12 @@ def from_bytes(raw: bytes) -> Any:
 
 
 def now() -> str:
-    """Return the present time as Kubernetes writes it."""
+    """Return the current time in the format of Kubernetes."""
     return clock.rfc3339(clock.now())
 
 
 def new_uid() -> str:
-    """Return a fresh UID."""
+    """Return a new UID."""
     return str(uuid.uuid4())
 
 
@@ -64,15 +64,15 @@ def controller_of(obj: Manifest) -> Manifest | None:
 
 
 def condition(obj: Manifest, kind: str) -> Manifest:
-    """Return the condition `kind` from the status of `obj`, or an empty dict."""
+    """Return the condition of the type `kind` of `obj`, or an empty dict."""
     conditions = obj.get("status", {}).get("conditions") or ()
     return next((c for c in conditions if c.get("type") == kind), {})
 
 
 def set_condition(status: Manifest, new: Manifest, *, progressed: bool = False) -> None:
-    """Put `new` into the conditions of `status`; its times stay while nothing changed.
+    """Set the condition `new` in `status`; its times change only with its content.
 
-    `progressed` sets the update time although the condition says the same as before.
+    `progressed` sets the update time of an unchanged condition.
     """
     conditions = status.setdefault("conditions", [])
     old = next((c for c in conditions if c["type"] == new["type"]), None)
@@ -86,7 +86,7 @@ def set_condition(status: Manifest, new: Manifest, *, progressed: bool = False) 
 
 
 def json_type(value: object) -> str:
-    """Return the name that Go's JSON decoder has for the type of `value`."""
+    """Return the name of the type of `value` in errors of Go's JSON decoder."""
     if isinstance(value, bool):
         return "bool"
     names = {dict: "object", list: "array", str: "string", int: "number", float: "number"}

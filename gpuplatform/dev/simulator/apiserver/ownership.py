@@ -1,7 +1,7 @@
-"""Who owns which field: sets of field paths, and `managedFields` as Kubernetes keeps them.
+"""Field ownership: sets of field paths, and `managedFields` in the format of Kubernetes.
 
-A path is a tuple of the elements of `fieldsV1` (`f:spec`, `k:{"name":"a"}`, `v:"x"`); `.` at its
-end is the object or list item itself. The rules are those of structured-merge-diff.
+A path is a tuple of the elements of `fieldsV1` (`f:spec`, `k:{"name":"a"}`, `v:"x"`); a `.` at
+the end is the object or list item itself. The rules are those of structured-merge-diff.
 """
 
 import json
@@ -26,7 +26,7 @@ _IMPLICIT_OBJECTS = (
     ("f:spec", "f:names"),
     *((*_TEMPLATE, "f:metadata"), (*_TEMPLATE, "f:spec"), (*_TEMPLATE, "f:spec", "f:containers")),
 )
-"""Objects that built-in kinds have even when nobody gives them: nobody owns that they exist."""
+"""Objects that every built-in kind has; their existence has no owner."""
 _STRIPPED = {
     *(("f:apiVersion",), ("f:kind",), ("f:metadata", SELF), (SELF,)),
     *(
@@ -41,7 +41,7 @@ _STRIPPED_FROM_BUILTIN = {*_STRIPPED, *((*path, SELF) for path in _IMPLICIT_OBJE
 
 
 def fields_of(obj: Manifest, schema: Schema) -> Fields:
-    """Return every path of `obj` with its value; objects and list items have a marker `.`."""
+    """Return every path of `obj` with its value; objects and list items have the marker `.`."""
     rest = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
     found = _walk({**obj, "metadata": rest}, schema, ())
     stripped = _STRIPPED_FROM_BUILTIN if "x-type" in schema else _STRIPPED
@@ -98,15 +98,15 @@ class Owner:
     time: str
     paths: frozenset[Path]
     ignored: tuple[str, ...] = ()
-    """What the manager cannot write this way, so never owns."""
+    """Fields that the manager cannot write through this endpoint, so never owns."""
 
     def is_same(self, other: "Owner") -> bool:
-        """Whether both stand for the same manager doing the same."""
+        """Return whether both are entries of the same manager, operation and subresource."""
         mine = (self.manager, self.operation, self.api_version, self.subresource)
         return mine == (other.manager, other.operation, other.api_version, other.subresource)
 
     def without(self, paths: AbstractSet[Path]) -> "Owner":
-        """Return it with `paths` taken away."""
+        """Return the entry without `paths`."""
         kept = self.paths - paths
         return self if len(kept) == len(self.paths) else replace(self, paths=kept)
 
@@ -127,7 +127,7 @@ def read_owners(obj: Manifest) -> list[Owner]:
 
 
 def write_owners(obj: Manifest, owners: list[Owner]) -> None:
-    """Put `owners` into `obj`; who owns nothing is left out."""
+    """Set `managedFields` of `obj`; owners without fields are omitted."""
     ordered = sorted(owners, key=lambda o: (o.operation, o.time, o.manager, o.subresource))
     entries = [_entry(owner) for owner in ordered if owner.paths]
     if entries:
@@ -158,7 +158,7 @@ def _encode(paths: AbstractSet[Path]) -> Manifest:
 
 
 def _without_lone_members(node: Manifest) -> Manifest:
-    """Write list items without own fields the short way: `v:"x": {}`."""
+    """Shorten list items without fields to `v:"x": {}`."""
     return {
         element: {}
         if element[0] in "kv" and element[1:2] == ":" and inner == {SELF: {}}
@@ -179,9 +179,9 @@ def _decode(node: Manifest, path: Path) -> Iterator[Path]:
 
 
 def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Owner) -> None:
-    """Give `owner` what it changed from `old` to `new`, and take that from everybody else.
+    """Record in `new` that `owner` owns the changes from `old` to `new`, and other owners do not.
 
-    Only paths that `owner.paths` does not already name are looked at: it comes in empty.
+    `owner.paths` is empty.
     """
     after = fields_of(_part(new, owner), schema)
     before = fields_of(_part(old, owner), schema) if old else {}
@@ -201,7 +201,7 @@ def record_update(new: Manifest, old: Manifest | None, schema: Schema, owner: Ow
 
 
 def _part(obj: Manifest, owner: Owner) -> Manifest:
-    """Return what `owner` may have changed: the rest need not be compared."""
+    """Return the part of `obj` that `owner` can change."""
     if owner.subresource != "status":
         return {name: part for name, part in obj.items() if name not in owner.ignored}
     annotations = obj["metadata"].get("annotations")

@@ -11,7 +11,7 @@ _DIRECTIVES = ("$setElementOrder/", "$retainKeys", "$deleteFromPrimitiveList/")
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Return `target` with `patch` merged in; null removes. `target` is not changed."""
+    """Return `target` merged with `patch`; null removes a field. `target` stays unchanged."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -24,10 +24,10 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Manifest, operations: object) -> Any:
-    """Return `target` with the operations applied in order.
+    """Return `target` after the operations, applied in order.
 
     Raises:
-        ApiError: 400, no list of operations; 422, an operation cannot be applied.
+        ApiError: 400, not a list of operations; 422, an operation cannot be applied.
     """
     if not isinstance(operations, list):
         detail = f"json: cannot unmarshal {json_type(operations)} into Go value of type"
@@ -103,9 +103,9 @@ def _index(token: str, last: int) -> int:
 
 
 def strategic_merge_patch(target: Any, patch: Any, schema: Schema) -> Any:
-    """Return `target` with `patch` merged in: lists with a merge key by key, others replaced.
+    """Return `target` merged with `patch`: lists with a merge key are merged, others replaced.
 
-    Merged lists keep the order of `target`; new items come last.
+    Merged lists keep the order of `target`, followed by new items.
 
     Raises:
         ApiError: 500, an unknown directive, or an item without its merge key.

@@ -1,4 +1,4 @@
-"""Answers: objects, tables and metadata as JSON, and the fixed paths."""
+"""Responses: objects, tables and metadata as JSON, and the documents at fixed paths."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ from gpuplatform.dev.simulator.apiserver.targets import Options
 
 
 def static_reply(registry: Registry, version: int, path: str) -> web.Response:
-    """Answer what is no resource: health, version, discovery, OpenAPI; 404 for anything else."""
+    """Return health, version, discovery or OpenAPI documents; 404 for any other path."""
     if path in {"/livez", "/readyz", "/healthz"}:
         return web.Response(text="ok")
     if path == "/version":
@@ -38,7 +38,7 @@ def object_reply(
     code: int = 200,
     options: Options | None = None,
 ) -> web.Response:
-    """Return an object in the form that the client accepts."""
+    """Return an object in the media type that the client accepts."""
     resource, accept = address.resource, request.headers.get("Accept", "")
     if address.subresource == "scale":
         body = to_bytes(scale_of(resource, entry))
@@ -58,7 +58,7 @@ def log_reply(request: web.Request, entry: Entry) -> web.Response:
 
 
 def check_accept(accept: str) -> None:
-    """Refuse a client that takes no JSON.
+    """Refuse a client that does not accept JSON.
 
     Raises:
         ApiError: 406.
@@ -75,7 +75,7 @@ def _metadata_only(entry: Entry) -> Manifest:
 
 
 def metadata_list(page: Page) -> Manifest:
-    """Return a page of metadata only."""
+    """Return the metadata of the objects of a page."""
     kind = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
     return {
         **kind,
@@ -85,7 +85,7 @@ def metadata_list(page: Page) -> Manifest:
 
 
 def success(resource: Resource, entry: Entry) -> Manifest:
-    """Return the Status of a finished deletion."""
+    """Return the Status of a completed deletion."""
     details = {"name": entry.key[3], "group": resource.group, "kind": resource.plural}
     return {
         "kind": "Status",
@@ -98,12 +98,12 @@ def success(resource: Resource, entry: Entry) -> Manifest:
 
 
 def json_reply(body: Mapping[str, object], code: int = 200) -> web.Response:
-    """Return a JSON answer."""
+    """Return a JSON response."""
     return raw_reply(to_bytes(body), code)
 
 
 def raw_reply(body: bytes, code: int = 200, warnings: Sequence[str] = ()) -> web.Response:
-    """Return an answer that is JSON already."""
+    """Return a response whose body is already JSON."""
     response = web.Response(body=body, status=code, content_type="application/json")
     for warning in warnings:
         quoted = warning.replace("\\", "\\\\").replace('"', '\\"')

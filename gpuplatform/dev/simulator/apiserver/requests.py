@@ -1,4 +1,4 @@
-"""What a request is about: from its path and query to a resource, a target, options."""
+"""Paths and queries of requests: resource, target, options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from gpuplatform.dev.simulator.apiserver.resources import Registry, Resource
 from gpuplatform.dev.simulator.apiserver.targets import Options, Target
 
 LOG = "log"
-"""Of pods, to be read only."""
+"""The read-only subresource of pods."""
 _NOT_SIMULATED = {
     "exec",
     "attach",
@@ -29,14 +29,14 @@ _OTHER_KINDS = {
     *(("", plural) for plural in ("persistentvolumes", "persistentvolumeclaims", "limitranges")),
     *(("", plural) for plural in ("resourcequotas", "replicationcontrollers", "podtemplates")),
 }
-"""What a real server has and this one has not: a person is told so."""
+"""Kinds of a real server that are not simulated; requests for them are answered with 501."""
 _MANAGER_BYTES = 128
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The part of the API that a path names."""
+    """The object, collection or subresource that a path names."""
 
     resource: Resource
     namespace: str
@@ -45,15 +45,15 @@ class Address:
 
     @property
     def target(self) -> Target:
-        """The object."""
+        """The target without the subresource."""
         return Target(self.resource, self.namespace, self.name)
 
 
 def parse_path(registry: Registry, raw_path: str) -> Address | None:
-    """Return what `raw_path` names; None for paths of discovery and of nothing.
+    """Return the address of `raw_path`; None for paths of documents and unknown paths.
 
     Raises:
-        ApiError: 404, no such resource; 501, a kind or subresource that is not simulated.
+        ApiError: 404, the resource does not exist; 501, it is not simulated.
     """
     root, *rest = [unquote(part) for part in raw_path.strip("/").split("/")]
     if root == "api":
@@ -92,10 +92,10 @@ def _is_served(registry: Registry, group: str, version: str, plural: str) -> boo
 def options_of(
     query: Mapping[str, str], user_agent: str, subresource: str, kind: str, *, is_apply: bool
 ) -> Options:
-    """Read the options of a write; `kind` is what Kubernetes calls them.
+    """Read the options of a write; `kind` is their Kubernetes kind, such as `PatchOptions`.
 
     Raises:
-        ApiError: 422, a value is not possible.
+        ApiError: 422, a value is invalid.
     """
     validation = query.get("fieldValidation") or "Warn"
     if validation not in _VALIDATIONS:

@@ -1,4 +1,4 @@
-"""Which kinds are served: the built-in ones, and one for each custom resource definition."""
+"""The served kinds: built-in ones, and one for each custom resource definition."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ NAME_COLUMN = {"name": "Name", "type": "string", "format": "name", "priority": 0
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One served kind, in its one version."""
+    """One served kind, which has one version."""
 
     group: str
     version: str
@@ -49,22 +49,22 @@ class Resource:
 
     @property
     def key(self) -> GroupPlural:
-        """What the store files it under."""
+        """Group and plural: the key of the store."""
         return self.group, self.plural
 
     @property
     def has_status(self) -> bool:
-        """Whether status is written through its own subresource only."""
+        """Whether `status` is a subresource."""
         return "status" in self.subresources
 
     @property
     def list_kind(self) -> str:
-        """`PodList`."""
+        """The kind of its lists, such as `PodList`."""
         return f"{self.kind}List"
 
 
 class Registry:
-    """The served kinds, found by group and plural or by group and kind."""
+    """The served kinds by group and plural."""
 
     def __init__(self) -> None:
         types = _types()
@@ -77,19 +77,19 @@ class Registry:
         return iter(self._resources.values())
 
     def add(self, resource: Resource) -> None:
-        """Serve `resource` from now on, instead of an earlier one of that name."""
+        """Serve `resource`; it replaces an earlier one with the same key."""
         self._resources[resource.key] = resource
 
     def drop(self, key: GroupPlural) -> None:
-        """Serve it no longer."""
+        """Stop serving a kind."""
         self._resources.pop(key, None)
 
     def find(self, group: str, plural: str) -> Resource | None:
-        """Return the kind that is served as `plural` in `group`."""
+        """Return the kind `plural` of `group`, or None."""
         return self._resources.get((group, plural))
 
     def require(self, plural: str, group: str = "") -> Resource:
-        """Return a kind that is known to exist."""
+        """Return the kind `plural` of `group`, which must exist."""
         return self._resources[group, plural]
 
 
@@ -116,7 +116,7 @@ def _builtin(plural: str, facts: dict[str, Any], types: dict[str, Schema]) -> Re
 
 
 def _types() -> dict[str, Schema]:
-    """Read the types of the built-in kinds, with references replaced by what they name."""
+    """Read the types of the built-in kinds, with resolved references."""
     types: dict[str, Schema] = json.loads((_FOLDER / "types.json").read_text("utf-8"))
     for name, schema in types.items():
         schema["x-type"] = name
@@ -141,7 +141,7 @@ def _linked(schema: Schema, types: dict[str, Schema]) -> Schema:
 
 
 def custom_resource(definition: Manifest, metadata: Schema) -> Resource:
-    """Return the kind that a custom resource definition declares."""
+    """Return the kind of a custom resource definition."""
     spec = definition["spec"]
     names, version = spec["names"], spec["versions"][0]
     subresources = version.get("subresources", {})
@@ -178,7 +178,7 @@ def _column(declared: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_metadata(schema: Schema, metadata: Schema) -> Schema:
-    """Let a custom resource's schema know the types of `metadata`, for ownership and patches."""
+    """Add the type of `metadata` to the schema of a custom resource, for ownership and patches."""
     text = {"type": "string"}
     known = {"apiVersion": text, "kind": text, "metadata": metadata}
     return {**schema, "properties": {**schema.get("properties", {}), **known}}

@@ -28,7 +28,7 @@ ROOT = "<nil>"
 """The field path of a whole object, as the real server prints it."""
 
 Pair: TypeAlias = tuple[Any, Any]
-"""A value and the one that it replaces."""
+"""A value and the old value that it replaces."""
 
 _ROOT_PROPERTIES: Schema = {
     "apiVersion": {"type": "string"},
@@ -38,12 +38,12 @@ _ROOT_PROPERTIES: Schema = {
         "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}},
     },
 }
-"""What rules see of every object, whatever its schema declares."""
+"""Properties that rules see in every object, independent of its schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, compiled. `place` is its `fieldPath` without the leading dot."""
+    """One compiled rule. `place` is its `fieldPath` without the leading dot."""
 
     check: Compiled
     source: str
@@ -54,13 +54,13 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """What messages name the rule by."""
+        """The message, or the expression of a rule without one."""
         return self.message or self.source
 
 
 @dataclass(frozen=True, slots=True)
 class RuleTree:
-    """The rules of a schema and of the schemas in it; schemas without rules are left out."""
+    """The rules of a schema and its subschemas; subschemas without rules are omitted."""
 
     schema: Schema
     rules: tuple[Rule, ...] = ()
@@ -75,11 +75,11 @@ def root_schema(schema: Schema) -> Schema:
 
 
 def rule_tree(schema: Schema) -> RuleTree | None:
-    """Compile the rules of `schema`; None when there are none.
+    """Compile the rules of `schema` and its subschemas; None without rules.
 
     Raises:
-        ExpressionError: a rule is not valid.
-        ApiError: 501, a rule uses what is not simulated.
+        ExpressionError: a rule is invalid.
+        ApiError: 501, a rule uses a function that is not simulated.
     """
     rules = tuple(compile_rule(rule, schema) for rule in schema.get(RULES, ()))
     trees = {name: rule_tree(sub) for name, sub in schema.get("properties", {}).items()}
@@ -96,8 +96,8 @@ def compile_rule(rule: dict[str, Any], schema: Schema) -> Rule:
     """Compile one entry of `x-kubernetes-validations` in `schema`.
 
     Raises:
-        ExpressionError: it is not valid.
-        ApiError: 501, it uses what is not simulated.
+        ExpressionError: the rule is invalid.
+        ApiError: 501, the rule uses a function that is not simulated.
     """
     kind, message = type_of(schema), rule.get("messageExpression", "")
     return Rule(
@@ -111,7 +111,7 @@ def compile_rule(rule: dict[str, Any], schema: Schema) -> Rule:
 
 
 def rule_faults(tree: RuleTree, obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
-    """Yield the rules that `obj` breaks; `old` is the object that it replaces."""
+    """Yield a fault for each violated rule; `old` is the object that `obj` replaces."""
     if old is None:
         yield from _faults(tree, obj, ABSENT, "", None)
     else:
@@ -119,7 +119,7 @@ def rule_faults(tree: RuleTree, obj: Manifest, old: Manifest | None) -> Iterator
 
 
 def _faults(tree: RuleTree, value: Any, old: Any, path: str, pair: Pair | None) -> Iterator[Fault]:
-    """Yield the faults of `value`; `pair` is the nearest value around it with a known old one."""
+    """Yield the faults of `value`; `pair` is its nearest parent with an old value, or itself."""
     if tree.rules and value is not None:
         yield from _own_faults(tree, value, old, path, pair)
     for sub, member, before, here in _parts(tree, value, old, path):
@@ -163,7 +163,7 @@ def _own_faults(
             detail = f"Invalid value: {kind}: {error} evaluating rule: {rule.text}"
             yield Fault("FieldValueInvalid", path or ROOT, detail)
             continue
-        # A rule without oldSelf does not refuse a value that a write leaves as it was.
+        # A rule without oldSelf does not refuse a value that a write leaves unchanged.
         if rule.check.uses_old or pair is None or pair[0] != pair[1]:
             place = ".".join(filter(None, (path, rule.place)))
             message = _message(rule, current, before)

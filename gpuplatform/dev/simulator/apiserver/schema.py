@@ -1,6 +1,6 @@
-"""Structural schemas of custom resources: pruning, defaults, validation in Kubernetes' words.
+"""Structural schemas of custom resources: pruning, defaults, validation.
 
-A schema is the plain dict of a CustomResourceDefinition. Nothing here knows HTTP or the store.
+A schema is the plain dict of a CustomResourceDefinition. Messages are those of Kubernetes.
 """
 
 import re
@@ -49,7 +49,7 @@ def prune(value: object, schema: Schema | None, path: str = "") -> list[str]:
 
 
 OPAQUE: Schema = {PRESERVE: True}
-"""The schema of a part that nobody described and that is kept as it is."""
+"""The schema of an undeclared part that is preserved."""
 
 
 def _child(schema: Schema | None, key: str) -> tuple[bool, Schema | None]:
@@ -84,7 +84,7 @@ def schema_at(schema: Schema, path: str) -> Schema | None:
 
 
 def apply_defaults(value: object, schema: Schema) -> None:
-    """Fill in declared defaults below present objects; a null that is not `nullable` is absent."""
+    """Set the defaults of absent fields; nulls of fields that are not `nullable` are absent."""
     if isinstance(value, dict):
         for key, sub in schema.get("properties", {}).items():
             if "default" in sub and (
@@ -99,7 +99,7 @@ def apply_defaults(value: object, schema: Schema) -> None:
 
 
 def drop_nulls(value: object, schema: Schema) -> None:
-    """Drop members that are null where null is not a value: Kubernetes reads them as absent."""
+    """Drop nulls of fields that are not `nullable`; Kubernetes treats them as absent."""
     if isinstance(value, dict):
         for key in list(value):
             sub = child(schema, key)
@@ -119,8 +119,8 @@ ABSENT = object()
 def validate(value: object, schema: Schema, path: str = "", old: object = ABSENT) -> list[Fault]:
     """Return every fault of `value`, except in parts that are equal to those of `old`.
 
-    A definition can become stricter after an object was stored: then the object can still be
-    changed as long as the parts that are no longer valid stay as they are.
+    A definition can become stricter after an object was stored. Such an object can still be
+    changed while its invalid parts stay unchanged.
     """
     if value is None and schema.get("nullable"):
         return []
@@ -134,16 +134,16 @@ def validate(value: object, schema: Schema, path: str = "", old: object = ABSENT
 
 
 def _type_fault(value: object, schema: Schema, path: str) -> Fault | None:
-    wanted = ["integer", "string"] if schema.get(INT_OR_STRING) else [schema.get("type")]
-    if wanted == [None]:
+    desired = ["integer", "string"] if schema.get(INT_OR_STRING) else [schema.get("type")]
+    if desired == [None]:
         return None
     got = "null" if value is None else _NAMES.get(type(value), "array")
-    if got in wanted or (got == "integer" and "number" in wanted):
+    if got in desired or (got == "integer" and "number" in desired):
         return None
-    if "integer" in wanted and isinstance(value, float) and value.is_integer():
+    if "integer" in desired and isinstance(value, float) and value.is_integer():
         return None
-    names = ",".join(str(name) for name in wanted)
-    if wanted == ["integer"] and "format" in schema and isinstance(value, float):
+    names = ",".join(str(name) for name in desired)
+    if desired == ["integer"] and "format" in schema and isinstance(value, float):
         names, got = schema["format"], "float64"
     detail = f'{path} in body must be of type {names}: "{got}"'
     return Fault("FieldValueTypeInvalid", path, f'Invalid value: "{got}": {detail}')
@@ -175,7 +175,7 @@ def _string_faults(value: str, schema: Schema, path: str) -> Iterator[Fault]:
 
 @lru_cache(maxsize=512)
 def go_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern of Go: `$` is the end of the text, never before a last line break."""
+    """Compile a pattern of Go, where `$` does not match before a final line break."""
     return re.compile(re.sub(r"(?<!\\)\$", r"\\Z", pattern), re.ASCII)
 
 
@@ -249,7 +249,7 @@ def items_by_key(value: object, schema: Schema) -> dict[str, Any]:
 
 
 def list_key(item: object, schema: Schema) -> object | None:
-    """Return what makes `item` unique in a list of type `map` or `set`; None in an atomic list."""
+    """Return the key of `item` in a list of type `map` or `set`; None in an atomic list."""
     kind = schema.get("x-kubernetes-list-type")
     if kind == "set":
         return item

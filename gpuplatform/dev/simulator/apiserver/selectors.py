@@ -1,4 +1,4 @@
-"""Label and field selectors: from the text of a query to a predicate."""
+"""Label and field selectors: parses queries to predicates."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _SIGNS = {"=": True, "==": True, "!=": False, "in": True, "notin": False}
 
 
 def labels_match(labels: Labels, selector: Manifest | None) -> bool:
-    """Whether a LabelSelector takes `labels`; a missing one takes none."""
+    """Return whether a LabelSelector selects `labels`; None selects nothing."""
     if selector is None:
         return False
     if not selector.get("matchLabels", {}).items() <= labels.items():
@@ -31,7 +31,7 @@ def labels_match(labels: Labels, selector: Manifest | None) -> bool:
 
 
 def expression_holds(labels: Labels, expression: Manifest) -> bool:
-    """Whether one requirement (`In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`) holds."""
+    """Return whether a requirement (`In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`) holds."""
     key, values = expression["key"], expression.get("values", ())
     operator: str = expression["operator"]
     if operator in {"In", "NotIn"}:
@@ -45,10 +45,10 @@ def expression_holds(labels: Labels, expression: Manifest) -> bool:
 
 
 def label_selector(text: str) -> Predicate:
-    """Read `a=b,c!=d,e in (f,g),!h`.
+    """Parse a label selector such as `a=b,c!=d,e in (f,g),!h`.
 
     Raises:
-        ApiError: 400, it is no selector.
+        ApiError: 400, the selector is invalid.
     """
     expressions: list[Manifest] = []
     position = 0
@@ -80,12 +80,12 @@ def _expression(match: re.Match[str]) -> Manifest:
 
 
 def field_selector(text: str, supported: tuple[str, ...]) -> Predicate:
-    """Read `metadata.name=x,status.phase!=Failed`.
+    """Parse a field selector such as `metadata.name=x,status.phase!=Failed`.
 
     Raises:
-        ApiError: 400, it is no selector or names a field that this kind does not support.
+        ApiError: 400, the selector is invalid, or a field is not supported.
     """
-    wanted: list[tuple[str, bool, str]] = []
+    desired: list[tuple[str, bool, str]] = []
     for part in filter(None, text.split(",")):
         found = re.fullmatch(r"\s*([^=!\s]+)\s*(==|=|!=)\s*(.*?)\s*", part)
         if found is None:
@@ -95,10 +95,10 @@ def field_selector(text: str, supported: tuple[str, ...]) -> Predicate:
             known = '"metadata.name", "metadata.namespace"'
             unknown = f'"{field}" is not a known field selector: only {known}'
             raise bad_request(f"field label not supported: {field}" if supported else unknown)
-        wanted.append((field, _SIGNS[sign], value))
+        desired.append((field, _SIGNS[sign], value))
 
     def holds(obj: Manifest) -> bool:
-        return all((_field(obj, f) == value) is equal for f, equal, value in wanted)
+        return all((_field(obj, f) == value) is equal for f, equal, value in desired)
 
     return holds
 

@@ -1,4 +1,4 @@
-"""Puts the parts together: state, first objects, door and controllers, from start to stop."""
+"""The server process: state, initial objects, HTTP server, controllers."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ _STOP_SECONDS = 0.5
 
 @contextlib.asynccontextmanager
 async def running(state_dir: Path | None, port: int) -> AsyncIterator[int]:
-    """Serve until the block ends; yields the port. `state_dir` None keeps everything in memory.
+    """Serve until the block ends; yield the port. Without `state_dir` the state is in memory.
 
     Raises:
         BlockingIOError: another server uses `state_dir`.
@@ -61,7 +61,7 @@ def _create_namespaces(writer: Writer) -> None:
 
 
 def write_kubeconfig(path: Path, port: int) -> None:
-    """Write how to reach the server, in one step, readable by the owner only."""
+    """Write a kubeconfig atomically, readable by its owner only."""
     name = "simulator"
     config = {
         "apiVersion": "v1",
@@ -81,7 +81,7 @@ def write_kubeconfig(path: Path, port: int) -> None:
 async def serve(
     port: int, state_dir: Path | None, kubeconfig: Path, report: Callable[[str], object]
 ) -> None:
-    """Serve until SIGTERM or SIGINT."""
+    """Serve until SIGTERM or SIGINT; `report` receives the address."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

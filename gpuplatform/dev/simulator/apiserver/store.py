@@ -1,7 +1,7 @@
-"""What exists: objects by key, one version counter, and the recent changes for watches.
+"""The store: objects by key, a version counter, and the recent changes for watches.
 
-Stored objects are never changed in place: whoever wants another state clones, edits and commits.
-Controllers listen to commits; watches read the history and sleep until it grows.
+Stored objects are never changed in place: a writer clones, edits and commits them. Controllers
+listen to commits; watches read the history and wait for changes.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ Place: TypeAlias = tuple[str, str, str]
 """Group, plural, namespace."""
 
 _WINDOW = 2000
-"""Changes that a kind keeps for watches; older ones are compacted away (410)."""
+"""Number of changes of a kind that watches can read; older ones are compacted (410)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One stored state. `body` is its JSON without kind, apiVersion and the opening brace."""
+    """One stored state of an object; `head` and `body` are its JSON, split after apiVersion."""
 
     key: Key
     object: Manifest
@@ -42,13 +42,13 @@ class Entry:
 
     @property
     def json(self) -> bytes:
-        """The whole object."""
+        """The JSON of the object."""
         return self.head + self.body
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One commit: `entry` is the new state, the last one for a removal."""
+    """One commit: `entry` is the new state, or the last state of a deleted object."""
 
     type: str
     entry: Entry
@@ -59,13 +59,13 @@ class History:
     """The recent changes of one kind, oldest first."""
 
     def __init__(self, compacted: int) -> None:
-        """`compacted` is the version up to which changes are no longer known."""
+        """`compacted` is the last version whose changes are not available."""
         self.compacted = compacted
         self.changes: list[Change] = []
         self._wake: set[asyncio.Event] = set()
 
     def append(self, change: Change) -> None:
-        """Keep `change` and wake every watch."""
+        """Append `change` and wake all watches."""
         self.changes.append(change)
         if len(self.changes) > 2 * _WINDOW:
             self.compacted = self.changes[_WINDOW - 1].entry.version
@@ -74,23 +74,23 @@ class History:
             event.set()
 
     def since(self, version: int) -> list[Change] | None:
-        """Return the changes after `version`; None when they are compacted away."""
+        """Return the changes after `version`; None when they are compacted."""
         if version < self.compacted:
             return None
         start = bisect_right(self.changes, version, key=lambda change: change.entry.version)
         return list(islice(self.changes, start, None))
 
     def subscribe(self, event: asyncio.Event) -> None:
-        """Set `event` at each change from now on."""
+        """Set `event` at each further change."""
         self._wake.add(event)
 
     def unsubscribe(self, event: asyncio.Event) -> None:
-        """Leave it alone again."""
+        """Stop setting `event`."""
         self._wake.discard(event)
 
 
 class Store:
-    """All objects. `journal` may be None: then nothing survives the process."""
+    """All objects; without a journal they exist in memory only."""
 
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
@@ -101,7 +101,7 @@ class Store:
         self._compacted = 0
         self.by_uid: dict[str, Key] = {}
         self.dependents: defaultdict[str, set[Key]] = defaultdict(set)
-        """Keys of the objects that name a UID as their owner."""
+        """Keys of the objects whose owner references contain a UID."""
         self._uncontrolled: defaultdict[Place, set[Key]] = defaultdict(set)
         self.version = 0
         if journal:
@@ -121,7 +121,7 @@ class Store:
         self._compacted = self.version
 
     def listen(self, listener: Callable[[Change], None]) -> None:
-        """Call `listener` after each commit. It must only take notes."""
+        """Call `listener` after each commit; it must not write."""
         self._listeners.append(listener)
 
     def history(self, kind: GroupPlural) -> History:
@@ -131,11 +131,11 @@ class Store:
         return self._histories[kind]
 
     def get(self, key: Key) -> Entry | None:
-        """Return the present state of an object."""
+        """Return the current state of an object, or None."""
         return self._objects[key[:2]].get(key[2], {}).get(key[3])
 
     def find(self, kind: GroupPlural, namespace: str = "") -> list[Entry]:
-        """Return the objects of a kind, by namespace and name."""
+        """Return the objects of a kind, sorted by namespace and name."""
         places = self._objects[kind]
         return [
             places[place][name]
@@ -144,23 +144,23 @@ class Store:
         ]
 
     def _names(self, place: Place) -> list[str]:
-        """Return the names in a namespace, sorted once until one is added or removed."""
+        """Return the sorted names in a namespace; cached until one is added or deleted."""
         if place not in self._order:
             self._order[place] = sorted(self._objects[place[:2]].get(place[2], {}))
         return self._order[place]
 
     def owned(self, uid: str) -> list[Entry]:
-        """Return the objects that name `uid` as an owner."""
+        """Return the objects whose owner references contain `uid`."""
         found = (self.get(key) for key in sorted(self.dependents.get(uid, ())))
         return [entry for entry in found if entry]
 
     def uncontrolled(self, kind: GroupPlural, namespace: str) -> list[Entry]:
-        """Return the objects of a kind that no controller owns."""
+        """Return the objects of a kind in a namespace that have no controller."""
         found = (self.get(key) for key in sorted(self._uncontrolled[(*kind, namespace)]))
         return [entry for entry in found if entry]
 
     def commit(self, key: Key, obj: Manifest) -> Entry:
-        """Store `obj`, which belongs to the store from here on, under a new version."""
+        """Store `obj` under a new version; the caller must not change it afterwards."""
         before = self.get(key)
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
@@ -172,7 +172,7 @@ class Store:
         return entry
 
     def remove(self, key: Key, obj: Manifest) -> Entry:
-        """Forget an object whose last state is `obj`."""
+        """Delete an object whose last state is `obj`."""
         before = self.get(key)
         self.version += 1
         obj["metadata"]["resourceVersion"] = str(self.version)
@@ -191,7 +191,7 @@ class Store:
             self._journal.rewrite(self.version, ((e.key, e.json) for e in self.entries()))
 
     def entries(self) -> list[Entry]:
-        """Return all objects, longest unchanged first."""
+        """Return all objects in the order of their versions."""
         places = (place for places in self._objects.values() for place in places.values())
         entries = (entry for place in places for entry in place.values())
         return sorted(entries, key=lambda entry: entry.version)
@@ -228,7 +228,7 @@ class Store:
 
 
 def entry_of(key: Key, obj: Manifest, version: int) -> Entry:
-    """Return the entry of a state that is not necessarily stored."""
+    """Return an entry for `obj`, without storing it."""
     rest = {name: part for name, part in obj.items() if name not in {"kind", "apiVersion"}}
     return Entry(key, obj, _head(obj), to_bytes(rest)[1:], version)
 

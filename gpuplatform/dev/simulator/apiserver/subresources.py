@@ -1,4 +1,4 @@
-"""Subresources that write or show one part of an object: binding, finalize, scale."""
+"""Subresources for a part of an object: binding, finalize, scale."""
 
 from gpuplatform.dev.simulator.apiserver import errors
 from gpuplatform.dev.simulator.apiserver.jsonpath import set_at, value_at
@@ -14,10 +14,10 @@ _COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def bind(writer: Writer, target: Target, node: str) -> Entry:
-    """Put a pod on a node, once.
+    """Bind a pod to a node.
 
     Raises:
-        ApiError: 404; 409, it is on one or is being deleted; 500, no node is named.
+        ApiError: 404; 409, the pod is bound or is being deleted; 500, `node` is empty.
     """
     entry = _require(writer, target)
     pod = clone(entry.object)
@@ -41,7 +41,7 @@ def bind(writer: Writer, target: Target, node: str) -> Entry:
 
 
 def finalize(writer: Writer, target: Target, body: Manifest) -> Entry:
-    """Replace the finalizers in the spec of a namespace; the last one gone, it goes.
+    """Replace the finalizers of a namespace; without any, a terminating namespace is deleted.
 
     Raises:
         ApiError: 404.
@@ -63,8 +63,8 @@ def scale_of(resource: Resource, entry: Entry) -> Manifest:
     paths, obj = resource.scale or _PATHS, entry.object
     status: Manifest = {"replicas": value_at(obj, paths["statusReplicasPath"]) or 0}
     if resource.scale is None:
-        wanted = obj["spec"]["selector"].get("matchLabels", {})
-        status["selector"] = ",".join(f"{k}={v}" for k, v in sorted(wanted.items()))
+        desired = obj["spec"]["selector"].get("matchLabels", {})
+        status["selector"] = ",".join(f"{k}={v}" for k, v in sorted(desired.items()))
     elif selector := value_at(obj, paths.get("labelSelectorPath") or ""):
         status["selector"] = selector
     replicas = value_at(obj, paths["specReplicasPath"])
@@ -94,7 +94,7 @@ def write_scale(writer: Writer, target: Target, scale: Manifest, options: Option
     """Set the replicas of an object to those of `scale`.
 
     Raises:
-        ApiError: 400, another object; 404; 409, another version; 422, an impossible number.
+        ApiError: 400, `scale` is of another object; 404; 409, an outdated version; 422.
     """
     resource, entry = target.resource, _require(writer, target)
     metadata, replicas = scale.get("metadata") or {}, (scale.get("spec") or {}).get("replicas", 0)

@@ -1,4 +1,4 @@
-"""The Table form that `kubectl get` requests: columns, and the cells that a server computes."""
+"""Tables for `kubectl get`: columns and their cells."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -28,7 +28,7 @@ def table(
     metadata: Manifest,
     include: str,
 ) -> bytes:
-    """Return a Table; `include` says how much of each object a row carries."""
+    """Return a Table; `include` (`None`, `Metadata`, `Object`) selects the object of each row."""
     shape = _SHAPES.get(include, _SHAPES["Metadata"])
     return to_bytes(
         {
@@ -71,7 +71,7 @@ def _text(value: object) -> str:
 
 
 _SCALES = (
-    # below so many seconds: unit, its seconds, second unit, its seconds
+    # less than this age in seconds: unit, its seconds, second unit, its seconds
     (120, "s", 1, "", 0),
     (600, "m", 60, "s", 1),
     (10_800, "m", 60, "", 0),
@@ -84,7 +84,7 @@ _YEAR = 31_536_000
 
 
 def age(timestamp: str | None) -> str:
-    """Return how long ago that was: `5m10s`, `3h`, `2d4h`."""
+    """Return the age of a timestamp: `5m10s`, `3h`, `2d4h`."""
     if not timestamp:
         return "<unknown>"
     seconds = max(0, int((clock.now() - clock.parse_rfc3339(timestamp)).total_seconds()))

@@ -1,4 +1,4 @@
-"""What comes in: which object a write is about, its options, and its body read and checked."""
+"""The target and options of a write, and checks of its body against them."""
 
 from dataclasses import dataclass, field
 
@@ -13,12 +13,12 @@ SERVER_OWNED = (
     *("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
     *("generation", "selfLink", "managedFields"),
 )
-"""Metadata that only the server writes."""
+"""Metadata that only the server sets."""
 
 
 @dataclass(slots=True)
 class Options:
-    """The parameters of one write. `warnings` comes back filled."""
+    """The parameters of one write; the writer adds `warnings`."""
 
     manager: str = "unknown"
     dry_run: bool = False
@@ -26,13 +26,13 @@ class Options:
     validation: str = "Warn"
     subresource: str = ""
     repeated: list[str] = field(default_factory=list)
-    """The fields that the body has more than once."""
+    """Fields that the body contains more than once."""
     warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which object a write is about."""
+    """The object of a write."""
 
     resource: Resource
     namespace: str
@@ -40,7 +40,7 @@ class Target:
 
     @property
     def key(self) -> Key:
-        """Where the store has it."""
+        """The key in the store."""
         return (*self.resource.key, self.namespace, self.name)
 
 
@@ -52,12 +52,12 @@ def read_object(
     *,
     keeps_nulls: bool,
 ) -> Manifest:
-    """Return a clean copy of `body`: types checked, unknown fields gone and warned about.
+    """Return a copy of `body` with checked types, without unknown fields; these become warnings.
 
-    `keeps_nulls` leaves nulls that custom resources may not have; validation refuses them later.
+    `keeps_nulls` preserves nulls of fields that are not nullable; validation refuses them later.
 
     Raises:
-        ApiError: 400, another kind, wrong types, or unknown fields where validation is strict.
+        ApiError: 400, another kind, wrong types, or unknown fields with strict validation.
     """
     check_type(resource, body)
     decoder = Decoder(resource.kind, resource.api_version)
@@ -86,7 +86,7 @@ def read_object(
 
 
 def check_type(resource: Resource, body: Manifest) -> None:
-    """Refuse an object of another kind; built-in ones need not say what they are.
+    """Refuse an object of another kind; built-in kinds can omit kind and apiVersion.
 
     Raises:
         ApiError: 400.
@@ -111,10 +111,10 @@ def check_type(resource: Resource, body: Manifest) -> None:
 
 
 def identify(target: Target, metadata: Manifest) -> Target:
-    """Return `target` with the name that the object has, or gets from its generateName.
+    """Return `target` with the name of the object, or a generated one.
 
     Raises:
-        ApiError: 400, body and path contradict each other; 422, there is no name at all.
+        ApiError: 400, body and path have different names; 422, both have none.
     """
     check_place(target, metadata)
     name = metadata.get("name") or ""
@@ -132,7 +132,7 @@ def identify(target: Target, metadata: Manifest) -> Target:
 
 
 def check_place(target: Target, metadata: Manifest) -> None:
-    """Refuse an object that says it is in another namespace than the one on the path.
+    """Refuse an object whose namespace differs from that of the path.
 
     Raises:
         ApiError: 400.
@@ -145,7 +145,7 @@ def check_place(target: Target, metadata: Manifest) -> None:
 
 
 def check_namespace(store: Store, registry: Registry, target: Target) -> None:
-    """Refuse new objects in a namespace that is not there or is going.
+    """Refuse new objects in a namespace that does not exist or is terminating.
 
     Raises:
         ApiError: 404, 403.

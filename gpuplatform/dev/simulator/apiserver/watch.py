@@ -1,4 +1,4 @@
-"""Watches: a cursor over the history of one kind, with selectors and bookmarks."""
+"""Watches: cursors over the history of a kind, with selectors and bookmarks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,13 +14,13 @@ Render: TypeAlias = Callable[[Entry], bytes]
 
 _BOOKMARK_SECONDS = 30.0
 _LAST_SECONDS = 2.0
-"""So long before its end a watch says once more how far it came."""
-_LONGEST_SECONDS = 3600
+"""A watch sends a last bookmark at this time before its end."""
+_MAX_SECONDS = 3600
 _INITIAL_END = "k8s.io/initial-events-end"
 
 
 class Watch:
-    """One watch request. `render` turns an object into what the client asked for."""
+    """One watch request; `render` returns the JSON of an object in the requested form."""
 
     def __init__(
         self,
@@ -30,10 +30,10 @@ class Watch:
         query: Mapping[str, str],
         render: Render,
     ) -> None:
-        """Read the query.
+        """Parse the query.
 
         Raises:
-            ApiError: 400, it cannot be read; 422, it contradicts itself; 500, a bad version.
+            ApiError: 400, invalid selectors; 422, contradictory options; 500, invalid version.
         """
         check_options(query, is_watch=True)
         version = query.get("resourceVersion") or "0"
@@ -46,15 +46,13 @@ class Watch:
         self._render = render
         self._matches = predicate_of(resource, query)
         self._bookmarks = query.get("allowWatchBookmarks") in {"true", "1"}
-        self._seconds = min(
-            number_of(query, "timeoutSeconds") or _LONGEST_SECONDS, _LONGEST_SECONDS
-        )
+        self._seconds = min(number_of(query, "timeoutSeconds") or _MAX_SECONDS, _MAX_SECONDS)
         self._streams_list = query.get("sendInitialEvents") == "true"
         self._cursor = int(version)
         self._starts_with_list = self._streams_list or not self._cursor
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield batches of event lines until the time is over, or after an ERROR event."""
+        """Yield batches of event lines until the timeout or an ERROR event."""
         history, wake = self._store.history(self._resource.key), asyncio.Event()
         history.subscribe(wake)
         try:
@@ -93,7 +91,7 @@ class Watch:
         return b"".join(lines)
 
     def _next(self) -> bytes | None:
-        """Return the lines of what happened since; None when that is not known any more."""
+        """Return the lines of the changes since the last call; None when they are compacted."""
         changes = self._store.history(self._resource.key).since(self._cursor)
         if changes is None:
             return None
@@ -138,12 +136,12 @@ class Watch:
 
 
 def error_event(error: errors.ApiError) -> bytes:
-    """Return the line with which a watch ends that cannot go on."""
+    """Return the ERROR event that ends a failed watch."""
     return to_bytes({"type": "ERROR", "object": error.status}) + b"\n"
 
 
 def _last_state(change: Change) -> Entry:
-    """Return what a watch shows of an object that leaves it: the old state at the new version."""
+    """Return the entry of a DELETED event: the old state with the new version."""
     if change.type == "DELETED" or change.before is None:
         return change.entry
     before = change.before.object

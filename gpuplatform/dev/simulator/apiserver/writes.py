@@ -1,7 +1,7 @@
 """Create, update, patch and apply: from a body to a committed object.
 
-Every way ends in defaults, ownership, checks, and then one commit, or none when nothing changed.
-The controllers inside the process call the same functions as the door.
+Each ends with defaults, ownership and validation, and then one commit, or none without a change.
+The HTTP handler and the controllers call the same functions.
 """
 
 from collections.abc import Callable
@@ -46,14 +46,14 @@ _UNCONDITIONAL_REFUSED = {"leases", "customresourcedefinitions"}
 
 
 class Writer:
-    """Changes objects in `store`."""
+    """Writes objects of `registry` to `store`."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self.store = store
         self.registry = registry
 
     def create(self, target: Target, body: Manifest, options: Options) -> Entry:
-        """Make a new object; `target.name` may be empty, then the body has it, or a generateName.
+        """Create an object; without `target.name` the body has a name or a generateName.
 
         Raises:
             ApiError: 400, 403, 404 (namespace), 409, 422.
@@ -80,7 +80,7 @@ class Writer:
             metadata["namespace"] = target.namespace
         if resource.is_custom or resource.kind in _WITH_GENERATION:
             metadata["generation"] = 1
-        if resource.has_status and resource.kind != "Node":  # a node registers with its status
+        if resource.has_status and resource.kind != "Node":  # nodes register with their status
             obj.pop("status", None)
         fill_defaults(resource, obj)
         if not owned:
@@ -92,7 +92,7 @@ class Writer:
         return self._commit(target, obj, options)
 
     def update(self, target: Target, body: Manifest, options: Options) -> Entry:
-        """Replace an object, or its status when `options.subresource` says so.
+        """Replace an object, or its status when `options.subresource` is `status`.
 
         Raises:
             ApiError: 400, 404, 409, 422.
@@ -101,10 +101,10 @@ class Writer:
         return self._change(target, old, self._read(target.resource, body, options), options)
 
     def patch(self, target: Target, patch: Any, kind: str, options: Options) -> Entry:
-        """Patch an object; an apply makes it when it is not there.
+        """Patch an object; an apply creates a missing one.
 
         Raises:
-            ApiError: 400, 404, 409, 415, 422; 500 for an applied field that no schema declares.
+            ApiError: 400, 404, 409, 415, 422; 500 for an undeclared field in an apply.
         """
         if kind == APPLY:
             return self._apply(target, patch, options)
@@ -119,7 +119,7 @@ class Writer:
         return self._change(target, old, self._read(target.resource, result, options), options)
 
     def change(self, entry: Entry, edit: Callable[[Manifest], None], options: Options) -> Entry:
-        """Let `edit` change a copy of the present state: the way of the controllers.
+        """Commit the current state after `edit` changed a copy of it, for controllers.
 
         Raises:
             ApiError: 404, 409, 422.
@@ -288,14 +288,14 @@ def _ignored(resource: Resource, subresource: str) -> tuple[str, ...]:
 
 
 def _with_ignored(obj: Manifest, old: Manifest, resource: Resource, subresource: str) -> Manifest:
-    """Take from `old` what this way of writing may not change."""
+    """Return `obj` with the parts of `old` that this endpoint does not change."""
     if subresource == "status":
         managed = obj["metadata"].get("managedFields")
         kept = clone({name: part for name, part in old.items() if name != "status"})
         if managed is not None:
             kept["metadata"]["managedFields"] = managed
         if resource.kind == "Deployment" and "annotations" in obj["metadata"]:
-            # The real one takes these, too: a Deployment's revision comes with its status.
+            # As on a real server: the revision of a Deployment is written with its status.
             kept["metadata"]["annotations"] = obj["metadata"]["annotations"]
         return kept | ({"status": obj["status"]} if "status" in obj else {})
     if resource.has_status:
@@ -312,7 +312,7 @@ def _differs_in_spec(obj: Manifest, old: Manifest) -> bool:
 
 
 def _is_same(obj: Manifest, old: Manifest) -> bool:
-    """Whether nothing changed but the times of owners."""
+    """Return whether only the times of owners differ."""
     if any(obj.get(k) != old.get(k) for k in {*obj, *old} if k != "metadata"):
         return False
     mine, before = dict(obj["metadata"]), dict(old["metadata"])
@@ -327,7 +327,7 @@ def _is_same(obj: Manifest, old: Manifest) -> bool:
 
 
 def is_finished(obj: Manifest) -> bool:
-    """Whether deletion was asked for and nothing holds the object any more."""
+    """Return whether a deleted object has no finalizers and no grace period."""
     metadata = obj["metadata"]
     return (
         "deletionTimestamp" in metadata

@@ -1,4 +1,4 @@
-"""`python -m gpuplatform.dev.simulator.kubelet --kubeconfig FILE …`: plays nodes until stopped."""
+"""`python -m gpuplatform.dev.simulator.kubelet --kubeconfig FILE …`: simulated nodes."""
 
 import argparse
 import asyncio
@@ -13,23 +13,25 @@ from gpuplatform.dev.simulator.kubelet.engine import Kubelets
 from gpuplatform.dev.simulator.kubelet.options import Options
 
 HELP = {
-    "nodes": "how many nodes",
-    "gpus": "GPUs a node",
-    "product": "the label nvidia.com/gpu.product",
-    "cpu": "CPUs a node",
-    "memory": "memory a node",
-    "pods": "pods a node",
-    "prefix": "what the nodes' names begin with",
-    "start_delay_seconds": "from binding to running",
-    "back_off_seconds": "the first back-off; doubled up to 5 minutes",
-    "lease_seconds": "how often a node's lease is renewed",
-    "events_per_second": "Events that are written at most; 0 for none",
+    "nodes": "number of nodes",
+    "gpus": "GPUs per node",
+    "product": "label nvidia.com/gpu.product",
+    "cpu": "CPUs per node",
+    "memory": "memory per node",
+    "pods": "maximum number of pods per node",
+    "prefix": "prefix of the names of nodes",
+    "start_delay_seconds": "seconds from binding to running",
+    "back_off_seconds": "first back-off in seconds; doubled up to 5 minutes",
+    "lease_seconds": "seconds between renewals of the lease of a node",
+    "events_per_second": "maximum number of Events per second; 0 writes none",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare one argument an option, `start_delay_seconds` as `--start-delay`."""
-    parser.add_argument("--kubeconfig", type=Path, required=True, help="how to reach the server")
+    """Declare an argument for each option, such as `--start-delay` for `start_delay_seconds`."""
+    parser.add_argument(
+        "--kubeconfig", type=Path, required=True, help="kubeconfig of the API server"
+    )
     for option in fields(Options):
         parser.add_argument(
             "--" + option.name.removesuffix("_seconds").replace("_", "-"),
@@ -56,7 +58,7 @@ async def serve(access: Access, options: Options) -> None:
 def main(arguments: list[str]) -> int:
     """Parse the command line and serve."""
     parser = argparse.ArgumentParser(
-        prog="kubelet", description="Plays nodes with GPUs on any Kubernetes API server."
+        prog="kubelet", description="Simulated nodes with GPUs on any Kubernetes API server."
     )
     add_arguments(parser)
     parsed = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""What a container does, read from its spec alone. Pure. The package has the table."""
+"""The behaviour of a container, from its spec; the package has the table. Pure."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 Manifest: TypeAlias = dict[str, Any]
 
 ECHO_IMAGE = "registry.lokiwager.io/echo:1"
-"""This image runs for real: a local web server."""
+"""The image of a local web server (`echo`)."""
 
 MEMORY_ENV = "SIMULATOR_MEMORY"
 READINESS_ENV = "SIMULATOR_READINESS"
@@ -27,34 +27,34 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a container ends by itself."""
+    """How a container ends without being stopped."""
 
     code: int
     after_seconds: float = 0.0
     reason: str = ""
 
     def reported_reason(self) -> str:
-        """Return the reason that the kubelet reports."""
+        """Return the reason in the status."""
         return self.reason or ("Error" if self.code else "Completed")
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What a container does once it is started."""
+    """What a container does after its start."""
 
     image: str
-    """The full reference, as the runtime reports it; empty if the image is no reference."""
+    """The full reference, as the runtime reports it; empty for an invalid reference."""
     pull_error: str = ""
     exit: Exit | None = None
     ready_after_seconds: float | None = 0.0
-    """None is never."""
+    """None: never ready."""
     ignores_sigterm: bool = False
     is_process: bool = False
-    """It is a process of this machine; the above is how that is right now."""
+    """Whether it is a local process; the other fields are then the state of the process."""
 
 
 def behaviour_of(container: Manifest) -> Behaviour:
-    """Return what `container`, an entry of a pod's `spec.containers`, does."""
+    """Return the behaviour of `container`, an entry of `spec.containers` of a pod."""
     envs = {env["name"]: env.get("value", "") for env in container.get("env") or []}
     command = [*(container.get("command") or []), *(container.get("args") or [])]
     image = full_reference(container.get("image", ""))
@@ -68,7 +68,7 @@ def behaviour_of(container: Manifest) -> Behaviour:
 
 
 def full_reference(image: str) -> str:
-    """Return `image` with registry and tag, as containerd does, or "" if it is no reference."""
+    """Return `image` with registry and tag, as containerd does, or "" if it is invalid."""
     match = _REFERENCE.fullmatch(image)
     if match is None:
         return ""
@@ -125,7 +125,7 @@ def _traps_sigterm(command: list[str]) -> bool:
 
 
 def exit_of(command: list[str]) -> Exit | None:
-    """Return how a command line ends, or None if it runs for ever."""
+    """Return how a command line ends; None if it does not end."""
     if not command:
         return None
     program = command[0].rpartition("/")[2]

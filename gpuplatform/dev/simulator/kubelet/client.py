@@ -1,7 +1,7 @@
-"""A small asynchronous API client on raw JSON.
+"""An asynchronous API client for raw JSON.
 
-It exists beside `gpuplatform.kube` since one process plays hundreds of kubelets: it needs many
-requests in flight and little memory. Errors are the platform's `ClusterError`s.
+One process simulates hundreds of kubelets, which needs many concurrent requests and little memory;
+`gpuplatform.kube` is synchronous. Errors are the `ClusterError`s of the platform.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ CONNECTIONS = 32
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the server is, and how to prove who calls."""
+    """The address of the server, and the credentials."""
 
     server: str
     headers: dict[str, str]
@@ -43,7 +43,7 @@ class Access:
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> "Access":
-        """Read a kubeconfig's current context with a token, a client certificate, or neither."""
+        """Read the current context of a kubeconfig, with a token, a client certificate or none."""
         config = yaml.load(path.read_text("utf-8"), Loader=yaml.CSafeLoader)
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
@@ -72,7 +72,7 @@ def _tls(cluster: Manifest, user: Manifest) -> ssl.SSLContext:
 
 
 class ApiClient:
-    """Every call has a deadline and raises a `ClusterError` when it fails."""
+    """Sends requests with a deadline; a failed one raises a `ClusterError`."""
 
     def __init__(self, access: Access) -> None:
         self._session = aiohttp.ClientSession(
@@ -83,7 +83,7 @@ class ApiClient:
         )
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         await self._session.close()
 
     async def request(
@@ -95,7 +95,7 @@ class ApiClient:
         params: dict[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Manifest:
-        """Send one request and return the answered object."""
+        """Send one request and return the object of the response."""
         try:
             async with self._session.request(
                 method,
@@ -118,7 +118,7 @@ class ApiClient:
     async def watch(
         self, path: str, *, resource_version: str, field_selector: str = ""
     ) -> AsyncIterator[tuple[str, Manifest]]:
-        """Yield (type, object) until the server ends the watch or it falls silent for too long."""
+        """Yield (type, object) until the server ends the watch or sends nothing for too long."""
         params = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -140,7 +140,7 @@ class ApiClient:
                         _raise(int(event["object"].get("code", 500)), event["object"])
                     yield event["type"], event["object"]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ClusterUnavailable(f"The watch was cut: {error!r}.") from error
+            raise ClusterUnavailable(f"The watch was interrupted: {error!r}.") from error
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -148,7 +148,7 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     async for chunk in content.iter_any():
         pending += chunk
         if len(pending) > MAX_LINE_BYTES:
-            raise ClusterUnavailable("The watch sent a line that never ends.")
+            raise ClusterUnavailable("The watch sent a line without an end.")
         *complete, rest = pending.split(b"\n")
         pending = rest
         for line in complete:
@@ -162,7 +162,7 @@ def _object(answer: bytes) -> Manifest:
     except ValueError as error:
         raise ClusterUnavailable("The API server sent something that is not JSON.") from error
     if not isinstance(value, dict):
-        raise ClusterUnavailable("The API server sent something that is no object.")
+        raise ClusterUnavailable("The API server sent something that is not an object.")
     return value
 
 
@@ -193,7 +193,7 @@ def _raise(status: int, body: Manifest) -> None:
 
 
 async def pause(seconds: float, stop: asyncio.Event) -> None:
-    """Wait, or return at once when `stop` is set."""
+    """Wait for `seconds`, or until `stop` is set."""
     try:
         async with asyncio.timeout(seconds):
             await stop.wait()

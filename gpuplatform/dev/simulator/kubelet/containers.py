@@ -1,8 +1,8 @@
-"""One container's status, moved on by time. Pure: the status says where it is.
+"""The status of one container as a state machine, driven by time. Pure.
 
 `waiting ContainerCreating → running → terminated → waiting CrashLoopBackOff → running`, or
 `waiting ErrImagePull ⇄ ImagePullBackOff`, or `waiting CreateContainerConfigError` until the
-variables can be had. The words are those of the kubelet 1.36.
+variables are available. The messages are those of kubelet 1.36.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ Manifest: TypeAlias = dict[str, Any]
 
 MAX_BACK_OFF_SECONDS = 300.0
 LONG_RUN_SECONDS = 600.0
-"""A container that ran this long starts again without back-off."""
+"""A container that ran this long restarts without back-off."""
 MAX_TRANSITIONS = 6
 
 
 class PodEvent(NamedTuple):
-    """An Event to be."""
+    """An Event to record."""
 
     type: str
     reason: str
@@ -32,45 +32,45 @@ class PodEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How fast things go."""
+    """The delays of the simulated kubelet."""
 
     start_delay_seconds: float
     back_off_seconds: float
 
     @property
     def error_display_seconds(self) -> float:
-        """How long a fresh error is shown before the word BackOff takes its place."""
+        """How long an error is reported before the reason changes to BackOff."""
         return self.back_off_seconds / 5
 
 
 @dataclass(slots=True)
 class ContainerHistory:
-    """What the status has no room for. A restarted kubelet begins with a fresh one."""
+    """State that the status does not contain. A restarted kubelet starts with a new one."""
 
     since: float
-    """When the present state began, to the millisecond; statuses have whole seconds."""
+    """When the current state began, exactly; statuses contain whole seconds."""
     pulls: int = 0
     crashes: int = 0
 
 
 @dataclass(slots=True)
 class Container:
-    """One container on its way; `status` and `events` are what comes out."""
+    """One container; `advance` changes `status` and adds `events`."""
 
     name: str
     image: str
     behaviour: Behaviour
     restart_policy: str
     pod: str
-    """`name_namespace(uid)`, as the kubelet's messages have it."""
+    """`name_namespace(uid)`, as in the messages of the kubelet."""
     history: ContainerHistory
     config_error: str = ""
-    """Why it cannot be started: a variable's value is not there."""
+    """Why it cannot be started: a variable has no value."""
     status: Manifest | None = None
     events: list[PodEvent] = field(default_factory=list)
 
     def advance(self, timing: Timing, now: float) -> float | None:
-        """Make every move that is due, and return when the next one is."""
+        """Make all due transitions; return when the next one is due."""
         for _ in range(MAX_TRANSITIONS):
             due, transition = self._next(timing, now)
             if due is None or due > now:
@@ -79,12 +79,12 @@ class Container:
         return now
 
     def stop(self, now: float, *, code: int = 0) -> None:
-        """End a running container from outside."""
+        """End a running container."""
         if self.state() == "running":
             self._end(Exit(code, reason="Completed" if code == 0 else "Error"), now)
 
     def state(self) -> str:
-        """Return `new`, `running`, `terminated` or the reason of waiting."""
+        """Return `new`, `running`, `terminated` or the reason of the waiting state."""
         if self.status is None:
             return "new"
         state = self.status.get("state") or {}
@@ -132,7 +132,7 @@ class Container:
         return end, self._exit
 
     def _lost_readiness(self) -> bool:
-        """Say whether a process is not ready any more; what only reports stays ready."""
+        """Return whether the process of a ready container is not ready anymore."""
         behaviour = self.behaviour
         is_ready = bool(self.status and self.status["ready"])
         return is_ready and behaviour.is_process and behaviour.ready_after_seconds is None
@@ -146,7 +146,7 @@ class Container:
             return shown_until, self._restart
         return shown_until, lambda now: self._back_off_restart(timing, now)
 
-    # The moves.
+    # Transitions.
 
     def _create(self, now: float) -> None:
         self._enter({"waiting": {"reason": "ContainerCreating"}}, now)
@@ -233,7 +233,7 @@ class Container:
         self._record("Warning", "BackOff", message)
         self._wait("CrashLoopBackOff", f"back-off {go_duration(seconds)} {words}", now)
 
-    # The status.
+    # Status.
 
     def _wait(self, reason: str, message: str, now: float) -> None:
         self._enter({"waiting": {"reason": reason, "message": message}}, now)
@@ -267,7 +267,7 @@ def _back_off(timing: Timing, failures: int) -> float:
 
 
 def invalid_reference_message(image: str) -> str:
-    """Return the runtime's words for an image that is no reference."""
+    """Return the message of the runtime for an invalid image reference."""
     words = f"couldn't parse image name {quoted(image)}: invalid reference format"
     return f"Failed to apply default image tag {quoted(image)}: {words}"
 
@@ -279,7 +279,7 @@ def repository_of(reference: str) -> str:
 
 
 def state_since(status: Manifest, now: float) -> float:
-    """Return when the container found in `status` entered its state, as far as that is said."""
+    """Return when a container entered the state in `status`; `now` if it has no time."""
     state = status.get("state") or {}
     found = (state.get("running") or {}).get("startedAt") or (state.get("terminated") or {}).get(
         "finishedAt"
@@ -288,22 +288,22 @@ def state_since(status: Manifest, now: float) -> float:
 
 
 def timestamp(now: float) -> str:
-    """Return `now` as Kubernetes writes it."""
+    """Return `now` in the format of Kubernetes."""
     return rfc3339(datetime.fromtimestamp(now, UTC))
 
 
 def digest(text: str) -> str:
-    """Return 64 hex digits that stand for `text`."""
+    """Return a hash of `text`: 64 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def quoted(text: str) -> str:
-    """Return `text` in the double quotes of Go's `%q`."""
+    """Return `text` quoted as by `%q` of Go."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def go_duration(seconds: float) -> str:
-    """Return a duration as Go prints it: `10s`, `1m20s`, `500ms`."""
+    """Return a duration in the format of Go: `10s`, `1m20s`, `500ms`."""
     if seconds < 1:
         return f"{round(seconds * 1000)}ms"
     minutes, rest = divmod(seconds, 60)

@@ -1,17 +1,16 @@
-"""The control object: what tests tell the played nodes to do.
+"""The control object: a ConfigMap by which tests control the simulated nodes.
 
-A ConfigMap `kube-system/simulated-kubelet`, whose key `control` is JSON. All keys are optional:
+The key `control` of the ConfigMap `kube-system/simulated-kubelet` is JSON; all keys are optional:
 
-    {"startDelaySeconds": 5,      from binding to running
-     "holdTerminating": true,     pods that are being deleted stay
+    {"startDelaySeconds": 5,      seconds from binding to running
+     "holdTerminating": true,     terminating pods stay
      "nodes": {"gpu-node-1": {
-         "failed": true,          the machine is silent: no lease, no status, its pods freeze
-         "notReady": true,        the kubelet says Ready=False
-         "gpus": 3,               the others vanish from allocatable
-         "evict": true}}}         every pod of the node is evicted, and new ones are refused
+         "failed": true,          the node reports nothing: no lease, no status, no pod status
+         "notReady": true,        the kubelet reports Ready=False
+         "gpus": 3,               number of allocatable GPUs
+         "evict": true}}}         all pods of the node are evicted, also new ones
 
-No ConfigMap: everything is as the options say. One that cannot be read is logged and changes
-nothing.
+Without the ConfigMap the options apply. An invalid one is logged and changes nothing.
 """
 
 import json
@@ -27,7 +26,7 @@ KEY = "control"
 
 @dataclass(frozen=True, slots=True)
 class NodeControl:
-    """What is wrong with one node."""
+    """The faults of one node."""
 
     failed: bool = False
     not_ready: bool = False
@@ -37,31 +36,31 @@ class NodeControl:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What is asked of all nodes."""
+    """The contents of the control object."""
 
     start_delay_seconds: float | None = None
     hold_terminating: bool = False
     nodes: dict[str, NodeControl] = field(default_factory=dict)
 
     def node(self, name: str) -> NodeControl:
-        """Return what is asked of one node."""
+        """Return the faults of one node."""
         return self.nodes.get(name, NodeControl())
 
 
 def parse_control(config_map: Manifest) -> Control:
-    """Read the ConfigMap.
+    """Parse the ConfigMap.
 
     Raises:
-        ValueError: it is not as described above.
+        ValueError: it has another form than described above.
     """
-    wanted = json.loads((config_map.get("data") or {}).get(KEY, "{}"))
+    desired = json.loads((config_map.get("data") or {}).get(KEY, "{}"))
     try:
-        _check_keys(wanted, {"startDelaySeconds", "holdTerminating", "nodes"})
-        delay = wanted.get("startDelaySeconds")
+        _check_keys(desired, {"startDelaySeconds", "holdTerminating", "nodes"})
+        delay = desired.get("startDelaySeconds")
         return Control(
             start_delay_seconds=None if delay is None else float(delay),
-            hold_terminating=bool(wanted.get("holdTerminating", False)),
-            nodes={name: _node(entry) for name, entry in wanted.get("nodes", {}).items()},
+            hold_terminating=bool(desired.get("holdTerminating", False)),
+            nodes={name: _node(entry) for name, entry in desired.get("nodes", {}).items()},
         )
     except (AttributeError, TypeError) as error:
         raise ValueError(f"the control object has a wrong shape: {error}") from error

@@ -1,7 +1,7 @@
-"""Runs the image `ECHO_IMAGE` for real: a web server that answers with what it was asked.
+"""The web server of the image `ECHO_IMAGE`: responds with the request.
 
-It listens on a free local port, since the addresses of simulated pods lead nowhere. The pod's
-annotation `LOCAL_ADDRESS` says where: `127.0.0.1:PORT`. One server a pod, in this process.
+Addresses of simulated pods are not reachable, so it listens on a free local port. The annotation
+`LOCAL_ADDRESS` of the pod contains it: `127.0.0.1:PORT`. Each pod has its server in this process.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ REQUEST_SECONDS = 10.0
 
 
 def runs_echo(pod: Manifest) -> bool:
-    """Say whether a pod has a running container of `ECHO_IMAGE`."""
+    """Return whether a pod has a running container of `ECHO_IMAGE`."""
     names = {
         entry["name"] for entry in pod["spec"]["containers"] if entry.get("image") == ECHO_IMAGE
     }
@@ -33,14 +33,14 @@ def runs_echo(pod: Manifest) -> bool:
 
 
 class EchoServers:
-    """The web servers of all pods that have one."""
+    """The web servers of all pods with `ECHO_IMAGE`."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._servers: dict[str, asyncio.Server] = {}
 
     async def sync(self, pod: Manifest) -> None:
-        """Start or stop the server of a pod, as its status says."""
+        """Start or stop the server of a pod according to its status."""
         uid = pod["metadata"]["uid"]
         if not runs_echo(pod):
             self.stop(uid)
@@ -104,7 +104,7 @@ async def _reply(pod: str, reader: asyncio.StreamReader) -> tuple[str, Manifest]
         lengths = [value for name, value in headers.items() if name.lower() == "content-length"]
         length = int(lengths[0]) if lengths else 0
     except (ValueError, asyncio.LimitOverrunError):
-        return "400 Bad Request", {"error": "this is no HTTP request"}
+        return "400 Bad Request", {"error": "not an HTTP request"}
     if not 0 <= length <= MAX_BODY_BYTES:
         return "413 Content Too Large", {"error": f"at most {MAX_BODY_BYTES} bytes"}
     body = (await reader.readexactly(length)).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""All kubelets of one process: what the server says goes in, steps go out."""
+"""The kubelets of one process: informers, a work queue, and one step for each pod."""
 
 import asyncio
 import logging
@@ -29,28 +29,28 @@ UNUSED_METADATA = ("managedFields", "annotations", "labels", "ownerReferences")
 
 @dataclass(slots=True)
 class PodRecord:
-    """One pod on a node of ours."""
+    """One pod on a simulated node."""
 
     pod: Manifest
     history: PodHistory = field(default_factory=PodHistory)
     is_removed: bool = False
-    """The server was told to delete it; a finalizer may keep it."""
+    """Whether its final deletion was requested; a finalizer may keep the pod."""
 
     @property
     def version(self) -> int:
-        """The resource version, which only grows."""
+        """The resource version, which only increases."""
         return int(self.pod["metadata"]["resourceVersion"])
 
     @property
     def holds_gpus(self) -> bool:
-        """Whether the kubelet took it in, and it has not ended."""
+        """Whether the kubelet admitted the pod and it has not ended."""
         status = self.pod.get("status") or {}
         ended = status.get("phase") in {"Succeeded", "Failed"}
         return bool(status.get("containerStatuses")) and not ended
 
 
 class NodeState:
-    """What one node has taken in."""
+    """The pods and addresses of one node."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -58,7 +58,7 @@ class NodeState:
         self._addresses: dict[str, str] = {}
 
     def address(self, uid: str, known: str) -> str:
-        """Return the address of a pod: the one that it has, or a free one."""
+        """Return the address of a pod: `known`, the assigned or a free one."""
         mine = self._addresses.get(uid)
         if mine is None:
             free = (f"{self._subnet}.{last}" for last in range(1, 255))
@@ -68,11 +68,11 @@ class NodeState:
         return mine
 
     def used_gpus(self) -> int:
-        """Return how many GPUs the pods hold that were taken in."""
+        """Return the number of GPUs that admitted pods hold."""
         return sum(gpus_of(record.pod) for record in self.records.values() if record.holds_gpus)
 
     def forget(self, uid: str) -> None:
-        """Give back what a pod that is gone had."""
+        """Release the GPUs and the address of a deleted pod."""
         self.records.pop(uid, None)
         self._addresses.pop(uid, None)
 
@@ -82,7 +82,7 @@ class NodeState:
 
 
 class Kubelets:
-    """Plays `options.nodes` kubelets until it is stopped."""
+    """Simulates `options.nodes` kubelets."""
 
     def __init__(self, client: ApiClient, options: Options) -> None:
         self._client = client
@@ -100,7 +100,7 @@ class Kubelets:
         self._control = Control()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Run until `stop` is set. Faults of the server are waited out."""
+        """Run until `stop` is set; failed requests are retried."""
         pods = Informer(self._client, "/api/v1/pods", Listener(self._on_pods, self._on_pod))
         nodes = Informer(
             self._client, "/api/v1/nodes", Listener(self._nodes.on_list, self._nodes.on_event)
@@ -130,14 +130,14 @@ class Kubelets:
             for task in tasks:
                 task.cancel()
 
-    # What the server says.
+    # Events of the informers.
 
     def _on_pods(self, items: list[Manifest]) -> None:
         found = {pod["metadata"]["uid"] for pod in items}
         for uid in self._records.keys() - found:
             self._forget(uid)
         for pod in items:
-            # A server that starts over counts from the beginning, so a listing always wins.
+            # Versions of a recreated server start from the beginning, so a list always wins.
             record = self._records.get(pod["metadata"]["uid"])
             if record is not None:
                 record.pod["metadata"]["resourceVersion"] = "0"
@@ -191,7 +191,7 @@ class Kubelets:
             for uid in self._records:
                 self._queue.add(uid)
 
-    # What the kubelets do.
+    # Work of the kubelets.
 
     async def _work(self) -> None:
         while True:
@@ -199,10 +199,10 @@ class Kubelets:
             try:
                 await self._sync_pod(uid)
             except (ClusterConflict, ClusterRejected) as error:
-                # Somebody else was faster, or it is gone: the watch tells.
-                log.debug("pod %s: %s", uid, error)
+                # Another writer was faster, or the pod is deleted: a watch event follows.
+                log.debug("Pod %s: %s", uid, error)
             except ClusterError as error:
-                log.debug("pod %s: %s", uid, error)
+                log.debug("Pod %s: %s", uid, error)
                 self._queue.add_after(uid, RETRY_SECONDS)
             finally:
                 self._queue.done(uid)
@@ -216,17 +216,17 @@ class Kubelets:
         config_errors = await self._secrets.faults(record.pod)
         pod, now = record.pod, time.time()
         history = record.history.copy()
-        wanted = step(pod, history, self._context(record, config_errors), now)
-        if wanted.status is not None:
-            await self._write(record, wanted.status)
+        desired = step(pod, history, self._context(record, config_errors), now)
+        if desired.status is not None:
+            await self._write(record, desired.status)
         record.history = history
-        self._events.add(pod, wanted.events, now)
+        self._events.add(pod, desired.events, now)
         await self._echoes.sync(record.pod)
         await self._sync_processes(record)
-        if wanted.remove:
+        if desired.remove:
             await self._remove(record)
-        elif wanted.due is not None:
-            self._queue.add_after(uid, wanted.due - time.time())
+        elif desired.due is not None:
+            self._queue.add_after(uid, desired.due - time.time())
 
     async def _sync_processes(self, record: PodRecord) -> None:
         is_held = self._control.hold_terminating and "deletionTimestamp" in record.pod["metadata"]
@@ -235,8 +235,8 @@ class Kubelets:
         try:
             await self._processes.sync(record.pod)
         except ClusterRejected as error:
-            # A Secret that is not there yet; a kubelet would say so by an Event and wait.
-            log.info("pod %s waits: %s", record.pod["metadata"]["name"], error)
+            # A Secret does not exist yet; a real kubelet records an Event and waits.
+            log.info("Pod %s waits: %s", record.pod["metadata"]["name"], error)
             self._queue.add_after(record.pod["metadata"]["uid"], RETRY_SECONDS)
 
     def _context(self, record: PodRecord, config_errors: Mapping[str, str]) -> NodeContext:

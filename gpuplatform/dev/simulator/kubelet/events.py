@@ -1,7 +1,6 @@
-"""Writes the pods' Events, after everything that matters more.
+"""Writes the Events of pods, with a limited rate.
 
-Repeated words count up one Event, so that a pod has as many Events as there are different things
-to say.
+A repeated Event increases the count of the first one.
 """
 
 import asyncio
@@ -15,12 +14,12 @@ from gpuplatform.errors import ClusterConflict, ClusterError
 log = logging.getLogger(__name__)
 
 MAX_PENDING = 2000
-"""More are dropped: Events are best effort, as everywhere in Kubernetes."""
+"""Maximum number of queued Events; further ones are dropped, since Events are best effort."""
 MAX_REMEMBERED = 4000
 
 
 class EventWriter:
-    """One queue, one Event at a time."""
+    """A queue of Events, written one at a time."""
 
     def __init__(self, client: ApiClient, per_second: float) -> None:
         self._client = client
@@ -29,7 +28,7 @@ class EventWriter:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     def add(self, pod: Manifest, events: tuple[PodEvent, ...], now: float) -> None:
-        """Queue notes about a pod."""
+        """Queue Events of a pod."""
         for event in events:
             if self._per_second and not self._queue.full():
                 self._queue.put_nowait((pod, event, now))
@@ -41,7 +40,7 @@ class EventWriter:
             try:
                 await self._write(pod, event, now)
             except ClusterError as error:
-                log.debug("an Event is lost: %s", error)
+                log.debug("Dropped an Event: %s", error)
             await asyncio.sleep(1 / self._per_second)
 
     async def _write(self, pod: Manifest, event: PodEvent, now: float) -> None:

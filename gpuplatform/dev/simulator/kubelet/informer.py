@@ -1,4 +1,4 @@
-"""Keeps one kind listed and watched, for as long as the process lives."""
+"""An informer: lists and watches one kind until the process ends."""
 
 import asyncio
 import logging
@@ -17,16 +17,16 @@ RETRY_SECONDS = (0.2, 5.0)
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told. A listing replaces everything that was known before."""
+    """Callbacks of an informer. A list replaces all earlier state."""
 
     on_list: Callable[[list[Manifest]], None]
     on_event: Callable[[str, Manifest], None]
 
 
 class Informer:
-    """List, then watch; go on where a watch ended; list again after 410 and after a cut.
+    """Lists, then watches; continues an ended watch; lists again after 410 or a lost connection.
 
-    After a cut, since the server may have come back with another history.
+    The server may have another history after a lost connection.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Informer:
         self._listener = listener
         self._field_selector = field_selector
         self.synced = asyncio.Event()
-        """Set since the first complete listing."""
+        """Set after the first complete list."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop` is set."""
@@ -56,10 +56,10 @@ class Informer:
             except (ClusterGone, ClusterUnavailable) as error:
                 log.debug("%s: %s", self._path, error)
                 version = ""
-                await pause(delay * random.uniform(0.8, 1.2), stop)  # noqa: S311 - only spreads load
+                await pause(delay * random.uniform(0.8, 1.2), stop)  # noqa: S311 - spreads load
                 delay = min(delay * 2, longest)
             except ClusterError as error:
-                # A server that starts over may refuse for a moment what it serves a second later.
+                # A starting server may refuse requests for a moment.
                 log.warning("%s: %s", self._path, error)
                 version = ""
                 await pause(longest, stop)

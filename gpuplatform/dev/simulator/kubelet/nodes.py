@@ -1,4 +1,4 @@
-"""The nodes themselves: registration, leases, status, taints."""
+"""Simulated nodes: registration, leases, status, taints."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 LEASE_DURATION_SECONDS = 40
 STATUS_SECONDS = 300.0
-"""A status without news is repeated this often; the lease is the heartbeat."""
+"""How often an unchanged status is repeated; the lease is the heartbeat."""
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
 
@@ -26,7 +26,7 @@ def host_ip(number: int) -> str:
 
 
 def node_manifest(options: Options, name: str) -> Manifest:
-    """Return a node as its kubelet registers it, without status."""
+    """Return the node object that its kubelet creates, without status."""
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -119,7 +119,7 @@ def _node_info(name: str) -> Manifest:
 
 
 def has_changed(old: Manifest, new: Manifest) -> bool:
-    """Say whether a status differs by more than its heartbeats."""
+    """Return whether a status differs by more than its heartbeats."""
     conditions = {
         entry["type"]: (entry["status"], entry.get("reason"))
         for entry in old.get("conditions") or []
@@ -135,7 +135,7 @@ def has_changed(old: Manifest, new: Manifest) -> bool:
 
 
 class Nodes:
-    """Keeps all nodes of this process registered and alive, as the control object allows."""
+    """Registers the nodes of this process and sends heartbeats, as the control object allows."""
 
     def __init__(self, client: ApiClient, options: Options) -> None:
         self._client = client
@@ -147,13 +147,13 @@ class Nodes:
         self.control = Control()
 
     def on_list(self, items: list[Manifest]) -> None:
-        """Take all nodes; those of ours that are missing are registered."""
+        """Store all nodes; missing nodes of this process are registered."""
         self._known = {node["metadata"]["name"]: node for node in items}
         self._missing = self._changed.keys() - self._known.keys()
         self.wake()
 
     def on_event(self, event: str, node: Manifest) -> None:
-        """Take a change. A deleted node stays so until the next listing, as with real kubelets."""
+        """Store a change. A deleted node is registered again after the next list only."""
         name = node["metadata"]["name"]
         if event == "DELETED":
             self._known.pop(name, None)
@@ -163,12 +163,12 @@ class Nodes:
             self._changed[name].set()
 
     def wake(self) -> None:
-        """Look at all nodes soon."""
+        """Sync all nodes soon."""
         for changed in self._changed.values():
             changed.set()
 
     async def run(self, name: str, number: int, stop: asyncio.Event) -> None:
-        """Keep one node until `stop` is set."""
+        """Maintain one node until `stop` is set."""
         lease_due = 0.0
         while not stop.is_set():
             self._changed[name].clear()
@@ -176,10 +176,10 @@ class Nodes:
                 await self._sync(name, number)
                 if time.monotonic() >= lease_due and not self.control.node(name).failed:
                     await self._renew(name)
-                    jitter = random.uniform(0.9, 1.05)  # noqa: S311 - only spreads load
+                    jitter = random.uniform(0.9, 1.05)  # noqa: S311 - spreads load
                     lease_due = time.monotonic() + self._options.lease_seconds * jitter
             except ClusterError as error:
-                log.debug("node %s: %s", name, error)
+                log.debug("Node %s: %s", name, error)
                 await pause(1.0, stop)
                 self._changed[name].set()
             await pause(max(lease_due - time.monotonic(), 0.5), self._changed[name])
@@ -213,7 +213,7 @@ class Nodes:
         self._missing.discard(name)
 
     async def _remove_taint(self, name: str, control: NodeControl) -> None:
-        """Take the taint away that nodes are born with, where no controller does it."""
+        """Remove the initial taint of a node, in clusters without the node controller."""
         node = self._known[name]
         taints = node["spec"].get("taints") or [] if "spec" in node else []
         others = [taint for taint in taints if taint["key"] != NOT_READY_TAINT]
@@ -224,7 +224,7 @@ class Nodes:
         try:
             self._known[name] = await self._client.merge_patch(f"/api/v1/nodes/{name}", patch)
         except ClusterConflict:
-            log.debug("node %s: somebody else was faster", name)
+            log.debug("Node %s: another writer was faster", name)
 
     async def _renew(self, name: str) -> None:
         now = timestamp(time.time()).replace("Z", ".000000Z")

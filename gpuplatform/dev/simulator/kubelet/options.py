@@ -1,4 +1,4 @@
-"""How many nodes of what shape are played, and how fast."""
+"""Options: number, size and timing of the simulated nodes."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Fixed for the life of the process."""
+    """The options of one process."""
 
     nodes: int = 3
     gpus: int = 8
@@ -17,14 +17,14 @@ class Options:
     memory: str = "512Gi"
     pods: int = 250
     prefix: str = "gpu-node-"
-    """Nodes are called `<prefix>1`, `<prefix>2`, …; two processes need two prefixes."""
+    """The names are `<prefix>1`, `<prefix>2`, …; two processes need different prefixes."""
     start_delay_seconds: float = 1.0
-    """From binding to running: what pulling and starting take on a real node."""
+    """From binding to running; a real node pulls and starts the image in this time."""
     back_off_seconds: float = 10.0
     lease_seconds: float = 10.0
     events_per_second: float = 50.0
-    """How many Events all of them write at most; 0: none, where their cost would be measured."""
+    """Maximum number of Events per second of all nodes; 0 writes none, for benchmarks."""
 
     def node_names(self) -> list[str]:
-        """Return the names of all nodes that this process plays."""
+        """Return the names of all nodes of this process."""
         return [f"{self.prefix}{number}" for number in range(1, self.nodes + 1)]

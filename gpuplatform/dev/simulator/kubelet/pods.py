@@ -1,4 +1,4 @@
-"""What a pod's kubelet does next. Pure: `step` says what to write and when to look again."""
+"""The next step of the kubelet for a pod: status to write, Events, next due time. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ _EVICTED = (
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
-    """What the node gives to a pod, or does to it."""
+    """What a pod depends on besides its spec and status: its node and the control object."""
 
     host_ip: str
     pod_ip: str
@@ -37,37 +37,37 @@ class NodeContext:
     evict: bool = False
     hold_terminating: bool = False
     reports: Mapping[str, ProcessReport] = field(default_factory=dict)
-    """What is known of those containers that are processes."""
+    """The state of containers that are local processes, by name."""
     config_errors: Mapping[str, str] = field(default_factory=dict)
-    """Why containers cannot be started, by their names."""
+    """Why containers cannot be started, by name."""
 
 
 @dataclass(slots=True)
 class PodHistory:
-    """What the kubelet remembers of a pod beyond its status."""
+    """State of a pod that its status does not contain."""
 
     containers: dict[str, ContainerHistory] = field(default_factory=dict)
     stopping: bool = False
 
     def copy(self) -> "PodHistory":
-        """Return a copy that a failed write leaves behind."""
+        """Return a copy; a failed write discards it."""
         kept = {name: replace(history) for name, history in self.containers.items()}
         return PodHistory(kept, self.stopping)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is to be done with one pod."""
+    """The next actions for one pod."""
 
     status: Manifest | None = None
-    """The status to write; None if it is as it should be."""
+    """The status to write; None if it is current."""
     remove: bool = False
     events: tuple[PodEvent, ...] = ()
     due: float | None = None
 
 
 def step(pod: Manifest, history: PodHistory, context: NodeContext, now: float) -> Step:
-    """Return the next step of a pod that is bound to a node of ours. `history` is moved on."""
+    """Return the next step of a pod on a simulated node; updates `history`."""
     status = pod.get("status") or {}
     deleting = "deletionTimestamp" in pod["metadata"]
     if deleting and context.hold_terminating:
@@ -85,7 +85,7 @@ def step(pod: Manifest, history: PodHistory, context: NodeContext, now: float) -
 
 
 def gpus_of(pod: Manifest) -> int:
-    """Return how many GPUs a pod asks for."""
+    """Return the number of GPUs that a pod requests."""
     total = 0
     for container in pod["spec"]["containers"]:
         resources = container.get("resources") or {}
@@ -228,7 +228,7 @@ def _status(
 
 
 def _phase(containers: list[Container], restart_policy: str, *, is_terminal: bool) -> str:
-    """Return the phase by the rules of the kubelet's `getPhase`."""
+    """Return the phase by the rules of `getPhase` of the kubelet."""
     states = [container.state() for container in containers]
     ended = [
         (container.status or {})["state"]["terminated"]["exitCode"]
@@ -288,13 +288,13 @@ def _condition(
     explanation: tuple[str, str] = ("", ""),
 ) -> Manifest:
     known = {entry["type"]: entry for entry in old.get("conditions") or []}.get(name, {})
-    wanted = {"type": name, "status": "True" if is_true else "False"}
-    wanted |= {
+    desired = {"type": name, "status": "True" if is_true else "False"}
+    desired |= {
         key: text for key, text in zip(("reason", "message"), explanation, strict=True) if text
     }
-    changed = known.get("status") != wanted["status"]
+    changed = known.get("status") != desired["status"]
     since = timestamp(now) if changed else known.get("lastTransitionTime", timestamp(now))
-    return {**wanted, "lastTransitionTime": since, "lastProbeTime": None}
+    return {**desired, "lastTransitionTime": since, "lastProbeTime": None}
 
 
 def _changed(pod: Manifest, status: Manifest) -> Manifest | None:
@@ -303,7 +303,7 @@ def _changed(pod: Manifest, status: Manifest) -> Manifest | None:
 
 
 def _same(old: object, new: object) -> bool:
-    """Compare without what servers leave out or add: nulls, empty maps, bookkeeping."""
+    """Return whether values are equal without nulls, empty maps and fields that servers add."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = (old.keys() | new.keys()) - {"observedGeneration", "allocatedResources"}
         return all(_same(old.get(key), new.get(key)) for key in keys)

@@ -1,7 +1,7 @@
-"""Runs containers whose image is known as processes: see `programs`.
+"""Runs containers of known images as local processes; see `programs`.
 
-The processes of a pod share a private folder, end with the pod, and end with this process however
-it ends: the kernel kills them, and a guard removes the folders, which hold secrets.
+The processes of a pod share a private folder. They end with the pod and with this process: the
+kernel kills them, and a guard process deletes the folders, which contain secrets.
 """
 
 import asyncio
@@ -40,16 +40,16 @@ from gpuplatform.dev.simulator.kubelet.secrets import SecretReader
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS: Final = 0.1
-"""While a container is not ready it is asked this often, more than any kubelet does."""
+"""The interval of probes until a container is ready; shorter than that of a kubelet."""
 
 READY_PROBE_SECONDS: Final = 1.0
 PROBE_TIMEOUT_SECONDS: Final = 2.0
 FAILURE_THRESHOLD: Final = 3
-"""So many failed probes in a row end readiness."""
+"""Number of consecutive failed probes after which a container is not ready."""
 
 _ROOT: Final = Path(gpuplatform.__file__).parents[1]
 _GUARD: Final = 'cat; rm -rf -- "$1"'
-"""Ends when the other end of its input does: when this process is gone."""
+"""Ends when its input is closed, at the latest by the end of this process."""
 
 
 class ContainerProcess:
@@ -66,19 +66,19 @@ class ContainerProcess:
         self.stopping: asyncio.Task[None] | None = None
 
     def report(self) -> ProcessReport:
-        """Return what is known of it."""
+        """Return its current state."""
         code = self.process.returncode
         if code is not None and code < 0:
             code = 128 - code
         return ProcessReport(is_ready=self.is_ready and code is None, exit_code=code)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to it and all that it started; gone already is as good."""
+        """Send a signal to the process group; an ended one is ignored."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         if self.process.returncode is None:
             self.signal(signal.SIGKILL)
         for task in (self.watching, self.stopping):
@@ -95,14 +95,14 @@ class PodProcesses:
         self.children: dict[str, ContainerProcess] = {}
 
     def kill(self) -> None:
-        """End everything."""
+        """Kill all processes and delete the folder."""
         for child in self.children.values():
             child.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Processes:
-    """The processes of all pods. `wake` is called with the UID of a pod that changed."""
+    """The processes of all pods; `wake` is called with the UID of a changed pod."""
 
     def __init__(self, client: ApiClient, wake: Callable[[str], None]) -> None:
         self._secrets = SecretReader(client)
@@ -112,7 +112,7 @@ class Processes:
         self._guard: subprocess.Popen[bytes] | None = None
 
     def reports(self, pod: Manifest) -> Mapping[str, ProcessReport]:
-        """Return what is known of those containers of a pod that are processes."""
+        """Return the state of the containers of a pod that are processes, by name."""
         local = self._pods.get(pod["metadata"]["uid"])
         if local is None:
             return {}
@@ -123,38 +123,38 @@ class Processes:
         }
 
     async def sync(self, pod: Manifest) -> None:
-        """Start and end processes as the pod's status says.
+        """Start and end processes according to the status of a pod.
 
         Raises:
-            ClusterError: a Secret cannot be read; what needs it is not started.
+            ClusterError: a Secret cannot be read; its processes are not started.
         """
         uid = pod["metadata"]["uid"]
-        wanted = running_programs(pod)
+        desired = running_programs(pod)
         local = self._pods.get(uid)
-        if local is None and not wanted:
+        if local is None and not desired:
             return
         if local is None:
             local = self._pods[uid] = PodProcesses(self._folder(uid), pod)
             await self._fill(local, pod)
         for name, child in list(local.children.items()):
-            if wanted.get(name) != child.restarts:
+            if desired.get(name) != child.restarts:
                 child.kill()
                 del local.children[name]
         if "deletionTimestamp" in pod["metadata"]:
             self._begin_termination(local, pod)
             return
-        for name, restarts in wanted.items():
+        for name, restarts in desired.items():
             if name not in local.children:
                 local.children[name] = await self._start(local, pod, name, restarts)
 
     def forget(self, uid: str) -> None:
-        """End what is left of a pod that is gone."""
+        """Kill the processes of a deleted pod."""
         local = self._pods.pop(uid, None)
         if local is not None:
             local.kill()
 
     def stop_all(self) -> None:
-        """End everything, and remove the folders."""
+        """Kill all processes and delete the folders."""
         for uid in list(self._pods):
             self.forget(uid)
         if self._guard is not None and self._guard.stdin is not None:
@@ -164,7 +164,7 @@ class Processes:
     # Files.
 
     def _folder(self, uid: str) -> Path:
-        """Make the folder of a pod."""
+        """Create the folder of a pod."""
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="gpu-pods-"))
             self._guard = subprocess.Popen(
@@ -178,7 +178,7 @@ class Processes:
         return folder
 
     async def _fill(self, local: PodProcesses, pod: Manifest) -> None:
-        """Make the volumes of a pod, with the Secrets in them."""
+        """Create the volumes of a pod, with their Secrets."""
         folders = volume_folders(pod)
         with contextlib.ExitStack() as unless_filled:
             unless_filled.callback(self.forget, pod["metadata"]["uid"])
@@ -222,7 +222,7 @@ class Processes:
         return child
 
     async def _watch(self, uid: str, child: ContainerProcess, ports: Mapping[int, int]) -> None:
-        """Tell of each change until the process ends."""
+        """Wake at each change until the process ends."""
         probing = asyncio.create_task(self._probe(uid, child, ports))
         await child.process.wait()
         probing.cancel()
@@ -248,7 +248,7 @@ class Processes:
 
 
 async def _stop(child: ContainerProcess, ports: Mapping[int, int], grace: float) -> None:
-    """Run the hook, then tell it to end; what does not end is killed with its pod."""
+    """Call the preStop hook, then send SIGTERM; the deletion of the pod kills the process."""
     hook = stop_hook(child.container)
     if hook is not None:
         await send_probe(hook, ports, grace)
@@ -256,7 +256,7 @@ async def _stop(child: ContainerProcess, ports: Mapping[int, int], grace: float)
 
 
 async def send_probe(probe: Probe, ports: Mapping[int, int], seconds: float) -> bool:
-    """Say whether the answer is a good one."""
+    """Send an HTTP request; return whether the response is successful."""
     url = f"http://127.0.0.1:{ports.get(probe.port, probe.port)}{probe.path}"
     timeout = aiohttp.ClientTimeout(total=seconds)
     try:

@@ -1,7 +1,7 @@
-"""How a container whose image is known becomes a process of this machine. Pure.
+"""The local process of a container with a known image: module, environment, probes. Pure.
 
-The container sees its own file system and addresses; the process gets the same by translation:
-each volume is a folder below the process's working directory, each port is a free one on loopback.
+Paths and addresses of the container are translated: each volume is a folder in the working
+directory of the process, each port is a free port on the loopback interface.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ MODULES: Final[Mapping[str, str]] = {
     SIDECAR_IMAGE: "serverless.sidecar",
     ECHO_FUNCTION_IMAGE: "serverless.examples.echo",
 }
-"""The Python module that is each image's program."""
+"""The Python module of each image."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessReport:
-    """What is known of the process of a container."""
+    """The state of the process of a container."""
 
     is_ready: bool
     exit_code: int | None = None
-    """None while it runs."""
+    """None while the process runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question over HTTP."""
+    """An HTTP request of a probe or hook."""
 
     path: str
     port: int
@@ -39,14 +39,14 @@ class Probe:
 
 
 def module_of(container: Manifest) -> str:
-    """Return the module that a container runs; empty where the image's own program is not run."""
+    """Return the module of a container; empty for unknown images and other commands."""
     if container.get("command") or container.get("args"):
         return ""
     return MODULES.get(container.get("image", ""), "")
 
 
 def running_programs(pod: Manifest) -> dict[str, int]:
-    """Return the containers of a pod that are to be processes now, with their restart counts."""
+    """Return the restart counts of the running containers with a module, by name."""
     modules = {entry["name"]: module_of(entry) for entry in pod["spec"]["containers"]}
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
     return {
@@ -57,7 +57,7 @@ def running_programs(pod: Manifest) -> dict[str, int]:
 
 
 def with_report(behaviour: Behaviour, report: ProcessReport | None) -> Behaviour:
-    """Return how a container behaves whose process is as reported; None: there is none yet."""
+    """Return the behaviour of a container with the state of its process; None: not started."""
     behaviour = replace(behaviour, is_process=True, exit=None, ready_after_seconds=None)
     if report is None:
         return behaviour
@@ -68,7 +68,7 @@ def with_report(behaviour: Behaviour, report: ProcessReport | None) -> Behaviour
 
 
 def volume_folders(pod: Manifest) -> dict[str, str]:
-    """Return the folder of each volume. The names are short: paths of sockets have a limit."""
+    """Return the folder of each volume; the names are short, since socket paths are limited."""
     volumes = pod["spec"].get("volumes") or []
     return {volume["name"]: f"v{number}" for number, volume in enumerate(volumes)}
 
@@ -76,10 +76,10 @@ def volume_folders(pod: Manifest) -> dict[str, str]:
 def environment(
     pod: Manifest, container: Manifest, ports: Mapping[int, int], secrets: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables of the process: the container's, with paths and addresses translated.
+    """Return the variables of the process: those of the container, translated.
 
-    `ports` are the local ones by those of the pod; `secrets` are the variables whose values come
-    from Secrets, which stay as they are.
+    `ports` are the local ports by the ports of the pod; `secrets` are the variables with values
+    from Secrets, which are not translated.
     """
     folders = volume_folders(pod)
     mounts = {
@@ -98,7 +98,7 @@ def environment(
 
 
 def pod_ports(pod: Manifest) -> list[int]:
-    """Return the ports that the pod's processes listen on."""
+    """Return the ports that the processes of a pod listen on."""
     return [
         port["containerPort"]
         for container in pod["spec"]["containers"]
@@ -108,12 +108,12 @@ def pod_ports(pod: Manifest) -> list[int]:
 
 
 def readiness_probe(container: Manifest) -> Probe | None:
-    """Return what says that the container is ready; None: it is as soon as it runs."""
+    """Return the readiness probe; None if the container is ready as soon as it runs."""
     return _probe(container.get("readinessProbe") or {})
 
 
 def stop_hook(container: Manifest) -> Probe | None:
-    """Return what is asked before the container is told to end."""
+    """Return the preStop hook, or None."""
     return _probe((container.get("lifecycle") or {}).get("preStop") or {})
 
 

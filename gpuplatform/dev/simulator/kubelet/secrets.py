@@ -1,4 +1,4 @@
-"""The Secrets that pods refer to, and the kubelet's words where one cannot be had."""
+"""The Secrets of pods, with the messages of the kubelet for missing ones."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from gpuplatform.errors import ClusterRejected
 
 
 class SecretReader:
-    """Reads Secrets anew each time: a change of one counts at the next start of a container."""
+    """Reads Secrets without a cache: a change applies at the next start of a container."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
@@ -18,7 +18,7 @@ class SecretReader:
         """Return the data of a Secret.
 
         Raises:
-            ClusterRejected: there is none, in the kubelet's words.
+            ClusterRejected: it does not exist; the message is that of the kubelet.
             ClusterError: it cannot be read.
         """
         path = f"/api/v1/namespaces/{namespace}/secrets/{name}"
@@ -32,10 +32,10 @@ class SecretReader:
         return {key: base64.b64decode(text or "") for key, text in data.items()}
 
     async def variables(self, pod: Manifest, container: Manifest) -> dict[str, str]:
-        """Return those variables of a container whose values come from Secrets.
+        """Return the variables of a container with values from Secrets.
 
         Raises:
-            ClusterRejected: a Secret or its key is not there, in the kubelet's words.
+            ClusterRejected: a Secret or key does not exist; the message is that of the kubelet.
             ClusterError: a Secret cannot be read.
         """
         namespace = pod["metadata"]["namespace"]
@@ -49,7 +49,7 @@ class SecretReader:
         return found
 
     async def faults(self, pod: Manifest) -> dict[str, str]:
-        """Return why containers that do not run cannot be started, by their names.
+        """Return why containers that do not run cannot be started, by name.
 
         Raises:
             ClusterError: a Secret cannot be read.
@@ -67,7 +67,7 @@ class SecretReader:
         data = await self.read(namespace, name)
         if key not in data:
             raise ClusterRejected(f"couldn't find key {key} in Secret {namespace}/{name}")
-        if b"\0" in data[key]:  # No process can have that.
+        if b"\0" in data[key]:  # Variables of processes cannot contain it.
             raise ClusterRejected(f"key {key} in Secret {namespace}/{name} holds a NUL byte")
         return data[key].decode("utf-8", "surrogateescape")
 

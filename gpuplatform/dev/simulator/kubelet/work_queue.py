@@ -1,10 +1,10 @@
-"""Which pods to look at, now or later; each by one worker at a time."""
+"""A queue of keys, with delays; one worker at a time for each key."""
 
 import asyncio
 
 
 class WorkQueue:
-    """Keys wait at most once each; one that comes back while it is worked on waits for that."""
+    """Each key waits at most once; a key that is added while it is processed waits for that."""
 
     def __init__(self) -> None:
         self._ready: asyncio.Queue[str] = asyncio.Queue()
@@ -13,7 +13,7 @@ class WorkQueue:
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def add(self, key: str) -> None:
-        """Ask for a look at `key` soon."""
+        """Enqueue `key`."""
         if key in self._waiting:
             return
         self._waiting.add(key)
@@ -21,24 +21,24 @@ class WorkQueue:
             self._ready.put_nowait(key)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Ask for a look at `key` in `seconds`; replaces what was asked before."""
+        """Enqueue `key` after `seconds`; replaces an earlier delay."""
         self._cancel(key)
         loop = asyncio.get_running_loop()
         self._timers[key] = loop.call_later(max(seconds, 0.0), self._fire, key)
 
     def forget(self, key: str) -> None:
-        """Ask no more for `key`."""
+        """Cancel the delay of `key`."""
         self._cancel(key)
 
     async def get(self) -> str:
-        """Return the next key; its worker calls `done`."""
+        """Return the next key; the worker calls `done` afterwards."""
         key = await self._ready.get()
         self._waiting.discard(key)
         self._busy.add(key)
         return key
 
     def done(self, key: str) -> None:
-        """Say that `key` is worked on no more."""
+        """Record that `key` is processed."""
         self._busy.discard(key)
         if key in self._waiting:
             self._ready.put_nowait(key)

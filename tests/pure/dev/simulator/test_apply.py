@@ -63,7 +63,7 @@ def test_an_applied_object_is_owned_value_by_value() -> None:
     }
 
 
-def test_another_value_of_a_foreign_field_is_a_conflict() -> None:
+def test_another_value_of_an_owned_field_is_a_conflict() -> None:
     live = applied(None, {"size": 1}, "one")
 
     with pytest.raises(ApiError) as raised:
@@ -76,14 +76,14 @@ def test_another_value_of_a_foreign_field_is_a_conflict() -> None:
     assert raised.value.status["details"]["causes"][0]["field"] == ".spec.size"
 
 
-def test_an_item_in_a_conflict_is_named_by_its_keys() -> None:
+def test_a_conflict_names_an_item_by_its_keys() -> None:
     live = applied(None, {"ports": [{"port": 80, "name": "web"}]}, "one")
 
     with pytest.raises(ApiError, match=r'\.spec\.ports\[port=80,protocol="TCP"\]\.name'):
         applied(live, {"ports": [{"port": 80, "name": "other"}]}, "two")
 
 
-def test_a_forced_apply_takes_the_field_from_its_owner() -> None:
+def test_a_forced_apply_changes_the_owner() -> None:
     live = applied(None, {"size": 1, "args": ["x"]}, "one")
 
     forced = applied(live, {"size": 2}, "two", force=True)
@@ -98,7 +98,7 @@ def test_the_same_value_is_shared_without_conflict() -> None:
     assert set(managers(shared)) == {"one", "two"}
 
 
-def test_what_is_applied_no_longer_goes_away() -> None:
+def test_a_field_that_is_no_longer_applied_is_removed() -> None:
     live = applied(None, {"size": 1, "labels": {"a": "1", "b": "2"}}, "one")
 
     fewer = applied(live, {"labels": {"b": "2"}}, "one")
@@ -106,13 +106,13 @@ def test_what_is_applied_no_longer_goes_away() -> None:
     assert fewer["spec"] == {"labels": {"b": "2"}}
 
 
-def test_what_somebody_else_owns_too_stays() -> None:
+def test_a_field_with_another_owner_stays() -> None:
     live = applied(applied(None, {"size": 1}, "one"), {"size": 1}, "two")
 
     assert applied(live, {}, "one")["spec"] == {"size": 1}
 
 
-def test_a_removed_item_takes_its_defaulted_fields_along() -> None:
+def test_a_removed_item_is_removed_with_its_defaults() -> None:
     live = applied(None, {"ports": [{"port": 80}, {"port": 81}]}, "one")
     for port in live["spec"]["ports"]:
         port["protocol"] = "TCP"
@@ -145,7 +145,7 @@ def test_applying_the_same_again_keeps_the_time() -> None:
     assert again["metadata"]["managedFields"][0]["time"] == before
 
 
-def test_an_update_takes_the_fields_that_it_changes() -> None:
+def test_an_update_owns_the_changed_fields() -> None:
     live = applied(None, {"size": 1, "args": ["a"]}, "one")
     changed = {**live, "metadata": {}, "spec": {"size": 5, "args": ["a"]}}
 
@@ -173,5 +173,5 @@ def test_an_update_takes_the_fields_that_it_changes() -> None:
         pytest.param({"size": 1}, "", id="fine"),
     ],
 )
-def test_what_cannot_be_typed_is_named(spec: Manifest, fault: str) -> None:
+def test_an_invalid_field_is_named(spec: Manifest, fault: str) -> None:
     assert typed_fault({"metadata": {}, "spec": spec}, SCHEMA) == fault

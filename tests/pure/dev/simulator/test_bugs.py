@@ -51,7 +51,7 @@ def answer(method: str, path: str, body: object = None) -> tuple[int, str, Any]:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_a_bug_is_answered_with_a_status(method: str) -> None:
+def test_an_internal_error_is_a_status(method: str) -> None:
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
 
     found = answer(method, OBJECT, manifest if method == "PUT" else None)
@@ -59,7 +59,7 @@ def test_a_bug_is_answered_with_a_status(method: str) -> None:
     assert found == (500, "application/json", STATUS)
 
 
-def test_a_bug_in_a_watch_that_has_begun_is_its_last_event() -> None:
+def test_an_internal_error_in_a_watch_is_its_last_event() -> None:
     path = "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=1"
 
     status, _, event = answer("GET", path)

@@ -159,7 +159,7 @@ def test_the_selector_of_a_deployment_never_changes() -> None:
     assert [fault.message.rpartition(": ")[2] for fault in faults] == ["field is immutable"]
 
 
-def test_an_age_is_short() -> None:
+def test_an_age_has_the_format_of_kubectl() -> None:
     assert age(None) == "<unknown>"
     assert age("2020-01-01T00:00:00Z").endswith("y")
 

@@ -24,26 +24,26 @@ def read(of: dict[str, Any], **query: str) -> str:
     return pod_log(of, query).decode()
 
 
-def test_a_running_container_says_since_when() -> None:
+def test_the_log_of_a_running_container_starts_with_its_start() -> None:
     assert read(pod({"running": {"startedAt": STARTED}})).startswith(STARTED)
 
 
-def test_one_that_ended_says_how() -> None:
-    assert "It ended with 3 (Error)." in read(pod({"terminated": ENDED}))
+def test_the_log_of_an_ended_container_has_its_exit_code() -> None:
+    assert "Ended with exit code 3 (Error)." in read(pod({"terminated": ENDED}))
 
 
-def test_one_that_waits_after_a_crash_has_the_log_of_its_last_run() -> None:
+def test_a_crashed_container_has_the_log_of_its_last_run() -> None:
     crashed = pod({"waiting": {"reason": "CrashLoopBackOff"}}, last={"terminated": ENDED})
 
-    assert "It ended with 3" in read(crashed)
-    assert "It ended with 3" in read(crashed, previous="true")
+    assert "Ended with exit code 3" in read(crashed)
+    assert "Ended with exit code 3" in read(crashed, previous="true")
 
 
-def test_the_end_is_cut_by_lines_and_bytes() -> None:
+def test_a_log_is_limited_by_lines_and_bytes() -> None:
     ended = pod({"terminated": ENDED})
 
     assert read(ended, tailLines="1").count("\n") == 1
-    assert "It ended" in read(ended, tailLines="1")
+    assert "Ended" in read(ended, tailLines="1")
     assert read(ended, tailLines="0") == ""
     assert len(read(ended, limitBytes="5")) == 5
 
@@ -55,13 +55,15 @@ def test_the_end_is_cut_by_lines_and_bytes() -> None:
         (pod({"waiting": {"reason": "ErrImagePull"}}), {}, "trying and failing to pull image"),
         (pod({"running": {}}), {"previous": "true"}, "previous terminated container"),
         (pod({"running": {}}), {"container": "other"}, "container other is not valid for pod p"),
-        (pod({"running": {}}), {"tailLines": "x"}, "is no number"),
+        (pod({"running": {}}), {"tailLines": "x"}, "is not a number"),
         ({**pod({}), "spec": {"containers": [{"name": "worker"}]}}, {}, "have a host assigned"),
         ({**pod({}), "spec": {"containers": [{"name": "a"}, {"name": "b"}]}}, {}, "[a b]"),
     ],
     ids=["creating", "pull", "previous", "container", "number", "host", "many"],
 )
-def test_what_has_no_log_is_a_400(of: dict[str, Any], query: dict[str, str], message: str) -> None:
+def test_a_missing_log_is_a_bad_request(
+    of: dict[str, Any], query: dict[str, str], message: str
+) -> None:
     with pytest.raises(ApiError) as refused:
         pod_log(of, query)
 

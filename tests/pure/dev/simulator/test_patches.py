@@ -95,7 +95,7 @@ def test_a_strategic_patch_deletes_an_item_by_its_key() -> None:
     assert [entry["name"] for entry in found] == ["b"]
 
 
-def test_a_strategic_patch_replaces_a_list_when_told_to() -> None:
+def test_a_strategic_patch_can_replace_a_list() -> None:
     found = patched(containers("a", "b"), [{"$patch": "replace"}, {"name": "c"}])
 
     assert found == [{"name": "c"}]

@@ -22,15 +22,15 @@ REGISTRY = Registry()
         ("/api/v1/namespaces/a/pods/one/exec", "pods/exec"),
     ],
 )
-def test_what_kubernetes_has_and_the_simulator_has_not_is_said(path: str, what: str) -> None:
+def test_a_kind_that_is_not_simulated_is_501(path: str, what: str) -> None:
     with pytest.raises(ApiError) as refusal:
         parse_path(REGISTRY, path)
 
     assert refusal.value.code == 501
-    assert str(refusal.value) == f"The simulator does not do this: {what}."
+    assert str(refusal.value) == f"Not simulated: {what}."
 
 
-def test_what_no_server_has_is_not_found() -> None:
+def test_an_unknown_kind_is_not_found() -> None:
     with pytest.raises(ApiError) as refusal:
         parse_path(REGISTRY, "/api/v1/namespaces/a/odds")
 

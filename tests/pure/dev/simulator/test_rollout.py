@@ -37,22 +37,22 @@ def test_bounds_of_a_rolling_update(
     assert (bounds.surge, bounds.unavailable) == expected
 
 
-def test_a_first_rollout_gets_all_replicas_at_once() -> None:
+def test_a_first_rollout_has_all_replicas() -> None:
     assert new_size(Bounds(3, 1, 0), Size("new", 0, 0), NONE) == 3
 
 
-def test_the_new_one_grows_within_the_surge() -> None:
+def test_the_new_replica_set_grows_within_the_surge() -> None:
     assert new_size(Bounds(3, 1, 0), Size("new", 0, 0), [Size("old", 3, 3)]) == 1
 
 
-def test_old_ones_wait_for_available_new_ones() -> None:
+def test_old_replica_sets_wait_for_available_new_replicas() -> None:
     bounds, old = Bounds(3, 1, 0), [Size("old", 3, 3)]
 
     assert old_sizes(bounds, Size("new", 1, 0), old) == {"old": 3}
     assert old_sizes(bounds, Size("new", 1, 1), old) == {"old": 2}
 
 
-def test_unhealthy_old_replicas_go_first() -> None:
+def test_unhealthy_old_replicas_are_removed_first() -> None:
     bounds, old = Bounds(3, 0, 1), [Size("broken", 2, 0), Size("good", 2, 2)]
 
     assert old_sizes(bounds, Size("new", 0, 0), old) == {"broken": 0, "good": 2}
@@ -73,11 +73,11 @@ def obstacles(a_pod: Manifest, a_node: Node) -> list[str]:
     return a_node.obstacles(a_pod, requests_of(a_pod))
 
 
-def test_a_pod_fits_a_node_with_room() -> None:
+def test_a_pod_fits_a_node_with_free_resources() -> None:
     assert obstacles(pod(), node()) == []
 
 
-def test_each_resource_that_is_short_is_named() -> None:
+def test_each_insufficient_resource_is_named() -> None:
     full = node(gpus="0")
     full.taken = Counter({"cpu": 8 * 10**9})
 
@@ -92,18 +92,18 @@ def test_a_taint_needs_a_toleration() -> None:
     assert obstacles(tolerant, tainted) == []
 
 
-def test_a_selector_or_affinity_that_does_not_match_is_a_misfit() -> None:
-    wanted = "node(s) didn't match Pod's node affinity/selector"
+def test_a_selector_or_affinity_must_match() -> None:
+    desired = "node(s) didn't match Pod's node affinity/selector"
     expression = {"key": "zone", "operator": "NotIn", "values": ["a"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
-    assert obstacles(pod(nodeSelector={"zone": "b"}), node()) == [wanted]
-    assert obstacles(pod(affinity=affinity), node()) == [wanted]
+    assert obstacles(pod(nodeSelector={"zone": "b"}), node()) == [desired]
+    assert obstacles(pod(affinity=affinity), node()) == [desired]
     assert obstacles(pod(nodeSelector={"zone": "a"}), node()) == []
 
 
-def test_the_sentence_counts_reasons_over_nodes() -> None:
+def test_the_message_counts_nodes_by_reason() -> None:
     reasons = Counter({"Insufficient nvidia.com/gpu": 2, "Insufficient cpu": 1})
 
     assert explain(3, reasons) == (

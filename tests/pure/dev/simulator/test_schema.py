@@ -111,19 +111,19 @@ DUPLICATE = 'Duplicate value: {"port":1,"protocol":"TCP"}'
         ),
     ],
 )
-def test_a_fault_has_its_path_and_words(spec: Manifest, field: str, message: str) -> None:
+def test_a_fault_has_its_path_and_message(spec: Manifest, field: str, message: str) -> None:
     faults = validate({"spec": spec}, SCHEMA)
 
     assert [(fault.field, fault.message) for fault in faults] == [(field, message)]
 
 
-def test_what_fits_has_no_faults() -> None:
+def test_a_valid_object_has_no_faults() -> None:
     spec = {"size": 1, "word": "ab", "maybe": None, "either": "5%", "ports": [{"port": 80}]}
 
     assert validate({"spec": spec}, SCHEMA) == []
 
 
-def test_unknown_fields_go_and_are_named() -> None:
+def test_unknown_fields_are_dropped_and_named() -> None:
     obj: Manifest = {
         "apiVersion": "v1",
         "kind": "Widget",
@@ -137,7 +137,7 @@ def test_unknown_fields_go_and_are_named() -> None:
     assert obj["spec"] == {"size": 1, "free": {"any": 1}, "ports": [{"port": 1}]}
 
 
-def test_defaults_fill_what_is_absent_or_null() -> None:
+def test_defaults_replace_absent_fields_and_nulls() -> None:
     obj: Manifest = {"spec": {"mode": None, "ports": [{"port": 1}]}}
 
     apply_defaults(obj, SCHEMA)
@@ -145,7 +145,7 @@ def test_defaults_fill_what_is_absent_or_null() -> None:
     assert obj["spec"] == {"mode": "a", "ports": [{"port": 1, "protocol": "TCP"}]}
 
 
-def test_defaults_make_no_objects() -> None:
+def test_defaults_create_no_objects() -> None:
     obj: Manifest = {}
 
     apply_defaults(obj, SCHEMA)
@@ -153,7 +153,7 @@ def test_defaults_make_no_objects() -> None:
     assert obj == {}
 
 
-def test_nulls_go_where_null_is_no_value() -> None:
+def test_nulls_of_fields_that_are_not_nullable_are_dropped() -> None:
     obj: Manifest = {"spec": {"word": None, "maybe": None, "free": {"x": None}}}
 
     drop_nulls(obj, SCHEMA)

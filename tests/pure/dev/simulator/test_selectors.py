@@ -41,7 +41,7 @@ def test_label_selectors(text: str, *, holds: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["a b", "=1", "a in 1", "a=1,,b", "a in (1", "-a=1"])
-def test_what_is_no_label_selector_is_refused(text: str) -> None:
+def test_an_invalid_label_selector_is_refused(text: str) -> None:
     with pytest.raises(ApiError) as raised:
         label_selector(text)
 
@@ -66,12 +66,12 @@ def test_a_field_that_is_not_supported_is_refused() -> None:
         field_selector("spec.x=1", ("spec.nodeName",))
 
 
-def test_a_missing_selector_takes_nothing_and_an_empty_one_everything() -> None:
+def test_a_missing_selector_selects_nothing_and_an_empty_one_everything() -> None:
     assert not labels_match({"a": "1"}, None)
     assert labels_match({"a": "1"}, {})
 
 
-def test_a_path_finds_by_name_filter_and_index() -> None:
+def test_a_path_selects_by_name_filter_and_index() -> None:
     assert value_at(OBJECT, '.status.conditions[?(@.type=="Ready")].status') == "True"
     assert value_at(OBJECT, r".metadata.labels.b\.io/c") == "x"
     assert value_at(OBJECT, ".metadata.labels['b.io/c']") == "x"
@@ -79,12 +79,12 @@ def test_a_path_finds_by_name_filter_and_index() -> None:
     assert value_at(OBJECT, ".status.conditions[5].type") is None
 
 
-def test_a_path_that_is_more_than_simple_is_refused() -> None:
+def test_an_unsupported_path_is_refused() -> None:
     with pytest.raises(ValueError, match="not a simple JSON path"):
         value_at(OBJECT, "..name")
 
 
-def test_setting_a_path_makes_what_is_missing() -> None:
+def test_setting_a_path_creates_missing_objects() -> None:
     obj: dict[str, object] = {}
 
     set_at(obj, ".spec.replicas", 3)

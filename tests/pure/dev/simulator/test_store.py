@@ -52,7 +52,7 @@ def test_state_survives_a_restart(filled: Path) -> None:
     assert entry.object["data"] == {"v": "changed"}
 
 
-def test_a_line_cut_short_is_dropped_and_the_rest_loads(filled: Path) -> None:
+def test_a_truncated_line_is_dropped(filled: Path) -> None:
     file = filled / "state.jsonl"
     file.write_bytes(file.read_bytes() + b'["","configmaps","default","torn",{"apiVer')
 
@@ -64,7 +64,7 @@ def test_a_line_cut_short_is_dropped_and_the_rest_loads(filled: Path) -> None:
     assert names(store) == ["four", "one", "three"]
 
 
-def test_every_length_of_the_file_loads(filled: Path, tmp_path: Path) -> None:
+def test_a_file_truncated_anywhere_loads(filled: Path, tmp_path: Path) -> None:
     whole = (filled / "state.jsonl").read_bytes()
     place = tmp_path / "cut"
     for length in range(0, len(whole), 7):
@@ -102,7 +102,7 @@ def test_changes_since_a_version_come_in_order() -> None:
     assert [(c.type, c.entry.key[3]) for c in changes] == [("ADDED", "b"), ("ADDED", "c")]
 
 
-def test_changes_before_the_window_are_gone() -> None:
+def test_changes_before_the_window_are_compacted() -> None:
     store = Store(None)
     for number in range(4001):
         store.commit(key("a"), config_map("a", str(number)))
@@ -112,7 +112,7 @@ def test_changes_before_the_window_are_gone() -> None:
     assert history.since(store.version) == []
 
 
-def test_versions_before_a_restart_are_gone(filled: Path) -> None:
+def test_versions_before_a_restart_are_compacted(filled: Path) -> None:
     with opened(filled) as (store, _):
         history = store.history(("", "configmaps"))
 

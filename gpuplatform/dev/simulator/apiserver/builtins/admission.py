@@ -1,4 +1,4 @@
-"""What admission adds to new objects: a pod's priority, tolerations and first status."""
+"""Admission of new objects: priority, tolerations and initial status of pods, and others."""
 
 import zlib
 
@@ -12,10 +12,10 @@ _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def admit(store: Store, target: Target, obj: Manifest) -> None:
-    """Complete a new object, after its defaults and before its checks.
+    """Complete a new object, after its defaults and before its validation.
 
     Raises:
-        ApiError: 403, the pod names a priority class that does not exist, or another priority.
+        ApiError: 403, the priority class of a pod does not exist or has another priority.
     """
     if target.resource.key == ("", "pods"):
         _set_priority(store, target, obj["spec"])
@@ -47,7 +47,7 @@ def _allocate(service: Manifest) -> None:
 
 
 def keep_allocated(obj: Manifest, old: Manifest) -> None:
-    """Give a changed Service the addresses that it has, where the change does not name any."""
+    """Keep the addresses of a changed Service, unless the change sets them."""
     if obj["kind"] == "Service" and obj["apiVersion"] == "v1":
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if name in old["spec"]:
@@ -69,11 +69,11 @@ def _set_priority(store: Store, target: Target, spec: Manifest) -> None:
         if found:
             spec["priorityClassName"] = found["metadata"]["name"]
     chosen = found or {}
-    asked, priority = spec.get("priority"), chosen.get("value", 0)
-    if asked not in {None, priority}:
+    requested, priority = spec.get("priority"), chosen.get("value", 0)
+    if requested not in {None, priority}:
         why = (
-            f"the integer value of priority ({asked}) must not be provided in pod spec; priority"
-            f" admission controller computed {priority} from the given PriorityClass name"
+            f"the integer value of priority ({requested}) must not be provided in pod spec;"
+            f" priority admission controller computed {priority} from the given PriorityClass name"
         )
         raise errors.forbidden(target.resource, target.name, why)
     spec["priority"] = priority
@@ -104,7 +104,7 @@ def _qos_class(spec: Manifest) -> str:
 
 
 def _taint(node: Manifest) -> None:
-    """A node is not ready until it says so; the node controller takes the taint away then."""
+    """Taint a new node as not ready; the node controller removes the taint."""
     taints = node["spec"].setdefault("taints", [])
     key = _TAINTS[0]
     if not any(t.get("key") == key and t.get("effect") == "NoSchedule" for t in taints):

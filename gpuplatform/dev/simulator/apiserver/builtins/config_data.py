@@ -1,4 +1,4 @@
-"""Checks of ConfigMaps and Secrets: keys, sizes, what a Secret's type asks for, immutability."""
+"""Validation of ConfigMaps and Secrets: keys, sizes, required keys, immutability."""
 
 from collections.abc import Iterator
 
@@ -19,11 +19,11 @@ _KEYS = {
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-"""What is in every Secret of these types."""
+"""The required keys of a Secret by its type."""
 
 
 def config_map_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
-    """Yield what is wrong with a ConfigMap, or with this change of it."""
+    """Yield the faults of a ConfigMap, or of the change from `old`."""
     yield from _key_faults(obj, "data")
     yield from _key_faults(obj, "binaryData")
     for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
@@ -34,7 +34,7 @@ def config_map_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
 
 
 def secret_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
-    """Yield what is wrong with a Secret, or with this change of it."""
+    """Yield the faults of a Secret, or of the change from `old`."""
     kind, data = obj["type"], obj.get("data", {})
     yield from _key_faults(obj, "data")
     yield from _size_fault(obj, "data")

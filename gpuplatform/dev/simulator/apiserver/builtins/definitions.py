@@ -1,4 +1,4 @@
-"""Checks of custom resource definitions: names, versions, subresources, columns, fields."""
+"""Validation of custom resource definitions: names, versions, subresources, columns, fields."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ _MAX_SELECTABLE = 8
 
 
 def definition_faults(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
-    """Yield what is wrong with a definition.
+    """Yield the faults of a definition.
 
     Raises:
         ApiError: 501, it has several versions, conversion by webhook, or a schema with keywords
@@ -68,7 +68,7 @@ def _version_faults(versions: list[Manifest]) -> Iterator[Fault]:
             yield invalid_value(f"spec.versions[{index}].name", name, problem)
             if not index:
                 yield invalid_value("spec.version", name, problem)
-        # With one version the real server names the places where v1beta1 had these.
+        # With one version, the real server reports the field paths of v1beta1.
         is_only, here = len(versions) == 1, f"spec.versions[{index}]"
         schema = version.get("schema", {}).get("openAPIV3Schema")
         if schema is None:

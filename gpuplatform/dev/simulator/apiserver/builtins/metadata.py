@@ -1,4 +1,4 @@
-"""Checks of `metadata` that hold for every kind."""
+"""Validation of `metadata`, for every kind."""
 
 from collections.abc import Callable, Iterator
 

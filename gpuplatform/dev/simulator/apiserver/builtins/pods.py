@@ -1,4 +1,4 @@
-"""Checks of pods and pod templates, by the type that each is about."""
+"""Validation of pods and pod templates, by type."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -76,7 +76,7 @@ def _mounts(spec: Manifest, path: str) -> Iterator[Fault]:
 
 
 def _init_containers(spec: Manifest, path: str) -> Iterator[Fault]:
-    """Those that end before the others begin are not probed."""
+    """Yield the probes of init containers that cannot have any."""
     for index, container in enumerate(spec.get("initContainers", ())):
         for name in (*_PROBES, "lifecycle"):
             if name in container and container.get("restartPolicy") != "Always":
@@ -266,7 +266,7 @@ TYPES: Checks = {
 
 
 def pod_faults(pod: Manifest, old: Manifest | None) -> Iterator[Fault]:
-    """Yield what is wrong with a pod but not with a template, or with this change of it."""
+    """Yield the faults that a pod has but a pod template does not, or those of a change."""
     for index, container in enumerate(pod["spec"].get("containers", ())):
         image = container.get("image", "")
         if image != image.strip():
@@ -278,7 +278,7 @@ def pod_faults(pod: Manifest, old: Manifest | None) -> Iterator[Fault]:
 
 
 def _fixed(spec: Manifest) -> Manifest:
-    """Return the part of a pod's spec that never changes."""
+    """Return the immutable part of the spec of a pod."""
     fixed = {k: v for k, v in spec.items() if k not in {"activeDeadlineSeconds", "tolerations"}}
     for kind in _CONTAINERS:
         containers = spec.get(kind, ())

@@ -1,4 +1,4 @@
-"""Checks of the schemas of custom resource definitions: structural, with valid rules."""
+"""Validation of the schemas and rules of custom resource definitions."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _NOT_SIMULATED = {"allOf", "anyOf", "oneOf", "not"}
 
 
 def schema_faults(schema: Any, path: str, *, is_root: bool = False) -> Iterator[Fault]:
-    """Yield what is wrong with a schema and the schemas in it, except for its rules.
+    """Yield the faults of a schema and its subschemas, without those of rules.
 
     Raises:
         ApiError: 501, it has keywords that are not simulated.
@@ -109,12 +109,12 @@ def _list_faults(schema: dict[str, Any], path: str) -> Iterator[Fault]:
 
 
 def rule_faults(schema: Schema, path: str, within: str = "") -> Iterator[Fault]:
-    """Yield what is wrong with the rules of a definition's schema.
+    """Yield the faults of the rules of a schema and its subschemas.
 
-    `within` is the path of the list around `schema` whose items have no known old values.
+    `within` is the path of the list that contains `schema`, if its items have no keys.
 
     Raises:
-        ApiError: 501, a rule uses what is not simulated.
+        ApiError: 501, a rule uses a function that is not simulated.
     """
     for index, rule in enumerate(schema.get(RULES, ())):
         yield from _one_rule_faults(rule, schema, f"{path}.{RULES}[{index}]", within)

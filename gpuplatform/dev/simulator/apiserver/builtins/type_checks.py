@@ -1,7 +1,6 @@
-"""One walk over an object and its type: what the type itself rules out, and the checks of a type.
+"""Validation by type: walks an object and its type, so a check of a type applies everywhere.
 
-So a rule about a probe or a label selector holds wherever one can stand. `types.json` has required
-texts and lists, enumerations and bounds; whatever needs more is a function in `checks`.
+`types.json` declares required fields, enumerations and bounds; other checks are functions.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ Checks: TypeAlias = Mapping[str, Sequence[TypeCheck]]
 
 
 def type_faults(value: Manifest, schema: Schema, path: str, checks: Checks) -> Iterator[Fault]:
-    """Yield the faults of `value` and of everything in it."""
+    """Yield the faults of `value` and its members; `checks` are functions by type name."""
     start = f"{path}." if path else ""
     for name in schema.get("required", ()):
         if not value.get(name):
@@ -54,7 +53,7 @@ def _scalar_faults(value: Any, schema: Schema, path: str) -> Iterator[Fault]:
 
 
 def bounds(number: int, path: str, minimum: int, maximum: int | None = None) -> Iterator[Fault]:
-    """Yield a fault when `number` is out of bounds, in the words for these bounds."""
+    """Yield a fault when `number` is out of bounds, with the message for these bounds."""
     if number >= minimum and (maximum is None or number <= maximum):
         return
     if maximum is not None:
@@ -65,7 +64,7 @@ def bounds(number: int, path: str, minimum: int, maximum: int | None = None) -> 
 
 
 def one_of(what: str, *fields: str) -> TypeCheck:
-    """Return the check that exactly one of `fields` is there, which say what `what` is."""
+    """Return the check that exactly one of `fields` is set, the type of `what`."""
 
     def check(value: Manifest, path: str) -> Iterator[Fault]:
         present = [name for name in fields if value.get(name) is not None]
@@ -78,7 +77,7 @@ def one_of(what: str, *fields: str) -> TypeCheck:
 
 
 def text(field: str, rule: Callable[[str], Iterator[str]]) -> TypeCheck:
-    """Return the check that a text, where it is there, follows `rule`."""
+    """Return the check of an optional string field by `rule`."""
 
     def check(value: Manifest, path: str) -> Iterator[Fault]:
         found = value.get(field, "")

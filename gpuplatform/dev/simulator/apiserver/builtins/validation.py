@@ -1,4 +1,4 @@
-"""Checks of built-in kinds that the product relies on, in the words of Kubernetes' validation."""
+"""Validation of the built-in kinds that the platform uses, with Kubernetes' messages."""
 
 from collections.abc import Callable, Generator, Iterator
 from typing import TypeAlias
@@ -34,10 +34,10 @@ _PERCENT = (
 
 
 def faults_of(resource: Resource, obj: Manifest, old: Manifest | None) -> list[Fault]:
-    """Return what is wrong with `obj`, or with the change from `old` to it.
+    """Return the faults of `obj`, or of the change from `old` to it.
 
     Raises:
-        ApiError: 501, a custom resource definition uses what is not simulated.
+        ApiError: 501, a custom resource definition uses a feature that is not simulated.
     """
     faults: list[Fault] = []
     for name, sub in resource.schema["properties"].items():
@@ -72,7 +72,7 @@ def _workload(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
 
 
 def _selector_faults(selector: Manifest | None) -> Generator[Fault, None, bool]:
-    """Yield its faults; return whether it can be compared with labels."""
+    """Yield the faults of a label selector; return whether it can be evaluated."""
     path = "spec.selector"
     if selector is None:
         yield required(path)
@@ -92,7 +92,7 @@ def _selector_faults(selector: Manifest | None) -> Generator[Fault, None, bool]:
 
 
 def _count_faults(status: Manifest) -> Iterator[Fault]:
-    """No part of the pods is more than all of them."""
+    """Yield the counts in a status that are greater than the total."""
     total, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     available = status.get("availableReplicas", 0)
     for name in ("updatedReplicas", "readyReplicas", "availableReplicas"):
@@ -200,7 +200,7 @@ def _priority_class(obj: Manifest, old: Manifest | None) -> Iterator[Fault]:
 
 
 def _node(obj: Manifest, _old: Manifest | None) -> Iterator[Fault]:
-    """The real server names these fields as if they were in the metadata."""
+    """Yield the faults of taints; the real server reports them as fields of the metadata."""
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(obj["spec"].get("taints", ())):
         here, key = f"metadata.taints[{index}]", taint.get("key", "")

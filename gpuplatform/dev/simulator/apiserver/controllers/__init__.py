@@ -1,4 +1,4 @@
-"""The controllers and the scheduler: clients inside the process, woken by commits only."""
+"""The controllers and the scheduler: clients in the same process, triggered by commits."""
 
 import asyncio
 import contextlib
@@ -20,10 +20,10 @@ from gpuplatform.dev.simulator.apiserver.writes import Writer
 
 
 class Controllers:
-    """All of them over one writer."""
+    """All controllers of one writer."""
 
     def __init__(self, writer: Writer) -> None:
-        """Start listening; work begins with `running`."""
+        """Listen to commits; `running` starts the work."""
         self._writer = writer
         kinds: tuple[type[Controller], ...] = (
             *(Definitions, Namespaces, Deployments, ReplicaSets),
@@ -37,7 +37,7 @@ class Controllers:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Work until the block ends."""
+        """Run the controllers until the block ends."""
         tasks = [asyncio.create_task(controller.run()) for controller in self._all]
         tasks.append(asyncio.create_task(expire_events(self._writer)))
         try:

@@ -1,4 +1,4 @@
-"""Custom resource definitions: serving what they declare, and clearing it away with them."""
+"""Custom resource definitions: serves their kinds, and deletes their objects with them."""
 
 from typing_extensions import override
 
@@ -13,7 +13,7 @@ _KIND = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class Definitions(Controller):
-    """Serves a kind from the moment its definition is committed; its status follows."""
+    """Serves a kind as soon as its definition is committed, then writes the status."""
 
     def _serve(self, definition: Manifest) -> None:
         metadata = self.writer.registry.metadata_schema

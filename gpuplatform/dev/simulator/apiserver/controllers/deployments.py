@@ -1,4 +1,4 @@
-"""Deployments: one ReplicaSet for each pod template, rolled out by Recreate or RollingUpdate."""
+"""Deployments: a ReplicaSet for each pod template, rolled out by Recreate or RollingUpdate."""
 
 import hashlib
 
@@ -42,7 +42,7 @@ _SOURCE = "deployment-controller"
 
 
 class Deployments(Controller):
-    """Makes ReplicaSets and moves replicas between them."""
+    """Creates ReplicaSets and moves replicas between them."""
 
     @override
     def observe(self, change: Change) -> None:
@@ -97,9 +97,9 @@ class Deployments(Controller):
             self._scale(entry, replica_set, 0)
         if any(self._has_running_pods(replica_set) for replica_set in old):
             return
-        wanted = entry.object["spec"]["replicas"]
-        new = self._ensure(entry, new, old, wanted)
-        self._scale(entry, new, wanted)
+        desired = entry.object["spec"]["replicas"]
+        new = self._ensure(entry, new, old, desired)
+        self._scale(entry, new, desired)
 
     def _has_running_pods(self, replica_set: Entry) -> bool:
         pods = self.store.owned(replica_set.object["metadata"]["uid"])
@@ -132,7 +132,7 @@ class Deployments(Controller):
         return changed
 
     def _ensure(self, entry: Entry, new: Entry | None, old: list[Entry], replicas: int) -> Entry:
-        """Return the ReplicaSet of the present template, made if needed, as latest revision."""
+        """Return the ReplicaSet of the current template, created if needed, as latest revision."""
         revision = 1 + max((_revision(replica_set.object) for replica_set in old), default=0)
         if new is None:
             new = self._create(entry, revision, replicas)
@@ -219,15 +219,18 @@ class Deployments(Controller):
 
 
 def _targets(deployment: Entry) -> dict[str, str]:
-    """Return the annotations that tell a ReplicaSet what its Deployment aims at."""
+    """Return the annotations of a ReplicaSet with the desired replicas of its Deployment."""
     bounds = Bounds.of(deployment.object)
     prefix = "deployment.kubernetes.io/"
-    maximum = bounds.wanted + bounds.surge
-    return {f"{prefix}desired-replicas": str(bounds.wanted), f"{prefix}max-replicas": str(maximum)}
+    maximum = bounds.desired + bounds.surge
+    return {
+        f"{prefix}desired-replicas": str(bounds.desired),
+        f"{prefix}max-replicas": str(maximum),
+    }
 
 
 def template_hash(template: Manifest) -> str:
-    """Return a short name for a pod template, made of letters that spell no words."""
+    """Return a hash of a pod template, of letters without vowels."""
     number = int.from_bytes(hashlib.sha256(to_bytes(_sorted(template))).digest()[:6])
     letters = []
     for _ in range(10):
@@ -243,7 +246,7 @@ def _sorted(value: object) -> object:
 
 
 def _split(deployment: Manifest, found: list[Entry]) -> tuple[Entry | None, list[Entry]]:
-    """Return the ReplicaSet of the present template, and the others, oldest first."""
+    """Return the ReplicaSet of the current template, and the other ones, oldest first."""
     ordered = sorted(
         found, key=lambda e: (e.object["metadata"]["creationTimestamp"], _revision(e.object))
     )

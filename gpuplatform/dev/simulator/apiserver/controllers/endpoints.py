@@ -14,7 +14,7 @@ _SERVICES: GroupPlural = ("", "services")
 
 
 class Endpoints(Controller):
-    """Keeps one Endpoints object for each Service with a selector."""
+    """Maintains one Endpoints object for each Service with a selector."""
 
     @override
     def observe(self, change: Change) -> None:

@@ -1,4 +1,4 @@
-"""Events of the controllers: recording them, and deleting them after an hour as by default."""
+"""Events of the controllers: records them, and deletes Events after one hour."""
 
 import asyncio
 import hashlib
@@ -22,9 +22,9 @@ _EVERY_SECONDS = 60
 def record_event(
     writer: Writer, about: Entry, kind: str, explanation: tuple[str, str], source: str
 ) -> None:
-    """Record an event about an object: `detail` are its reason and its message.
+    """Record an Event about an object; `explanation` is its reason and its message.
 
-    An equal one that is there already is counted up instead.
+    If an equal Event exists, its count is increased.
     """
     obj, metadata = about.object, about.object["metadata"]
     namespace, (reason, message) = metadata.get("namespace", "default"), explanation
@@ -61,7 +61,7 @@ def record_event(
     try:
         writer.create(target, body, options)
     except ApiError as error:
-        log.debug("no event %s: %s", name, error)  # its namespace is going
+        log.debug("No event %s: %s", name, error)  # its namespace is terminating
 
 
 async def expire_events(writer: Writer) -> None:

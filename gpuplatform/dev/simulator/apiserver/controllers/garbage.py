@@ -1,4 +1,4 @@
-"""Garbage collection by owner references: background, foreground, orphan, and absent owners."""
+"""Garbage collection by owner references: background, foreground, orphan."""
 
 from typing_extensions import override
 
@@ -12,7 +12,7 @@ _MANAGER = Options(manager="kube-controller-manager")
 
 
 class GarbageCollector(Controller):
-    """Deletes what lost its owners."""
+    """Deletes objects whose owners do not exist."""
 
     @override
     def observe(self, change: Change) -> None:
@@ -62,8 +62,8 @@ class GarbageCollector(Controller):
     def _check_owners(self, entry: Entry) -> None:
         metadata = entry.object["metadata"]
         states = {r["uid"]: self._state(entry, r) for r in metadata["ownerReferences"]}
-        if "there" in states.values():
-            lost = {uid for uid, state in states.items() if state != "there"}
+        if "present" in states.values():
+            lost = {uid for uid, state in states.items() if state != "present"}
             if lost:
                 self._drop_references(entry, lost)
             return
@@ -76,17 +76,17 @@ class GarbageCollector(Controller):
         delete(self.store, self._target(entry), options)
 
     def _state(self, entry: Entry, reference: Manifest) -> str:
-        """Return whether an owner is `there`, `gone`, or `waiting` for its dependents to go."""
+        """Return whether an owner is `present`, `absent`, or `waiting` for its dependents."""
         key = self.store.by_uid.get(reference["uid"])
         owner = self.store.get(key) if key else None
         if owner is None or owner.key[2] not in {"", entry.key[2]}:
-            return "gone"
+            return "absent"
         same = (owner.object["kind"], owner.key[3]) == (reference["kind"], reference["name"])
         if not same:
-            return "gone"
+            return "absent"
         metadata = owner.object["metadata"]
         deleting = "deletionTimestamp" in metadata and FOREGROUND in metadata.get("finalizers", ())
-        return "waiting" if deleting else "there"
+        return "waiting" if deleting else "present"
 
     def _drop_references(self, entry: Entry, uids: set[str]) -> None:
         def edit(obj: Manifest) -> None:

@@ -1,4 +1,4 @@
-"""The loop that every controller runs: keys that need work, with back-off after a refusal."""
+"""The base of controllers: a queue of keys, and back-off after errors."""
 
 import asyncio
 import logging
@@ -16,11 +16,11 @@ from gpuplatform.dev.simulator.apiserver.writes import Writer
 log = logging.getLogger(__name__)
 
 MANAGER = "kube-controller-manager"
-_LONGEST_WAIT = 30.0
+_MAX_BACK_OFF = 30.0
 
 
 class Controller(ABC):
-    """Takes notes of changes and works them off, one key at a time, without awaiting in one."""
+    """Enqueues the keys of changes and syncs one key at a time, without awaiting."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
@@ -32,39 +32,39 @@ class Controller(ABC):
 
     @abstractmethod
     def observe(self, change: Change) -> None:
-        """Add the keys that `change` concerns."""
+        """Add the keys that `change` affects."""
 
     @abstractmethod
     def sync(self, key: Key) -> None:
-        """Bring `key` one step toward what it should be.
+        """Reconcile the object at `key`.
 
         Raises:
-            ApiError: the server refused; it is tried again later.
+            ApiError: a request failed; the key is retried with back-off.
         """
 
     def add(self, key: Key, *, adopts: bool = False) -> None:
-        """Work on `key` soon; `adopts` says that there may be something ownerless for it."""
+        """Enqueue `key`; `adopts` is whether it may have objects to adopt."""
         if adopts:
             self._adopts.add(key)
         self._due[key] = None
         self._wake.set()
 
     def pop_adoption(self, key: Key) -> bool:
-        """Whether `key` has to look for something ownerless; asking settles it."""
+        """Return whether `key` may have objects to adopt, and reset that."""
         found = key in self._adopts
         self._adopts.discard(key)
         return found
 
     def add_at(self, key: Key, moment: datetime) -> None:
-        """Work on `key` at `moment`."""
+        """Enqueue `key` at `moment`."""
         self.add_after(key, (moment - clock.now()).total_seconds())
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """Work on `key` in so many seconds."""
+        """Enqueue `key` after `seconds`."""
         asyncio.get_running_loop().call_later(max(seconds, 0.0) + 0.01, self.add, key)
 
     async def run(self) -> None:
-        """Work until cancelled; requests are served between two keys."""
+        """Sync keys until cancelled; requests are served between two keys."""
         while True:
             while self._due:
                 key, _ = self._due.popitem(last=False)
@@ -79,11 +79,11 @@ class Controller(ABC):
         except ApiError as error:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
             log.debug("%s: %s", key, error)
-            self.add_after(key, min(0.1 * 2 ** min(failures, 10), _LONGEST_WAIT))
+            self.add_after(key, min(0.1 * 2 ** min(failures, 10), _MAX_BACK_OFF))
         else:
             self._failures.pop(key, None)
 
     def set_status(self, entry: Entry, status: Manifest) -> None:
-        """Write the status of an object; nothing happens when it is the same."""
+        """Write the status of an object if it differs."""
         options = Options(manager=MANAGER, subresource="status")
         self.writer.change(entry, lambda obj: obj.update(status=status), options)

@@ -1,4 +1,4 @@
-"""Namespaces: a ServiceAccount for each, and everything in it deleted with it."""
+"""Namespaces: creates the default ServiceAccount, and deletes the content with a namespace."""
 
 from typing_extensions import override
 
@@ -13,7 +13,7 @@ _KIND: GroupPlural = ("", "namespaces")
 
 
 class Namespaces(Controller):
-    """Fills new namespaces and empties the ones that are being deleted."""
+    """Creates ServiceAccounts, and empties terminating namespaces."""
 
     @override
     def observe(self, change: Change) -> None:

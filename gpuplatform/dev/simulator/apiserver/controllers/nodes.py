@@ -1,6 +1,6 @@
-"""Nodes: taints that follow their conditions, as the node lifecycle controller sets them.
+"""Nodes: the taints of conditions, as the node lifecycle controller sets them.
 
-A node that stops its heartbeats is not found out here: its kubelet says so, or nobody does.
+Missing heartbeats are not detected: only a kubelet changes the conditions of its node.
 """
 
 from typing_extensions import override
@@ -16,7 +16,7 @@ _CORDONED = "node.kubernetes.io/unschedulable"
 
 
 class Nodes(Controller):
-    """Keeps the NoSchedule taints of conditions."""
+    """Maintains the NoSchedule taints of conditions."""
 
     @override
     def observe(self, change: Change) -> None:
@@ -28,24 +28,24 @@ class Nodes(Controller):
         entry = self.store.get(key)
         if entry is None:
             return
-        wanted = _wanted(entry.object)
+        desired = _desired(entry.object)
         taints = entry.object["spec"].get("taints", [])
         ours = {_NOT_READY, _UNREACHABLE, _CORDONED}
         managed = {t["key"] for t in taints if t["key"] in ours and t["effect"] == "NoSchedule"}
-        if managed == wanted:
+        if managed == desired:
             return
         kept = [t for t in taints if t["key"] not in ours or t["effect"] != "NoSchedule"]
-        added = [{"key": name, "effect": "NoSchedule"} for name in sorted(wanted)]
+        added = [{"key": name, "effect": "NoSchedule"} for name in sorted(desired)]
         self.writer.change(
             entry, lambda obj: obj["spec"].update(taints=kept + added), Options(manager=MANAGER)
         )
 
 
-def _wanted(node: Manifest) -> set[str]:
+def _desired(node: Manifest) -> set[str]:
     ready = condition(node, "Ready").get("status")
-    wanted = {_CORDONED} if node["spec"].get("unschedulable") else set()
+    desired = {_CORDONED} if node["spec"].get("unschedulable") else set()
     if ready == "Unknown":
-        wanted.add(_UNREACHABLE)
+        desired.add(_UNREACHABLE)
     elif ready != "True":
-        wanted.add(_NOT_READY)
-    return wanted
+        desired.add(_NOT_READY)
+    return desired

@@ -1,4 +1,4 @@
-"""Whether a pod fits a node, in the words of the real scheduler. Pure."""
+"""Whether a pod fits a node, with the messages of the real scheduler. Pure."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ _BLOCKING = {"NoSchedule", "NoExecute"}
 
 
 def requests_of(pod: Manifest) -> Counter[str]:
-    """Return a pod's requests in billionths: the sum of containers, or a larger init one."""
+    """Return the requests of a pod in billionths: the sum of containers, or a larger init one."""
     spec = pod["spec"]
     total: Counter[str] = Counter({"pods": NANO})
     for container in spec.get("containers", ()):
@@ -30,7 +30,7 @@ def _amounts(quantities: dict[str, str]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class Node:
-    """A node and what is taken of it."""
+    """A node, and the requests of its pods."""
 
     name: str
     labels: dict[str, str]
@@ -40,7 +40,7 @@ class Node:
 
     @classmethod
     def of(cls, node: Manifest) -> "Node":
-        """Read a node object; its pods are added by the caller."""
+        """Read a node object; the caller adds the requests of its pods."""
         taints = list(node["spec"].get("taints", ()))
         if node["spec"].get("unschedulable"):
             taints.append(_CORDONED)
@@ -50,7 +50,7 @@ class Node:
         return cls(metadata["name"], metadata.get("labels", {}), taints, amounts)
 
     def obstacles(self, pod: Manifest, requests: Counter[str]) -> list[str]:
-        """Return why `pod` cannot run here; empty when it can."""
+        """Return why `pod` does not fit; empty if it fits."""
         if _CORDONED in self.taints and not _tolerates(pod["spec"], _CORDONED):
             return ["node(s) were unschedulable"]
         taint = next((t for t in self.taints if not _tolerates(pod["spec"], t)), None)
@@ -66,7 +66,7 @@ class Node:
         ]
 
     def load(self, requests: Counter[str]) -> float:
-        """Return how full it would be: the mean share of the resources that `requests` names."""
+        """Return the mean utilisation of the requested resources with `requests` added."""
         shares = [
             (self.taken[name] + amount) / self.allocatable[name]
             for name, amount in requests.items()
@@ -112,7 +112,7 @@ def _term_holds(term: Manifest, node: Node) -> bool:
 
 
 def explain(nodes: int, reasons: Counter[str]) -> str:
-    """Return the sentence of FailedScheduling, such as `0/3 nodes are available: 3 ...`."""
+    """Return the message of FailedScheduling, such as `0/3 nodes are available: 3 ...`."""
     if not nodes:
         return "no nodes available to schedule pods"
     parts = sorted(f"{count} {reason}" for reason, count in reasons.items())

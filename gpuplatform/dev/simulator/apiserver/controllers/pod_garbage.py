@@ -1,4 +1,4 @@
-"""Pods on nodes that are gone, as the pod garbage collector deletes them: nobody else could."""
+"""Pods on deleted nodes: deletes them, as the pod garbage collector does."""
 
 import time
 
@@ -14,11 +14,11 @@ from gpuplatform.dev.simulator.apiserver.writes import Writer
 _PODS: GroupPlural = ("", "pods")
 _NODES: GroupPlural = ("", "nodes")
 _QUARANTINE_SECONDS = 5.0
-"""So long a node may be away; with a real server it is 40 to 60."""
+"""How long a node is absent before its pods are deleted; 40 to 60 on a real server."""
 
 
 class PodGarbageCollector(Controller):
-    """Works on names of nodes; its pods are failed and then deleted without grace."""
+    """Its keys are nodes; their pods become Failed and are deleted without a grace period."""
 
     def __init__(self, writer: Writer) -> None:
         super().__init__(writer)

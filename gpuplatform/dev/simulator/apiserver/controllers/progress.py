@@ -1,4 +1,4 @@
-"""A Deployment's status: counts, and the conditions Available, Progressing and ReplicaFailure."""
+"""The status of a Deployment: counts, conditions Available, Progressing, ReplicaFailure."""
 
 from datetime import datetime, timedelta
 
@@ -16,8 +16,8 @@ def deployment_status(deployment: Manifest, new: Manifest | None, old: list[Mani
     states = [replica_set.get("status", {}) for replica_set in replica_sets]
     counts = {name: sum(s.get(name, 0) for s in states) for name in _COUNTS}
     counts["updatedReplicas"] = new.get("status", {}).get("replicas", 0) if new else 0
-    asked = sum(replica_set["spec"]["replicas"] for replica_set in replica_sets)
-    counts["unavailableReplicas"] = max(0, asked - counts["availableReplicas"])
+    requested = sum(replica_set["spec"]["replicas"] for replica_set in replica_sets)
+    counts["unavailableReplicas"] = max(0, requested - counts["availableReplicas"])
     before = deployment.get("status", {})
     status: Manifest = {name: count for name, count in counts.items() if count}
     status["terminatingReplicas"] = sum(state.get("terminatingReplicas", 0) for state in states)
@@ -30,7 +30,7 @@ def deployment_status(deployment: Manifest, new: Manifest | None, old: list[Mani
 
 
 def _set_available(deployment: Manifest, status: Manifest) -> None:
-    enough = status.get("availableReplicas", 0) >= Bounds.of(deployment).least_available
+    enough = status.get("availableReplicas", 0) >= Bounds.of(deployment).min_available
     word = "has" if enough else "does not have"
     new = {
         "type": "Available",
@@ -75,13 +75,13 @@ def _progress(
 
 
 def _is_complete(deployment: Manifest, status: Manifest) -> bool:
-    wanted = deployment["spec"]["replicas"]
+    desired = deployment["spec"]["replicas"]
     names = ("replicas", "updatedReplicas", "availableReplicas")
-    return all(status.get(name, 0) == wanted for name in names)
+    return all(status.get(name, 0) == desired for name in names)
 
 
 def _has_progressed(before: Manifest, status: Manifest) -> bool:
-    """Whether the rollout came forward: more updated, ready or available, or fewer old."""
+    """Return whether the rollout progressed: more new or available replicas, or fewer old ones."""
     grown = any(
         status.get(name, 0) > before.get(name, 0)
         for name in ("updatedReplicas", "readyReplicas", "availableReplicas")
@@ -105,7 +105,7 @@ def _set_failure(status: Manifest, replica_sets: list[Manifest]) -> None:
 
 
 def next_deadline(deployment: Manifest, status: Manifest) -> datetime | None:
-    """Return when the rollout counts as stuck; None when it is done, stuck or paused."""
+    """Return the progress deadline; None when the rollout is complete, failed or paused."""
     present = condition({"status": status}, "Progressing")
     if present.get("status") != "True" or present.get("reason") == _DONE:
         return None

@@ -1,4 +1,4 @@
-"""What Deployments and ReplicaSets share: children, adoption, pod states."""
+"""Children, adoption and pod states, for Deployments and ReplicaSets."""
 
 from datetime import datetime, timedelta
 
@@ -30,7 +30,7 @@ def reference_to(owner: Entry) -> Manifest:
 
 
 def children(store: Store, owner: Entry, kind: GroupPlural) -> list[Entry]:
-    """Return what `owner` controls."""
+    """Return the objects of a kind that `owner` controls."""
     uid = owner.object["metadata"]["uid"]
     return [e for e in store.owned(uid) if e.key[:2] == kind and _controls(uid, e)]
 
@@ -40,7 +40,7 @@ def _controls(uid: str, entry: Entry) -> bool:
 
 
 def adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> None:
-    """Make `owner` the controller of what matches its selector and is nobody's."""
+    """Make `owner` the controller of selected objects without a controller."""
     if "deletionTimestamp" in owner.object["metadata"]:
         return
     selector = owner.object["spec"]["selector"]
@@ -59,7 +59,7 @@ def adopt(writer: Writer, owner: Entry, kind: GroupPlural) -> None:
 
 
 def may_be_adopted(change: Change) -> bool:
-    """Whether an ownerless object is new, or has new labels, so that somebody may want it."""
+    """Return whether an object without a controller is new or has new labels."""
     if change.before is None:
         return change.type == "ADDED"
     now, before = change.entry.object["metadata"], change.before.object["metadata"]
@@ -70,24 +70,24 @@ def may_be_adopted(change: Change) -> bool:
 
 
 def is_active(pod: Manifest) -> bool:
-    """Whether a pod counts as a replica: not ended, not going."""
+    """Return whether a pod counts as a replica: neither ended nor terminating."""
     ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     return not ended and "deletionTimestamp" not in pod["metadata"]
 
 
 def is_terminating(pod: Manifest) -> bool:
-    """Whether a pod is going, but not ended."""
+    """Return whether a pod is terminating and has not ended."""
     ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     return not ended and "deletionTimestamp" in pod["metadata"]
 
 
 def is_ready(pod: Manifest) -> bool:
-    """Whether a pod is ready."""
+    """Return whether a pod is ready."""
     return condition(pod, "Ready").get("status") == "True"
 
 
 def available_at(pod: Manifest, min_ready_seconds: int) -> datetime | None:
-    """Return when a ready pod counts as available; None for one that is not ready."""
+    """Return when a ready pod is available; None if it is not ready."""
     ready = condition(pod, "Ready")
     if ready.get("status") != "True":
         return None

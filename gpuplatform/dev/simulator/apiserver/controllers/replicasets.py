@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as asked for."""
+"""ReplicaSets: maintain the desired number of pods."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ _SOURCE = "replicaset-controller"
 
 
 class ReplicaSets(Controller):
-    """Makes and deletes pods; counts them in status."""
+    """Creates and deletes pods; counts them in the status."""
 
     @override
     def observe(self, change: Change) -> None:
@@ -82,7 +82,7 @@ class ReplicaSets(Controller):
             raise fault
 
     def _scale(self, entry: Entry, active: list[Entry]) -> ApiError | None:
-        """Make or delete pods; return why one could not be made."""
+        """Create or delete pods; return the error of a failed creation."""
         missing = entry.object["spec"]["replicas"] - len(active)
         try:
             for _ in range(missing):
@@ -156,7 +156,7 @@ def _failure(replica_set: Manifest, fault: ApiError) -> Manifest:
 
 
 def _rank(entry: Entry) -> tuple[object, ...]:
-    """Order of deletion: not placed, not running, not ready, youngest first."""
+    """Return the order of deletion: unassigned, not running, not ready, youngest first."""
     pod = entry.object
     phases = {"Pending": 0, "Unknown": 1, "Running": 2}
     phase = phases.get(pod.get("status", {}).get("phase", ""), 1)

@@ -1,4 +1,4 @@
-"""The scheduler: waiting pods by priority, nodes by room. It does not preempt."""
+"""The scheduler: pods by priority, nodes by utilisation, without preemption."""
 
 from collections import Counter
 
@@ -17,11 +17,11 @@ from gpuplatform.dev.simulator.apiserver.writes import Writer
 _PODS: GroupPlural = ("", "pods")
 _NODES: GroupPlural = ("", "nodes")
 _NAME = "default-scheduler"
-_ALL: Key = ("", "", "", "every waiting pod")
+_ALL: Key = ("", "", "", "all waiting pods")
 
 
 class Scheduler(Controller):
-    """Places pods. Its picture of nodes and pods follows each commit, so it is never behind."""
+    """Binds pods to nodes. Each commit updates its view of nodes and pods."""
 
     def __init__(self, writer: Writer) -> None:
         super().__init__(writer)
@@ -29,7 +29,7 @@ class Scheduler(Controller):
         self._placed: dict[Key, tuple[str, Counter[str]]] = {}
         self._waiting: set[Key] = set()
         self._unschedulable: set[Key] = set()
-        """Waiting pods that found no room; they are tried again when some may have come free."""
+        """Unschedulable pods; retried when resources may have been released."""
 
     @override
     def observe(self, change: Change) -> None:
@@ -140,7 +140,7 @@ class Scheduler(Controller):
 
 
 def _order(entry: Entry) -> tuple[int, str, str]:
-    """Order of the queue: priority, then age."""
+    """Return the order of the queue: priority, then age."""
     metadata = entry.object["metadata"]
     return (
         -entry.object["spec"].get("priority", 0),

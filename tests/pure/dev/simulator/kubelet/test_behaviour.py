@@ -26,7 +26,7 @@ from gpuplatform.dev.simulator.kubelet.behaviour import (
         pytest.param(["sh", "-c", "echo 'unclosed"], None, id="a script that is none"),
     ],
 )
-def test_a_command_ends_as_it_says(command: list[str], end: Exit | None) -> None:
+def test_a_command_determines_the_exit(command: list[str], end: Exit | None) -> None:
     assert exit_of(command) == end
 
 
@@ -47,7 +47,7 @@ def test_an_image_gets_its_full_reference(image: str, reference: str) -> None:
     assert full_reference(image) == reference
 
 
-def test_memory_over_the_limit_is_an_end_by_the_kernel() -> None:
+def test_memory_above_the_limit_is_an_out_of_memory_kill() -> None:
     entry = {
         "image": "app",
         "env": [{"name": "SIMULATOR_MEMORY", "value": "1.5Gi"}],
@@ -60,7 +60,7 @@ def test_memory_over_the_limit_is_an_end_by_the_kernel() -> None:
     assert (end.code, end.reported_reason()) == (137, "OOMKilled")
 
 
-def test_memory_within_the_limit_runs_on() -> None:
+def test_memory_within_the_limit_is_not_killed() -> None:
     entry = {
         "image": "app",
         "env": [{"name": "SIMULATOR_MEMORY", "value": "512Mi"}],

@@ -7,7 +7,7 @@ def test_no_control_object_changes_nothing() -> None:
     assert parse_control({}) == Control()
 
 
-def test_a_control_object_is_read() -> None:
+def test_a_control_object_is_parsed() -> None:
     words = """{"startDelaySeconds": 5, "holdTerminating": true,
                 "nodes": {"gpu-node-1": {"failed": true, "gpus": 3}}}"""
 
@@ -23,6 +23,6 @@ def test_a_control_object_is_read() -> None:
     "words",
     ["nonsense", "[]", '{"nodes": []}', '{"startdelay": 1}', '{"nodes": {"a": {"gpu": 1}}}'],
 )
-def test_a_control_object_that_cannot_be_read_is_refused(words: str) -> None:
+def test_an_invalid_control_object_is_refused(words: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_control({"data": {"control": words}})

@@ -65,7 +65,7 @@ def test_a_pod_is_created_then_runs_ready() -> None:
     assert life.condition("Ready")["status"] == "True"
 
 
-def test_a_settled_pod_is_written_no_more() -> None:
+def test_an_unchanged_pod_is_not_written() -> None:
     life = Life()
     life.run(5)
     writes = life.writes
@@ -75,7 +75,7 @@ def test_a_settled_pod_is_written_no_more() -> None:
     assert life.writes == writes
 
 
-def test_a_kubelet_that_starts_again_leaves_a_running_pod_alone() -> None:
+def test_a_restarted_kubelet_does_not_change_a_running_pod() -> None:
     life = Life()
     life.run(5)
     life.history = PodHistory()
@@ -95,7 +95,7 @@ def test_pulling_alternates_between_error_and_back_off() -> None:
 NO_SECRET = replace(PLACE, config_errors={"main": 'secret "hf" not found'})
 
 
-def test_a_container_whose_variables_are_missing_waits_without_a_flip() -> None:
+def test_a_container_without_its_variables_has_a_stable_status() -> None:
     life = Life()
     life.at(0, NO_SECRET)
     life.at(1, NO_SECRET)
@@ -111,7 +111,7 @@ def test_a_container_whose_variables_are_missing_waits_without_a_flip() -> None:
     assert (life.state(), life.status()["restartCount"]) == ("running", 0)
 
 
-def test_a_container_that_starts_again_without_its_variables_waits_too() -> None:
+def test_a_restarted_container_without_its_variables_waits() -> None:
     life = Life("sleep", "5")
     life.run(5)
     for second in range(6, 30):
@@ -160,7 +160,7 @@ def test_a_pod_that_is_not_restarted_ends(policy: str, command: str, phase: str)
     assert life.status()["restartCount"] == 0
 
 
-def test_a_deleted_pod_ends_at_once_and_is_removed() -> None:
+def test_a_deleted_pod_ends_immediately_and_is_removed() -> None:
     life = Life()
     life.run(5)
     life.delete(grace=35)
@@ -198,7 +198,7 @@ def test_a_held_pod_stays_terminating() -> None:
     assert life.at(101).remove
 
 
-def test_an_evicted_pod_fails_with_the_nodes_words() -> None:
+def test_an_evicted_pod_fails_with_the_message_of_the_node() -> None:
     life = Life()
     life.run(5)
 
@@ -209,7 +209,7 @@ def test_an_evicted_pod_fails_with_the_nodes_words() -> None:
     assert life.condition("DisruptionTarget")["reason"] == "TerminationByKubelet"
 
 
-def test_a_pod_that_finds_no_gpu_is_rejected() -> None:
+def test_a_pod_without_free_gpus_is_rejected() -> None:
     life = Life()
     life.pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
 
@@ -219,7 +219,7 @@ def test_a_pod_that_finds_no_gpu_is_rejected() -> None:
     assert "Requested: 2, Available: 1" in life.pod["status"]["message"]
 
 
-def test_durations_are_written_as_go_writes_them() -> None:
+def test_durations_have_the_format_of_go() -> None:
     assert [go_duration(seconds) for seconds in (0.5, 10, 80, 300)] == [
         "500ms",
         "10s",

@@ -45,7 +45,7 @@ class Life:
         return dict(self.pod["status"]["containerStatuses"][0])
 
 
-def test_a_process_is_ready_when_its_probe_says_so_and_only_then() -> None:
+def test_a_process_is_ready_while_its_probe_succeeds() -> None:
     life = Life()
 
     life.at(0)
@@ -60,7 +60,7 @@ def test_a_process_is_ready_when_its_probe_says_so_and_only_then() -> None:
     assert not life.status["ready"], "the process is not there any more"
 
 
-def test_a_process_that_ended_is_a_container_that_starts_again() -> None:
+def test_an_ended_process_is_a_restarted_container() -> None:
     life = Life()
     life.at(0)
     life.at(1, ProcessReport(is_ready=True))
@@ -86,7 +86,7 @@ def test_a_deleted_pod_waits_for_its_process() -> None:
     assert life.status["state"]["terminated"]["exitCode"] == 0
 
 
-def test_a_process_that_does_not_end_is_killed_when_the_grace_is_over() -> None:
+def test_a_process_is_killed_after_the_grace_period() -> None:
     life = Life()
     life.at(0)
     life.pod["metadata"]["deletionTimestamp"] = timestamp(START + 30)
@@ -145,7 +145,7 @@ def test_paths_and_addresses_are_translated() -> None:
     }
 
 
-def test_probe_and_hook_are_read() -> None:
+def test_probe_and_hook_are_parsed() -> None:
     requested = {"path": "/drain", "port": 1, "httpHeaders": [{"name": "A", "value": "b"}]}
     container = {
         "readinessProbe": {"httpGet": {"port": 2}},
