@@ -21,7 +21,7 @@ from gpuplatform.errors import FieldError
 from gpuplatform.formats.model import field_errors, invalid_spec
 from gpuplatform.formats.operation_id import OperationID
 
-MAX_VALUES: Final = 50
+MAX_VALUES: Final = 20
 """Values of one filter."""
 
 

@@ -1,8 +1,8 @@
-"""`make fuzz`: every route of the API with thousands of odd requests, by its own document.
+"""`make fuzz`: every route of the API with thousands of generated requests, by its document.
 
-A `web` as in production, so that a token is asked for, with the workers beside it; schemathesis
-sends what the document allows and what it does not, as operator, as user and as nobody. Any answer
-that the document does not have is a failure, and any but a refusal where the token does not lead.
+A `web` process as in production, which requires tokens, with its workers; schemathesis sends valid
+and invalid requests as operator, as user and without a token. A response that the document does
+not list is a failure, and so is anything but a refusal for a token without the required scope.
 """
 
 import os
@@ -22,13 +22,14 @@ SCHEMA: Final = "/api/v1/schema"
 HERE: Final = Path(__file__).parent
 FOR_OPERATORS: Final = "^/api/v1/(operator/|serverless/invocations/[^/]+/replay$)"
 FOR_USERS: Final = "^/api/v1/(?!operator/|serverless/invocations/[^/]+/replay$)"
-GUARDED: Final = "^/api/v1/(?!health$|serverless/invocations/[^/]+/result$)"
-"""Not health, which asks for no token, nor the result, whose address bears its signature."""
+PUBLIC: Final = "$|health$|serverless/invocations/[^/]+/result$"
+"""The root, health, and results, whose links are signed."""
+GUARDED: Final = f"^/api/v1/(?!{PUBLIC})"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Who asks for which addresses, and whether that may be answered."""
+    """The scopes of the token, the addresses, and whether each request is refused."""
 
     scopes: Sequence[str]
     addresses: str
@@ -39,11 +40,11 @@ RUNS: Final = (
     Run(["operator"], FOR_OPERATORS),
     Run(["user"], FOR_USERS),
     Run(["user"], FOR_OPERATORS, is_refused=True),
-    Run(["operator"], f"{FOR_USERS}(?!health$|.+/result$)", is_refused=True),
+    Run(["operator"], f"{FOR_USERS}(?!{PUBLIC})", is_refused=True),
     Run([], GUARDED, is_refused=True),
 )
 REFUSED_SHARE: Final = 10
-"""A refusal is the same whatever is asked: one of so many examples is enough."""
+"""A refusal does not depend on the request: a tenth of the examples is enough."""
 PRODUCTION: Final = {
     "GPUPLATFORM_DEV": "0",
     "GPUPLATFORM_SECRET_KEY": "only-for-a-platform-that-ends-with-this-run-" + "k" * 20,
@@ -52,7 +53,7 @@ PRODUCTION: Final = {
 
 
 def start(platform: RunningPlatform) -> None:
-    """Start everything, and `web` anew as in production."""
+    """Start everything, and restart `web` as in production."""
     platform.start_all()
     platform.kill("web")
     cluster = {"KUBE_MODE": "required", "KUBECONFIG": str(platform.kubeconfig)}
@@ -60,7 +61,7 @@ def start(platform: RunningPlatform) -> None:
 
 
 def fuzz(platform: RunningPlatform, folder: Path, run: Run, options: Namespace) -> int:
-    """Return the exit code of schemathesis; what it keeps goes into the folder."""
+    """Return the exit code of schemathesis; its files are in `folder`."""
     config = HERE / ("refused.toml" if run.is_refused else "schemathesis.toml")
     examples = options.max_examples // REFUSED_SHARE if run.is_refused else options.max_examples
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"]
@@ -78,7 +79,7 @@ def fuzz(platform: RunningPlatform, folder: Path, run: Run, options: Namespace) 
 
 
 def main() -> int:
-    """Run it on a platform of its own."""
+    """Run every run on a new platform."""
     parser = ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument(
         "--max-examples", type=int, default=200, help="of each operation and phase"
