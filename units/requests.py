@@ -101,13 +101,13 @@ class GpuUnitCreate(SpecModel):
         return GPUUnitSpec.parse({**envelope, **requested})
 
     def payload(self) -> dict[str, Any]:
-        """Return the payload of the request hash: without operationID and implied fields."""
+        """Return the payload of the request hash: without operationID and implied fields.
+
+        An explicit primary port stays, so that a later change of the ports does not move it.
+        """
         payload = self.normalised()
         for key in ("operationID", "namespace", "stockNamespace"):
             payload.pop(key, None)
-        ports = self.template.ports if self.template else ()
-        if self.access and ports and self.access.primary_port == ports[0].name:
-            payload["access"] = {k: v for k, v in payload["access"].items() if k != "primaryPort"}
         return without_empty_blocks(payload)
 
 

@@ -15,7 +15,7 @@ from tests.fakes.cluster import FakeCluster
 pytestmark = pytest.mark.django_db
 
 
-def ids(api: Api, **query: str) -> list[str]:
+def ids(api: Api, **query: str | list[str]) -> list[str]:
     return [job["operationID"] for job in api.get(JOBS, **query).data]
 
 
@@ -69,6 +69,11 @@ def test_jobs_are_listed_newest_first_and_filtered(api: Api, cluster: FakeCluste
     assert ids(api, search="sec") == ["second"]
     assert ids(api, search="a") == ["third", "first"]
     assert ids(api, search="%") == []
+    assert ids(api, search="SEC") == ["second"]
+    assert ids(api, kind="stockpool.delete,stockpool.create") == ["third", "second", "first"]
+    assert ids(api, phase=["Succeeded", "Failed"]) == ["first"]
+    assert ids(api, objectKind="StockPool", objectName="b") == ["second"]
+    assert ids(api, objectName="B") == []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +82,9 @@ def test_jobs_are_listed_newest_first_and_filtered(api: Api, cluster: FakeCluste
         {"phase": "x"},
         {"maxAgeSeconds": "0"},
         {"maxAgeSeconds": "1.5"},
-        {"kind": "k" * 65},
+        {"kind": "unit"},
+        {"kind": "stockpool.create,unit"},
+        {"maxAgeSeconds": "-1"},
         {"search": "\x00"},
         {"age": "1"},
     ],
@@ -145,3 +152,16 @@ def test_pages_neither_lose_nor_repeat_operations(api: Api, cluster: FakeCluster
         query["cursor"] = page["page"]["next"]
 
     assert seen == [f"op{number}" for number in (4, 3, 2, 1, 0)]
+
+
+def test_users_list_the_operations_of_their_tenant_only(api: Api, cluster: FakeCluster) -> None:
+    accept_create(name="a", operationID="mine")
+    accept_create(name="b", operationID="theirs")
+    other = Tenant.objects.create(name="other", namespace="tenant-other")
+    Operation.objects.filter(operation_id="theirs").update(tenant=other)
+
+    listed = api.get("/api/v1/operations", phase="Pending").data
+    refused = api.get("/api/v1/operations", tenant="other")
+
+    assert [one["operationID"] for one in listed] == ["mine"]
+    assert (refused.status, refused.fields) == (400, ["tenant"])

@@ -109,6 +109,41 @@ class TestStock:
         assert not GpuUnit.objects.exists()
         assert GpuSpec.objects.count() == 1
 
+    def test_one_failed_stock_unit_is_read_and_removed(
+        self, api: Api, cluster: FakeCluster
+    ) -> None:
+        failed = stock_row(UnitPhase.FAILED, reason="PodStartupFailed")
+        address = f"{STOCK}/{failed.name}"
+
+        read = api.get(address)
+        removed = api.delete(address, operationID="remove")
+        replay = api.delete(address, operationID="remove")
+        again = api.delete(address, operationID="again")
+
+        assert (read.data["state"], read.data["name"]) == ("failed", failed.name)
+        assert (removed.status, replay.status) == (202, 200)
+        assert removed.data["object"]["href"] == address
+        assert (again.status, again.code) == (409, "phase_conflict")
+        GpuUnit.objects.update(deleted_at=Now())
+        assert api.get(address).status == 404
+        assert api.delete(address, operationID="remove").status == 200
+        assert api.delete(address, operationID="late").status == 404
+
+    def test_claimed_stock_is_not_removed(self, api: Api, cluster: FakeCluster) -> None:
+        stock_of_every_state()
+
+        answer = api.delete(f"{STOCK}/is-claimed", operationID="remove")
+
+        assert (answer.status, answer.code) == (409, "phase_conflict")
+
+    def test_several_states_of_stock_are_listed(self, api: Api, cluster: FakeCluster) -> None:
+        stock_of_every_state()
+
+        listed = api.get(STOCK, state="ready,failed").data
+
+        assert [one["name"] for one in listed] == ["is-failed", "is-ready"]
+        assert len(api.get(STOCK, search="IS-R").data) == 1
+
     def test_a_disabled_spec_is_not_seeded(self, api: Api, cluster: FakeCluster) -> None:
         spec_row(is_enabled=False)
 

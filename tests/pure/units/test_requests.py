@@ -55,18 +55,18 @@ def test_a_create_is_rejected_with_the_path(change: dict[str, Any], field: str) 
 
 
 @pytest.mark.parametrize(
-    "said_anyway",
+    "implied",
     [
         {"namespace": "runtime-instance"},
         {"stockNamespace": "runtime-stock"},
-        {"access": {"primaryPort": "http", "scheme": "http"}},
+        {"access": {"scheme": "http"}},
         {"access": {}},
     ],
 )
-def test_defaults_are_not_part_of_the_payload(said_anyway: dict[str, Any]) -> None:
+def test_defaults_are_not_part_of_the_payload(implied: dict[str, Any]) -> None:
     plain = CREATE | {"template": PORTS}
     one = GpuUnitCreate.parse(plain)
-    other = GpuUnitCreate.parse(plain | said_anyway | {"operationID": "op-2"})
+    other = GpuUnitCreate.parse(plain | implied | {"operationID": "op-2"})
 
     assert one.payload() == other.payload()
     assert set(one.payload()) == {"name", "specName", "image", "template"}
@@ -153,6 +153,18 @@ def test_a_given_block_replaces_and_an_omitted_one_stays() -> None:
     assert image.normalised() == spec.normalised() | {"image": "b"}
     assert "access" not in access.normalised()
     assert access.template == spec.template
+
+
+def test_an_explicit_primary_port_stays_when_the_ports_change() -> None:
+    stock = parse_unit_spec({"specName": "g"})
+    body = GpuUnitCreate.parse({**CREATE, "template": PORTS, "access": {"primaryPort": "http"}})
+    ports = {"ports": [{"name": "admin", "port": 9000}, *PORTS["ports"]]}
+
+    changed = GpuUnitUpdate.parse({"operationID": "op", "template": ports})
+
+    port = changed.applied_to(body.spec(stock)).primary_port
+    assert port is not None
+    assert port.name == "http"
 
 
 def test_a_template_without_the_primary_port_is_rejected() -> None:
