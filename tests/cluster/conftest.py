@@ -1,4 +1,4 @@
-"""The suite's servers, chosen by `--server simulator|controlplane|all`, and its table of rules."""
+"""The servers of the suite, selected by `--server`, and the table of rules."""
 
 import itertools
 import os
@@ -39,14 +39,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--server",
         choices=[*SERVERS, "all"],
         default="simulator",
-        help="What the cluster suite runs on (default: simulator).",
+        help="Servers of the cluster suite (default: simulator).",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "real_only(reason): the simulator does not do this, and does not claim to"
-    )
+    config.addinivalue_line("markers", "real_only(reason): a feature that is not simulated")
     config.pluginmanager.register(RuleTable(), "rule-table")
 
 
@@ -60,7 +58,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Write rule and server on each test; reports carry it from process to process."""
+    """Set the properties rule and server of each test; reports transfer them between processes."""
     for item in items:
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "server" in callspec.params:
@@ -71,9 +69,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class RuleTable:
-    """Collects what became of each rule on each server, and prints it in the end.
+    """Collects the result of each rule on each server, and prints a table at the end.
 
-    The full table for a chosen server; by default, in the run of all tests, what is not well.
+    The table has all rules of selected servers; by default only failed ones.
     """
 
     def __init__(self) -> None:
@@ -84,13 +82,13 @@ class RuleTable:
         if not found:
             return
         rule, server = cast("list[str]", found[0])
-        words = self._results.setdefault(rule, {})
+        results = self._results.setdefault(rule, {})
         if report.failed:
-            words[server] = "FAILED"
+            results[server] = "FAILED"
         elif report.skipped:
-            words[server] = "-"
+            results[server] = "-"
         elif report.when == "call":
-            words.setdefault(server, "ok")
+            results.setdefault(server, "ok")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         servers = [name for name in SERVERS if any(name in row for row in self._results.values())]
@@ -100,14 +98,14 @@ class RuleTable:
         for rule in sorted(self._results):
             row = self._results[rule]
             if servers != ["simulator"] or row["simulator"] == "FAILED":
-                words = "".join(f"{row.get(name, ''):<14}" for name in servers)
-                terminalreporter.write_line(words + rule)
+                results = "".join(f"{row.get(name, ''):<14}" for name in servers)
+                terminalreporter.write_line(results + rule)
         terminalreporter.write_line(f"{len(self._results)} rules on {', '.join(servers)}")
 
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Servers]:
-    """The running servers."""
+    """All running servers."""
     running = Servers()
     yield running
     running.stop()
@@ -131,19 +129,19 @@ def kubeconfig(server: str, servers: Servers) -> Path:
 
 @pytest.fixture
 def cluster(server: str, servers: Servers) -> Cluster:
-    """The platform's own client of the server under test."""
+    """A client of the platform for the server under test."""
     return servers.clients(server)[0]
 
 
 @pytest.fixture
 def http(server: str, servers: Servers) -> Http:
-    """Bare requests, for rules that leave nothing behind."""
+    """Raw requests, for rules that store nothing."""
     return servers.clients(server)[1]
 
 
 @pytest.fixture
 def world(server: str, kubeconfig: Path, cluster: Cluster, http: Http) -> Iterator[World]:
-    """The server under test with a namespace for this test alone."""
+    """The server under test with a namespace for this test."""
     name = f"rule-{os.getpid()}-{next(_NUMBERS)}"
     cluster.create(
         NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -155,7 +153,7 @@ def world(server: str, kubeconfig: Path, cluster: Cluster, http: Http) -> Iterat
 
 @pytest.fixture
 def proxy(kubeconfig: Path) -> Iterator[FaultProxy]:
-    """What the platform's own requests go through in tests of the product."""
+    """The proxy for the requests of the platform in tests of the product."""
     with FaultProxy(Upstream.of(kubeconfig)).running() as running:
         yield running
 
@@ -169,9 +167,9 @@ def installed(
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[World]:
-    """The platform in the cluster under test, with an epoch of its own.
+    """The platform in the cluster under test, with a separate epoch.
 
-    It is installed once a server; only its own namespace differs from test to test.
+    It is installed once per server; each test has another system namespace.
     """
     settings.KUBE_MODE = "required"
     settings.KUBECONFIG = str(proxy.write_kubeconfig(tmp_path / "kubeconfig"))
@@ -187,13 +185,13 @@ def installed(
 
 @pytest.fixture
 def pools(installed: World) -> Pools:
-    """Stock pools in this test's namespace."""
+    """Stock pools in the namespace of this test."""
     return Pools(installed.cluster, installed.namespace)
 
 
 @pytest.fixture
 def units(installed: World) -> Iterator[Units]:
-    """A tenant whose namespace is this test's; no stock is left in the end."""
+    """A tenant with the namespace of this test; its stock is deleted at the end."""
     made = Units(installed.cluster, installed.namespace)
     yield made
     made.clear()
@@ -201,7 +199,7 @@ def units(installed: World) -> Iterator[Units]:
 
 @pytest.fixture
 def watching() -> Iterator[threading.Event]:
-    """Let a controller watch once the event is set, until the test ends."""
+    """Run a controller from the time at which the event is set until the end of the test."""
     begin, stop = threading.Event(), threading.Event()
 
     def watch() -> None:
@@ -222,14 +220,14 @@ def watching() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The platform's clock is a minute ahead: no time of grace holds."""
+    """Set the clock of the platform one minute ahead, after all grace periods."""
     now = clock.now
     monkeypatch.setattr(clock, "now", lambda: now() + timedelta(minutes=1))
 
 
 @pytest.fixture
 def widgets(world: World) -> ResourceKind:
-    """A custom kind with a schema that refuses, prunes and defaults."""
+    """A custom kind with validation, pruning and defaults."""
     return install(world, WIDGET, definition(WIDGET.group))
 
 
@@ -241,7 +239,7 @@ def gadgets(world: World) -> ResourceKind:
 
 @pytest.fixture
 def control(world: World) -> Iterator[Control]:
-    """What the simulated nodes are told to do; cleared in the end."""
-    asked = Control(world)
-    yield asked
-    asked.find_again()
+    """The control object of the simulated nodes; reset at the end."""
+    control_object = Control(world)
+    yield control_object
+    control_object.restore()

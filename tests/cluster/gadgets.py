@@ -1,4 +1,4 @@
-"""A custom kind that uses everything that the platform's definitions use: names, scale, rules."""
+"""A custom kind with short names, scale, selectable fields and rules."""
 
 from typing import Any
 

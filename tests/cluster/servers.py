@@ -1,6 +1,6 @@
-"""Starts the servers that the suite runs on, each with simulated nodes.
+"""Starts the servers of the suite, each with simulated nodes.
 
-Both are ordinary processes with a kubeconfig, started as a person starts them.
+Each server is a process with a kubeconfig, started as on the command line.
 """
 
 import contextlib
@@ -35,18 +35,18 @@ KUBELET = ["--nodes", str(NODES), "--gpus", str(GPUS), "--lease", "4"]
 DIE_WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execv(sys.argv[1], sys.argv[1:])"
 )
-"""SIGTERM when the parent ends, so that a program stops in order what it started itself."""
+"""SIGTERM at the end of the parent, so that a program stops its children."""
 FAST = ["--start-delay", "0.2", "--back-off", "1"]
-"""What takes seconds on a real node takes a fraction here."""
+"""Short delays of the simulated nodes."""
 
 
 class CannotStart(Exception):
-    """The message says what ended, with its last words."""
+    """A program has ended; the message has the end of its log."""
 
 
 @contextlib.contextmanager
 def process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program for as long as the block lasts; it dies with this process, too."""
+    """Run a program until the block, or this process, ends."""
     with log.open("wb") as output:
         running = subprocess.Popen(
             [sys.executable, "-c", DIE_WITH_PARENT, *command],
@@ -70,27 +70,26 @@ def process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
 def wait_for(
     ready: Callable[[], bool], running: subprocess.Popen[bytes], log: Path, seconds: float
 ) -> None:
-    """Return when `ready` says so.
+    """Wait until `ready` returns true.
 
     Raises:
-        CannotStart: the program ended, or time is up.
+        CannotStart: the program ended, or the timeout has passed.
     """
     pause = threading.Event()
     deadline = time.monotonic() + seconds
     while not ready():
         if running.poll() is not None or time.monotonic() > deadline:
-            words = log.read_text("utf-8", "replace")[-1500:]
-            raise CannotStart(f"{log.stem} did not start:\n{words}")
+            tail = log.read_text("utf-8", "replace")[-1500:]
+            raise CannotStart(f"{log.stem} did not start:\n{tail}")
         pause.wait(0.05)
 
 
 @contextlib.contextmanager
 def simulator(folder: Path, _definitions: Sequence[Manifest]) -> Iterator[Path]:
-    """Run the embedded API server; yields its kubeconfig.
+    """Run the simulated API server; yield its kubeconfig.
 
-    It is the second start on its data, so that the first versions are compacted away, as they are
-    in a server that has been up for long. What any kind owns it collects at once, so that nothing
-    is defined beforehand.
+    It is started twice, so the first versions are compacted, as on a long-running server. The
+    definitions are not needed: its garbage collector knows new kinds immediately.
     """
     with _simulator(folder):
         pass
@@ -117,7 +116,7 @@ def _simulator(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def control_plane(folder: Path, definitions: Sequence[Manifest]) -> Iterator[Path]:
-    """Run a real control plane; yields its kubeconfig. Builds it if it was never built here."""
+    """Run a real control plane, built if necessary; yield its kubeconfig."""
     log, given = folder / "launcher.log", folder / "definitions.json"
     given.write_text(json.dumps(definitions))
     # It makes a folder of its own, and removes it even when this process is killed.
@@ -132,7 +131,7 @@ STARTERS = {"simulator": simulator, "controlplane": control_plane}
 
 
 class Servers:
-    """Starts each server at its first use and keeps it to the end of the session.
+    """Starts each server at its first use and stops it at the end of the session.
 
     It has the platform's kinds from the start, as one that was installed a minute ago: what they
     own is collected at once.
@@ -141,13 +140,13 @@ class Servers:
     def __init__(self, definitions: Sequence[Manifest] = CRDS) -> None:
         self._definitions = definitions
         self.installed: set[str] = set()
-        """The servers that have what the platform needs in a cluster."""
+        """The servers on which the platform is installed."""
         self._stack = contextlib.ExitStack()
         self._kubeconfigs: dict[str, Path] = {}
         self._clients: dict[str, tuple[Cluster, Http]] = {}
 
     def kubeconfig(self, name: str) -> Path:
-        """Return the kubeconfig of the running server of this name."""
+        """Return the kubeconfig of a server; start it if necessary."""
         if name not in self._kubeconfigs:
             _sweep()
             folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
@@ -164,7 +163,7 @@ class Servers:
         return self._kubeconfigs[name]
 
     def clients(self, name: str) -> tuple[Cluster, Http]:
-        """Return the platform's own client of the server, and one for bare requests."""
+        """Return a client of the platform for the server, and one for raw requests."""
         if name not in self._clients:
             kubeconfig = self.kubeconfig(name)
             cluster, http = open_cluster(KubeMode.REQUIRED, str(kubeconfig)), Http(kubeconfig)
@@ -175,12 +174,12 @@ class Servers:
         return self._clients[name]
 
     def stop(self) -> None:
-        """Stop all of them."""
+        """Stop all servers."""
         self._stack.close()
 
 
 def _sweep() -> None:
-    """Remove what runs left behind that were killed."""
+    """Delete the folders of killed runs."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         process_id = folder.name.removeprefix(PREFIX).partition("-")[0]
         if not Path("/proc", process_id).exists():

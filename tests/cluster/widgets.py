@@ -1,4 +1,4 @@
-"""A custom kind to try schemas on."""
+"""A custom kind for tests of schemas."""
 
 from gpuplatform.errors import ClusterConflict
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, Manifest, ResourceKind

@@ -1,4 +1,4 @@
-"""What a rule needs to be tried on a server: a namespace of its own, the client, and bare HTTP."""
+"""A server under test: namespace, client, raw HTTP."""
 
 import base64
 import json
@@ -32,16 +32,16 @@ APPLY = "application/apply-patch+yaml"
 WAIT_SECONDS = 30.0
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.05, 0.25
 RUNNING = (GPU_UNIT, STOCK_POOL, DEPLOYMENT, REPLICA_SET, POD)
-"""What holds GPUs, and what makes something that does; owners first."""
+"""Kinds that hold GPUs or create such objects, owners first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server answered."""
+    """A response of the server."""
 
     status: int
     body: Any
-    """JSON as it is, anything else as text."""
+    """Parsed JSON, or text."""
     content_type: str
 
     @property
@@ -56,13 +56,13 @@ class Reply:
 
     @property
     def fields(self) -> list[str]:
-        """The fields that a refusal names."""
+        """The fields of an error."""
         details = self.body.get("details") or {}
         return [cause.get("field", "") for cause in details.get("causes") or []]
 
 
 class Http:
-    """Bare requests with the rights of a kubeconfig, or of a token."""
+    """Raw requests with the rights of a kubeconfig or a token."""
 
     def __init__(self, kubeconfig: Path) -> None:
         config = yaml.safe_load(kubeconfig.read_text("utf-8"))
@@ -107,7 +107,7 @@ class Http:
 
 @dataclass
 class World:
-    """One server, seen from one test."""
+    """One server with the namespace of one test."""
 
     server: str
     kubeconfig: Path
@@ -123,7 +123,7 @@ class World:
     def get(self, kind: ResourceKind, name: str) -> Manifest:
         """Return an object that exists."""
         found = self.find(kind, name)
-        assert found is not None, f"{kind.kind} {name} is not there"
+        assert found is not None, f"{kind.kind} {name} does not exist"
         return found
 
     def find(self, kind: ResourceKind, name: str) -> Manifest | None:
@@ -158,7 +158,7 @@ class World:
         return self.cluster.delete(kind, name, namespace=place, propagation=propagation)
 
     def placed(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Return the manifest with what every manifest needs."""
+        """Return the manifest with kind, apiVersion and namespace."""
         metadata = dict(manifest["metadata"])
         if kind.namespaced:
             metadata.setdefault("namespace", self.namespace)
@@ -166,32 +166,32 @@ class World:
         return {**kinds, **manifest, "metadata": metadata}
 
     def config_map(self, name: str = "one", **data: str) -> Manifest:
-        """Create the simplest object there is."""
+        """Create a ConfigMap."""
         return self.create(CONFIG_MAP, {"metadata": {"name": name}, "data": data})
 
     def until(self, probe: Callable[[], Found | None], seconds: float = WAIT_SECONDS) -> Found:
-        """Return the first true answer of `probe`; fails when there is none in time.
+        """Return the first true result of `probe`; fail after the timeout.
 
-        The longer it takes, the more seldom it is asked.
+        The interval of calls increases.
         """
         deadline, pause = time.monotonic() + seconds, FIRST_PAUSE_SECONDS
         while True:
             found = probe()
             if found:
                 return found
-            assert time.monotonic() < deadline, f"not seen within {seconds:g} s: {_words(probe)}"
+            assert time.monotonic() < deadline, f"not true within {seconds:g} s: {_name(probe)}"
             self._pause.wait(pause)
             pause = min(1.25 * pause, LAST_PAUSE_SECONDS)
 
     def gone(self, kind: ResourceKind, name: str) -> None:
-        """Return when the object is gone."""
+        """Wait until the object is deleted."""
         self.until(lambda: self.find(kind, name) is None)
 
     def clear(self) -> None:
-        """End what the test left running, so that it holds no GPU.
+        """Delete the objects of the test that hold GPUs.
 
-        The rest of its namespace is in nobody's way, and to have it deleted takes a server dozens
-        of requests.
+        Other objects of its namespace affect no other test; their deletion would cost dozens of
+        requests.
         """
         for kind in RUNNING:
             self.http("DELETE", self.path(kind))
@@ -200,7 +200,7 @@ class World:
         return self.namespace if kind.namespaced else None
 
 
-def _words(probe: Callable[[], object]) -> str:
+def _name(probe: Callable[[], object]) -> str:
     return getattr(probe, "__qualname__", "a condition")
 
 
@@ -223,7 +223,7 @@ def pod(name: str, entry: Manifest | None = None, **spec: Any) -> Manifest:
 def deployment(
     name: str, entry: Manifest | None = None, *, replicas: int = 1, **spec: Any
 ) -> Manifest:
-    """Return a Deployment as the product makes them: Recreate."""
+    """Return a Deployment as the platform creates it, with the strategy Recreate."""
     labels = {"app": name}
     template = {
         "metadata": {"labels": labels},
@@ -248,11 +248,11 @@ def condition(item: Manifest, name: str) -> Manifest:
 
 
 def is_ready(item: Manifest) -> bool:
-    """Say whether a pod is ready."""
+    """Return whether a pod is ready."""
     return condition(item, "Ready").get("status") == "True"
 
 
 def waiting(item: Manifest) -> Manifest:
-    """Return why the first container of a pod waits, or {}."""
+    """Return the waiting state of the first container of a pod, or {}."""
     statuses = (item.get("status") or {}).get("containerStatuses") or [{}]
     return (statuses[0].get("state") or {}).get("waiting") or {}

@@ -1,4 +1,4 @@
-"""Server-side apply: who owns a field, and what happens to it."""
+"""Server-side apply: ownership, conflicts and removal of fields."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Custom resources: schemas refuse, prune and default; status is apart."""
+"""Custom resources: validation, pruning and defaults by schema; the status subresource."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_applying_an_unknown_field_is_refused(world: World, widgets: ResourceKin
 
 
 @pytest.mark.parametrize(
-    ("spec", "field", "words"),
+    ("spec", "field", "message"),
     [
         pytest.param({"size": "1"}, "spec.size", "must be of type integer", id="type"),
         pytest.param({"size": -1}, "spec.size", "greater than or equal to 0", id="minimum"),
@@ -114,13 +114,13 @@ def test_applying_an_unknown_field_is_refused(world: World, widgets: ResourceKin
     ],
 )
 def test_a_schema_refuses_with_the_path(
-    world: World, widgets: ResourceKind, spec: Manifest, field: str, words: str
+    world: World, widgets: ResourceKind, spec: Manifest, field: str, message: str
 ) -> None:
     reply = post(world, widgets, {"metadata": {"name": "one"}, "spec": spec})
 
     assert (reply.status, reply.reason) == (422, "Invalid")
     assert reply.fields == [field]
-    assert words in reply.message
+    assert message in reply.message
 
 
 def test_every_fault_of_an_object_is_named(world: World, widgets: ResourceKind) -> None:

@@ -1,4 +1,4 @@
-"""Nodes that fail, and what becomes of the pods on them. The same on any server."""
+"""Failed nodes and their pods, on every server."""
 
 import json
 import urllib.request
@@ -14,7 +14,7 @@ from tests.cluster.world import World, condition, container, is_ready, pod
 pytestmark = pytest.mark.cluster
 NODE_NAME = "gpu-node-3"
 GONE_SECONDS = 120.0
-"""A real server waits for 40 seconds, and looks every 20."""
+"""A real server waits for 40 seconds and checks every 20 seconds."""
 
 
 def on_the_node(world: World, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Owner references: what goes when its owner goes, and in which order."""
+"""Owner references: deletion of dependents, and its order."""
 
 import pytest
 

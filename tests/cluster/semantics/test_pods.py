@@ -1,4 +1,4 @@
-"""Pods on nodes: where they go, how they fail and end, and the words that people read."""
+"""Pods on nodes: scheduling, failures, termination, messages."""
 
 from typing import Any
 
@@ -183,13 +183,13 @@ def test_a_pod_waits_for_the_secret_of_a_variable(world: World) -> None:
     source = {"secretKeyRef": {"name": "hf", "key": "token"}}
     world.create(POD, pod("one", container(env=[{"name": "TOKEN", "valueFrom": source}])))
 
-    def words() -> str:
+    def message() -> str:
         return str(waits_for(world, "one", "CreateContainerConfigError")["message"])
 
-    assert words() == 'secret "hf" not found'
+    assert message() == 'secret "hf" not found'
     world.create(SECRET, {"metadata": {"name": "hf"}, "data": {"other": "YQ=="}})
     missing = f"couldn't find key token in Secret {world.namespace}/hf"
-    world.until(lambda: words() == missing)
+    world.until(lambda: message() == missing)
     assert world.get(POD, "one")["status"]["phase"] == "Pending"
     world.until(
         lambda: [item for item in world.list(EVENT) if item["message"] == f"Error: {missing}"]

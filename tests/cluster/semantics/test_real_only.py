@@ -1,4 +1,4 @@
-"""What only a real control plane does; the product's use of it is tried there alone."""
+"""Features of a real control plane that are not simulated."""
 
 import pytest
 
@@ -19,9 +19,9 @@ SERVICE_ACCOUNT = ResourceKind("", "v1", "ServiceAccount", "serviceaccounts")
 QUOTA = ResourceKind("", "v1", "ResourceQuota", "resourcequotas")
 ROLE = ResourceKind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 BINDING = ResourceKind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
-RBAC = pytest.mark.real_only(reason="the simulator has no RBAC: it asks nobody who they are")
-QUOTAS = pytest.mark.real_only(reason="the simulator has no ResourceQuota")
-PREEMPTION = pytest.mark.real_only(reason="the simulator's scheduler never preempts")
+RBAC = pytest.mark.real_only(reason="RBAC is not simulated")
+QUOTAS = pytest.mark.real_only(reason="ResourceQuota is not simulated")
+PREEMPTION = pytest.mark.real_only(reason="preemption is not simulated")
 
 
 def token_of(world: World, name: str) -> str:

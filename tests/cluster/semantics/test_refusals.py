@@ -1,6 +1,6 @@
-"""Requests that a real API server refuses, chosen without a look at the simulator's code.
+"""Bodies that a real API server refuses, with status, reason and fields of the error.
 
-Status, reason and fields are those of the real one; the words differ from release to release.
+Messages are not compared, since they differ between releases.
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ MAIN = "spec.template.spec.containers[0]"
 
 
 class Refusal(NamedTuple):
-    """A body to create, and what is said to it."""
+    """A body to create, and the expected error."""
 
     kind: ResourceKind
     body: Manifest
@@ -94,7 +94,7 @@ REFUSALS = {
     "a key of data with a slash": invalid(
         CONFIG_MAP, {"metadata": {"name": "one"}, "data": {"a/b": "c"}}, "data[a/b]"
     ),
-    "data that is no text": Refusal(
+    "data that is not text": Refusal(
         CONFIG_MAP, {"metadata": {"name": "one"}, "data": {"a": 1}}, 400, "BadRequest", []
     ),
     "a service with a name in capitals": invalid(
@@ -103,7 +103,7 @@ REFUSALS = {
     "a service port of 70000": invalid(
         SERVICE, service(port=70000), "spec.ports[0].port", "spec.ports[0].targetPort"
     ),
-    "a service protocol that is none": invalid(
+    "an unknown service protocol": invalid(
         SERVICE, service(port=80, protocol="HTTP"), "spec.ports[0].protocol"
     ),
     "two service ports without names": invalid(
@@ -129,7 +129,7 @@ REFUSALS = {
         web(env=[{"name": "A", "value": "1", **from_secret()}]),
         f"{MAIN}.env[0].valueFrom",
     ),
-    "a variable with a source that says nothing": invalid(
+    "a variable with an empty source": invalid(
         DEPLOYMENT, web(env=[{"name": "A", "valueFrom": {}}]), f"{MAIN}.env[0].valueFrom"
     ),
     "a variable with two sources": invalid(
@@ -140,7 +140,7 @@ REFUSALS = {
         web(env=[{"name": "A", **from_secret(name="HF")}]),
         f"{MAIN}.env[0].valueFrom.secretKeyRef.name",
     ),
-    "a variable from no key of a Secret": invalid(
+    "a variable from a Secret without a key": invalid(
         DEPLOYMENT,
         web(env=[{"name": "A", **from_secret(key="")}]),
         f"{MAIN}.env[0].valueFrom.secretKeyRef.key",
@@ -150,7 +150,7 @@ REFUSALS = {
         web(env=[{"name": "A", **from_secret(key="a b")}]),
         f"{MAIN}.env[0].valueFrom.secretKeyRef.key",
     ),
-    "a request over its limit": invalid(
+    "a request above its limit": invalid(
         DEPLOYMENT,
         web(resources={"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}),
         f"{MAIN}.resources.requests",
@@ -165,18 +165,18 @@ REFUSALS = {
         web(resources={"limits": {"nvidia.com/gpu": "500m"}}),
         f"{MAIN}.resources.limits[nvidia.com/gpu]",
     ),
-    "a pull policy that is none": invalid(
+    "an unknown pull policy": invalid(
         DEPLOYMENT, web(imagePullPolicy="Sometimes"), f"{MAIN}.imagePullPolicy"
     ),
     "no containers": invalid(
         DEPLOYMENT, pod_template(containers=[]), "spec.template.spec.containers"
     ),
-    "two containers of one name": invalid(
+    "two containers with one name": invalid(
         DEPLOYMENT,
         pod_template(containers=[container(), container()]),
         "spec.template.spec.containers[1].name",
     ),
-    "a Deployment whose pods do not restart": invalid(
+    "a Deployment with pods that do not restart": invalid(
         DEPLOYMENT, pod_template(restartPolicy="Never"), "spec.template.spec.restartPolicy"
     ),
     "a Deployment without selector": invalid(
@@ -188,7 +188,7 @@ REFUSALS = {
         "spec.selector",
         "spec.template.metadata.labels",
     ),
-    "a strategy that is none": invalid(DEPLOYMENT, strategy(type="Sudden"), "spec.strategy"),
+    "an unknown strategy": invalid(DEPLOYMENT, strategy(type="Sudden"), "spec.strategy"),
     "Recreate with rolling parameters": invalid(
         DEPLOYMENT,
         strategy(type="Recreate", rollingUpdate={"maxSurge": 1}),
@@ -200,15 +200,15 @@ REFUSALS = {
     "a pod whose image has blanks": invalid(
         POD, pod("one", container(image=" app")), "spec.containers[0].image"
     ),
-    "a pod of a restart policy that is none": invalid(
+    "an unknown restart policy": invalid(
         POD, pod("one", restartPolicy="Often"), "spec.restartPolicy"
     ),
-    "a lease of no seconds": invalid(
+    "a lease of 0 seconds": invalid(
         LEASE,
         {"metadata": {"name": "one"}, "spec": {"leaseDurationSeconds": 0}},
         "spec.leaseDurationSeconds",
     ),
-    "a priority over the highest": invalid(
+    "a priority above the maximum": invalid(
         PRIORITY_CLASS, {"metadata": {"name": "highest"}, "value": 1000000001}, "value"
     ),
     "a node with a bad label": invalid(

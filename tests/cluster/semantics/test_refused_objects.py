@@ -1,6 +1,6 @@
-"""Objects that a real API server refuses, chosen without a look at the simulator's code.
+"""Objects that a real API server refuses, with the fields of the error.
 
-Sent as dry runs, so that nothing is left of one that is taken.
+They are sent as dry runs, so an accepted one is not stored.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ def unreadable(kind: ResourceKind, body: dict[str, Any]) -> Case:
 
 
 def rolls(*fields: str, **changes: Any) -> Case:
-    """A Deployment whose spec has these changes."""
+    """Return a Deployment whose spec has these changes."""
     body = deployment("one")
     body["spec"] |= changes
     return invalid(DEPLOYMENT, body, *(f"spec.{field}" for field in fields))
@@ -56,7 +56,7 @@ def selects(field: str, **expression: Any) -> Case:
 
 
 def defines(*fields: str, version: dict[str, Any] | None = None, **changes: Any) -> Case:
-    """A definition whose spec, and only version, have these changes."""
+    """Return a definition whose spec and version have these changes."""
     body = definition("refused.example.com")
     body["spec"]["versions"][0] |= version or {}
     body["spec"] |= changes
@@ -64,7 +64,7 @@ def defines(*fields: str, version: dict[str, Any] | None = None, **changes: Any)
 
 
 def describes(field: str, **schema: Any) -> Case:
-    """A definition with this schema of the property `a`."""
+    """Return a definition with this schema of the property `a`."""
     whole = {"type": "object", "properties": {"a": schema}}
     return defines(PROPERTY + field, version={"schema": {"openAPIV3Schema": whole}})
 
@@ -80,78 +80,76 @@ def owned(**reference: Any) -> Case:
 
 VERSION: dict[str, Any] = definition("refused.example.com")["spec"]["versions"][0]
 OBJECTS: dict[str, Case] = {
-    "a Secret that is no base64": unreadable(SECRET, {"data": {"a": "%%%"}}),
-    "binary data that is no base64": unreadable(CONFIG_MAP, {"binaryData": {"a": "?"}}),
-    "a time that is none": unreadable(LEASE, {"spec": {"renewTime": "yesterday"}}),
-    "a day that is none": unreadable(LEASE, {"spec": {"renewTime": "2026-02-30T00:00:00Z"}}),
+    "a Secret with invalid base64": unreadable(SECRET, {"data": {"a": "%%%"}}),
+    "binary data with invalid base64": unreadable(CONFIG_MAP, {"binaryData": {"a": "?"}}),
+    "an invalid time": unreadable(LEASE, {"spec": {"renewTime": "yesterday"}}),
+    "an invalid date": unreadable(LEASE, {"spec": {"renewTime": "2026-02-30T00:00:00Z"}}),
     "seconds that are text": unreadable(LEASE, {"spec": {"leaseDurationSeconds": "5"}}),
-    "a lease that changed hands -1 times": invalid(
+    "a lease with -1 transitions": invalid(
         LEASE, {"spec": {"leaseTransitions": -1}}, "spec.leaseTransitions"
     ),
-    "a Secret for a registry without its key": invalid(
+    "a registry Secret without its key": invalid(
         SECRET, {"type": "kubernetes.io/dockerconfigjson"}, "data[.dockerconfigjson]"
     ),
-    "a Secret for TLS without its keys": invalid(
+    "a TLS Secret without its keys": invalid(
         SECRET, {"type": "kubernetes.io/tls"}, "data[tls.crt]", "data[tls.key]"
     ),
-    "a Secret for a login without either": invalid(
+    "a basic-auth Secret without keys": invalid(
         SECRET, {"type": "kubernetes.io/basic-auth"}, "data[password]", "data[username]"
     ),
-    "one key as text and as bytes": invalid(
+    "a key in data and binaryData": invalid(
         CONFIG_MAP, {"data": {"a": "1"}, "binaryData": {"a": "MQ=="}}, "data[a]"
     ),
     "a ConfigMap over 1 MiB": invalid(CONFIG_MAP, {"data": {"a": "x" * (1024**2 + 1)}}, "[]"),
-    "an owner that is an event": owned(apiVersion="v1", kind="Event"),
-    "a service of a type that is none": invalid(
+    "an Event as an owner": owned(apiVersion="v1", kind="Event"),
+    "an unknown service type": invalid(
         SERVICE, {"spec": {"type": "Odd", "ports": [{"port": 80}]}}, "spec.type"
     ),
-    "a service elsewhere that says not where": invalid(
+    "an ExternalName service without a name": invalid(
         SERVICE, {"spec": {"type": "ExternalName"}}, "spec.externalName"
     ),
-    "a service of an affinity that is none": invalid(
+    "an unknown session affinity": invalid(
         SERVICE,
         {"spec": {"sessionAffinity": "Odd", "ports": [{"port": 80}]}},
         "spec.sessionAffinity",
     ),
-    "two service ports of one number": invalid(
+    "two service ports with one number": invalid(
         SERVICE,
         {"spec": {"ports": [{"name": "a", "port": 80}, {"name": "b", "port": 80}]}},
         "spec.ports[1]",
     ),
-    "a priority class of the system's": invalid(
+    "a priority class with a system name": invalid(
         PRIORITY_CLASS, {"metadata": {"name": "system-odd"}, "value": 5}, "metadata.name"
     ),
-    "a preemption that is none": invalid(
+    "an unknown preemption policy": invalid(
         PRIORITY_CLASS, {"value": 5, "preemptionPolicy": "Odd"}, "preemptionPolicy"
     ),
-    "a taint of an effect that is none": tainted(
-        "taints[0].effect", {"key": "a", "effect": "Odd"}
-    ),
-    "one taint twice": tainted("taints[1]", *[{"key": "a", "effect": "NoSchedule"}] * 2),
-    "less than no replicas": rolls("replicas", replicas=-1),
-    "less than no history": rolls("revisionHistoryLimit", revisionHistoryLimit=-1),
-    "a deadline before pods count": rolls(
+    "an unknown taint effect": tainted("taints[0].effect", {"key": "a", "effect": "Odd"}),
+    "a duplicate taint": tainted("taints[1]", *[{"key": "a", "effect": "NoSchedule"}] * 2),
+    "negative replicas": rolls("replicas", replicas=-1),
+    "a negative history limit": rolls("revisionHistoryLimit", revisionHistoryLimit=-1),
+    "a progress deadline before pods are available": rolls(
         "progressDeadlineSeconds", minReadySeconds=10, progressDeadlineSeconds=5
     ),
-    "a rollout that may do nothing": unavailable(0),
-    "more than all unavailable": unavailable("110%"),
-    "a share that is none": unavailable("odd"),
-    "a selector of an operator that is none": selects("operator", operator="Odd"),
-    "a selector of none of the values": selects("values", operator="In", values=[]),
-    "a definition of another name": defines("metadata.name", group="other.example.com"),
+    "a rollout without surge and unavailable pods": unavailable(0),
+    "more than 100 % unavailable": unavailable("110%"),
+    "an invalid percentage": unavailable("odd"),
+    "an unknown selector operator": selects("operator", operator="Odd"),
+    "an In selector without values": selects("values", operator="In", values=[]),
+    "a definition with another name": defines("metadata.name", group="other.example.com"),
     "a definition without versions": defines(
         "spec.versions", "status.storedVersions", versions=[]
     ),
-    "a definition that stores no version": defines(
+    "a definition without a storage version": defines(
         "spec.versions", "status.storedVersions", version={"storage": False}
     ),
-    "a definition of one version twice": defines(
+    "a definition with a duplicate version": defines(
         "spec.versions", versions=[VERSION, {**VERSION, "storage": False}]
     ),
     "a version in capitals": defines(
         "spec.version", "spec.versions[0].name", version={"name": "V_1"}
     ),
-    "a definition that keeps everything": defines(
+    "a definition with preserveUnknownFields": defines(
         "spec.preserveUnknownFields", preserveUnknownFields=True
     ),
     "a kind with an underscore": defines(
@@ -163,11 +161,11 @@ OBJECTS: dict[str, Case] = {
         "spec.additionalPrinterColumns[0].JSONPath",
         version={"additionalPrinterColumns": [{"name": "A", "type": "string"}]},
     ),
-    "a column of a type that is none": defines(
+    "an unknown column type": defines(
         "spec.additionalPrinterColumns[0].type",
         version={"additionalPrinterColumns": [{"name": "A", "type": "odd", "jsonPath": ".a"}]},
     ),
-    "a scale that is no path": defines(
+    "an invalid scale path": defines(
         "spec.subresources.scale.specReplicasPath",
         version={
             "subresources": {
@@ -175,9 +173,9 @@ OBJECTS: dict[str, Case] = {
             }
         },
     ),
-    "a default of another type": describes(".default", type="integer", default="x"),
-    "a pattern that is none": describes(".pattern", type="string", pattern="("),
-    "a list of nothing": describes(".items", type="array"),
+    "a default with another type": describes(".default", type="integer", default="x"),
+    "an invalid pattern": describes(".pattern", type="string", pattern="("),
+    "a list without items": describes(".items", type="array"),
 }
 
 

@@ -1,6 +1,6 @@
-"""Pods that a real API server refuses, chosen without a look at the simulator's code.
+"""Pods that a real API server refuses, with the fields of the error.
 
-Sent as dry runs, so that nothing is left of one that is taken.
+They are sent as dry runs, so an accepted one is not stored.
 """
 
 from typing import Any
@@ -19,12 +19,12 @@ TCP = {"tcpSocket": {"port": 80}}
 
 
 def main(*fields: str, **changes: Any) -> tuple[dict[str, Any], list[str]]:
-    """A container that has these changes, and the fields of it that are named."""
+    """Return a container with these changes, and the fields of the error."""
     return pod("one", container() | changes), [f"{MAIN}.{field}" for field in fields]
 
 
 def spec(*fields: str, **changes: Any) -> tuple[dict[str, Any], list[str]]:
-    """A pod whose spec has these changes, and the fields of it that are named."""
+    """Return a pod whose spec has these changes, and the fields of the error."""
     return pod("one", **changes), [f"spec.{field}" for field in fields]
 
 
@@ -66,30 +66,28 @@ PODS = {
     "a probe with two handlers": ready(".tcpSocket", exec={"command": ["a"]}, **TCP),
     "a probe without handler": ready("", periodSeconds=3),
     "a probe of a port of 0": ready(".httpGet.port", httpGet={"path": "/", "port": 0}),
-    "a probe of a scheme that is none": ready(
-        ".httpGet.scheme", httpGet={"port": 80, "scheme": "GOPHER"}
-    ),
-    "a probe that runs nothing": ready(".exec.command", exec={}),
-    "a probe at negative times": main(
+    "an unknown probe scheme": ready(".httpGet.scheme", httpGet={"port": 80, "scheme": "GOPHER"}),
+    "a probe without a command": ready(".exec.command", exec={}),
+    "a probe with a negative delay": main(
         "livenessProbe.failureThreshold",
         "livenessProbe.periodSeconds",
         livenessProbe={**TCP, "periodSeconds": -1, "failureThreshold": -2},
     ),
-    "a liveness that must succeed twice": main(
+    "a liveness probe with two successes": main(
         "livenessProbe.successThreshold", livenessProbe={**TCP, "successThreshold": 2}
     ),
     "a hook without handler": main("lifecycle.preStop", lifecycle={"preStop": {}}),
-    "a first container with a probe": spec(
+    "an init container with a probe": spec(
         "initContainers[0].readinessProbe",
         initContainers=[{**container(), "name": "first", "readinessProbe": TCP}],
     ),
-    "a first container named as the main one": spec(
+    "an init container with the name of a container": spec(
         "initContainers[0].name", initContainers=[container()]
     ),
-    "a mount of no volume": main(
+    "a mount of a missing volume": main(
         "volumeMounts[0].name", volumeMounts=[{"name": "v", "mountPath": "/a"}]
     ),
-    "two mounts at one path": (
+    "two mounts with one path": (
         pod(
             "one",
             container(volumeMounts=[{"name": "v", "mountPath": "/a"}] * 2),
@@ -97,60 +95,58 @@ PODS = {
         ),
         [f"{MAIN}.volumeMounts[1].mountPath"],
     ),
-    "two volumes of one name": spec(
+    "two volumes with one name": spec(
         "volumes[1].name", volumes=[{"name": "v", "emptyDir": {}}] * 2
     ),
-    "a volume of two kinds": volume("secret", emptyDir={}, secret={"secretName": "a"}),
-    "a volume of no Secret": volume("secret.secretName", secret={}),
-    "a volume of no ConfigMap": volume("configMap.name", configMap={}),
-    "a volume of no claim": volume("persistentVolumeClaim.claimName", persistentVolumeClaim={}),
-    "a volume of no path": volume("hostPath.path", hostPath={}),
-    "a volume of a path of a kind that is none": volume(
-        "hostPath.type", hostPath={"path": "/a", "type": "Odd"}
+    "a volume with two sources": volume("secret", emptyDir={}, secret={"secretName": "a"}),
+    "a Secret volume without a name": volume("secret.secretName", secret={}),
+    "a ConfigMap volume without a name": volume("configMap.name", configMap={}),
+    "a claim volume without a name": volume(
+        "persistentVolumeClaim.claimName", persistentVolumeClaim={}
     ),
-    "an item without key and path": spec(
+    "a host path volume without a path": volume("hostPath.path", hostPath={}),
+    "an unknown host path type": volume("hostPath.type", hostPath={"path": "/a", "type": "Odd"}),
+    "a volume item without key and path": spec(
         "volumes[0].secret.items[0].key",
         "volumes[0].secret.items[0].path",
         volumes=[{"name": "v", "secret": {"secretName": "a", "items": [{}]}}],
     ),
-    "a toleration of an effect that is none": toleration("effect", key="a", effect="Odd"),
-    "a toleration of an operator that is none": toleration("operator", key="a", operator="Odd"),
-    "a toleration of a value of any key": toleration("operator", value="b"),
-    "a toleration that there is a value": toleration(
+    "an unknown toleration effect": toleration("effect", key="a", effect="Odd"),
+    "an unknown toleration operator": toleration("operator", key="a", operator="Odd"),
+    "a toleration value without a key": toleration("operator", value="b"),
+    "an Exists toleration with a value": toleration(
         "operator", key="a", operator="Exists", value="b"
     ),
-    "a time for a taint that evicts nobody": toleration(
+    "toleration seconds for NoSchedule": toleration(
         "effect", key="a", effect="NoSchedule", tolerationSeconds=5
     ),
-    "a key of a toleration with a blank": toleration("key", key="a b", operator="Exists"),
+    "a toleration key with a blank": toleration("key", key="a b", operator="Exists"),
     "a node selector with a blank": spec("nodeSelector", nodeSelector={"a": "b c"}),
-    "an affinity of an operator that is none": node_term("operator", operator="Odd"),
-    "an affinity to none of the values": node_term("values", operator="In", values=[]),
-    "an affinity to nodes where a value is there": node_term(
-        "values", operator="Exists", values=["b"]
-    ),
-    "an affinity to more than two numbers": node_term("values", operator="Gt", values=["1", "2"]),
+    "an unknown affinity operator": node_term("operator", operator="Odd"),
+    "an In affinity without values": node_term("values", operator="In", values=[]),
+    "an Exists affinity with values": node_term("values", operator="Exists", values=["b"]),
+    "a Gt affinity with two values": node_term("values", operator="Gt", values=["1", "2"]),
     "an affinity without terms": spec(
         f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms",
         affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}},
     ),
-    "an affinity of no weight": spec(
+    "an affinity without a weight": spec(
         f"affinity.nodeAffinity.{PREFERRED}[0].weight",
         affinity={"nodeAffinity": {PREFERRED: [{"weight": 0, "preference": {}}]}},
     ),
-    "pods apart by no key": apart("topologyKey", labelSelector={}),
-    "pods apart by an operator that is none": apart(
+    "an anti-affinity without a topology key": apart("topologyKey", labelSelector={}),
+    "an anti-affinity with an unknown operator": apart(
         "labelSelector.matchExpressions[0].operator",
         topologyKey="zone",
         labelSelector={"matchExpressions": [{"key": "a", "operator": "Odd"}]},
     ),
-    "a spread that is none": spec(
+    "an unknown topology spread": spec(
         "topologySpreadConstraints[0].whenUnsatisfiable",
         topologySpreadConstraints=[
             {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "Odd"}
         ],
     ),
-    "a DNS policy that is none": spec("dnsPolicy", dnsPolicy="Odd"),
+    "an unknown DNS policy": spec("dnsPolicy", dnsPolicy="Odd"),
     "a deadline of 0 seconds": spec("activeDeadlineSeconds", activeDeadlineSeconds=0),
     "a host name with an underscore": spec("hostname", hostname="A_b"),
     "a readiness gate with a blank": spec(
@@ -160,37 +156,37 @@ PODS = {
     "a host port of 70000": main(
         "ports[0].hostPort", ports=[{"containerPort": 80, "hostPort": 70000}]
     ),
-    "a protocol of a port that is none": main(
+    "an unknown port protocol": main(
         "ports[0].protocol", ports=[{"containerPort": 80, "protocol": "ODD"}]
     ),
-    "two ports of one name": main(
+    "two ports with one name": main(
         "ports[1].name",
         ports=[{"name": "a", "containerPort": 80}, {"name": "a", "containerPort": 81}],
     ),
-    "a resource that is none": main(
+    "an unknown resource": main(
         "resources.limits[odd]",
         "resources.requests[odd]",
         resources={"limits": {"odd": "1"}},
     ),
-    "a GPU that is asked for without limit": main(
+    "a GPU request without a limit": main(
         "resources.limits", resources={"requests": {"nvidia.com/gpu": "1"}}
     ),
     "fewer GPUs than the limit": main(
         "resources.requests",
         resources={"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}},
     ),
-    "a policy of last words that is none": main(
+    "an unknown termination message policy": main(
         "terminationMessagePolicy", terminationMessagePolicy="Odd"
     ),
-    "a variable from a field that is none": env(
+    "a variable from an unknown field": env(
         "fieldRef.fieldPath", fieldRef={"fieldPath": "spec.odd"}
     ),
     "a variable from a ConfigMap without key": env(
         "configMapKeyRef.key", configMapKeyRef={"name": "a"}
     ),
-    "variables from nowhere": main("envFrom", envFrom=[{}]),
+    "envFrom without a source": main("envFrom", envFrom=[{}]),
     "a user of -1": main("securityContext.runAsUser", securityContext={"runAsUser": -1}),
-    "a seccomp profile that is none": main(
+    "an unknown seccomp profile": main(
         "securityContext.seccompProfile.type",
         securityContext={"seccompProfile": {"type": "Odd"}},
     ),
@@ -198,7 +194,7 @@ PODS = {
 
 
 @pytest.mark.parametrize("case", list(PODS))
-def test_it_refuses_a_pod(http: Http, case: str) -> None:
+def test_a_pod_is_refused(http: Http, case: str) -> None:
     body, fields = PODS[case]
 
     reply = http("POST", POD.path("default") + "?dryRun=All", {**body, **KIND})
@@ -210,7 +206,7 @@ def test_it_refuses_a_pod(http: Http, case: str) -> None:
 KIND = {"apiVersion": "v1", "kind": "Pod"}
 
 
-def test_it_takes_a_pod_that_says_all_of_that_rightly(http: Http) -> None:
+def test_a_valid_pod_is_accepted(http: Http) -> None:
     entry = container(
         env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a']"}}}],
         envFrom=[{"configMapRef": {"name": "a"}}],

@@ -1,6 +1,6 @@
-"""Options and changes that a real API server refuses, chosen without the simulator's code.
+"""Options and changes that a real API server refuses, with the fields of the error.
 
-Some of them it answers with 500 and no reason: so does the simulator, since clients see it.
+For some of them the real server returns 500 without a reason.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ MATCH = "resourceVersionMatch"
 
 
 class Answer(NamedTuple):
-    """What is said: one cause for each field, whatever the words."""
+    """The expected error, with one cause for each field."""
 
     status: int
     reason: str
@@ -67,7 +67,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("query", list(OPTIONS), ids=lambda query: query[:20])
-def test_it_refuses_options_of_a_create(http: Http, query: str) -> None:
+def test_options_of_a_create_are_refused(http: Http, query: str) -> None:
     body = {"metadata": {"name": "never"}}
 
     reply = http("POST", f"{CONFIG_MAP.path('default')}?{query}", body)
@@ -76,7 +76,7 @@ def test_it_refuses_options_of_a_create(http: Http, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "detail"),
     [
         ('{"metadata":{"name":"one"},"data":{"a":"1","a":"2"}}', 'duplicate field "data.a"'),
         ('{"metadata":{"name":"one"},"data":{},"data":{}}', 'duplicate field "data"'),
@@ -84,25 +84,25 @@ def test_it_refuses_options_of_a_create(http: Http, query: str) -> None:
     ],
     ids=["a key twice", "a field twice", "an unknown field"],
 )
-def test_what_is_strict_refuses_fields(http: Http, text: str, words: str) -> None:
+def test_strict_validation_refuses_fields(http: Http, text: str, detail: str) -> None:
     path = f"{CONFIG_MAP.path('default')}?dryRun=All&fieldValidation="
     body = text.encode()
 
     reply = http("POST", path + "Strict", body)
 
     assert (reply.status, reply.reason) == (400, "BadRequest")
-    assert reply.message.endswith(f"strict decoding error: {words}")
+    assert reply.message.endswith(f"strict decoding error: {detail}")
     assert http("POST", path + "Ignore", body).status == 201
 
 
 class Change(NamedTuple):
-    """An object that there is, a request about it, and the answer to that."""
+    """An existing object, a request for it, and the expected error."""
 
     kind: ResourceKind
     present: dict[str, Any]
     method: str
     path: str
-    """After the object's own."""
+    """The part of the path after that of the object."""
     body: object
     content_type: str
     answer: Answer
@@ -135,52 +135,52 @@ def on_pod(method: str, path: str, body: object, answer: Answer) -> Change:
 FIXED = {"immutable": True, "data": {"a": "MQ=="}}
 OTHER = {"metadata": {"name": "other"}}
 CHANGES = {
-    "a Secret of another type": merged(
+    "a changed type of a Secret": merged(
         SECRET, {"type": "Opaque"}, {"type": "example.com/a"}, invalid("type")
     ),
-    "a fixed Secret": merged(SECRET, FIXED, {"data": {"a": "Mg=="}}, invalid("data")),
-    "a fixed ConfigMap": merged(
+    "a change of an immutable Secret": merged(
+        SECRET, FIXED, {"data": {"a": "Mg=="}}, invalid("data")
+    ),
+    "a change of an immutable ConfigMap": merged(
         CONFIG_MAP, FIXED, {"binaryData": {"b": "MQ=="}}, invalid("binaryData")
     ),
-    "what fixes a ConfigMap": merged(
+    "a change of immutable to false": merged(
         CONFIG_MAP, FIXED, {"immutable": False}, invalid("immutable")
     ),
-    "a pod's variables": merged(
+    "a change of the variables of a pod": merged(
         POD,
         pod("one", container(env=[{"name": "A", "value": "1"}])),
         {"spec": {"containers": [container(env=[{"name": "A", "value": "2"}])]}},
         invalid("spec"),
     ),
-    "a pod's node": merged(
+    "a change of the node of a pod": merged(
         POD, pod("one", nodeName="one"), {"spec": {"nodeName": "two"}}, invalid("spec")
     ),
-    "a selector": merged(
+    "a change of a selector": merged(
         DEPLOYMENT,
         deployment("one"),
         {"spec": {"selector": {"matchLabels": {"app": "two"}}}},
         invalid("spec.selector", "spec.template.metadata.labels"),
     ),
-    "the kind": merged(CONFIG_MAP, {}, {"kind": "Secret"}, invalid("patch")),
-    "the name": merged(CONFIG_MAP, {}, OTHER, BAD),
-    "by a list": merged(CONFIG_MAP, {}, [1], BAD),
-    "by half a patch": merged(CONFIG_MAP, {}, b"{", BAD),
-    "by a forced merge": Change(
+    "a change of the kind": merged(CONFIG_MAP, {}, {"kind": "Secret"}, invalid("patch")),
+    "a change of the name": merged(CONFIG_MAP, {}, OTHER, BAD),
+    "a merge patch that is a list": merged(CONFIG_MAP, {}, [1], BAD),
+    "a truncated patch": merged(CONFIG_MAP, {}, b"{", BAD),
+    "a forced merge patch": Change(
         CONFIG_MAP, {}, "PATCH", "?force=true", {}, MERGE, invalid("force")
     ),
-    "by an apply of nobody": Change(
+    "an apply without a manager": Change(
         CONFIG_MAP, {}, "PATCH", "", {}, APPLY, invalid("fieldManager")
     ),
-    "by an item without its key": strategic({"image": "a"}),
-    "by a directive that is none": strategic({"name": "main", "$patch": "odd"}),
-    "to another namespace": put(CONFIG_MAP, "", {"metadata": {"namespace": "default"}}, BAD),
-    "of a version that is none": put(
-        CONFIG_MAP, "", {"metadata": {"resourceVersion": "abc"}}, BROKEN
-    ),
-    "the scale of another": put(DEPLOYMENT, "/scale", {"kind": "Scale", **OTHER}, BAD),
-    "a scale that is none": put(
+    "a strategic patch item without its key": strategic({"image": "a"}),
+    "an unknown directive": strategic({"name": "main", "$patch": "odd"}),
+    "another namespace": put(CONFIG_MAP, "", {"metadata": {"namespace": "default"}}, BAD),
+    "an invalid version": put(CONFIG_MAP, "", {"metadata": {"resourceVersion": "abc"}}, BROKEN),
+    "a scale of another object": put(DEPLOYMENT, "/scale", {"kind": "Scale", **OTHER}, BAD),
+    "a scale of another kind": put(
         DEPLOYMENT, "/scale", {"apiVersion": "apps/v1", "kind": "Deployment"}, BAD
     ),
-    "a scale below 0": Change(
+    "a negative scale": Change(
         DEPLOYMENT,
         deployment("one"),
         "PATCH",
@@ -189,17 +189,17 @@ CHANGES = {
         MERGE,
         invalid("spec.replicas"),
     ),
-    "a deletion of two minds": deleted(
+    "a deletion with orphanDependents and a policy": deleted(
         "",
         {"propagationPolicy": "Orphan", "orphanDependents": True},
         invalid("propagationPolicy"),
     ),
-    "a deletion of a policy that is none": deleted(
+    "an unknown propagation policy": deleted(
         "?propagationPolicy=Odd", None, invalid("propagationPolicy")
     ),
-    "a deletion that is a pod": deleted("", {"apiVersion": "v1", "kind": "Pod"}, BAD),
-    "a deletion in some seconds": deleted("?gracePeriodSeconds=abc", None, BAD),
-    "the end of a status": Change(
+    "deletion options of another kind": deleted("", {"apiVersion": "v1", "kind": "Pod"}, BAD),
+    "an invalid grace period": deleted("?gracePeriodSeconds=abc", None, BAD),
+    "a deletion of a status": Change(
         DEPLOYMENT,
         deployment("one"),
         "DELETE",
@@ -208,12 +208,14 @@ CHANGES = {
         JSON,
         Answer(405, "MethodNotAllowed", []),
     ),
-    "a binding to nothing": on_pod(
+    "a binding without a node": on_pod(
         "POST", "/binding", {"metadata": {"name": "one"}, "target": {}}, BROKEN
     ),
-    "a binding of nobody": on_pod("POST", "/binding", {"target": {"name": "one"}}, BAD),
-    "an eviction of another": on_pod("POST", "/eviction", OTHER, BAD),
-    "the last -1 lines": on_pod("GET", "/log?tailLines=-1", None, invalid("tailLines")),
+    "a binding without a name": on_pod("POST", "/binding", {"target": {"name": "one"}}, BAD),
+    "an eviction of another pod": on_pod("POST", "/eviction", OTHER, BAD),
+    "a negative number of log lines": on_pod(
+        "GET", "/log?tailLines=-1", None, invalid("tailLines")
+    ),
 }
 TYPES = {
     "/scale": ("autoscaling/v1", "Scale"),

@@ -1,4 +1,4 @@
-"""Watches: nothing lost, nothing twice, and an honest 410."""
+"""Watches: every change once, bookmarks, and 410 for compacted versions."""
 
 import itertools
 import json
@@ -13,9 +13,9 @@ from tests.cluster.world import World
 
 pytestmark = pytest.mark.cluster
 BOOKMARK_SECONDS = 4
-"""A server sends a bookmark about once a minute, and one two seconds before the watch ends."""
+"""A server sends a bookmark about once a minute, and two seconds before the end of a watch."""
 BOOKMARK_WATCHES = 10
-"""One that is busy then leaves it out."""
+"""A loaded server omits the last bookmark."""
 
 
 def version_now(world: World) -> str:
@@ -23,7 +23,7 @@ def version_now(world: World) -> str:
 
 
 def begin(world: World, version: str, *, selector: str = "", seconds: float = 20) -> WatchStream:
-    """Return a watch that the server has begun."""
+    """Return a watch that the server has started."""
     return world.cluster.watch(
         CONFIG_MAP,
         resource_version=version,
@@ -36,14 +36,14 @@ def begin(world: World, version: str, *, selector: str = "", seconds: float = 20
 def watch(
     world: World, version: str, *, selector: str = "", seconds: float = 20
 ) -> Iterator[WatchEvent]:
-    """Yield the events of the test's own objects; nothing is asked before the first of them."""
+    """Yield the events of the objects of the test; the request is sent at the first of them."""
     for event in begin(world, version, selector=selector, seconds=seconds):
         if not event.object["metadata"].get("name", "").startswith("kube-root"):
             yield event
 
 
 def first(events: Iterator[WatchEvent], count: int) -> list[tuple[str, str]]:
-    """Return type and name of so many events that are no bookmarks."""
+    """Return type and name of the first events that are not bookmarks."""
     changes = (event for event in events if event.type != "BOOKMARK")
     return [
         (event.type, event.object["metadata"]["name"])
@@ -103,7 +103,7 @@ def test_a_bookmark_updates_the_version_of_a_watch(world: World) -> None:
     version = version_now(world)
     found = None
     for number in range(BOOKMARK_WATCHES):
-        # A bookmark tells of what came since the watch was begun: what was there is no news.
+        # A bookmark has the version of a change after the start of the watch.
         events = begin(world, version, seconds=BOOKMARK_SECONDS)
         name = f"elsewhere-{world.namespace}-{number}"
         made = {"metadata": {"name": name, "namespace": "default"}}

@@ -1,4 +1,4 @@
-"""Deployment → ReplicaSet → Pod, and the Service in front."""
+"""Deployments, their ReplicaSets and pods, and Services."""
 
 import pytest
 

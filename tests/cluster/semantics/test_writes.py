@@ -1,4 +1,4 @@
-"""Create, replace, patch and delete: names, versions, preconditions, refusals."""
+"""Create, replace, patch and delete: names, versions, preconditions, errors."""
 
 import pytest
 

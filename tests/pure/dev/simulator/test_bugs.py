@@ -1,4 +1,4 @@
-"""A bug of the simulator is answered as an API server answers its own: by a Status."""
+"""Internal errors of the simulator are Status objects, as on a real API server."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ STATUS = {
 
 
 class BrokenStore(Store):
-    """Finds nothing: every look at it fails."""
+    """A store whose reads fail."""
 
     @override
     def get(self, key: Key) -> Entry | None:
@@ -39,15 +39,15 @@ class BrokenStore(Store):
 
 
 def answer(method: str, path: str, body: object = None) -> tuple[int, str, Any]:
-    """Return status, media type and body of what a server with a bug answers."""
+    """Return status, media type and body of the response of a server with a bug."""
 
-    async def ask() -> tuple[int, str, Any]:
-        door = ApiHandler(Writer(BrokenStore(None), Registry()))
-        async with TestClient(TestServer(door.application())) as client:
+    async def request() -> tuple[int, str, Any]:
+        handler = ApiHandler(Writer(BrokenStore(None), Registry()))
+        async with TestClient(TestServer(handler.application())) as client:
             reply = await client.request(method, path, json=body)
             return reply.status, reply.content_type, json.loads(await reply.text())
 
-    return asyncio.run(ask())
+    return asyncio.run(request())
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])

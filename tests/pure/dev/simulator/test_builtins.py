@@ -14,7 +14,7 @@ from gpuplatform.dev.simulator.apiserver.tables import age
 
 REGISTRY = Registry()
 RENAMED = {"NodeAllocatableResourceClaimStatus"}
-"""An alpha type that changed between the two releases."""
+"""An alpha type that differs between the two releases."""
 POD = REGISTRY.require("pods")
 DEPLOYMENT = REGISTRY.require("deployments", "apps")
 GROUP = "apiextensions.k8s.io"

@@ -1,4 +1,4 @@
-"""Logs of played containers: what there is, and what the real server says where there is none."""
+"""Logs of simulated containers, and the errors of a real server for missing ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Paths of what the simulator serves, of what it has not, and of what is nowhere."""
+"""Paths: served kinds, kinds that are not simulated, unknown kinds."""
 
 import pytest
 

@@ -8,10 +8,10 @@ def test_no_control_object_changes_nothing() -> None:
 
 
 def test_a_control_object_is_parsed() -> None:
-    words = """{"startDelaySeconds": 5, "holdTerminating": true,
+    text = """{"startDelaySeconds": 5, "holdTerminating": true,
                 "nodes": {"gpu-node-1": {"failed": true, "gpus": 3}}}"""
 
-    control = parse_control({"data": {"control": words}})
+    control = parse_control({"data": {"control": text}})
 
     assert control == Control(
         5.0, hold_terminating=True, nodes={"gpu-node-1": NodeControl(failed=True, gpus=3)}
@@ -20,9 +20,9 @@ def test_a_control_object_is_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "text",
     ["nonsense", "[]", '{"nodes": []}', '{"startdelay": 1}', '{"nodes": {"a": {"gpu": 1}}}'],
 )
-def test_an_invalid_control_object_is_refused(words: str) -> None:
+def test_an_invalid_control_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        parse_control({"data": {"control": words}})
+        parse_control({"data": {"control": text}})

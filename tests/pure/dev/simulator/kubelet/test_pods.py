@@ -11,7 +11,7 @@ PLACE = NodeContext("10.100.0.1", "10.200.0.1", Timing(1.0, 10.0), free_gpus=8)
 
 
 class Life:
-    """One pod through time; each step is written back as the API server would."""
+    """One pod over time; each step is stored as by an API server."""
 
     def __init__(self, *command: str, image: str = "app:1", policy: str = "Always") -> None:
         container: dict[str, Any] = {"name": "main", "image": image}
@@ -32,7 +32,7 @@ class Life:
         return taken
 
     def run(self, seconds: float) -> list[str]:
-        """Follow the due times up to `seconds`; return the states in their order."""
+        """Advance to each due time up to `seconds`; return the states in order."""
         seen, now = [], 0.0
         for _ in range(200):
             due = self.at(now).due

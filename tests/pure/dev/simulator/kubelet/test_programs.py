@@ -1,4 +1,4 @@
-"""Containers that are processes: what they are told, and what their pod's status says."""
+"""Containers that are local processes: their environment and the status of their pod."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ PLACE = NodeContext("10.100.0.1", "10.200.0.1", Timing(0.0, 10.0), free_gpus=8)
 
 
 class Life:
-    """A pod with one process through time."""
+    """A pod with one process over time."""
 
     def __init__(self) -> None:
         self.pod: dict[str, Any] = {
