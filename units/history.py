@@ -52,7 +52,7 @@ def _operation_behind(change: Change) -> Operation | None:
 def _begins(change: Change, applied: int) -> bool:
     """Return whether it is the first change since the operation was applied to the spec.
 
-    A later change of the spec, with `kubectl`, is no change of that operation.
+    A later change of the spec with `kubectl` does not belong to that operation.
     """
     is_new_spec = change.observed_before < change.resource["metadata"]["generation"]
     known = UnitHistory.objects.filter(unit=change.row_id, operation_id=applied)

@@ -98,7 +98,7 @@ def stock_newest(name: str) -> GpuUnit:
     """Return the newest stock unit of that name, which may be consumed or deleted.
 
     Raises:
-        NotFound: there is none of that name.
+        NotFound: no stock unit has that name.
     """
     rows = GpuUnit.objects.filter(_STOCK, namespace=STOCK_NAMESPACE, name=name)
     found = rows.order_by("-id").first()

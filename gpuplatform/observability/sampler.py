@@ -1,6 +1,6 @@
 """Samples of the platform, which a beat schedule takes every 30 seconds for the overview.
 
-The overview reads the samples, so no page counts large tables. The queries lock nothing.
+The overview counts rows up to a cap and reads the rest from the samples. The queries lock nothing.
 """
 
 from datetime import datetime, timedelta

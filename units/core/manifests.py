@@ -123,7 +123,7 @@ def _metadata(unit: UnitView, name: str) -> Manifest:
 
 
 def _tenant_label(namespace: str, annotations: Mapping[str, Any]) -> dict[str, str]:
-    """Return the label of an active unit's tenant; stock is no tenant's."""
+    """Return the label of an active unit's tenant; stock units have no tenant."""
     return tenant_label(annotations) if role_of(namespace) == UnitRole.ACTIVE else {}
 
 

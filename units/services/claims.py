@@ -1,8 +1,9 @@
 """Claims of stock: the rows decide which operation gets which stock unit.
 
 A stock row is free, claimed by one open operation, consumed by one unit (final), or deleted. This
-module makes every change between these states, in the transaction of its caller. The rules in
-comments are those of the model in `tests/model`.
+module makes the changes of a hand-over, in the transaction of its caller; removals are in `stock`
+and `outcomes`, the recovery in `units.recovery`. `CLAIMABLE` in `units.models` defines which stock
+is free. The rules in comments are those of the model in `tests/model`.
 """
 
 from typing import Final
