@@ -104,7 +104,7 @@ def look_at(platform: DeployedPlatform, table: str, pages: str) -> None:
         page = str(answer.read().decode())
     assert "1 of 1 available" in page, page
     # Nothing runs in a played pod, so there is no log of it.
-    assert "The resource as YAML" in page, page
+    assert "Resource (YAML)" in page, page
 
 
 def walk_pool(platform: DeployedPlatform) -> None:
@@ -121,7 +121,9 @@ def walk_pool(platform: DeployedPlatform) -> None:
     platform.wait_for_pool("walk", "Ready")
     platform.ask("PATCH", f"{POOLS}/walk", {"operationID": "p-3", "replicas": 1})
     platform.wait(
-        lambda: "1 of 1 pods are available." in told_again(cluster),
+        lambda: any(
+            reason == "DeploymentReady" and count > 1 for reason, count in pool_events(cluster)
+        ),
         "the Event that the pool is ready to be counted up",
     )
     look_at(platform, "inventory_stockpool", "/admin/inventory/stockpool")
@@ -136,11 +138,11 @@ def walk_pool(platform: DeployedPlatform) -> None:
     cluster.close()
 
 
-def told_again(cluster: Cluster) -> list[str]:
-    """Return what was said more than once about pools."""
+def pool_events(cluster: Cluster) -> list[tuple[str, int]]:
+    """Return reason and count of each Event about a pool."""
     about = "involvedObject.kind=StockPool"
     events = cluster.list(EVENT, namespace="default", field_selector=about).items
-    return [event["message"] for event in events if event["count"] > 1]
+    return [(event["reason"], event["count"]) for event in events]
 
 
 def walk_unit(platform: DeployedPlatform) -> None:
