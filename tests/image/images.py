@@ -1,6 +1,7 @@
 """The image of the platform: built in a directory, or by a container engine."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,8 +49,9 @@ class DirectoryImage:
         """Return how a process is started in the directory."""
         del name
         whole = [word.replace("0.0.0.0:8080", f"127.0.0.1:{port}") for word in self._argv(argv)]
-        path = self.stage.env["PATH"].partition(":")[0]
-        whole[0] = str(Path(path) / whole[0])
+        program = shutil.which(whole[0], path=self.stage.env["PATH"])
+        assert program, f"the image has no program {whole[0]}"
+        whole[0] = program
         return Command(
             argv=tuple(whole),
             env={**self.stage.environment(), **env},

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,6 @@ STOP_SECONDS = 30.0
 """The grace period of a container in deploy/base."""
 
 OURS = tuple(name for name in PROCESSES if name != "kubelet")
-PREPARATIONS: Mapping[str, tuple[str, ...]] = {
-    "database": ("python", "manage.py", "prepare_database"),
-    "install": ("python", "manage.py", "install_cluster"),
-}
-"""The commands of the service `migrate` of compose.yaml."""
 
 
 class ImagePlatform(RunningPlatform):
@@ -45,9 +40,8 @@ class ImagePlatform(RunningPlatform):
             self.kubeconfig.chmod(0o644)  # The user of a container reads it.
 
     def use(self, image: Image) -> None:
-        """Start the preparations and the processes from this image from now on."""
-        for name, argv in PREPARATIONS.items():
-            self._replace(name, image, argv, self._settings())
+        """Start the preparation and the processes from this image from now on."""
+        self._replace("prepare", image, self._services["migrate"]["command"], self._settings())
         for name in OURS:
             service: Mapping[str, Any] = self._services[name]
             env = {
@@ -56,13 +50,13 @@ class ImagePlatform(RunningPlatform):
                 "GPUPLATFORM_METRICS_PORT": str(self._ports[name]),
                 "GPUPLATFORM_METRICS_HOST": LOOPBACK,
             }
-            self._replace(name, image, tuple(service.get("command", ())), env)
+            self._replace(name, image, service.get("command", ()), env)
 
     def _replace(
-        self, name: str, image: Image, argv: tuple[str, ...], env: Mapping[str, str]
+        self, name: str, image: Image, argv: Sequence[str], env: Mapping[str, str]
     ) -> None:
         part = self._parts[name]
-        command = image.command(name, argv, env, self.port)
+        command = image.command(name, tuple(argv), env, self.port)
         self._parts[name] = Part(name, command, after=part.after, is_ready=part.is_ready)
 
     def _settings(self) -> dict[str, str]:
