@@ -93,6 +93,10 @@ class Mirror:
                     del self.versions[name]
             self._changed.notify_all()
 
+    def wait_until_listed(self) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.lists > 0, PATIENCE_SECONDS)
+
     def wait_for(self, expected: dict[str, int]) -> None:
         with self._changed:
             met = self._changed.wait_for(lambda: self.versions == expected, PATIENCE_SECONDS)
@@ -206,7 +210,7 @@ def test_every_change_is_reported_once_and_in_order_without_faults(
     world: World, proxy: FaultProxy
 ) -> None:
     with reflecting(proxy, world, Timings()) as mirror:
-        mirror.wait_for({})
+        mirror.wait_until_listed()
         written = write(world, 400, first_number=1000)
         mirror.wait_for(truth(world))
 
