@@ -1,7 +1,7 @@
 """Django app configurations: the platform itself, with Celery's hooks, and its admin."""
 
 from django.apps import AppConfig
-from django.contrib.admin.apps import AdminConfig
+from django.contrib.admin.apps import SimpleAdminConfig
 from typing_extensions import override
 
 
@@ -20,7 +20,10 @@ class PlatformConfig(AppConfig):
         import gpuplatform.processes.worker  # noqa: F401
 
 
-class PlatformAdminConfig(AdminConfig):
-    """Django's admin with the platform's site as the default one."""
+class PlatformAdminConfig(SimpleAdminConfig):
+    """Django's admin with the platform's site as the default one.
+
+    `gpuplatform.urls` loads the admin modules, so that only the web process imports them.
+    """
 
     default_site = "gpuplatform.adminkit.site.pages.PlatformAdminSite"

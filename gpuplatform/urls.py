@@ -9,6 +9,8 @@ from gpuplatform.observability.health_api import Health, livez, readyz
 
 handler403, handler404 = forbidden, not_found
 
+admin.autodiscover()
+
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("livez", livez),

@@ -9,20 +9,11 @@ from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform.adminkit.actions.cluster_section import ClusterSectionAdmin
-from gpuplatform.adminkit.detail.links import (
-    ObjectPage,
-    object_rows,
-    object_steps,
-    object_subject,
-    object_url,
-    register_object_page,
-)
 from gpuplatform.adminkit.detail.panels import (
     Copy,
     Detail,
@@ -44,19 +35,18 @@ from gpuplatform.adminkit.display.text import (
     visible,
 )
 from gpuplatform.adminkit.display.timeline import timeline
+from gpuplatform.adminkit.display.urls import list_url, page_url
 from gpuplatform.adminkit.lists.filters import (
+    ChoiceFilter,
     CreatedFilter,
     PhaseTabs,
     RecentValuesFilter,
     TenantFilter,
 )
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin
+from gpuplatform.adminkit.lists.objects import object_url, page_of_kind
 from gpuplatform.adminkit.overview.failing import FailingRows
-from gpuplatform.adminkit.overview.sections import (
-    CountedRows,
-    Line,
-    OverviewSection,
-)
+from gpuplatform.adminkit.overview.sections import CountedRows, OverviewSection
 from gpuplatform.adminkit.schedules.pages import register_schedules
 from gpuplatform.clock import now
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
@@ -72,7 +62,6 @@ from gpuplatform.operations.phases import OPEN_PHASES, WAIT_NEXT_STEPS, Operatio
 from gpuplatform.operations.registry import kind_names
 from gpuplatform.reconciliation.inspection import Subject
 
-LIST_URL = "admin:operations_operation_changelist"
 PAGE_URL = "admin:operations_operation_change"
 LATEST_OPERATIONS = 8
 FAILED_WITHIN = timedelta(hours=1)
@@ -102,12 +91,12 @@ class NamespaceFilter(RecentValuesFilter):
     fields = ("object_namespace",)
 
 
-class KindFilter(admin.SimpleListFilter):
-    """The kind of operation."""
+class KindFilter(ChoiceFilter):
+    """Filters by the kind of operation."""
 
     title = "kind"
     parameter_name = "kind"
-    template = "admin/choice_filter.html"
+    field = "kind"
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
@@ -116,10 +105,6 @@ class KindFilter(admin.SimpleListFilter):
     @override
     def has_output(self) -> bool:
         return True
-
-    @override
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(kind=self.value()) if self.value() else queryset
 
 
 @admin.register(Operation)
@@ -132,6 +117,7 @@ class OperationAdmin(ClusterSectionAdmin):
         " ones are retained for 30 days."
     )
     search_order = 5
+    object_kind = OPERATION_KIND
     list_display = (
         "phase_column",
         "job_column",
@@ -208,7 +194,10 @@ class OperationAdmin(ClusterSectionAdmin):
 
     @override
     def subject(self, request: HttpRequest, row: Operation) -> Subject | None:
-        return object_subject(request, row.object_kind, row.object_row)
+        page = page_of_kind(row.object_kind)
+        if row.object_row is None or page is None:
+            return None
+        return page.subject_of_object(request, row.object_row)
 
     @override
     def page_context(self, request: HttpRequest, row: Operation) -> dict[str, Any]:
@@ -219,7 +208,7 @@ class OperationAdmin(ClusterSectionAdmin):
     @override
     def overview_section(self) -> OverviewSection:
         """Return the operations by phase, recent failures, long waits, and the newest ones."""
-        rows, url = Operation.objects.all(), reverse(LIST_URL)
+        rows, url = Operation.objects.all(), list_url(Operation)
         failed = FailingRows(
             "operation",
             rows.filter(phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN),
@@ -249,9 +238,10 @@ class OperationAdmin(ClusterSectionAdmin):
 
     @override
     def detail(self, row: Operation) -> Detail:
-        related = object_rows(row.object_kind, row.object_row)
-        is_creation = row.kind.endswith(".create")
-        created = object_steps(row.object_kind, row.object_row) if is_creation else ()
+        page, row_id = page_of_kind(row.object_kind), row.object_row
+        related = page.rows_of_object(row_id) if page and row_id is not None else ()
+        is_creation = row.kind.endswith(".create") and row_id is not None
+        created = page.steps_of_object(row_id) if page and is_creation else ()
         return Detail(
             title=operation_title(row),
             badge=phase_badge(row.phase),
@@ -316,6 +306,7 @@ def _facts(row: Operation, objects: Sequence[RelatedRow]) -> Sequence[Fact]:
     is_open = row.phase in OPEN_PHASES
     facts = [
         Fact("Kind", row.kind),
+        Fact("traceID", row.trace_id),
         Fact("Object", place, url),
         Fact("UID", row.object_uid),
         Fact("Tenant", row.tenant.name),
@@ -347,7 +338,7 @@ def _next_attempt(due: datetime) -> str:
 
 
 def _linked(label: str, row: Operation | None) -> Fact:
-    return Fact(label, visible(str(row)), operation_url(row)) if row else Fact(label, "")
+    return Fact(label, visible(str(row)), page_url(row)) if row else Fact(label, "")
 
 
 def operations_of(kind: str, row: int, *further: int | None) -> Related:
@@ -357,35 +348,25 @@ def operations_of(kind: str, row: int, *further: int | None) -> Related:
     return Related("Operations", [_related_row(each) for each in newest])
 
 
-def operation_url(row: Operation) -> str:
-    """Return the address of an operation's page."""
-    return reverse(PAGE_URL, args=[row.pk])
-
-
 def _related_row(row: Operation) -> RelatedRow:
     return RelatedRow(
         badge=phase_badge(row.phase),
         name=operation_title(row),
-        url=operation_url(row),
+        url=page_url(row),
         text=operation_id_html(row.operation_id),
         since=age_html(row.created_at),
     )
 
 
-def _line(row: Operation) -> Line:
+def _line(row: Operation) -> RelatedRow:
     done = f"{row.progress_done} of {row.progress_total}" if row.progress_total > 1 else ""
-    return Line(
+    return RelatedRow(
         badge=phase_badge(row.phase, kind_title(row.kind)),
         name=shortened(operation_subject(row), 50),
-        url=operation_url(row),
+        url=page_url(row),
         text=shortened(row.error_message or row.message or done),
         since=age_html(_since(row)),
     )
 
 
-def _rows(row_id: int) -> Sequence[RelatedRow]:
-    return [_related_row(row) for row in Operation.objects.filter(pk=row_id)]
-
-
-register_object_page(OPERATION_KIND, ObjectPage(PAGE_URL, _rows))
 register_schedules()

@@ -1,18 +1,19 @@
-"""Cancel and retry of operations in the admin, and the result of every app's actions."""
+"""The admin actions that cancel and retry operations, and the services of other actions."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from gpuplatform.adminkit.actions.action import (
     Action,
     ActionRequest,
     ActionResult,
+    Creation,
     Values,
-    counted,
 )
-from gpuplatform.adminkit.detail.links import object_url
+from gpuplatform.adminkit.actions.forms import DeclaredForm
+from gpuplatform.adminkit.display.text import counted
+from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.operations.interventions import (
-    OPERATION_KIND,
     cancel_obstacle,
     operation_cancel,
     operation_retry,
@@ -20,6 +21,7 @@ from gpuplatform.operations.interventions import (
 )
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.services import Accepted
+from gpuplatform.tenancy.selectors import tenant_by_name
 
 
 def result_of(accepted: Accepted, sentence: str = "Requested by operation '{}'.") -> ActionResult:
@@ -27,9 +29,48 @@ def result_of(accepted: Accepted, sentence: str = "Requested by operation '{}'."
     operation = accepted.operation
     return ActionResult(
         sentence.format(operation),
-        url=object_url(OPERATION_KIND, operation.pk),
+        url=page_url(operation),
         is_replay=accepted.is_replay,
     )
+
+
+def service_call(
+    service: Callable[..., Accepted],
+    address: Callable[[Any], Mapping[str, Any]],
+    sentence: str = "Requested by operation '{}'.",
+) -> Callable[[ActionRequest], ActionResult]:
+    """Return the function that performs an action by a call of a service.
+
+    Args:
+        service: takes the operationID and the arguments from `address`.
+        address: returns the arguments that identify the object of a row.
+        sentence: the text of the result; `{}` is the operationID.
+    """
+
+    def call(request: ActionRequest) -> ActionResult:
+        accepted = service(operation_id=request.operation_id, **address(request.row))
+        return result_of(accepted, sentence)
+
+    return call
+
+
+def creation(
+    title: str, form: type[DeclaredForm], service: Callable[..., Accepted], rows: Any
+) -> Creation:
+    """Return a creation by a call of a service with the default tenant.
+
+    Args:
+        title: the title of the form.
+        form: the form, whose declaration is the `body` of the service.
+        service: takes `tenant` and `body`.
+        rows: the manager of the rows that the service creates.
+    """
+
+    def create(request: ActionRequest) -> tuple[ActionResult, Any]:
+        accepted = service(tenant=tenant_by_name(), body=request.parse(form.declaration))
+        return result_of(accepted), rows.get(pk=accepted.operation.object_row or 0)
+
+    return Creation(form=form, title=title, service=create)
 
 
 def _cancel(request: ActionRequest) -> ActionResult:

@@ -7,11 +7,10 @@ in the facts of its page and in the API.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gpuplatform.adminkit.detail.links import object_url
 from gpuplatform.adminkit.display.badges import Shape
 from gpuplatform.adminkit.display.text import humanize, shortened, visible
 from gpuplatform.adminkit.display.timeline import Step
-from gpuplatform.operations.interventions import OPERATION_KIND
+from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 
@@ -52,7 +51,7 @@ def operation_steps(operation: Operation | None) -> Iterator[Step]:
     if operation is None:
         return
     caller = f", requested by {visible(operation.asked_by)}" if operation.asked_by else ""
-    text, url = visible(operation.operation_id) + caller, object_url(OPERATION_KIND, operation.pk)
+    text, url = visible(operation.operation_id) + caller, page_url(operation)
     yield Step("Accepted", operation.created_at, text=text, url=url)
     # Its success means that the object is in the cluster, not that the object is ready.
     success = "In the cluster" if operation.kind in _CREATING else "Done"

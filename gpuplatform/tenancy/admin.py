@@ -17,7 +17,7 @@ from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.lists.filters import PhaseTabs, TenantFilter
-from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin, Usage
+from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, Usage
 from gpuplatform.tenancy import admin_people, admin_tokens
 from gpuplatform.tenancy.models import Tenant
 
@@ -26,7 +26,7 @@ __all__ = ["admin_people", "admin_tokens"]
 
 
 @admin.register(Tenant)
-class TenantAdmin(ReadOnlyAdmin):
+class TenantAdmin(ObjectAdmin):
     """The tenants and their usage."""
 
     search_order = 6
@@ -95,7 +95,7 @@ def _usage(request: HttpRequest, tenants: Collection[int]) -> dict[int, Usage | 
     """Return the usage of each tenant by its id; None where the user may not view it."""
     found: dict[int, Usage | None] = dict.fromkeys(tenants)
     for page in admin.site._registry.values():  # noqa: SLF001 - Django has no public accessor
-        if isinstance(page, ReadOnlyAdmin) and page.has_view_permission(request):
+        if isinstance(page, ObjectAdmin) and page.has_view_permission(request):
             found.update(page.usage(tenants))
     return found
 

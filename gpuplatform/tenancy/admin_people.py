@@ -15,9 +15,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import counted
 from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.text import counted
 from gpuplatform.adminkit.lists.filters import YesNoFilter
 from gpuplatform.adminkit.lists.model_admin import (
     Deletion,

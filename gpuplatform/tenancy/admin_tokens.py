@@ -20,13 +20,13 @@ from gpuplatform.adminkit.actions.action import (
     ActionRequest,
     ActionResult,
     Values,
-    counted,
 )
 from gpuplatform.adminkit.actions.forms import datetime_field
 from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Copy, Detail, Fact, Panel, RelatedRow
 from gpuplatform.adminkit.display.age import age, age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.text import counted
 from gpuplatform.adminkit.lists.filters import TenantFilter
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, ModelForm
 from gpuplatform.tenancy.models import ApiToken, Scope, Tenant

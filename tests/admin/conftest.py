@@ -4,6 +4,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+import gpuplatform.urls  # noqa: F401 - registers the pages of the admin
 from tests.factories.admin_rows import Rows
 
 PASSWORD = "correct horse battery"

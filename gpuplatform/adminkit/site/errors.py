@@ -1,7 +1,7 @@
-"""Error pages, and the middleware for queries of the admin that cannot be read.
+"""Error pages, and the middleware for invalid queries of admin pages.
 
-In the admin the navigation stays on error pages. Django calls the views for every address that is
-not below `/api/`; they query the database only for users of the admin.
+Error pages of the admin contain the navigation. Django calls the views for every URL that does not
+begin with `/api/`; they query the database only for users of the admin.
 """
 
 import logging
@@ -23,7 +23,7 @@ _PREFIX = "/admin/"
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 403 with the reason, and with the user's groups where a permission is missing."""
+    """Return a 403 page with the reason, or with the user's groups if a permission is missing."""
     if not _is_in_admin(request):
         return render(request, "403.html", status=403)
     if str(exception):
@@ -40,7 +40,7 @@ def not_found(
     request: HttpRequest,
     exception: Exception,  # noqa: ARG001 - Django passes it
 ) -> HttpResponse:
-    """Answer 404."""
+    """Return a 404 page."""
     if not _is_in_admin(request):
         return render(request, "404.html", status=404)
     return _page(request, 404, "Page not found", ["It may have been deleted."])
@@ -56,17 +56,17 @@ def _page(request: HttpRequest, status: int, title: str, texts: Sequence[str]) -
 
 
 class InvalidQueryMiddleware:
-    """Redirects to the page without its query when filters or a selection are invalid."""
+    """Middleware that redirects to the page without its query if the query is invalid."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Pass the request on."""
+        """Return the response of the view."""
         return self._get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Answer for values that the database refuses; the traceback is in the log."""
+        """Redirect after an exception from an invalid value; the log contains the traceback."""
         is_invalid = isinstance(exception, (DataError, OverflowError, ValueError))
         if not is_invalid or not request.path.startswith(_PREFIX):
             return None

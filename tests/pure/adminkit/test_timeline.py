@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gpuplatform.adminkit.display.age import span
 from gpuplatform.adminkit.display.masking import MASK, masked, masked_headers
-from gpuplatform.adminkit.display.timeline import Step, span, timeline
+from gpuplatform.adminkit.display.timeline import Step, timeline
 
 BEGIN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
