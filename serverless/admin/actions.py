@@ -146,7 +146,7 @@ INVOCATION_ACTIONS: Final = (
         obstacle=_cancel_obstacle,
         service=service_call(invocation_cancel, _invocation_address),
         is_final=True,
-        button="Yes, cancel",
+        button="Cancel invocation",
     ),
     Action(
         name="replay",

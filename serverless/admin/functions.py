@@ -94,7 +94,7 @@ class FunctionAdmin(MirrorAdmin):
     @override
     @admin.display(description="Message", empty_value="")
     def why_column(self, row: Any) -> SafeString:
-        """Return why a function is not ready or, if it is ready, its last failed invocation."""
+        """Return the message of a function or, if it is ready, its last failed invocation."""
         failure: Invocation | None = row.recent.last_failure
         if row.phase not in HEALTHY_PHASES or failure is None or failure.completed_at is None:
             return super().why_column(row)

@@ -46,7 +46,7 @@ def invocation_detail(row: Invocation) -> Detail:
 
 
 def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:
-    """Return why an invocation failed and when it ended, with a link to the worker's log."""
+    """Return the failure of an invocation, with a link to the log of its worker."""
     log = ""
     if worker is not None and not worker.deleted_at:
         url = object_url(UNIT_KIND, worker.pk)
@@ -67,7 +67,7 @@ def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:
 
 
 def _waiting(row: Invocation) -> Panel | None:
-    """Return what a queued invocation waits for."""
+    """Return the explanation of the wait of a queued invocation."""
     if row.state != InvocationState.QUEUED:
         return None
     function = row.function

@@ -55,7 +55,7 @@ class StateTabs(PhaseTabs):
 
 
 def _message(row: Invocation) -> SafeString:
-    """Return why an invocation failed, or why its function cannot process it."""
+    """Return the failure of an invocation, or the reason why its function cannot process it."""
     function = row.function
     if row.is_blocked:
         title = f"Waiting: {title_of(function.reason, cause_of(function))}"

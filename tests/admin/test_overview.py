@@ -1,4 +1,4 @@
-"""The overview: failures and their causes, health, capacity and pace."""
+"""The overview: failures and their causes, health, capacity and charts."""
 
 import html
 import re
@@ -33,9 +33,9 @@ pytestmark = pytest.mark.django_db
 
 
 def _page(client: Client, url: str = INDEX) -> str:
-    answer = client.get(url)
-    assert answer.status_code == 200, answer
-    return answer.content.decode()
+    response = client.get(url)
+    assert response.status_code == 200, response
+    return response.content.decode()
 
 
 def _context(client: Client) -> Any:

@@ -33,7 +33,7 @@ class ActionResult:
 
     text: str
     url: str = ""
-    """The URL of the page of the accepted operation; empty if the action created none."""
+    """The URL of the accepted operation, or an empty string if the action created none."""
     is_replay: bool = False
     """Whether the same request was already accepted."""
 
@@ -49,7 +49,7 @@ class Action:
     service: Callable[[ActionRequest], ActionResult]
     """Performs the action; raises a `PlatformError` if the action is rejected."""
     obstacle: Callable[[Any], str] = lambda _: ""
-    """Returns the reason that prevents the action on a row, as a sentence; empty if none does."""
+    """Returns a sentence with the reason that prevents the action on a row, or an empty string."""
     form: type[DeclaredForm] | None = None
     initial: Callable[[Any], Values] = lambda _: {}
     """Returns the initial values of the form for a row."""

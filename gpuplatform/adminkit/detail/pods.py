@@ -24,7 +24,7 @@ _PULL_FAILURES: Final = frozenset(
 
 
 def waiting_reason(status: Manifest) -> str:
-    """Return why a container waits, or an empty string while it starts normally."""
+    """Return the reason why a container waits, or an empty string while it starts normally."""
     reason = str(field(status, "state", "waiting", "reason") or "")
     return "" if reason in _STARTING else reason
 

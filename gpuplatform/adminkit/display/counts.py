@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import QuerySet
 
 COUNT_CAP = 5_000
-"""Maximum number of rows that are counted in each phase."""
+"""Maximum number of rows that are counted in a list or in a phase."""
 
 
 def phase_counts(rows: QuerySet[Any], phases: Iterable[str], field: str = "phase") -> Counter[str]:

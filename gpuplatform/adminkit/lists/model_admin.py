@@ -21,6 +21,7 @@ from django.utils.text import capfirst
 from typing_extensions import override
 
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
+from gpuplatform.adminkit.display.counts import COUNT_CAP
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.reconciliation.inspection import Subject
 
@@ -33,8 +34,6 @@ else:
     ModelAdmin, ModelForm, RowPaginator = admin.ModelAdmin, forms.ModelForm, Paginator
 
 NUL: Final = "\x00"
-COUNT_CAP: Final = 5_000
-"""Maximum number of rows that a list counts."""
 REQUIRED: Final = "Required."
 UNKNOWN_FILTER: Final = "Unknown filter. All rows are shown."
 ONE_BUTTON: Final = {"show_save_and_add_another": False, "show_save_and_continue": False}
@@ -194,7 +193,7 @@ def delete_selected_rows(
 
 
 class AbstractPageType(ABCMeta, MediaDefiningClass):
-    """The metaclass of pages with abstract methods: Django's combined with that of `abc`."""
+    """The metaclass of pages with abstract methods."""
 
 
 class ReadOnlyAdmin(PlatformModelAdmin, metaclass=AbstractPageType):

@@ -7,7 +7,7 @@ from gpuplatform.adminkit.lists.model_admin import ObjectAdmin
 
 
 def page_of_kind(kind: str) -> ObjectAdmin | None:
-    """Return the page that is registered for a kind, such as `GPUUnit`; `None` if none is."""
+    """Return the page for a kind, such as `GPUUnit`, or `None` if the kind has no page."""
     pages = site._registry.values()  # noqa: SLF001 - Django has no public accessor
     found = (one for one in pages if isinstance(one, ObjectAdmin) and one.object_kind == kind)
     return next(found, None) if kind else None

@@ -41,7 +41,7 @@ class SpecBar:
     notes: str
     is_short: bool
     misfit: str
-    """Why a unit does not fit on any node; empty if it fits."""
+    """The reason why a unit does not fit on any node, or an empty string if it fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class CapacityView:
     further_products: int = 0
     total: str = "0"
     allocatable: str = ""
-    """The number of allocatable GPUs; empty if all GPUs are allocatable."""
+    """The number of allocatable GPUs, or an empty string if all GPUs are allocatable."""
     gpu_sums: str = ""
     ready: str = "0"
     warm_target: int = 0

@@ -48,7 +48,7 @@ class FailingRows:
     reason: str = "reason"
     message: str = "message"
     cause: str = ""
-    """The column with the cause; empty if the model has none."""
+    """The column with the cause, or an empty string if the model has none."""
     since: str = "phase_since"
     name: str = "name"
     order: str = "-pk"
@@ -76,9 +76,9 @@ class FailingGroup:
     count: int
     moment: datetime
     others: str = ""
-    """The number of other rows in the group; empty if there are none."""
+    """The number of other rows in the group, or an empty string if there are none."""
     first: SafeString = SafeString("")  # noqa: RUF009 - a string
-    """The age of the first failure; empty if it is not much older than the newest one."""
+    """The age of the first failure, or an empty string if the failures are simultaneous."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class HealthLine:
     text: str
     since: SafeString
     detail: str
-    """The error; empty if the part is healthy."""
+    """The error, or an empty string if the part is healthy."""
 
 
 def platform_health(sample: PlatformSample | None, now: datetime) -> list[HealthLine]:

@@ -55,15 +55,15 @@ def pace(buckets: Sequence[Bucket], sample: PlatformSample | None, now: datetime
     return Pace(
         operations=(
             _operations_chart("Last hour", "1 h ago", by_hour),
-            _operations_chart("Last day", "24 h ago", by_day),
+            _operations_chart("Last 24 hours", "24 h ago", by_day),
         ),
         claims=_claims(sample),
         claims_top=top,
         claims_drawing=lines(
             [("p95", [one.p95 for one in by_day]), ("p50", [one.p50 for one in by_day])],
-            f"Seconds from claim to ready in the last day, at most {top}."
+            f"Time from claim to ready in the last 24 hours, at most {top}."
             if top
-            else "No claims in the last day.",
+            else "No claims in the last 24 hours.",
         ),
         is_known=bool(buckets),
     )
@@ -119,7 +119,7 @@ def _claims(sample: PlatformSample | None) -> Sequence[tuple[str, str, str, str]
         return ()
     spans = (
         ("Last hour", sample.hour_p50, sample.hour_p95, sample.hour_claims),
-        ("Last day", sample.day_p50, sample.day_p95, sample.day_claims),
+        ("Last 24 hours", sample.day_p50, sample.day_p95, sample.day_claims),
     )
     return [
         (title, seconds_text(p50), seconds_text(p95), counted(count, "unit"))

@@ -143,7 +143,7 @@ class IntervalForm(ModelForm):
         fields = ("every", "period")
         labels: ClassVar[dict[str, str]] = {"every": "Every", "period": "Unit"}
         help_texts: ClassVar[dict[str, str]] = {
-            "every": f"At least {MIN_SECONDS} seconds. A change affects every task that uses it.",
+            "every": f"At least {MIN_SECONDS} seconds. A change affects all tasks that use it.",
             "period": "",
         }
 

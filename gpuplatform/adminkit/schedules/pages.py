@@ -62,7 +62,7 @@ def _schedule_text(row: PeriodicTask) -> str:
 
 
 def _last_run(row: Any) -> SafeString:
-    """Return when a worker last started the task; before the first start, when beat sent it."""
+    """Return the age of the last start by a worker or, before the first one, by beat."""
     run = _latest(row)
     moment = run.started_at if run else row.last_run_at
     return age_html(moment) if moment else SafeString('<span class="none">never</span>')

@@ -18,7 +18,7 @@ from django.utils.text import get_text_list
 
 logger = logging.getLogger(__name__)
 
-ASK_FOR_ACCESS = "Ask an administrator for access."
+ASK_FOR_ACCESS = "Ask an administrator for permission."
 _PREFIX = "/admin/"
 
 
@@ -27,13 +27,13 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not _is_in_admin(request):
         return render(request, "403.html", status=403)
     if str(exception):
-        return _page(request, 403, "Not allowed", [str(exception)])
+        return _page(request, 403, "Permission denied", [str(exception)])
     user = request.user
     if not isinstance(user, User) or user.is_superuser:
-        return _page(request, 403, "Not allowed", ["This object is read-only."])
+        return _page(request, 403, "Permission denied", ["This object is read-only."])
     groups = get_text_list([group.name for group in user.groups.all()], "and")
     account = f"You are logged in as '{user.username}', a member of {groups or 'no group'}."
-    return _page(request, 403, "You don't have permission", [account, ASK_FOR_ACCESS])
+    return _page(request, 403, "Permission denied", [account, ASK_FOR_ACCESS])
 
 
 def not_found(
@@ -43,7 +43,9 @@ def not_found(
     """Return a 404 page."""
     if not _is_in_admin(request):
         return render(request, "404.html", status=404)
-    return _page(request, 404, "Page not found", ["It may have been deleted."])
+    return _page(
+        request, 404, "Page not found", ["The page does not exist, or its object was deleted."]
+    )
 
 
 def _is_in_admin(request: HttpRequest) -> bool:

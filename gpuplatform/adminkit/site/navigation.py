@@ -40,7 +40,7 @@ class NavigationLink:
     url: str
     is_here: bool
     failed: str = ""
-    """The number of failed rows in the list; empty if there are none."""
+    """The number of failed rows in the list, or an empty string if there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class PermissionsField(MultipleModelChoiceField):
 
 
 def _offered() -> dict[str, tuple[str, dict[str, str]]]:
-    """Return the plural noun, and the permission labels by verb, of each model by its label."""
+    """Return the plural noun and the permission labels by verb, for the label of each model."""
     found = {}
     for page in site._registry.values():  # noqa: SLF001 - Django has no public accessor
         labels = page.offered_permissions() if isinstance(page, ReadOnlyAdmin) else _FORM_VERBS

@@ -1,4 +1,4 @@
-"""Timelines are in order, with durations that a person reads at a glance."""
+"""Timelines are in chronological order and have short durations."""
 
 from datetime import UTC, datetime, timedelta
 
