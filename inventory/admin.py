@@ -6,14 +6,8 @@ from django.contrib import admin
 from django.http import HttpRequest
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.cluster_section import ClusterSectionAdmin
-from gpuplatform.adminkit.actions.mirrors import (
-    MirrorAdmin,
-    generation_line,
-    mirror_line,
-    mirror_subject,
-    service_line,
-)
+from gpuplatform.adminkit.actions.mirrors import mirror_line
+from gpuplatform.adminkit.actions.resources import ResourceAdmin
 from gpuplatform.adminkit.detail.panels import (
     Comparison,
     Detail,
@@ -26,7 +20,6 @@ from gpuplatform.adminkit.display.text import condense, message_or_reason, short
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.adminkit.lists.model_admin import column
-from gpuplatform.kube.fields import items
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.admin import operations_of
 from gpuplatform.operations.admin_display import operation_steps
@@ -42,7 +35,7 @@ COUNTING_REASONS = frozenset({PoolReason.DEPLOYMENT_READY, PoolReason.DEPLOYMENT
 
 
 @admin.register(StockPool)
-class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
+class StockPoolAdmin(ResourceAdmin):
     """The list and the pages of stock pools."""
 
     row_actions = POOL_ACTIONS
@@ -51,6 +44,8 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
         " GPUs never become units."
     )
     search_order = 3
+    resource_kind = STOCK_POOL
+    owner_label = POOL_LABEL
     object_kind = STOCK_POOL.kind
     creation = CREATE
     healthy_phases = frozenset({PoolPhase.READY})
@@ -81,14 +76,15 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
             row,
             facts=_facts(row),
             steps=(*operation_steps(row.operation), *_steps(row)),
-            comparisons=_comparisons(row),
+            comparisons=[
+                Comparison("Replicas", str(row.desired_replicas), str(row.available_replicas))
+            ],
             related=[operations_of(self.object_kind, row.pk)],
         )
 
     @override
-    def subject(self, request: HttpRequest, row: StockPool) -> Subject | None:
-        dependents = deployment_name(row.name)
-        return mirror_subject(row, STOCK_POOL, label=POOL_LABEL, dependents=dependents)
+    def deployment_of(self, row: StockPool) -> str:
+        return deployment_name(row.name)
 
     @override
     def steps_of_object(self, row_id: int) -> Sequence[Step]:
@@ -127,16 +123,6 @@ def _facts(row: StockPool) -> Iterable[Fact]:
     yield Fact("Memory per pod", visible(str(spec.get("memory", ""))))
     yield Fact("Image", shortened(str(spec.get("image", "")), 512))
     yield secrets_fact(spec)
-
-
-def _comparisons(row: StockPool) -> Sequence[Comparison]:
-    lines = [
-        Comparison("Replicas", str(row.desired_replicas), str(row.available_replicas)),
-        generation_line(row),
-    ]
-    if row.service_name or items(row.spec, "template", "ports"):
-        lines.append(service_line(row))
-    return lines
 
 
 def _summary(row: StockPool) -> str:

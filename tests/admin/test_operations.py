@@ -11,6 +11,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.adminkit.actions.model_admin import MAX_ROWS
+from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.operations.admin_display import kind_title
 from gpuplatform.operations.models import Operation
 from tests.factories.admin_rows import Rows
@@ -56,6 +57,15 @@ def failed() -> Operation:
 
 def phase(operation: Operation) -> str:
     return Operation.objects.get(pk=operation.pk).phase
+
+
+def test_the_page_shows_the_trace_id_of_the_request(operator_client: Client, rows: Rows) -> None:
+    operation = rows.operation(trace_id="4bf92f3577b34da6")
+
+    response = operator_client.get(page_url(operation))
+
+    facts = {fact.label: fact.value for fact in response.context["detail"].facts}
+    assert facts["traceID"] == "4bf92f3577b34da6"
 
 
 def test_the_consequence_is_shown_before_the_action(

@@ -6,12 +6,10 @@ from typing import Final
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.actions.mirrors import (
-    generation_line,
     is_degraded,
     is_healthy,
     mirror_badge,
     mirror_since,
-    service_line,
 )
 from gpuplatform.adminkit.detail.panels import Comparison, Fact, RelatedRow, secrets_fact
 from gpuplatform.adminkit.detail.sizes import PLACEHOLDER_IMAGE
@@ -117,15 +115,11 @@ def hand_over(unit: GpuUnit, others: Sequence[GpuUnit]) -> Iterator[Step]:
             yield Step("Hand-over", stock.consumed_at, text=str(other), url=unit_url(other))
 
 
-def unit_comparisons(unit: GpuUnit) -> Sequence[Comparison]:
-    """Return the comparisons of the desired and the actual state of a unit."""
-    pods = "0" if unit.is_suspended else "1"
-    lines = [Comparison("Ready pods", pods, str(unit.ready_replicas)), generation_line(unit)]
-    if unit.role == UnitRole.ACTIVE:
-        lines.append(service_line(unit))
-    running = "stopped" if unit.phase == UnitPhase.STOPPED else "running"
-    lines.append(Comparison("State", "stopped" if unit.is_suspended else "running", running))
-    return lines
+def unit_comparisons(unit: GpuUnit) -> Iterator[Comparison]:
+    """Yield the comparisons of the desired and the actual state of a unit."""
+    yield Comparison("Ready pods", "0" if unit.is_suspended else "1", str(unit.ready_replicas))
+    actual = "stopped" if unit.phase == UnitPhase.STOPPED else "running"
+    yield Comparison("State", "stopped" if unit.is_suspended else "running", actual)
 
 
 def counterparts(unit: GpuUnit) -> list[GpuUnit]:

@@ -11,8 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.cluster_section import ClusterSectionAdmin
-from gpuplatform.adminkit.actions.mirrors import MirrorAdmin, mirror_subject
+from gpuplatform.adminkit.actions.resources import ResourceAdmin
 from gpuplatform.adminkit.detail.panels import Detail, Related, RelatedRow
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.text import TITLE_LENGTH, operation_id_html, shortened
@@ -83,12 +82,14 @@ class StateFilter(ChoiceFilter):
         return queryset.filter(pk__in=of_state.values("pk"))
 
 
-class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
+class UnitAdmin(ResourceAdmin):
     """The common part of the lists and pages of stock units and active units."""
 
     role: ClassVar[UnitRole]
     related_title: ClassVar[str]
     """The title of the table with the source stock, or with the unit that consumed the stock."""
+    resource_kind = GPU_UNIT
+    owner_label = UNIT_LABEL
     search_order = 1
     healthy_phases = HEALTHY_PHASES
     reasons = UNIT_REASONS
@@ -138,9 +139,8 @@ class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
         return replace(detail, badge=unit_badge(row))
 
     @override
-    def subject(self, request: HttpRequest, row: GpuUnit) -> Subject | None:
-        dependents = deployment_name(row.name)
-        return mirror_subject(row, GPU_UNIT, label=UNIT_LABEL, dependents=dependents)
+    def deployment_of(self, row: GpuUnit) -> str:
+        return deployment_name(row.name)
 
 
 def _claim(row: GpuUnit) -> SafeString:

@@ -175,10 +175,6 @@ class DeclaredForm(forms.Form):
         if not error.details:
             self.add_error(None, str(error))
 
-    def as_hidden_inputs(self) -> list[SafeString]:
-        """Return the values as hidden inputs for the page of the next step."""
-        return [self[name].as_hidden() for name in self.field_names]
-
 
 def declared_field(
     declaration: type[SpecModel], name: str, label: str = "", help_text: str = ""

@@ -1,6 +1,6 @@
 """Base class and parts of the pages of mirrored resources."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -13,16 +13,8 @@ from typing_extensions import override
 from gpuplatform.adminkit.actions.action import Action, ActionRequest, ActionResult, Values
 from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.panels import (
-    Comparison,
-    Copy,
-    Detail,
-    Document,
-    Fact,
     Panel,
-    Related,
     RelatedRow,
-    condition_lines,
-    kubectl_copies,
 )
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
@@ -33,8 +25,7 @@ from gpuplatform.adminkit.display.causes import (
     reason_html,
     register_reasons,
 )
-from gpuplatform.adminkit.display.text import as_yaml, counted, visible
-from gpuplatform.adminkit.display.timeline import Step, timeline
+from gpuplatform.adminkit.display.text import counted, visible
 from gpuplatform.adminkit.display.urls import list_url, page_url
 from gpuplatform.adminkit.lists.filters import (
     AgeFilter,
@@ -49,13 +40,10 @@ from gpuplatform.adminkit.lists.model_admin import column
 from gpuplatform.adminkit.overview.failing import STUCK_AFTER, FailingRows
 from gpuplatform.adminkit.overview.sections import CountedRows, OverviewSection
 from gpuplatform.clock import now
-from gpuplatform.kube.fields import field, items, number
-from gpuplatform.kube.kinds import ResourceKind
+from gpuplatform.kube.fields import field
 from gpuplatform.lifecycle.conditions import DEGRADED
 from gpuplatform.lifecycle.explanations import Explanation
-from gpuplatform.reconciliation.inspection import Subject
 from gpuplatform.reconciliation.mirror import FAILED, TERMINATING
-from gpuplatform.reconciliation.models import MirrorRow
 
 MAX_WORDS = 4
 """Maximum number of words of a search; the search ignores the others."""
@@ -130,61 +118,6 @@ def _late_deletion(row: Any) -> Panel:
         since=age_html(row.phase_since),
         next_step=LONGER_THAN_USUAL,
     )
-
-
-def mirror_subject(row: Any, kind: ResourceKind, *, label: str, dependents: str) -> Subject | None:
-    """Return the resource of a row, or `None` if the cluster does not have it."""
-    if row.deleted_at or not row.uid:
-        return None
-    return Subject(kind, row.namespace, row.name, row.uid, label, dependents)
-
-
-def _mirror_facts(row: Any) -> Sequence[Fact]:
-    return (
-        Fact("Namespace", row.namespace),
-        Fact("UID", row.uid),
-        Fact("Tenant", row.tenant.name if row.tenant else ""),
-        Fact.time("Requested", row.created_at),
-        Fact.time("Last synced", row.last_sync_at),
-        Fact.time("Deletion requested", row.deletion_requested_at),
-        Fact.time("Deleted", row.deleted_at),
-        Fact.time("Next check", row.due_at),
-        Fact("Failed attempts", str(row.failures) if row.failures else ""),
-    )
-
-
-def _copies(row: Any, kind: str) -> Sequence[Copy]:
-    ports = items(row.spec, "template", "ports")
-    port = number(ports[0], "port") if ports else None
-    copies = kubectl_copies(
-        row.namespace, row.name, kind=kind, service=row.service_name, port=port
-    )
-    if row.operation:
-        copies.insert(1, Copy("operationID", visible(row.operation.operation_id)))
-    return copies
-
-
-def generation_line(row: MirrorRow) -> Comparison:
-    """Return the comparison of the generation with the observed generation."""
-    return Comparison("Generation", str(row.generation), str(row.observed_generation))
-
-
-def service_line(row: Any) -> Comparison:
-    """Return the comparison of the Service; a template with ports requires one."""
-    has_ports = bool(items(row.spec, "template", "ports"))
-    actual = visible(row.service_name) or "none"
-    is_equal = has_ports == bool(row.service_name)
-    return Comparison("Service", actual if is_equal else "yes" if has_ports else "none", actual)
-
-
-def _comparison_note(row: MirrorRow) -> str:
-    if row.deleted_at:
-        return "The resource is deleted."
-    if not row.uid:
-        return "The resource is not in the cluster yet."
-    if row.generation != row.observed_generation:
-        return "The latest change of the spec is not reconciled yet."
-    return ""
 
 
 def ending_obstacle(row: Any) -> str:
@@ -330,34 +263,3 @@ class MirrorAdmin(ActionAdmin):
             named = operations.objects.filter(operation_id__icontains=word).order_by("-id")
             known[word] = list(named.values_list("pk", flat=True)[:MAX_OPERATIONS])
         return known[word]
-
-    def resource_detail(
-        self,
-        row: Any,
-        *,
-        facts: Iterable[Fact],
-        steps: Iterable[Step],
-        comparisons: Sequence[Comparison],
-        related: Sequence[Related],
-    ) -> Detail:
-        """Return the content of the page of a custom resource.
-
-        The facts that all resources have in common are added to `facts`.
-        """
-        return Detail(
-            title=row.name,
-            badge=mirror_badge(row),
-            since=mirror_since(row),
-            panel=mirror_panel(row, self.reasons, healthy=self.healthy_phases),
-            facts=[fact for fact in (*facts, *_mirror_facts(row)) if fact.value],
-            comparisons=() if row.deleted_at else comparisons,
-            comparison_note=_comparison_note(row),
-            timeline=timeline(steps),
-            copies=_copies(row, self.object_kind.lower()),
-            conditions=condition_lines(
-                row.conditions, failed=row.phase == FAILED, cause=row.cause
-            ),
-            has_conditions=True,
-            related=related,
-            documents=(Document("Spec", visible(as_yaml(row.spec))),),
-        )

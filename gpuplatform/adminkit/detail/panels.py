@@ -1,6 +1,5 @@
 """The parts of a detail page: an app's admin fills them, `admin/detail.html` renders them."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -138,21 +137,6 @@ class Detail:
         return self.is_right_short or not (
             self.timeline or self.has_conditions or self.comparisons
         )
-
-
-def kubectl_copies(
-    namespace: str, name: str, *, kind: str, service: str = "", port: int | None = None
-) -> list[Copy]:
-    """Return the name of a resource and `kubectl` commands that describe it and forward a port."""
-    kubectl = f"kubectl -n {shlex.quote(namespace)}"
-    copies = [
-        Copy("Name", visible(name)),
-        Copy("Describe", visible(f"{kubectl} describe {kind} {shlex.quote(name)}")),
-    ]
-    if service and port:
-        command = f"{kubectl} port-forward service/{shlex.quote(service)} {port}:{port}"
-        copies.append(Copy("Port-forward", visible(command)))
-    return copies
 
 
 def secrets_fact(spec: Any) -> Fact:
