@@ -103,7 +103,6 @@ class PhaseTabs(admin.SimpleListFilter):
 class ChoiceFilter(admin.SimpleListFilter):
     """A filter whose choices are displayed as a menu; it compares `field` with the value."""
 
-    template = "admin/choice_filter.html"
     field: ClassVar[str] = ""
 
     @override

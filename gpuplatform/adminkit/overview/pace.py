@@ -29,12 +29,23 @@ class OperationsChart:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimTimes:
+    """The time from claim to ready in a period: median, 95th percentile and number of units."""
+
+    title: str
+    p50: str
+    p95: str
+    count: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pace:
     """The charts and numbers of operations and claims."""
 
     operations: Sequence[OperationsChart]
-    claims: Sequence[tuple[str, str, str, str]]
-    """For the last hour and the last day: title, median, 95th percentile, number of units."""
+    claims: Sequence[ClaimTimes]
+    recent_claims: ClaimTimes | None
+    """The times of the last hour or, if it has no claims, of the last 24 hours."""
     claims_top: str
     claims_drawing: SafeString
     is_known: bool
@@ -52,12 +63,14 @@ def pace(buckets: Sequence[Bucket], sample: PlatformSample | None, now: datetime
     by_day = _places(buckets, now, DAY, DAY_STEP)
     known = [value for one in by_day for value in (one.p50, one.p95) if value is not None]
     top = duration(max(known)) if known else ""
+    claims = _claims(sample) if sample else []
     return Pace(
         operations=(
             _operations_chart("Last hour", "1 h ago", by_hour),
             _operations_chart("Last 24 hours", "24 h ago", by_day),
         ),
-        claims=_claims(sample),
+        claims=claims,
+        recent_claims=claims[0 if sample.hour_claims else 1] if sample else None,
         claims_top=top,
         claims_drawing=lines(
             [("p95", [one.p95 for one in by_day]), ("p50", [one.p50 for one in by_day])],
@@ -114,21 +127,18 @@ def _column(one: Bucket) -> Column:
     return Column(max(one.rate, bad), text, bad)
 
 
-def _claims(sample: PlatformSample | None) -> Sequence[tuple[str, str, str, str]]:
-    if sample is None:
-        return ()
+def _claims(sample: PlatformSample) -> list[ClaimTimes]:
     spans = (
         ("Last hour", sample.hour_p50, sample.hour_p95, sample.hour_claims),
         ("Last 24 hours", sample.day_p50, sample.day_p95, sample.day_claims),
     )
     return [
-        (title, seconds_text(p50), seconds_text(p95), counted(count, "unit"))
+        ClaimTimes(title, _seconds(p50), _seconds(p95), counted(count, "unit"))
         for title, p50, p95, count in spans
     ]
 
 
-def seconds_text(seconds: float | None) -> str:
-    """Return a duration in seconds as text, or a dash if it is unknown."""
+def _seconds(seconds: float | None) -> str:
     return NOTHING if seconds is None else duration(seconds)
 
 

@@ -13,7 +13,6 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.detail.panels import RelatedRow
@@ -23,7 +22,7 @@ from gpuplatform.adminkit.display.counts import capped_counts
 from gpuplatform.adminkit.overview.capacity import USES, capacity_view
 from gpuplatform.adminkit.overview.failing import FailingRows, failing_now
 from gpuplatform.adminkit.overview.health import health_summary, platform_health
-from gpuplatform.adminkit.overview.pace import pace, seconds_text
+from gpuplatform.adminkit.overview.pace import pace
 from gpuplatform.clock import now
 from gpuplatform.samples.capacity import Capacity
 from gpuplatform.samples.selectors import buckets_of_a_day, latest_capacity, latest_sample
@@ -150,16 +149,8 @@ def _pace(request: HttpRequest, sample: Any, moment: datetime) -> dict[str, Any]
     )
     if not shows_operations and not shows_claims:
         return {}
-    found = pace(buckets_of_a_day(), sample, moment)
-    within_hour = sample is not None and sample.hour_claims > 0
-    span = "hour" if within_hour else "day"
     return {
-        "pace": found,
+        "pace": pace(buckets_of_a_day(), sample, moment),
         "shows_operations": shows_operations,
         "shows_claims": shows_claims,
-        "claim_p50": seconds_text(getattr(sample, f"{span}_p50", None)),
-        "claim_p95": seconds_text(getattr(sample, f"{span}_p95", None)),
-        "claim_count": format_html(
-            "{} in the last {}", f"{getattr(sample, f'{span}_claims', 0):,}", span
-        ),
     }
