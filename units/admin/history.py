@@ -130,5 +130,5 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
 
 
 def _visible_roles(request: HttpRequest) -> list[UnitRole]:
-    pages = admin.site._registry  # noqa: SLF001 - Django has no public accessor
-    return [role for role, model in MODELS.items() if pages[model].has_view_permission(request)]
+    pages = {role: admin.site.get_model_admin(model) for role, model in MODELS.items()}
+    return [role for role, page in pages.items() if page.has_view_permission(request)]

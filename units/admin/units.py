@@ -98,7 +98,7 @@ class UnitAdmin(ResourceAdmin):
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[GpuUnit]:
         rows: QuerySet[GpuUnit] = super().get_queryset(request)
-        return rows.filter(role=self.role).select_related("tenant", "operation", "claimed_by")
+        return rows.filter(role=self.role).select_related("claimed_by")
 
     @override
     def live_rows(self) -> QuerySet[GpuUnit]:
@@ -266,7 +266,7 @@ class ActiveUnitAdmin(UnitAdmin):
         unit = units.order_by(healthy_last, "id").first()
         if unit is None:
             return None
-        page = self.admin_site._registry[MODELS[UnitRole(unit.role)]]  # noqa: SLF001 - no public accessor
+        page = self.admin_site.get_model_admin(MODELS[UnitRole(unit.role)])
         return self.subject(request, unit) if page.has_view_permission(request) else None
 
 
