@@ -150,7 +150,7 @@ def test_the_cause_of_a_delay_is_explained_before_the_start_has_failed(
     assert "as it is" in text
 
 
-def test_a_starting_unit_has_the_colour_of_its_phase(operator_client: Client) -> None:
+def test_a_starting_unit_has_the_color_of_its_phase(operator_client: Client) -> None:
     words = "The pod is starting."
     unit = unit_row(UnitPhase.PROGRESSING, reason="UnitProgressing", message=words)
 

@@ -108,7 +108,7 @@ class CappedPaginator(RowPaginator):
 
 
 class RowList(ChangeList):
-    """A change list that lets its page add data to all rows at once."""
+    """A change list whose page annotates the rows."""
 
     @override
     def get_results(self, request: HttpRequest) -> None:
