@@ -239,9 +239,9 @@ class OperationAdmin(ClusterSectionAdmin):
     @override
     def detail(self, row: Operation) -> Detail:
         page, row_id = page_of_kind(row.object_kind), row.object_row
-        related = page.rows_of_object(row_id) if page and row_id is not None else ()
-        is_creation = row.kind.endswith(".create") and row_id is not None
-        created = page.steps_of_object(row_id) if page and is_creation else ()
+        related = page.rows_of_object(row_id) if page and row_id else ()
+        is_creation = row.kind.endswith(".create")
+        created = page.steps_of_object(row_id) if is_creation and page and row_id else ()
         return Detail(
             title=operation_title(row),
             badge=phase_badge(row.phase),

@@ -50,7 +50,7 @@ def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:
     log = ""
     if worker is not None and not worker.deleted_at:
         url = object_url(UNIT_KIND, worker.pk)
-        log = format_html(' The worker still exists: <a href="{}">View its log</a>.', url)
+        log = format_html(' The worker still exists. <a href="{}">View its log</a>.', url)
     elif row.worker:
         log = " The worker and its log no longer exist."
     ended = format_html("{}. ", ago_html(row.completed_at)) if row.completed_at else ""

@@ -172,8 +172,8 @@ class MirrorAdmin(ActionAdmin):
     sampled: ClassVar[str] = ""
     """The key of the rows in the samples."""
     name_field: ClassVar[str] = "name"
-    list_display_links: ClassVar[Sequence[str]] = ("name",)
-    list_filter: ClassVar[Sequence[Any]] = (
+    list_display_links: Any = ("name",)
+    list_filter: ClassVar[Any] = (
         SpecFilter,
         ReasonFilter,
         TenantFilter,
@@ -211,7 +211,7 @@ class MirrorAdmin(ActionAdmin):
         """Return the rows by phase, and the failing ones."""
         phases = [phase for phase, _label in self.opts.get_field("phase").choices]  # type: ignore[union-attr]  # a CharField
         counted_rows = CountedRows(
-            capfirst(self.opts.verbose_name_plural),
+            str(capfirst(self.opts.verbose_name_plural)),
             self.live_rows(),
             phases,
             list_url(self.model),

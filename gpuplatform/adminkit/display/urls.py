@@ -2,15 +2,19 @@
 
 from typing import Any
 
-from django.contrib.admin.templatetags.admin_urls import admin_urlname
 from django.urls import reverse
 
 
 def page_url(row: Any) -> str:
     """Return the URL of the page of a row."""
-    return reverse(admin_urlname(row._meta, "change"), args=[row.pk])  # noqa: SLF001 - public API
+    return reverse(_name(row, "change"), args=[row.pk])
 
 
 def list_url(model: Any) -> str:
     """Return the URL of the list of a model."""
-    return reverse(admin_urlname(model._meta, "changelist"))  # noqa: SLF001 - public API
+    return reverse(_name(model, "changelist"))
+
+
+def _name(model: Any, view: str) -> str:
+    options = model._meta  # noqa: SLF001 - public API
+    return f"admin:{options.app_label}_{options.model_name}_{view}"

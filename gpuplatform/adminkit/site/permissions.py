@@ -68,7 +68,7 @@ def _offered() -> dict[str, tuple[str, dict[str, str]]]:
     found = {}
     for page in site._registry.values():  # noqa: SLF001 - Django has no public accessor
         labels = page.offered_permissions() if isinstance(page, ReadOnlyAdmin) else _FORM_VERBS
-        title = capfirst(page.opts.verbose_name_plural)
+        title = str(capfirst(page.opts.verbose_name_plural))
         found[page.opts.label_lower] = (title, dict(labels))
     return found
 
