@@ -223,7 +223,7 @@ def test_page_of_invocation_shows_steps_in_order(operator_client: Client) -> Non
 
     text = detail(operator_client, row)
 
-    steps = ["Accepted", "In the queue", "Started", "Retried", "Answered", "Succeeded"]
+    steps = ["Accepted", "In the queue", "Started", "Retried", "Response received", "Succeeded"]
     found = [step for step in re.findall(r"</svg>([^<]+)</span>", text) if step in steps]
     assert found[-len(steps) :] == steps
     assert "sequence 42 " in text
