@@ -306,11 +306,11 @@ def _facts(row: Operation, objects: Sequence[RelatedRow]) -> Sequence[Fact]:
     is_open = row.phase in OPEN_PHASES
     facts = [
         Fact("Kind", row.kind),
-        Fact("traceID", row.trace_id),
         Fact("Object", place, url),
         Fact("UID", row.object_uid),
         Fact("Tenant", row.tenant.name),
         Fact("Requested by", visible(row.asked_by) or BY_PLATFORM),
+        Fact("traceID", row.trace_id),
         Fact("Cancellation", cancel_obstacle(row) if is_open else ""),
         _linked("Cancelled by", row.cancelled_by),
         _linked("Retry of", row.retry_of),
