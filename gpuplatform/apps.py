@@ -1,4 +1,4 @@
-"""Django app configurations: the platform itself, with Celery's hooks, and its admin."""
+"""Django app configurations of the platform and of its admin."""
 
 from django.apps import AppConfig
 from django.contrib.admin.apps import SimpleAdminConfig
@@ -6,7 +6,7 @@ from typing_extensions import override
 
 
 class PlatformConfig(AppConfig):
-    """Carries the commands that belong to no single app."""
+    """The app of the management commands."""
 
     name = "gpuplatform"
     label = "platform"
@@ -14,7 +14,7 @@ class PlatformConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Load the Celery application and its hooks; all processes send messages."""
+        """Load the Celery application and its hooks. All processes send messages."""
         import gpuplatform.celery
         import gpuplatform.processes.task_hooks
         import gpuplatform.processes.worker  # noqa: F401

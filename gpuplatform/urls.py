@@ -1,4 +1,4 @@
-"""The URLs of the web process."""
+"""URLs of the web process."""
 
 from django.contrib import admin
 from django.urls import include, path

@@ -25,7 +25,7 @@ from gpuplatform.tenancy.selectors import tenant_by_name
 
 
 def result_of(accepted: Accepted, sentence: str = "Requested by operation '{}'.") -> ActionResult:
-    """Return the result of an accepted operation; `{}` in the sentence is its operationID."""
+    """Return the result of an accepted operation. `{}` in `sentence` becomes the operationID."""
     operation = accepted.operation
     return ActionResult(
         sentence.format(operation),
@@ -87,13 +87,13 @@ def _cancel_consequence(operations: Sequence[Operation], _: Values) -> str:
     done = sum(one.progress_done for one in operations)
     left = sum(one.progress_total for one in operations) - done
     its = "its" if len(operations) == 1 else "their"
-    kept = f", {done} processed and kept" if done else ""
+    kept = f" Processed and kept: {counted(done, 'object')}." if done else ""
     running = ""
     if any(one.progress_total > 1 for one in operations):
-        running = " A running operation ends after its current part."
+        running = " A running operation ends after its current step."
     return (
-        f"Cancels {counted(len(operations), 'operation')} and releases {its} claims:"
-        f" {counted(left, 'object')} not processed{kept}.{running} This cannot be undone."
+        f"Cancels {counted(len(operations), 'operation')} and releases {its} claims."
+        f" Not processed: {counted(left, 'object')}.{kept}{running} This cannot be undone."
     )
 
 
@@ -101,9 +101,9 @@ def _retry_consequence(operations: Sequence[Operation], _: Values) -> str:
     left = sum(one.progress_total - one.progress_done for one in operations)
     return (
         f"Retries {counted(len(operations), 'operation')} ({counted(left, 'object')} to process),"
-        " each as a new operation; a partly completed one resumes with the rest. A retry uses the"
-        " present state: a name or stock can be unavailable by now, and a change overwrites later"
-        " changes."
+        " each as a new operation. A partially completed operation resumes with the remaining"
+        " objects. A retry uses the current state: a name or stock may no longer be available, and"
+        " a change overwrites later changes."
     )
 
 

@@ -36,24 +36,24 @@ class TenantAdmin(ObjectAdmin):
 
     @admin.display(description="GPU units")
     def units(self, row: Any) -> str:
-        """Return the number of its GPU units."""
+        """Return the number of GPU units of the tenant."""
         return str(row.usage.units) if row.usage else ""
 
     @admin.display(description="Failed")
     def failed(self, row: Any) -> SafeString:
-        """Return the number of its failed GPU units."""
+        """Return the number of failed GPU units of the tenant."""
         if not row.usage or not row.usage.failed:
             return SafeString("0" if row.usage else "")
         return shape_badge(Shape.FAILED, str(row.usage.failed))
 
     @admin.display(description="GPUs")
     def gpus(self, row: Any) -> str:
-        """Return the number of GPUs that its units hold."""
+        """Return the number of GPUs that the units of the tenant hold."""
         return str(row.usage.gpus) if row.usage else ""
 
     @admin.display(description="Since")
     def since(self, row: Tenant) -> SafeString:
-        """Return the tenant's age."""
+        """Return the age of the tenant."""
         return age_html(row.created_at)
 
     @override
@@ -92,7 +92,7 @@ class TenantAdmin(ObjectAdmin):
 
 
 def _usage(request: HttpRequest, tenants: Collection[int]) -> dict[int, Usage | None]:
-    """Return the usage of each tenant by its id; None where the user may not view it."""
+    """Return the usage of each tenant by id, `None` if the admin user may not view units."""
     found: dict[int, Usage | None] = dict.fromkeys(tenants)
     for page in admin.site._registry.values():  # noqa: SLF001 - Django has no public accessor
         if isinstance(page, ObjectAdmin) and page.has_view_permission(request):
@@ -101,7 +101,7 @@ def _usage(request: HttpRequest, tenants: Collection[int]) -> dict[int, Usage | 
 
 
 def _lists(request: HttpRequest, tenant: Tenant) -> Iterator[Fact]:
-    """Yield the number of a tenant's rows in each list, and of the failed ones, as links."""
+    """Yield the numbers of all rows and of failed rows of a tenant in each list, as links."""
     pages = [
         page
         for page in admin.site._registry.values()  # noqa: SLF001 - as above
@@ -128,7 +128,7 @@ def _lists(request: HttpRequest, tenant: Tenant) -> Iterator[Fact]:
 
 
 def _tabs(page: Any) -> type[PhaseTabs] | None:
-    """Return the tabs of a list, which have the name of its phase column."""
+    """Return the phase tabs of a list, or `None` if it has none."""
     kinds = (one for one in page.list_filter if isinstance(one, type))
     return next((one for one in kinds if issubclass(one, PhaseTabs)), None)
 
