@@ -57,7 +57,7 @@ from gpuplatform.operations.admin_display import operation_steps
 from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.reconciliation.inspection import Subject
 from inventory.admin_actions import CREATE, POOL_ACTIONS
-from inventory.core.names import deployment_name
+from inventory.core.names import object_name
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import POOL_REASONS, PoolPhase, PoolReason
 
@@ -151,7 +151,7 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
 
 
 def _subject(row: StockPool) -> Subject | None:
-    dependents = deployment_name(row.name)
+    dependents = object_name(row.name)
     return mirror_subject(row, STOCK_POOL, label=POOL_LABEL, dependents=dependents)
 
 

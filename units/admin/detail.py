@@ -54,7 +54,7 @@ from gpuplatform.operations.admin_display import operation_steps
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.inspection import Subject
 from inventory.models import GpuSpec
-from units.core.names import deployment_name
+from units.core.names import object_name
 from units.models import GpuUnit, UnitHistory
 from units.phases import STOCK_NAMESPACE, UNIT_REASONS, UnitPhase, UnitRole
 from units.selectors import history_of, stock_state
@@ -112,7 +112,7 @@ def unit_detail(unit: GpuUnit) -> Detail:
 
 def unit_subject(unit: GpuUnit) -> Subject | None:
     """Return the unit's object in the cluster; None where it has none."""
-    dependents = deployment_name(unit.name)
+    dependents = object_name(unit.name)
     return mirror_subject(unit, GPU_UNIT, label=UNIT_LABEL, dependents=dependents)
 
 

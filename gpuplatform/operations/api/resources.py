@@ -28,9 +28,18 @@ Cause = Annotated[
 ]
 
 
-def spec_field(name: str, *, default: Any = None, **options: Any) -> Any:
-    """Return the `Field` of a response that is read from a field of the spec."""
-    return Field(default=default, validation_alias=AliasPath("spec", name), **options)
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+def path_field(*path: str, default: Any = None, **options: Any) -> Any:
+    """Return the `Field` of a response that is read from `path` of a row, or is `default`."""
+    return Field(
+        default=default,
+        validation_alias=AliasPath(*path),
+        json_schema_extra=_without_default,
+        **options,
+    )
 
 
 class ResourcesQuery(PageQuery):
@@ -92,9 +101,9 @@ class ResourceReply(Reply):
         description="Time at which the resource was last copied from the cluster; null if it was"
         " never copied.",
     )
-    operation_id: str | None = Field(
-        default=None,
-        validation_alias=AliasPath("operation", "operation_id"),
+    operation_id: str | None = path_field(
+        "operation",
+        "operation_id",
         description="operationID of the operation that created the resource; null if the resource"
         " was created with kubectl.",
         examples=["request-1"],
