@@ -119,8 +119,8 @@ class Owner:
     """The reason while its Service cannot be read or written."""
     deployment_refused: str
     """The reason while its Deployment cannot be read or written."""
-    settled: Mapping[str, EventType]
-    """The phases of which an Event is written, with its type."""
+    resting: str
+    """The phase of a resource that is to have no pods: `Empty` or `Stopped`."""
     fields: Sequence[str]
     """The status fields of the kind: the last values stay while nothing newer is known."""
     degraded: frozenset[str] = field(default=frozenset())
@@ -276,11 +276,11 @@ class Owner:
         ]
 
     def _event(self, summary: StatusSummary) -> Event | None:
-        type_ = self.settled.get(summary.phase)
-        if type_ is None:
+        """Return the Event about the phase; `None` while the resource is progressing."""
+        if summary.phase not in {READY, self.resting, FAILED, TERMINATING}:
             return None
-        is_degraded = summary.reason in self.degraded
-        type_ = EventType.WARNING if is_degraded else type_
+        is_well = summary.phase in {READY, self.resting} and summary.reason not in self.degraded
+        type_ = EventType.NORMAL if is_well else EventType.WARNING
         return Event(type_, str(summary.reason), summary.message)
 
 
