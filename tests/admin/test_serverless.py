@@ -297,7 +297,7 @@ def test_filters_and_search_find_invocations(operator_client: Client) -> None:
     assert "first" in page(operator_client, INVOCATIONS, q="fir")
 
 
-def test_user_without_permission_is_refused(viewer_client: Client) -> None:
+def test_user_without_permission_is_rejected(viewer_client: Client) -> None:
     row = accept(function_row("echo"))
     address = reverse("admin:serverless_invocation_change", args=[row.pk])
 

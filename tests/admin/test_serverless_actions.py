@@ -82,7 +82,7 @@ def test_scale_form_has_current_limits(operator_client: Client) -> None:
 
 
 @pytest.mark.parametrize(("fewest", "most"), [("3", "2"), ("0", "0"), ("-1", "1"), ("x", "1")])
-def test_invalid_limits_are_refused_at_their_field(
+def test_invalid_limits_are_rejected_at_their_field(
     operator_client: Client, fewest: str, most: str
 ) -> None:
     page = press(operator_client, "scale", function_row(), minWorkers=fewest, maxWorkers=most)

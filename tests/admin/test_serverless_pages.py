@@ -79,7 +79,7 @@ def test_page_of_function_shows_effective_limits(operator_client: Client) -> Non
     assert fact(of_other, "Attempts") == "1"
 
 
-def test_answer_with_error_status_is_failed_step(operator_client: Client) -> None:
+def test_response_with_error_status_is_failed_step(operator_client: Client) -> None:
     row = ended(
         function_row("echo"),
         InvocationState.FAILED,
@@ -142,7 +142,7 @@ def test_failure_links_to_log_of_existing_worker(
     assert (log_link in text) is not is_deleted
 
 
-def test_answer_is_shown_only_if_there_is_one(operator_client: Client) -> None:
+def test_response_is_shown_only_if_there_is_one(operator_client: Client) -> None:
     function = function_row("echo")
     lost = {"failure_class": "framework_timeout", "result_body": b""}
     expired = ended(function, InvocationState.EXPIRED, **lost)
