@@ -141,12 +141,12 @@ def test_sidecar_reads_settings_of_manifest() -> None:
 
     read = Settings.from_environment({one["name"]: one["value"] for one in sidecar["env"]})
 
-    assert (read.tenant, read.function, read.worker) == ("acme", 7, "fn-7-abc")
-    assert (read.concurrency, read.retries.max_deliver) == (4, 3)
-    assert read.retries.backoff_seconds == (1, 5)
-    assert read.address.socket_path == "/run/serverless/model.sock"
-    assert read.address.health_path == "/health"
-    assert read.health.port == workers.SIDECAR_PORT
+    assert (read.tenant, read.function_id, read.worker_name) == ("acme", 7, "fn-7-abc")
+    assert (read.concurrency, read.max_deliver) == (4, 3)
+    assert read.backoff_seconds == (1, 5)
+    assert read.socket_path == "/run/serverless/model.sock"
+    assert read.health_path == "/health"
+    assert read.health_address.port == workers.SIDECAR_PORT
     assert (read.credentials_directory / CREDENTIALS_KEY).parts[:3] == ("/", "run", "queue")
     assert read.drain_seconds > FUNCTION["timeoutSeconds"]
     assert read.drain_token
@@ -175,7 +175,7 @@ def test_grace_period_exceeds_drain() -> None:
         ({"backoffSeconds": []}, "serverless.backoffSeconds"),
     ],
 )
-def test_invalid_block_is_refused(change: dict[str, Any], field: str) -> None:
+def test_invalid_block_is_rejected(change: dict[str, Any], field: str) -> None:
     raw = worker_spec().normalised()
 
     with pytest.raises(InvalidSpec) as caught:
