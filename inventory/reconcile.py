@@ -12,7 +12,7 @@ from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.planning.plan import Plan
 from gpuplatform.reconciliation.driver import Reconciler
 from gpuplatform.reconciliation.leases import RowLease
-from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, ReadNow, is_unsettled
+from gpuplatform.reconciliation.owned import ListedObjects, LiveObjects, Owned, is_unsettled
 from gpuplatform.workloads.owner import Children, deletion_event
 from inventory.core.names import deployment_name, service_name
 from inventory.core.plan import plan_pool
@@ -26,7 +26,7 @@ def observe_pool(cluster: Cluster, pool: Manifest) -> Children:
     Raises:
         ClusterUnavailable: nothing is known about the pool now; it stays as it is.
     """
-    return _observed(ReadNow(cluster, POOL_LABEL), pool)
+    return _observed(LiveObjects(cluster, POOL_LABEL), pool)
 
 
 def _observed(owned: Owned, pool: Manifest) -> Children:
@@ -63,7 +63,7 @@ def compare_all(cluster: Cluster) -> list[int]:
 
     Returns the ids of rows with something to do. Settled pools cost no write.
     """
-    owned = ReadAtOnce(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
+    owned = ListedObjects(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     listing = cluster.list(STOCK_POOL)
     due = POOL_MIRROR.listed(listing)
     for pool, _ in _unsettled(owned, listing.items):
@@ -73,7 +73,7 @@ def compare_all(cluster: Cluster) -> list[int]:
 
 def unsettled_pools(cluster: Cluster) -> Iterator[tuple[Manifest, Plan]]:
     """Yield the pools that differ from their plan, with the plan."""
-    owned = ReadAtOnce(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
+    owned = ListedObjects(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     yield from _unsettled(owned, cluster.list(STOCK_POOL).items)
 
 

@@ -14,7 +14,7 @@ from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, REPLICA_SET, SERVICE, Manifest
 from gpuplatform.planning.ownership import UNIT_LABEL, is_controlled_by
 from gpuplatform.planning.plan import Absent, Observation, Present, Unknown
-from gpuplatform.reconciliation.owned import Owned, ReadNow
+from gpuplatform.reconciliation.owned import LiveObjects, Owned
 from units.core.children import is_decided
 from units.core.names import UNIT_UID_LABEL, deployment_name, service_name
 from units.core.observed import ObservedUnit
@@ -45,7 +45,7 @@ def observe_unit(cluster: Cluster, unit: Manifest) -> ObservedUnit:
     Raises:
         ClusterUnavailable: nothing is known about the unit now; it stays as it is.
     """
-    return observed_in(ReadNow(cluster, UNIT_LABEL), Records.of([unit]), unit)
+    return observed_in(LiveObjects(cluster, UNIT_LABEL), Records.of([unit]), unit)
 
 
 def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:

@@ -13,7 +13,7 @@ from gpuplatform.operations.provenance import APPLIED_OPERATION_ANNOTATION, bear
 from gpuplatform.operations.registry import Done, Failed, Waiting
 from gpuplatform.operations.selectors import is_leftover, operation_of
 from gpuplatform.reconciliation.models import MirrorRow
-from gpuplatform.reconciliation.staleness import confirm_gone
+from gpuplatform.reconciliation.staleness import confirm_deleted
 
 RowT = TypeVar("RowT", bound=MirrorRow)
 
@@ -57,7 +57,7 @@ class Target(Generic[RowT]):
         found = self.named(cluster, operation)
         if found is not None and found["metadata"]["uid"] == row.uid:
             return found
-        confirm_gone(cluster, self.kind, row, found)
+        confirm_deleted(cluster, self.kind, row, found)
         return None
 
     def change(

@@ -193,7 +193,7 @@ class Controller:
     @property
     def is_leader(self) -> bool:
         """Whether this process holds the lease."""
-        return self._elector.is_leader
+        return self._elector.may_act()
 
     @property
     def reflectors(self) -> Sequence[Reflector]:

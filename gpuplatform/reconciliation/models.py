@@ -1,7 +1,7 @@
-"""Rows that mirror custom resources, the state of the cluster, and heartbeats.
+"""Models of mirror rows, of the state of the cluster, and of heartbeats.
 
-Only `leases` writes the columns of lease and due time; the services and the mirror of each app
-write the other columns of a mirror row.
+Only `leases` writes the columns of the lease and the due time. The services and the mirror of each
+app write the other columns of a mirror row.
 """
 
 from typing import ClassVar
@@ -12,10 +12,10 @@ from typing_extensions import override
 
 
 class LeasedRow(models.Model):
-    """A row that one worker at a time processes when it is due.
+    """A row that one worker at a time processes when the row is due.
 
-    A mark during a run is not lost: it increments `due_seq`, and the end of the run clears
-    `due_at` only if `due_seq` has not changed since its start.
+    Marking a row due increments `due_seq`. The end of a run clears `due_at` only if `due_seq` is
+    unchanged, so that a mark during the run is not lost.
     """
 
     due_at = models.DateTimeField(
@@ -37,10 +37,10 @@ class LeasedRow(models.Model):
 
 
 class MirrorRow(LeasedRow):
-    """The copy of one custom resource: its spec and its status, as last observed.
+    """The copy of the last observed spec and status of a custom resource.
 
-    A row without a uid represents a resource that an open operation is about to create. Rows of
-    deleted resources stay as history.
+    A row without a UID represents a resource that an open operation creates. The rows of deleted
+    resources remain as history.
     """
 
     namespace = models.CharField(max_length=63, help_text="Namespace of the resource.")
@@ -89,7 +89,7 @@ class MirrorRow(LeasedRow):
 
 
 class ClusterState(models.Model):
-    """The single row about the cluster: its reachability and its epoch."""
+    """The reachability and the epoch of the cluster, in a single row."""
 
     SINGLETON: ClassVar[int] = 1
 
@@ -131,7 +131,7 @@ class ClusterState(models.Model):
 
 
 class ProcessHeartbeat(models.Model):
-    """The last heartbeat of a part of the platform, written at most every few seconds."""
+    """The last heartbeat of a process of the platform."""
 
     part = models.CharField(
         max_length=32, primary_key=True, help_text="For example `operations` or `beat`."

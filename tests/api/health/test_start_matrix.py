@@ -41,7 +41,7 @@ class Case:
 CASES = {
     "there": Case.same(THERE),
     "away": Case.same("connection refused"),
-    "slow": Case.same("no answer in time"),
+    "slow": Case.same("response timed out"),
     "refusing with 401": Case.same("forbids the request: Unauthorized"),
     "refusing with 403": Case.same("forbids the request: Forbidden"),
     "with a wrong TLS": Case.same("its certificate cannot be verified"),
