@@ -1,9 +1,8 @@
-"""Builds a CustomResourceDefinition from a declared spec and status. Pure.
+"""Builds a CustomResourceDefinition from the models of spec and status. Pure.
 
-The schema contains what a structural schema can express: types, bounds, enums, required fields,
-list keys, and the rules that the models declare with `cel` (`x-kubernetes-validations`). Grammars
-beyond that stay in the models; the reconciler answers them with `InvalidSpec`. Called by
-`export_crds` and `install_cluster`.
+The schema contains the rules that a structural schema can express: types, bounds, enums, required
+fields, list keys, and the CEL rules (`x-kubernetes-validations`) that the models declare with
+`cel`. If a resource violates another rule of the models, the reconciler reports `InvalidSpec`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,31 +15,31 @@ from gpuplatform.formats.validations import VALIDATIONS
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, ResourceKind
 
 CATEGORY: Final = "gpuplatform"
-"""`kubectl get gpuplatform` lists every resource of the platform."""
+"""The category of all kinds, so that `kubectl get gpuplatform` lists them."""
 
 _DROPPED: Final = frozenset({"title", "examples", "$defs"})
 _METADATA: Final = {
     "apiVersion": {
         "type": "string",
-        "description": "The versioned schema of this object: group and version.",
+        "description": "Group and version of the schema of this object.",
     },
-    "kind": {"type": "string", "description": "The kind of this object."},
-    "metadata": {"type": "object"},  # The API server refuses a description here.
+    "kind": {"type": "string", "description": "Kind of this object."},
+    "metadata": {"type": "object"},  # The API server rejects a description here.
 }
 
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """One column of `kubectl get`."""
+    """A column of `kubectl get`."""
 
     name: str
     type: str
     json_path: str
     is_wide: bool = False
-    """Whether only `kubectl get -o wide` shows it."""
+    """Whether only `kubectl get -o wide` displays the column."""
 
     def manifest(self) -> dict[str, Any]:
-        """Return the column as the CRD contains it."""
+        """Return the column in the format of a CRD."""
         column: dict[str, Any] = {
             "name": self.name,
             "type": self.type,
@@ -68,12 +67,12 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """How `kubectl` and other clients address and list a kind."""
+    """The names, columns and fields of a kind for `kubectl` and other clients."""
 
     short_names: Sequence[str]
     columns: Sequence[PrinterColumn]
     selectable_fields: Sequence[str]
-    """JSON paths that `kubectl get --field-selector` accepts."""
+    """The JSON paths for `kubectl get --field-selector`."""
     scale: Scale | None = None
 
 
@@ -85,9 +84,9 @@ def crd_manifest(
     presentation: Presentation,
     rules: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """Return the CRD of `kind`: one version, served and stored, with a status subresource.
+    """Return the CRD of `kind`, with one version and a status subresource.
 
-    `rules` are CEL rules on the whole object, as `cel` returns them.
+    `rules` contains CEL rules for the whole object, as `cel` returns them.
     """
     scale = presentation.scale
     subresources: dict[str, Any] = {"status": {}}
@@ -138,7 +137,7 @@ def structural(model: type[BaseModel]) -> dict[str, Any]:
     """Return the structural schema of a model.
 
     Raises:
-        ValueError: the model holds a union, which a structural schema cannot express.
+        ValueError: if the model contains a union, which a structural schema cannot express.
     """
     schema = model.model_json_schema(by_alias=True)
     return _converted(schema, schema.get("$defs", {}))
@@ -158,9 +157,10 @@ def _converted(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dic
 
 
 def _without_defaults(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a list's item without defaults of its properties.
+    """Return the schema of a list item without the defaults of its properties.
 
-    `kubectl apply` compares lists as written, so a default inside one always looks like a change.
+    `kubectl apply` compares whole lists, so that a default in a list item would always be a
+    change.
     """
     properties = {
         name: {key: value for key, value in schema.items() if key != "default"}
@@ -170,16 +170,16 @@ def _without_defaults(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keyword(key: str, value: Any) -> dict[str, Any]:
-    """Return one keyword of JSON Schema as Kubernetes accepts it; empty if it does not."""
+    """Return a keyword of JSON Schema as structural schema, or an empty dict."""
     match key:
         case "const":
             return {"enum": [value]}
         case "exclusiveMinimum" | "exclusiveMaximum":
             return {key.replace("exclusiveM", "m"): value, key: True}
         case "default" if value in (None, "", [], {}):
-            return {}  # absent and empty are the same: nothing to fill in
+            return {}  # An empty value equals an absent value.
         case "additionalProperties" if value is False:
-            return {}  # the server prunes unknown fields
+            return {}  # The API server prunes unknown fields.
         case "x-kubernetes-list-map-keys":
             return {"x-kubernetes-list-type": "map", key: value}
         case _:
@@ -187,7 +187,7 @@ def _keyword(key: str, value: Any) -> dict[str, Any]:
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Inline the reference, replace a choice with null by `nullable`, drop what only documents."""
+    """Return the schema with references inlined, and `nullable` instead of a union with null."""
     found = {key: value for key, value in schema.items() if key not in _DROPPED}
     if reference := found.pop("$ref", None):
         target = definitions[reference.removeprefix("#/$defs/")]

@@ -1,6 +1,6 @@
-"""What the platform needs in a cluster: namespaces, priority classes, resource definitions.
+"""The objects that the platform requires in a cluster. Pure.
 
-Pure lists of manifests, in the order in which they are applied.
+The objects are namespaces, priority classes and custom resource definitions.
 """
 
 from collections.abc import Iterator
@@ -22,21 +22,21 @@ from units.phases import STOCK_NAMESPACE
 DEFAULT_TENANT_NAMESPACE = "runtime-instance"
 
 CRDS: tuple[dict[str, Any], ...] = (STOCK_POOL_CRD, GPU_UNIT_CRD)
-"""Every CustomResourceDefinition of the platform."""
+"""The CustomResourceDefinitions of the platform."""
 
 POD_SECURITY = "pod-security.kubernetes.io"
 WORKLOAD_LEVEL = "baseline"
-"""Users' images may run as root, so stricter levels only warn."""
+"""The enforced level. Stricter levels only warn, because images of users may run as root."""
 
 
 def file_name(crd: dict[str, Any]) -> str:
-    """Return the usual file name of a definition, `<group>_<plural>.yaml`."""
+    """Return the file name of a definition, `<group>_<plural>.yaml`."""
     spec = crd["spec"]
     return f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
 def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield every object with its kind, namespaces first."""
+    """Yield all objects with their kinds, in the order in which they must be applied."""
     yield NAMESPACE, _object(NAMESPACE, system_namespace)
     for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE):
         yield NAMESPACE, _workload_namespace(name)
@@ -46,7 +46,8 @@ def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
             **_object(PRIORITY_CLASS, STOCK_PRIORITY_CLASS),
             "value": 100,
             "preemptionPolicy": "Never",
-            "description": "GPU stock. Scheduled before ordinary workloads; never preempts.",
+            "description": "Priority of GPU stock, above the default priority of pods. Never"
+            " preempts.",
         },
     )
     yield (
@@ -55,7 +56,7 @@ def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
             **_object(PRIORITY_CLASS, UNIT_PRIORITY_CLASS),
             "value": 1000,
             "preemptionPolicy": "PreemptLowerPriority",
-            "description": "GPU units of users. They preempt GPU stock.",
+            "description": "Priority of GPU units of users. Preempts GPU stock.",
         },
     )
     for crd in CRDS:

@@ -18,9 +18,7 @@ from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import FIELD_MANAGER, POD, Manifest, ResourceKind
 from gpuplatform.kube.responses import error_for, invalid_response, parse_failure
 from gpuplatform.kube.transport import CALL_SECONDS, Request, Response, Transport, read_all
-from gpuplatform.kube.watch import WatchEvent, WatchStream
-
-__all__ = ["FIELD_MANAGER", "Cluster", "Listing", "Manifest", "WatchEvent", "WatchStream"]
+from gpuplatform.kube.watch import WatchStream
 
 PAGE_SIZE = 500
 LIST_ATTEMPTS = 3

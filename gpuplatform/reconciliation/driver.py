@@ -18,14 +18,14 @@ from gpuplatform import clock
 from gpuplatform.errors import ClusterConflict, ClusterError, Retry
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
-from gpuplatform.kube.kinds import ResourceKind
+from gpuplatform.kube.kinds import Manifest, ResourceKind
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.conditions import merge_conditions
 from gpuplatform.metrics.declared import RECONCILE_SECONDS
 from gpuplatform.metrics.recorder import timed
 from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.planning.comparison import status_differs
-from gpuplatform.planning.plan import Absent, Event, Manifest, Observation, Plan, Present, Status
+from gpuplatform.planning.plan import Absent, Event, Observation, Plan, Present, Status
 from gpuplatform.reconciliation import epoch, event_writer, gate
 from gpuplatform.reconciliation.actions import execute
 from gpuplatform.reconciliation.events import InvolvedObject, new_events
@@ -188,8 +188,7 @@ def _failed_status(plan: Plan, kind: ResourceKind, error: ClusterError) -> Statu
     if status is None or error.retry is Retry.NOW or gate.is_unreachable(error):
         return None
     conditions = tuple(
-        type(c)(c.type, c.status, c.reason, f"{c.message} {error}".strip(), c.observed_generation)
-        for c in status.conditions
+        replace(one, message=f"{one.message} {error}".strip()) for one in status.conditions
     )
     event = status.event and replace(status.event, message=conditions[0].message)
     return replace(status, conditions=conditions, event=event)

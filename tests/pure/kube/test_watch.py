@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 
 from gpuplatform.errors import ClusterError, ClusterForbidden, ClusterGone, ClusterUnavailable
-from gpuplatform.kube.client import Cluster, WatchEvent, WatchStream
+from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import CONFIG_MAP
+from gpuplatform.kube.watch import WatchEvent, WatchStream
 from tests.fakes.scripted_server import Exchange, scripted
 
 EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}

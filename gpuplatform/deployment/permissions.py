@@ -1,7 +1,7 @@
-"""The service account and the rights of each process in a cluster.
+"""The service account and the permissions of each process in a cluster.
 
-`manage.py export_rbac` writes them to `deploy/`, `install_cluster --accounts` applies them, and a
-test compares them with the requests in the API server's audit log.
+`manage.py export_rbac` writes the manifests to `deploy/`, and `install_cluster --accounts` applies
+them. A test compares the permissions with the audit log of the API server.
 """
 
 from collections import defaultdict
@@ -42,14 +42,14 @@ PREFIX: Final = "gpu-platform"
 
 
 class Place(StrEnum):
-    """The scope of a right."""
+    """The scope of a permission."""
 
     CLUSTER = "cluster"
-    """The whole cluster: lists and watches over all namespaces, and kinds without a namespace."""
+    """The whole cluster, for cluster-scoped kinds and for lists and watches of all namespaces."""
     SYSTEM = "system"
-    """The namespace of the platform's processes."""
+    """The namespace of the processes of the platform."""
     WORKLOADS = "workloads"
-    """Every namespace with pools or units."""
+    """The namespaces with pools or units."""
     STOCK = "stock"
     """The namespace of stock units."""
     TENANTS = "tenants"
@@ -61,27 +61,27 @@ NAMESPACES: Final[Mapping[Place, tuple[str, ...]]] = {
     Place.STOCK: (STOCK_NAMESPACE,),
     Place.TENANTS: (DEFAULT_TENANT_NAMESPACE,),
 }
-"""The installed namespaces; `deploy/namespace` grants rights in another one."""
+"""The default namespaces. `deploy/namespace` grants the permissions in additional namespaces."""
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
-    """Verbs on one kind of object."""
+class Permission:
+    """Verbs that are allowed on a kind of object."""
 
     place: Place
     kind: ResourceKind
     verbs: tuple[str, ...]
     subresource: str = ""
     name: str = ""
-    """Restricts the right to one object; `create` cannot be restricted."""
+    """The name of the object, or empty for all objects. The verb `create` allows no name."""
 
     @property
     def resource(self) -> str:
-        """The resource as in a rule, for example `pods/log`."""
+        """The resource in the rule, such as `pods/log`."""
         return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
     def rule(self) -> Manifest:
-        """Return the rule of a role."""
+        """Return the permission as a rule of a role."""
         rule: Manifest = {
             "apiGroups": [self.kind.group],
             "resources": [self.resource],
@@ -92,38 +92,38 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A process with its rights; without rights its pods have no token."""
+    """A process with its permissions. The pods of a process without permissions have no token."""
 
     process: str
-    rights: tuple[Right, ...] = ()
+    permissions: tuple[Permission, ...] = ()
     component: str = ""
     """The optional component in `deploy/components` that contains the process."""
 
     @property
     def name(self) -> str:
-        """The name of its ServiceAccount."""
+        """The name of the ServiceAccount."""
         return f"{PREFIX}-{self.process}"
 
 
 _EPOCH: Final = (
     # The first process on a cluster creates the ConfigMap.
-    Right(Place.SYSTEM, CONFIG_MAP, ("get",), name=EPOCH_CONFIG_MAP),
-    Right(Place.SYSTEM, CONFIG_MAP, ("create",)),
+    Permission(Place.SYSTEM, CONFIG_MAP, ("get",), name=EPOCH_CONFIG_MAP),
+    Permission(Place.SYSTEM, CONFIG_MAP, ("create",)),
 )
 
 WEB: Final = Account(
     "web",
-    (  # Pages of one pool or unit; nearly everything else is read from the database.
-        Right(Place.WORKLOADS, STOCK_POOL, ("get",)),
-        Right(Place.WORKLOADS, GPU_UNIT, ("get",)),
-        Right(Place.WORKLOADS, POD, ("list",)),
-        Right(Place.WORKLOADS, POD, ("get",), subresource="log"),
-        Right(Place.WORKLOADS, EVENT, ("list",)),
-        Right(Place.WORKLOADS, DEPLOYMENT, ("get",)),
-        Right(Place.WORKLOADS, REPLICA_SET, ("list",)),
-        Right(Place.WORKLOADS, SERVICE, ("get",)),
-        # The GPUs of the nodes, for the inventory.
-        Right(Place.CLUSTER, NODE, ("list",)),
+    (  # For the pages of a pool or a unit. Other pages only read the database.
+        Permission(Place.WORKLOADS, STOCK_POOL, ("get",)),
+        Permission(Place.WORKLOADS, GPU_UNIT, ("get",)),
+        Permission(Place.WORKLOADS, POD, ("list",)),
+        Permission(Place.WORKLOADS, POD, ("get",), subresource="log"),
+        Permission(Place.WORKLOADS, EVENT, ("list",)),
+        Permission(Place.WORKLOADS, DEPLOYMENT, ("get",)),
+        Permission(Place.WORKLOADS, REPLICA_SET, ("list",)),
+        Permission(Place.WORKLOADS, SERVICE, ("get",)),
+        # For the inventory: the GPUs of the nodes.
+        Permission(Place.CLUSTER, NODE, ("list",)),
     ),
 )
 
@@ -131,14 +131,14 @@ OPERATIONS: Final = Account(
     "operations",
     (
         *_EPOCH,
-        # Lists, to confirm that an object that one read did not find is deleted.
-        Right(Place.WORKLOADS, STOCK_POOL, ("get", "list", "create", "patch", "delete")),
-        Right(Place.WORKLOADS, GPU_UNIT, ("get", "list", "create", "patch", "delete")),
-        # A start waits until all objects of the stopped unit are deleted.
-        Right(Place.TENANTS, DEPLOYMENT, ("get",)),
-        Right(Place.TENANTS, POD, ("list",)),
-        # Credentials of a function's workers for the queue.
-        Right(Place.TENANTS, SECRET, ("get", "create", "patch", "delete")),
+        # The lists confirm that an object is deleted.
+        Permission(Place.WORKLOADS, STOCK_POOL, ("get", "list", "create", "patch", "delete")),
+        Permission(Place.WORKLOADS, GPU_UNIT, ("get", "list", "create", "patch", "delete")),
+        # A start waits until the objects of the stopped unit are deleted.
+        Permission(Place.TENANTS, DEPLOYMENT, ("get",)),
+        Permission(Place.TENANTS, POD, ("list",)),
+        # The NATS credentials of workers.
+        Permission(Place.TENANTS, SECRET, ("get", "create", "patch", "delete")),
     ),
 )
 
@@ -147,23 +147,24 @@ RECONCILE: Final = Account(
     (
         *_EPOCH,
         *(
-            right
+            permission
             for kind in (STOCK_POOL, GPU_UNIT)
-            for right in (
-                Right(Place.WORKLOADS, kind, ("get", "list")),
-                Right(Place.WORKLOADS, kind, ("patch",), subresource="status"),
-                # Owner references that block the owner's deletion, where admission checks them.
-                Right(Place.WORKLOADS, kind, ("update",), subresource="finalizers"),
+            for permission in (
+                Permission(Place.WORKLOADS, kind, ("get", "list")),
+                Permission(Place.WORKLOADS, kind, ("patch",), subresource="status"),
+                # For blocking owner references, if OwnerReferencesPermissionEnforcement is
+                # enabled.
+                Permission(Place.WORKLOADS, kind, ("update",), subresource="finalizers"),
             )
         ),
-        # A consumed stock unit is deleted by its own reconciler.
-        Right(Place.STOCK, GPU_UNIT, ("delete",)),
-        Right(Place.WORKLOADS, DEPLOYMENT, ("get", "create", "patch")),
-        Right(Place.WORKLOADS, SERVICE, ("get", "create", "patch", "delete")),
-        Right(Place.WORKLOADS, POD, ("list",)),
-        Right(Place.WORKLOADS, REPLICA_SET, ("list",)),
-        # Events about pools and units; repeated ones are counted.
-        Right(Place.WORKLOADS, EVENT, ("get", "create", "patch")),
+        # The reconciler of a consumed stock unit deletes it.
+        Permission(Place.STOCK, GPU_UNIT, ("delete",)),
+        Permission(Place.WORKLOADS, DEPLOYMENT, ("get", "create", "patch")),
+        Permission(Place.WORKLOADS, SERVICE, ("get", "create", "patch", "delete")),
+        Permission(Place.WORKLOADS, POD, ("list",)),
+        Permission(Place.WORKLOADS, REPLICA_SET, ("list",)),
+        # Events about pools and units. The count of a repeated Event is incremented.
+        Permission(Place.WORKLOADS, EVENT, ("get", "create", "patch")),
     ),
 )
 
@@ -172,14 +173,14 @@ PERIODIC: Final = Account(
     (
         *_EPOCH,
         *(
-            Right(Place.CLUSTER, kind, ("list",))
+            Permission(Place.CLUSTER, kind, ("list",))
             for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, REPLICA_SET, SERVICE, POD)
         ),
-        # The GPUs of the nodes, for the samples of capacity.
-        Right(Place.CLUSTER, NODE, ("list",)),
-        # Leftovers: objects that late writes of ended operations created.
-        Right(Place.WORKLOADS, STOCK_POOL, ("delete",)),
-        Right(Place.WORKLOADS, GPU_UNIT, ("delete",)),
+        # For samples of the capacity: the GPUs of the nodes.
+        Permission(Place.CLUSTER, NODE, ("list",)),
+        # For leftovers, which late writes of ended operations created.
+        Permission(Place.WORKLOADS, STOCK_POOL, ("delete",)),
+        Permission(Place.WORKLOADS, GPU_UNIT, ("delete",)),
     ),
 )
 
@@ -187,12 +188,12 @@ CONTROLLER: Final = Account(
     "controller",
     (
         *_EPOCH,
-        # The number of the newest operation.
-        Right(Place.SYSTEM, CONFIG_MAP, ("patch",), name=EPOCH_CONFIG_MAP),
-        Right(Place.SYSTEM, LEASE, ("get", "update"), name=CONTROLLER_LEASE),
-        Right(Place.SYSTEM, LEASE, ("create",)),
+        # The id of the newest operation.
+        Permission(Place.SYSTEM, CONFIG_MAP, ("patch",), name=EPOCH_CONFIG_MAP),
+        Permission(Place.SYSTEM, LEASE, ("get", "update"), name=CONTROLLER_LEASE),
+        Permission(Place.SYSTEM, LEASE, ("create",)),
         *(
-            Right(Place.CLUSTER, kind, ("list", "watch"))
+            Permission(Place.CLUSTER, kind, ("list", "watch"))
             for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, SERVICE, POD, NODE)
         ),
     ),
@@ -200,10 +201,10 @@ CONTROLLER: Final = Account(
 
 ACTIVATOR: Final = Account(
     "activator",
-    (  # It writes rows only; the operations worker creates the workers.
+    (  # It only writes rows. The operations worker creates the workers of functions.
         *_EPOCH,
-        Right(Place.SYSTEM, LEASE, ("get", "update"), name=ACTIVATOR_LEASE),
-        Right(Place.SYSTEM, LEASE, ("create",)),
+        Permission(Place.SYSTEM, LEASE, ("get", "update"), name=ACTIVATOR_LEASE),
+        Permission(Place.SYSTEM, LEASE, ("create",)),
     ),
     component="serverless",
 )
@@ -221,9 +222,9 @@ ACCOUNTS: Final = (
 def account_manifests(
     account: Account, system_namespace: str
 ) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield the ServiceAccount of a process, its roles and their bindings."""
+    """Yield the ServiceAccount, the roles and the role bindings of a process."""
     metadata = _metadata(account.name, system_namespace)
-    # Pods that need the token mount it explicitly.
+    # Pods that require the token mount it explicitly.
     yield (
         SERVICE_ACCOUNT,
         _object(SERVICE_ACCOUNT, metadata, automountServiceAccountToken=False),
@@ -233,7 +234,7 @@ def account_manifests(
 
 
 def namespace_manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield the bindings for one more tenant's namespace; they name no namespace."""
+    """Yield the role bindings for an additional namespace of a tenant, without its name."""
     for account in ACCOUNTS:
         for place in _by_place(account):
             if place in {Place.WORKLOADS, Place.TENANTS}:
@@ -247,22 +248,22 @@ def namespace_manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, M
 
 
 def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield all objects of all accounts."""
+    """Yield the objects of all accounts."""
     for account in ACCOUNTS:
         yield from account_manifests(account, system_namespace)
 
 
 def _by_place(account: Account) -> Mapping[Place, list[Manifest]]:
     rules: dict[Place, list[Manifest]] = defaultdict(list)
-    for right in account.rights:
-        rules[right.place].append(right.rule())
+    for permission in account.permissions:
+        rules[permission.place].append(permission.rule())
     return rules
 
 
 def _role(
     account: Account, place: Place, rules: Iterable[Manifest], system_namespace: str
 ) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield one role and its bindings; a role for several namespaces is declared once."""
+    """Yield a role and its bindings in all namespaces of the scope."""
     name = _role_name(account, place)
     role_namespace = system_namespace if place is Place.SYSTEM else None
     role = ROLE if role_namespace else CLUSTER_ROLE
