@@ -11,11 +11,24 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from gpuplatform.formats.validations import VALIDATIONS
+from gpuplatform.formats.names import DNS_LABEL, OWN_NAME_MAX
+from gpuplatform.formats.validations import VALIDATIONS, cel
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, ResourceKind
 
 CATEGORY: Final = "gpuplatform"
 """The category of all kinds, so that `kubectl get gpuplatform` lists them."""
+
+_NAME_RULE: Final = cel(
+    f"has(self.status) || (size(self.metadata.name) <= {OWN_NAME_MAX}"
+    f" && self.metadata.name.matches('^{DNS_LABEL}$'))",
+    f"metadata.name must be a DNS label of at most {OWN_NAME_MAX} characters.",
+)
+"""The rule for the names of new resources.
+
+The API server drops the status of a new resource before it validates the resource. An existing
+resource with an invalid name, which is older than the rule, must accept the status: the API server
+validates a status update with the whole object.
+"""
 
 _DROPPED: Final = frozenset({"title", "examples", "$defs"})
 _METADATA: Final = {
@@ -40,29 +53,8 @@ class PrinterColumn:
 
     def manifest(self) -> dict[str, Any]:
         """Return the column in the format of a CRD."""
-        column: dict[str, Any] = {
-            "name": self.name,
-            "type": self.type,
-            "jsonPath": self.json_path,
-        }
+        column = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
         return column | ({"priority": 1} if self.is_wide else {})
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """The paths of the `scale` subresource, which `kubectl scale` and autoscalers use."""
-
-    replicas: str
-    status_replicas: str
-    selector: str
-
-    def manifest(self) -> dict[str, str]:
-        """Return the subresource as the CRD contains it."""
-        return {
-            "specReplicasPath": self.replicas,
-            "statusReplicasPath": self.status_replicas,
-            "labelSelectorPath": self.selector,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +65,8 @@ class Presentation:
     columns: Sequence[PrinterColumn]
     selectable_fields: Sequence[str]
     """The JSON paths for `kubectl get --field-selector`."""
-    scale: Scale | None = None
+    scale: Mapping[str, str] | None = None
+    """The `scale` subresource, which `kubectl scale` and autoscalers use."""
 
 
 def crd_manifest(
@@ -82,16 +75,11 @@ def crd_manifest(
     spec: type[BaseModel],
     status: type[BaseModel],
     presentation: Presentation,
-    rules: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """Return the CRD of `kind`, with one version and a status subresource.
-
-    `rules` contains CEL rules for the whole object, as `cel` returns them.
-    """
-    scale = presentation.scale
+    """Return the CRD of `kind`, with one version and a status subresource."""
     subresources: dict[str, Any] = {"status": {}}
-    if scale:
-        subresources["scale"] = scale.manifest()
+    if presentation.scale:
+        subresources["scale"] = presentation.scale
     version = {
         "name": kind.version,
         "served": True,
@@ -99,7 +87,7 @@ def crd_manifest(
         "subresources": subresources,
         "selectableFields": [{"jsonPath": path} for path in presentation.selectable_fields],
         "additionalPrinterColumns": [column.manifest() for column in presentation.columns],
-        "schema": {"openAPIV3Schema": _object(spec, status, rules)},
+        "schema": {"openAPIV3Schema": _object(spec, status)},
     }
     return {
         "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
@@ -121,16 +109,14 @@ def crd_manifest(
     }
 
 
-def _object(
-    spec: type[BaseModel], status: type[BaseModel], rules: Sequence[Mapping[str, str]]
-) -> dict[str, Any]:
-    schema = {
+def _object(spec: type[BaseModel], status: type[BaseModel]) -> dict[str, Any]:
+    return {
         "type": "object",
         "description": (spec.__doc__ or "").strip(),
         "required": ["spec"],
         "properties": {**_METADATA, "spec": structural(spec), "status": structural(status)},
+        VALIDATIONS: [_NAME_RULE],
     }
-    return schema | ({VALIDATIONS: list(rules)} if rules else {})
 
 
 def structural(model: type[BaseModel]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ The objects are namespaces, priority classes and custom resource definitions.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from gpuplatform.kube.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
@@ -29,6 +29,22 @@ WORKLOAD_LEVEL = "baseline"
 """The enforced level. Stricter levels only warn, because images of users may run as root."""
 
 
+_PRIORITY_CLASSES: Final = (
+    (
+        STOCK_PRIORITY_CLASS,
+        100,
+        "Never",
+        "Priority of GPU stock, above the default priority of pods. Never preempts.",
+    ),
+    (
+        UNIT_PRIORITY_CLASS,
+        1000,
+        "PreemptLowerPriority",
+        "Priority of GPU units of users. Preempts GPU stock.",
+    ),
+)
+
+
 def file_name(crd: dict[str, Any]) -> str:
     """Return the file name of a definition, `<group>_<plural>.yaml`."""
     spec = crd["spec"]
@@ -37,34 +53,18 @@ def file_name(crd: dict[str, Any]) -> str:
 
 def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
     """Yield all objects with their kinds, in the order in which they must be applied."""
-    yield NAMESPACE, _object(NAMESPACE, system_namespace)
+    yield NAMESPACE, named_object(NAMESPACE, system_namespace)
     for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE):
         yield NAMESPACE, _workload_namespace(name)
-    yield (
-        PRIORITY_CLASS,
-        {
-            **_object(PRIORITY_CLASS, STOCK_PRIORITY_CLASS),
-            "value": 100,
-            "preemptionPolicy": "Never",
-            "description": "Priority of GPU stock, above the default priority of pods. Never"
-            " preempts.",
-        },
-    )
-    yield (
-        PRIORITY_CLASS,
-        {
-            **_object(PRIORITY_CLASS, UNIT_PRIORITY_CLASS),
-            "value": 1000,
-            "preemptionPolicy": "PreemptLowerPriority",
-            "description": "Priority of GPU units of users. Preempts GPU stock.",
-        },
-    )
+    for name, value, policy, description in _PRIORITY_CLASSES:
+        fields = {"value": value, "preemptionPolicy": policy, "description": description}
+        yield PRIORITY_CLASS, {**named_object(PRIORITY_CLASS, name), **fields}
     for crd in CRDS:
         yield CUSTOM_RESOURCE_DEFINITION, crd
 
 
 def _workload_namespace(name: str) -> Manifest:
-    manifest = _object(NAMESPACE, name)
+    manifest = named_object(NAMESPACE, name)
     manifest["metadata"]["labels"] |= {
         f"{POD_SECURITY}/enforce": WORKLOAD_LEVEL,
         f"{POD_SECURITY}/audit": "restricted",
@@ -73,9 +73,11 @@ def _workload_namespace(name: str) -> Manifest:
     return manifest
 
 
-def _object(kind: ResourceKind, name: str) -> Manifest:
+def named_object(kind: ResourceKind, name: str, namespace: str | None = None) -> Manifest:
+    """Return a manifest with kind, name, namespace and the label of the platform."""
+    metadata = {"name": name, "labels": {MANAGED_BY_LABEL: MANAGER}}
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        "metadata": {"name": name, "labels": {MANAGED_BY_LABEL: MANAGER}},
+        "metadata": {**metadata, "namespace": namespace} if namespace else metadata,
     }

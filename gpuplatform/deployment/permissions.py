@@ -5,12 +5,12 @@ them. A test compares the permissions with the audit log of the API server.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from gpuplatform.deployment.installation import DEFAULT_TENANT_NAMESPACE
+from gpuplatform.deployment.installation import DEFAULT_TENANT_NAMESPACE, named_object
 from gpuplatform.kube.kinds import (
     ACTIVATOR_LEASE,
     CLUSTER_ROLE,
@@ -34,7 +34,6 @@ from gpuplatform.kube.kinds import (
     Manifest,
     ResourceKind,
 )
-from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER
 from inventory.requests.pools import DEFAULT_NAMESPACE
 from units.phases import STOCK_NAMESPACE
 
@@ -223,12 +222,9 @@ def account_manifests(
     account: Account, system_namespace: str
 ) -> Iterator[tuple[ResourceKind, Manifest]]:
     """Yield the ServiceAccount, the roles and the role bindings of a process."""
-    metadata = _metadata(account.name, system_namespace)
+    service_account = named_object(SERVICE_ACCOUNT, account.name, system_namespace)
     # Pods that require the token mount it explicitly.
-    yield (
-        SERVICE_ACCOUNT,
-        _object(SERVICE_ACCOUNT, metadata, automountServiceAccountToken=False),
-    )
+    yield SERVICE_ACCOUNT, service_account | {"automountServiceAccountToken": False}
     for place, rules in _by_place(account).items():
         yield from _role(account, place, rules, system_namespace)
 
@@ -238,12 +234,10 @@ def namespace_manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, M
     for account in ACCOUNTS:
         for place in _by_place(account):
             if place in {Place.WORKLOADS, Place.TENANTS}:
-                name = _role_name(account, place)
+                binding = named_object(ROLE_BINDING, _role_name(account, place))
                 yield (
                     ROLE_BINDING,
-                    _binding(
-                        ROLE_BINDING, CLUSTER_ROLE, _metadata(name), account, system_namespace
-                    ),
+                    binding | _subject(CLUSTER_ROLE, account, place, system_namespace),
                 )
 
 
@@ -261,17 +255,17 @@ def _by_place(account: Account) -> Mapping[Place, list[Manifest]]:
 
 
 def _role(
-    account: Account, place: Place, rules: Iterable[Manifest], system_namespace: str
+    account: Account, place: Place, rules: list[Manifest], system_namespace: str
 ) -> Iterator[tuple[ResourceKind, Manifest]]:
     """Yield a role and its bindings in all namespaces of the scope."""
     name = _role_name(account, place)
     role_namespace = system_namespace if place is Place.SYSTEM else None
     role = ROLE if role_namespace else CLUSTER_ROLE
-    yield role, _object(role, _metadata(name, role_namespace), rules=list(rules))
+    yield role, named_object(role, name, role_namespace) | {"rules": rules}
     binding = CLUSTER_ROLE_BINDING if place is Place.CLUSTER else ROLE_BINDING
+    subject = _subject(role, account, place, system_namespace)
     for namespace in NAMESPACES.get(place, (role_namespace,)):
-        metadata = _metadata(name, namespace)
-        yield binding, _binding(binding, role, metadata, account, system_namespace)
+        yield binding, named_object(binding, name, namespace) | subject
 
 
 def _role_name(account: Account, place: Place) -> str:
@@ -279,22 +273,13 @@ def _role_name(account: Account, place: Place) -> str:
     return account.name if is_alone else f"{account.name}-{place}"
 
 
-def _binding(
-    kind: ResourceKind,
-    role: ResourceKind,
-    metadata: Manifest,
-    account: Account,
-    system_namespace: str,
+def _subject(
+    role: ResourceKind, account: Account, place: Place, system_namespace: str
 ) -> Manifest:
+    """Return the fields of a binding of the role to the ServiceAccount."""
+    name = _role_name(account, place)
     subject = {"kind": "ServiceAccount", "name": account.name, "namespace": system_namespace}
-    reference = {"apiGroup": role.group, "kind": role.kind, "name": metadata["name"]}
-    return _object(kind, metadata, roleRef=reference, subjects=[subject])
-
-
-def _metadata(name: str, namespace: str | None = None) -> Manifest:
-    metadata: Manifest = {"name": name, "labels": {MANAGED_BY_LABEL: MANAGER}}
-    return {**metadata, "namespace": namespace} if namespace else metadata
-
-
-def _object(kind: ResourceKind, metadata: Manifest, **fields: object) -> Manifest:
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **fields}
+    return {
+        "roleRef": {"apiGroup": role.group, "kind": role.kind, "name": name},
+        "subjects": [subject],
+    }

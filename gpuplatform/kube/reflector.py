@@ -58,27 +58,14 @@ class Reflector:
     timings: Timings = field(default_factory=Timings)
     clock: Callable[[], float] = time.monotonic
 
-    def __post_init__(self) -> None:
-        self._listed = False
-        self._last_good_at: float | None = None
-        self._failures = 0
-        self._is_failing = False
-        self._restarts = 0
-
-    @property
-    def restarts(self) -> int:
-        """Number of complete lists after the first list."""
-        return self._restarts
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether a complete list has been processed since the start."""
-        return self._listed
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether a list or watch failed after the last complete list."""
-        return self._is_failing
+    restarts: int = field(default=0, init=False)
+    """Number of complete lists after the first list."""
+    is_synced: bool = field(default=False, init=False)
+    """Whether a complete list has been processed since the start."""
+    is_failing: bool = field(default=False, init=False)
+    """Whether a list or watch failed after the last complete list."""
+    _last_good_at: float | None = field(default=None, init=False)
+    _failures: int = field(default=0, init=False)
 
     def last_good_list_age_seconds(self) -> float:
         """Return the seconds since the last list, event or bookmark.
@@ -113,9 +100,9 @@ class Reflector:
             self.kind, namespace=self.namespace, label_selector=self.label_selector
         )
         self.on_list(listing)
-        self._restarts += self._listed
-        self._listed = True
-        self._is_failing = False
+        self.restarts += self.is_synced
+        self.is_synced = True
+        self.is_failing = False
         self._last_good_at = self.clock()
         return listing.resource_version
 
@@ -165,7 +152,7 @@ class Reflector:
         limit = min(most, least * 2 ** min(self._failures, 30))
         seconds = random.uniform(0, limit)  # noqa: S311  # jitter, not a secret
         self._failures += 1
-        self._is_failing = True
+        self.is_failing = True
         if isinstance(error, PlatformError) and error.retry_after is not None:
             seconds = max(seconds, min(error.retry_after, self.timings.retry_after_seconds))
         _LOG.warning("%s will be listed again in %.1f s: %s", self.kind.plural, seconds, error)

@@ -73,7 +73,8 @@ class Mirror(Generic[RowT]):
         rows = self._rows().filter(uid=resource["metadata"]["uid"])
         known = rows.values_list("deleted_at", "resource_version").first()
         if known is None:
-            return self._discover(resource)
+            further = self.discovered(resource)
+            return None if further is None else self.adopted(resource, further)
         deleted_at, version = known
         is_newer = deleted_at is None and version < _version(resource)
         if is_newer and self.recorded(rows, resource) and mark_due:
@@ -226,11 +227,6 @@ class Mirror(Generic[RowT]):
         }
         unchanged = When(phase=shown["phase"], reason=shown["reason"], then=F("phase_since"))
         return rows.update(phase_since=Case(unchanged, default=Now()), **shown, **columns)
-
-    def _discover(self, resource: Manifest) -> int | None:
-        """Create the row of a resource, unless an operation creates it itself."""
-        further = self.discovered(resource)
-        return None if further is None else self.adopted(resource, further)
 
     def adopted(self, resource: Manifest, further: Mapping[str, Any]) -> int | None:
         """Create the row of a resource. Return its id, or `None` if another row has the name."""

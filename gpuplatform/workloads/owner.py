@@ -14,7 +14,7 @@ from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.fields import field as read
 from gpuplatform.kube.fields import items
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
-from gpuplatform.lifecycle.conditions import DEGRADED, Condition, ConditionStatus
+from gpuplatform.lifecycle.conditions import DEGRADED, Condition
 from gpuplatform.lifecycle.explanations import Declared, Explanation
 from gpuplatform.planning.comparison import contains
 from gpuplatform.planning.ownership import (
@@ -135,11 +135,12 @@ class Owner:
     ) -> Status:
         """Return the complete status. Without `fields` the current values are kept."""
         known = {key: resource.status.get(key) for key in self.fields}
+        current = {key: value for key, value in known.items() if value is not None}
         return Status(
             phase=str(summary.phase),
             conditions=tuple(self._conditions(resource, summary)),
             observed_generation=resource.generation,
-            fields=_present(known) if fields is None else fields,
+            fields=current if fields is None else fields,
             cause=str(summary.cause),
             event=self._event(summary),
         )
@@ -199,11 +200,10 @@ class Owner:
         places = [(DEPLOYMENT, children.deployment)]
         places += [(SERVICE, children.service)] if has_service else []
         for kind, observation in places:
-            match observation:
-                case Present(found) if not is_controlled_by(found, resource.uid):
+            if isinstance(observation, Present):
+                found = observation.value
+                if not is_controlled_by(found, resource.uid):
                     return self._conflict(resource, kind, found, progress)
-                case _:
-                    continue
         return None
 
     def is_own_orphan(self, resource: ResourceView, kind: ResourceKind, found: Manifest) -> bool:
@@ -236,13 +236,7 @@ class Owner:
 
     def requeue_after(self, summary: StatusSummary) -> float | None:
         """Return the delay in seconds before the next run, or `None` for a settled resource."""
-        match summary.phase:
-            case "Progressing":
-                return PROGRESS_SECONDS
-            case "Failed":
-                return FAILED_SECONDS
-            case _:
-                return None
+        return {PROGRESSING: PROGRESS_SECONDS, FAILED: FAILED_SECONDS}.get(summary.phase)
 
     def _conflict(
         self, resource: ResourceView, kind: ResourceKind, found: Manifest, progress: str
@@ -270,7 +264,11 @@ class Owner:
             statuses[DEGRADED] = is_degraded
         return [
             Condition(
-                type_, _truth(is_true), str(summary.reason), summary.message, resource.generation
+                type_,
+                "True" if is_true else "False",
+                str(summary.reason),
+                summary.message,
+                resource.generation,
             )
             for type_, is_true in statuses.items()
         ]
@@ -308,11 +306,3 @@ def _is_of_predecessor(resource: ResourceView, found: Manifest) -> bool:
         and read(owner, "name") == resource.name
         for owner in items(found, "metadata", "ownerReferences")
     )
-
-
-def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None}
-
-
-def _truth(is_true: bool) -> ConditionStatus:  # noqa: FBT001
-    return "True" if is_true else "False"
