@@ -50,7 +50,7 @@ class ResourceKind:
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
         elif self.namespaced and name:
-            msg = f"{self.kind} '{name}' needs a namespace"
+            msg = f"{self.kind} '{name}' requires a namespace"
             raise ValueError(msg)
         parts += [self.plural, name, subresource]
         return "/" + "/".join(quote(part, safe="") for part in parts if part)

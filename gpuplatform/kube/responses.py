@@ -105,7 +105,10 @@ def error_for(failure: Failure) -> ClusterError:
         return ClusterForbidden(trimmed(message), reason=reason, status=status)
     message = f"The cluster is temporarily unavailable: {detail}"
     if status == 404:
-        message = "The cluster does not know this kind. Run 'manage.py install_cluster'."
+        message = (
+            "The resource definition of this kind is not installed. Run 'manage.py"
+            " install_cluster'."
+        )
     return ClusterUnavailable(
         trimmed(message), reason=reason, status=status, retry_after=failure.retry_after
     )

@@ -101,7 +101,7 @@ class Health(ApiView):
 
     @Endpoint(
         id="getHealth",
-        summary="Read the health of the platform",
+        summary="Read the health of the platform; the status is always 200",
         tag="Platform",
         replies={200: HealthReply},
         is_public=True,

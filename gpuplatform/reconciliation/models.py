@@ -19,17 +19,21 @@ class LeasedRow(models.Model):
     """
 
     due_at = models.DateTimeField(
-        null=True, blank=True, help_text="When work is due next; empty: no work."
+        null=True,
+        blank=True,
+        help_text="Time at which the row is due. Empty if the row has no work.",
     )
-    due_seq = models.BigIntegerField(default=0, help_text="Incremented by every mark.")
+    due_seq = models.BigIntegerField(
+        default=0, help_text="Number of times that the row was marked due."
+    )
     lease_token = models.UUIDField(
-        null=True, blank=True, help_text="The worker with this token may record a result."
+        null=True, blank=True, help_text="Token of the worker that may record a result."
     )
     lease_expires_at = models.DateTimeField(
-        null=True, blank=True, help_text="After this another worker may take the row."
+        null=True, blank=True, help_text="Time after which another worker may claim the row."
     )
     failures = models.PositiveIntegerField(
-        default=0, help_text="Consecutive failures; the backoff grows with them."
+        default=0, help_text="Number of consecutive failures, which determines the backoff."
     )
 
     class Meta:
@@ -46,38 +50,46 @@ class MirrorRow(LeasedRow):
     namespace = models.CharField(max_length=63, help_text="Namespace of the resource.")
     name = models.CharField(max_length=253, help_text="Name of the resource.")
     uid = models.CharField(
-        max_length=36, blank=True, help_text="UID of the resource; empty until known."
+        max_length=36,
+        blank=True,
+        help_text="UID of the resource. Empty until the resource is created.",
     )
-    generation = models.BigIntegerField(default=0, help_text="Generation of the spec.")
+    generation = models.BigIntegerField(default=0, help_text="Generation of the resource.")
     observed_generation = models.BigIntegerField(
-        default=0, help_text="Generation that the status reports."
+        default=0, help_text="Generation of the spec that the status describes."
     )
     resource_version = models.BigIntegerField(
-        default=0, help_text="Version of the copy; older copies are ignored."
+        default=0, help_text="Resource version of the copy. Older copies are ignored."
     )
-    reason = models.CharField(max_length=64, blank=True, help_text="The reason of the phase.")
-    message = models.TextField(blank=True, help_text="The message of the phase, for people.")
+    reason = models.CharField(max_length=64, blank=True, help_text="Reason of the phase.")
+    message = models.TextField(blank=True, help_text="Human-readable message about the phase.")
     cause = models.CharField(
         max_length=64,
         blank=True,
         db_default="",
-        help_text="What keeps a pod from running or from being ready; empty: nothing.",
+        help_text="Cause that prevents a pod from running or becoming ready. Empty if there is"
+        " none.",
     )
-    conditions = models.JSONField(default=list, blank=True, help_text="Kubernetes conditions.")
+    conditions = models.JSONField(
+        default=list, blank=True, help_text="Conditions of the resource."
+    )
     phase_since = models.DateTimeField(
-        db_default=Now(), help_text="When phase or reason last changed."
+        db_default=Now(), help_text="Time at which the phase or the reason last changed."
     )
-    created_at = models.DateTimeField(db_default=Now(), help_text="When it was requested.")
+    created_at = models.DateTimeField(
+        db_default=Now(), help_text="Time at which the resource was requested."
+    )
     last_sync_at = models.DateTimeField(
-        null=True, blank=True, help_text="When the resource was last copied."
+        null=True, blank=True, help_text="Time at which the resource was last copied."
     )
     deletion_requested_at = models.DateTimeField(
-        null=True, blank=True, help_text="When its deletion was requested or observed."
+        null=True, blank=True, help_text="Time at which the deletion was requested or observed."
     )
     deleted_at = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="When it was observed deleted; the row is history from then on.",
+        help_text="Time at which the resource was observed to be deleted. The row is then"
+        " history.",
     )
 
     class Meta:
@@ -97,27 +109,31 @@ class ClusterState(models.Model):
     epoch = models.CharField(
         max_length=36,
         blank=True,
-        help_text="Identity of this pair of database and cluster.",
+        help_text="Identity of the pair of database and cluster.",
     )
     epoch_is_established = models.BooleanField(
-        default=False, help_text="Whether the cluster has stored the epoch."
+        default=False, help_text="Whether the epoch is stored in the cluster."
     )
     recovery_reason = models.TextField(
         blank=True,
-        help_text="Why a recovery is required; empty: the epochs match.",
+        help_text="Reason for which a recovery is required. Empty if the epochs match.",
     )
     failures = models.PositiveIntegerField(
-        default=0, help_text="Consecutive requests that the cluster did not answer."
+        default=0, help_text="Number of consecutive requests to which the cluster did not respond."
     )
     closed_until = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="Time of the next probe; empty: the cluster answers.",
+        help_text="Time of the next probe. Empty if the cluster responds.",
     )
-    error = models.TextField(blank=True, help_text="Error of the last unanswered request.")
+    error = models.TextField(
+        blank=True, help_text="Error of the last request to which the cluster did not respond."
+    )
     node_count = models.PositiveIntegerField(null=True, help_text="Number of nodes.")
-    ready_node_count = models.PositiveIntegerField(null=True, help_text="Number of Ready nodes.")
-    seen_at = models.DateTimeField(null=True, help_text="Time of the last observation of nodes.")
+    ready_node_count = models.PositiveIntegerField(null=True, help_text="Number of ready nodes.")
+    seen_at = models.DateTimeField(
+        null=True, help_text="Time at which the nodes were last observed."
+    )
 
     class Meta:
         verbose_name_plural = "cluster state"
@@ -134,11 +150,15 @@ class ProcessHeartbeat(models.Model):
     """The last heartbeat of a process of the platform."""
 
     part = models.CharField(
-        max_length=32, primary_key=True, help_text="For example `operations` or `beat`."
+        max_length=32,
+        primary_key=True,
+        help_text="Name of the process, such as `operations` or `beat`.",
     )
-    seen_at = models.DateTimeField(help_text="Database time of the last heartbeat.")
+    seen_at = models.DateTimeField(
+        help_text="Time of the last heartbeat, according to the database."
+    )
     detail = models.CharField(
-        max_length=200, blank=True, help_text="Detail that the part reported."
+        max_length=200, blank=True, help_text="Details that the process reported."
     )
 
     class Meta:
