@@ -49,7 +49,6 @@ def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
             return None
         case KubeMode.AUTO:
             load = _in_pod() or _in_file(kubeconfig)
-            return Cluster(load) if load else None
         case KubeMode.REQUIRED:
             load = (_in_file(kubeconfig) if kubeconfig else None) or _in_pod() or _in_file("")
             if load is None:
@@ -57,11 +56,11 @@ def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
                     "KUBE_MODE=required needs a cluster, but no kubeconfig was found and this"
                     " process does not run in a pod. Set KUBECONFIG to the path of a kubeconfig."
                 )
-            return Cluster(load)
         case KubeMode.SIMULATED:
             return Cluster(lambda: _loopback(_from_file(kubeconfig)))
         case _:
             assert_never(mode)
+    return Cluster(load) if load else None
 
 
 def get_cluster() -> Cluster:

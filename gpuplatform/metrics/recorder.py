@@ -89,29 +89,26 @@ def render() -> bytes:
 
 
 def _collector(metric: Metric) -> "Counter | Histogram":
-    found = _Recorder.created.get(metric.name)
-    return _create(metric) if found is None else found
+    """Return the collector of the metric. It is created at the first call."""
+    with _Recorder.lock:
+        if (found := _Recorder.created.get(metric.name)) is None:
+            found = _Recorder.created[metric.name] = _create(metric)
+        return found
 
 
 def _create(metric: Metric) -> "Counter | Histogram":
-    from prometheus_client import CollectorRegistry, Counter, Histogram  # noqa: PLC0415 - see above
+    from prometheus_client import (  # noqa: PLC0415 - see above
+        CollectorRegistry,
+        Counter,
+        Histogram,
+    )
 
-    with _Recorder.lock:
-        if metric.name not in _Recorder.created:
-            # Not the default registry, because scrapes read the files.
-            registry = CollectorRegistry()
-            _Recorder.created[metric.name] = (
-                Counter(metric.name, metric.help, metric.labels, registry=registry)
-                if metric.type is Type.COUNTER
-                else Histogram(
-                    metric.name,
-                    metric.help,
-                    metric.labels,
-                    registry=registry,
-                    buckets=metric.buckets,
-                )
-            )
-        return _Recorder.created[metric.name]
+    registry = CollectorRegistry()  # Not the default registry, because scrapes read the files.
+    if metric.type is Type.COUNTER:
+        return Counter(metric.name, metric.help, metric.labels, registry=registry)
+    return Histogram(
+        metric.name, metric.help, metric.labels, registry=registry, buckets=metric.buckets
+    )
 
 
 def _remove(directory: Path, pid: int) -> None:
