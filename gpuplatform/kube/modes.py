@@ -39,7 +39,7 @@ class KubeMode(StrEnum):
 
 
 def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
-    """Return the cluster of `mode`, or `None` if there is none. No request is sent.
+    """Return the cluster of `mode`, or `None` if no cluster is configured. No request is sent.
 
     Raises:
         ClusterUnavailable: if no valid configuration is found.
@@ -129,7 +129,7 @@ def _in_pod() -> Callable[[], Configuration] | None:
 
 
 def _in_file(kubeconfig: str) -> Callable[[], Configuration] | None:
-    """Return the loader of a kubeconfig, or `None` if there is none.
+    """Return the loader of a kubeconfig, or `None` if no kubeconfig is found.
 
     A configured path is used even if the file is missing, so that the error contains the path.
     """

@@ -62,7 +62,7 @@ class Failure:
 
 
 def parse_failure(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """Parse an error response, which may come from a server that is no API server."""
+    """Parse an error response, which may not be from an API server."""
     try:
         document = json.loads(body)
     except ValueError:

@@ -1,8 +1,8 @@
 """The metrics of the platform, with name, type, help text and labels.
 
 Alerts and dashboards (deploy/monitoring) use only these metrics, which a test verifies. Labels
-must have few values, such as routes and kinds. Ids and names, except for names of tenants, are no
-labels.
+must have few values, such as routes and kinds. Do not use ids or names as labels, except for the
+names of tenants.
 """
 
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ OPERATIONS: Final = Metric(
 OLDEST_OPERATION: Final = Metric(
     "gpuplatform_oldest_open_operation_seconds",
     Type.GAUGE,
-    "Age in seconds of the oldest open operation, or 0 if there is none.",
+    "Age in seconds of the oldest open operation, or 0 without open operations.",
 )
 INVOCATIONS: Final = Metric(
     "gpuplatform_invocations", Type.GAUGE, "Number of open invocations.", ("state",)
@@ -135,12 +135,12 @@ INVOCATIONS: Final = Metric(
 OLDEST_INVOCATION: Final = Metric(
     "gpuplatform_oldest_open_invocation_seconds",
     Type.GAUGE,
-    "Age in seconds of the oldest open invocation, or 0 if there is none.",
+    "Age in seconds of the oldest open invocation, or 0 without open invocations.",
 )
 OLDEST_DUE: Final = Metric(
     "gpuplatform_oldest_due_seconds",
     Type.GAUGE,
-    "Duration in seconds for which the oldest unclaimed row has been due, or 0 if there is none.",
+    "Duration in seconds for which the oldest unclaimed row has been due, or 0 without due rows.",
     ("rows",),
 )
 QUEUE_MESSAGES: Final = Metric(

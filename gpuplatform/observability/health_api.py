@@ -83,8 +83,8 @@ class HealthReply(Reply):
         description="Number of operations that have not ended.", examples=[0]
     )
     oldest_pending_seconds: float | None = Field(
-        description="Age in seconds of the oldest operation that has not ended, or null if there"
-        " is none."
+        description="Age in seconds of the oldest operation that has not ended, or null if all"
+        " operations have ended."
     )
     parts: PartsReply = Field(description="Health of each part of the platform.")
 

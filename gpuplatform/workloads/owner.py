@@ -184,7 +184,7 @@ class Owner:
             resource: The resource.
             children: The objects that the resource owns.
             has_service: Whether the resource requires a Service. If not, a Service of another
-                owner is no conflict.
+                owner does not cause a conflict.
             progress: The reason while the resource is progressing.
         """
         unread = first_unknown(

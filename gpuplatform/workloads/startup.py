@@ -49,7 +49,7 @@ class StartupFailure:
 
 @dataclass(frozen=True, slots=True)
 class PodStart:
-    """The start of the pods of a Deployment, with a failure, a delay or neither."""
+    """The progress of the pods of a Deployment, with their failure or their delay, if any."""
 
     failure: StartupFailure | None = None
     delay: StartupFailure | None = None
