@@ -67,8 +67,8 @@ class MirrorRow(LeasedRow):
         max_length=64,
         blank=True,
         db_default="",
-        help_text="Cause that prevents a pod from running or becoming ready. Empty if there is"
-        " none.",
+        help_text="Cause that prevents a pod from running or becoming ready. Empty if the"
+        " pod is ready.",
     )
     conditions = models.JSONField(
         default=list, blank=True, help_text="Conditions of the resource."
