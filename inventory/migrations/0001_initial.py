@@ -19,163 +19,128 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "due_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="When work is due next; empty: nothing to do.",
                         null=True,
                     ),
                 ),
-                ("due_seq", models.BigIntegerField(default=0, help_text="Raised by every mark.")),
+                ("due_seq", models.BigIntegerField(default=0)),
                 (
                     "lease_token",
-                    models.UUIDField(
-                        blank=True, help_text="Whoever holds it may record a result.", null=True
-                    ),
+                    models.UUIDField(blank=True, null=True),
                 ),
                 (
                     "lease_expires_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="After this another worker may take the row.",
                         null=True,
                     ),
                 ),
                 (
                     "failures",
-                    models.PositiveIntegerField(
-                        default=0, help_text="Failures in a row; the back-off grows with them."
-                    ),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "namespace",
-                    models.CharField(help_text="Namespace of the resource.", max_length=63),
+                    models.CharField(max_length=63),
                 ),
-                ("name", models.CharField(help_text="Name of the resource.", max_length=253)),
+                ("name", models.CharField(max_length=253)),
                 (
                     "uid",
                     models.CharField(
                         blank=True,
-                        help_text="The resource's UID; empty until it is known.",
                         max_length=36,
                     ),
                 ),
                 (
                     "generation",
-                    models.BigIntegerField(
-                        default=0, help_text="Generation of the spec last seen."
-                    ),
+                    models.BigIntegerField(default=0),
                 ),
                 (
                     "observed_generation",
-                    models.BigIntegerField(
-                        default=0, help_text="Generation that the status speaks of."
-                    ),
+                    models.BigIntegerField(default=0),
                 ),
                 (
                     "resource_version",
                     models.BigIntegerField(
                         default=0,
-                        help_text="Version of the copy; older copies are not written over it.",
                     ),
                 ),
                 (
                     "reason",
-                    models.CharField(
-                        blank=True, help_text="Why the phase is what it is.", max_length=64
-                    ),
+                    models.CharField(blank=True, max_length=64),
                 ),
-                ("message", models.TextField(blank=True, help_text="The same for people.")),
+                ("message", models.TextField(blank=True)),
                 (
                     "conditions",
-                    models.JSONField(blank=True, default=list, help_text="Kubernetes conditions."),
+                    models.JSONField(blank=True, default=list),
                 ),
                 (
                     "phase_since",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="Since when phase and reason are what they are.",
                     ),
                 ),
                 (
                     "created_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it was asked for.",
                     ),
                 ),
                 (
                     "last_sync_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When the resource was last copied.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "deletion_requested_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When its deletion was asked for or seen.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "deleted_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="When it was seen gone; the row is history from then on.",
                         null=True,
                     ),
                 ),
                 (
                     "phase",
                     models.CharField(
-                        choices=[
-                            ("Pending", "Pending"),
-                            ("Progressing", "Progressing"),
-                            ("Ready", "Ready"),
-                            ("Empty", "Empty"),
-                            ("Failed", "Failed"),
-                            ("Terminating", "Terminating"),
-                        ],
                         default="Pending",
-                        help_text="How it is doing.",
                         max_length=16,
                     ),
                 ),
                 (
                     "spec",
-                    models.JSONField(
-                        default=dict, help_text="What is wanted, as in the resource."
-                    ),
+                    models.JSONField(default=dict),
                 ),
                 (
                     "spec_name",
-                    models.CharField(blank=True, help_text="Name of the GPU spec.", max_length=63),
+                    models.CharField(blank=True, max_length=63),
                 ),
                 (
                     "desired_replicas",
-                    models.PositiveIntegerField(default=0, help_text="Replicas wanted."),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "available_replicas",
-                    models.PositiveIntegerField(default=0, help_text="Replicas that run."),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "allocated_replicas",
-                    models.PositiveIntegerField(default=0, help_text="Wanted, not running."),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "service_name",
-                    models.CharField(blank=True, help_text="Its Service, if any.", max_length=63),
+                    models.CharField(blank=True, max_length=63),
                 ),
                 (
                     "operation",
                     models.ForeignKey(
                         blank=True,
-                        help_text="The operation that made it; empty for a resource made by hand.",
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="stock_pools",
@@ -186,7 +151,6 @@ class Migration(migrations.Migration):
                     "tenant",
                     models.ForeignKey(
                         blank=True,
-                        help_text="Empty: operators only.",
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         to="tenancy.tenant",

@@ -15,27 +15,23 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "name",
                     models.CharField(
-                        help_text="The `specName` of pools, stock and units.",
                         max_length=63,
                         unique=True,
                     ),
                 ),
                 (
                     "description",
-                    models.CharField(blank=True, help_text="For people.", max_length=200),
+                    models.CharField(blank=True, max_length=200),
                 ),
                 (
                     "cpu",
                     models.CharField(
                         blank=True,
-                        help_text="CPU of one unit: a Kubernetes quantity; empty: none.",
                         max_length=32,
                     ),
                 ),
@@ -43,16 +39,14 @@ class Migration(migrations.Migration):
                     "memory",
                     models.CharField(
                         blank=True,
-                        help_text="Memory of one unit: a quantity; empty: none.",
                         max_length=32,
                     ),
                 ),
-                ("gpu", models.PositiveIntegerField(default=0, help_text="GPUs of one unit.")),
+                ("gpu", models.PositiveIntegerField(default=0)),
                 (
                     "product",
                     models.CharField(
                         blank=True,
-                        help_text="The node label `nvidia.com/gpu.product`; empty: any.",
                         max_length=63,
                     ),
                 ),
@@ -61,55 +55,46 @@ class Migration(migrations.Migration):
                     models.JSONField(
                         blank=True,
                         default=dict,
-                        help_text="nodeSelector and tolerations, as in a GPUUnit.",
                     ),
                 ),
                 (
                     "warm_target",
                     models.PositiveIntegerField(
                         default=0,
-                        help_text="How many ready stock units are kept; 0: only what is seeded.",
                     ),
                 ),
                 (
                     "is_top_up_paused",
-                    models.BooleanField(
-                        default=False, help_text="Whether the warm target is left alone for now."
-                    ),
+                    models.BooleanField(default=False),
                 ),
                 (
                     "restocks_on_delete",
                     models.BooleanField(
                         default=False,
-                        help_text="Whether a deleted unit is replaced by a new stock unit.",
                     ),
                 ),
                 (
                     "may_preempt",
                     models.BooleanField(
                         default=True,
-                        help_text="Whether a unit may evict others for the GPU that its stock held.",
                     ),
                 ),
                 (
                     "is_enabled",
                     models.BooleanField(
                         default=True,
-                        help_text="Off: nothing is claimed or seeded, its stock is removed, its units stay.",
                     ),
                 ),
                 (
                     "created_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it was entered.",
                     ),
                 ),
                 (
                     "updated_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it last changed.",
                     ),
                 ),
             ],

@@ -15,7 +15,6 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 db_default="",
-                help_text="What keeps a pod from running or from being ready; empty: nothing.",
                 max_length=64,
             ),
         ),

@@ -16,127 +16,97 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "request_id",
-                    models.CharField(help_text="The name that the caller chose.", max_length=48),
+                    models.CharField(max_length=48),
                 ),
                 (
                     "spec",
-                    models.JSONField(default=dict, help_text="The declared spec, normalised."),
+                    models.JSONField(default=dict),
                 ),
                 (
                     "spec_name",
-                    models.CharField(help_text="GPU spec of its workers.", max_length=63),
+                    models.CharField(max_length=63),
                 ),
                 (
                     "generation",
-                    models.PositiveBigIntegerField(
-                        default=1, help_text="Incremented by each update."
-                    ),
+                    models.PositiveBigIntegerField(default=1),
                 ),
                 (
                     "phase",
                     models.CharField(
-                        choices=[
-                            ("Pending", "Pending"),
-                            ("Progressing", "Progressing"),
-                            ("Ready", "Ready"),
-                            ("Failed", "Failed"),
-                            ("Terminating", "Terminating"),
-                        ],
                         default="Pending",
-                        help_text="Summary of its state.",
                         max_length=16,
                     ),
                 ),
                 (
                     "reason",
-                    models.CharField(
-                        blank=True, help_text="Code that explains the phase.", max_length=64
-                    ),
+                    models.CharField(blank=True, max_length=64),
                 ),
-                ("message", models.TextField(blank=True, help_text="Explanation for people.")),
+                ("message", models.TextField(blank=True)),
                 (
                     "phase_since",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When phase or reason last changed.",
                     ),
                 ),
                 (
                     "backlog",
-                    models.PositiveIntegerField(
-                        default=0, help_text="Number of open invocations."
-                    ),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "workers_ready",
-                    models.PositiveIntegerField(default=0, help_text="Ready workers."),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "workers_starting",
-                    models.PositiveIntegerField(default=0, help_text="Starting workers."),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "workers_draining",
-                    models.PositiveIntegerField(default=0, help_text="Draining workers."),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "observed_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When it was last observed.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "last_active_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When it last had an open invocation.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "start_failures",
-                    models.PositiveIntegerField(
-                        default=0, help_text="Consecutive failed starts of workers."
-                    ),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "starts_after",
-                    models.DateTimeField(
-                        blank=True, help_text="End of the backoff after failed starts.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "created_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When its creation was accepted.",
                     ),
                 ),
                 (
                     "updated_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When its spec last changed.",
                     ),
                 ),
                 (
                     "deletion_requested_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When its deletion was accepted.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "deleted_at",
-                    models.DateTimeField(blank=True, help_text="When it was deleted.", null=True),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "operation",
                     models.ForeignKey(
-                        help_text="The operation that created it.",
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="functions",
                         to="operations.operation",
@@ -145,7 +115,6 @@ class Migration(migrations.Migration):
                 (
                     "tenant",
                     models.ForeignKey(
-                        help_text="The tenant that owns it.",
                         on_delete=django.db.models.deletion.PROTECT,
                         to="tenancy.tenant",
                     ),
@@ -158,162 +127,116 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "invocation_id",
-                    models.CharField(help_text="The idempotency key.", max_length=128),
+                    models.CharField(max_length=128),
                 ),
                 (
                     "request_hash",
-                    models.CharField(help_text="Hash of the request.", max_length=64),
+                    models.CharField(max_length=64),
                 ),
                 (
                     "mode",
                     models.CharField(
-                        choices=[("async", "Async"), ("sync", "Sync")],
-                        help_text="Whether the caller waits.",
                         max_length=5,
                     ),
                 ),
                 (
                     "state",
                     models.CharField(
-                        choices=[
-                            ("Queued", "Queued"),
-                            ("Running", "Running"),
-                            ("Succeeded", "Succeeded"),
-                            ("Failed", "Failed"),
-                            ("Expired", "Expired"),
-                            ("Cancelled", "Cancelled"),
-                            ("DeadLettered", "Dead-lettered"),
-                        ],
                         default="Queued",
-                        help_text="The state of the invocation.",
                         max_length=16,
                     ),
                 ),
                 (
                     "failure_class",
-                    models.CharField(
-                        blank=True, help_text="Code that explains a failure.", max_length=32
-                    ),
+                    models.CharField(blank=True, max_length=32),
                 ),
-                ("error", models.TextField(blank=True, help_text="Explanation for people.")),
+                ("error", models.TextField(blank=True)),
                 (
                     "content_type",
-                    models.CharField(help_text="Media type of the payload.", max_length=127),
+                    models.CharField(max_length=127),
                 ),
                 (
                     "headers",
-                    models.JSONField(
-                        blank=True, default=dict, help_text="Headers passed to the function."
-                    ),
+                    models.JSONField(blank=True, default=dict),
                 ),
-                ("payload", models.BinaryField(help_text="The body passed to the function.")),
+                ("payload", models.BinaryField()),
                 (
                     "timeout_seconds",
-                    models.PositiveIntegerField(help_text="Timeout of the function in seconds."),
+                    models.PositiveIntegerField(),
                 ),
                 (
                     "publications",
-                    models.PositiveSmallIntegerField(
-                        default=0, help_text="Number of publications to the queue."
-                    ),
+                    models.PositiveSmallIntegerField(default=0),
                 ),
                 (
                     "published_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When it was published to the queue.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "stream_sequence",
-                    models.PositiveBigIntegerField(
-                        blank=True, help_text="Sequence in the stream.", null=True
-                    ),
+                    models.PositiveBigIntegerField(blank=True, null=True),
                 ),
                 (
                     "relay_after",
-                    models.DateTimeField(
-                        blank=True, help_text="End of a relay's claim, or of a delay.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "attempts",
-                    models.PositiveSmallIntegerField(
-                        default=0, help_text="Number of started deliveries."
-                    ),
+                    models.PositiveSmallIntegerField(default=0),
                 ),
                 (
                     "attempted_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When it was last started.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "worker",
-                    models.CharField(
-                        blank=True, help_text="Worker of the latest delivery.", max_length=63
-                    ),
+                    models.CharField(blank=True, max_length=63),
                 ),
                 (
                     "accepted_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it was accepted.",
                     ),
                 ),
                 (
                     "started_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When it was first started.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "completed_at",
-                    models.DateTimeField(blank=True, help_text="When it ended.", null=True),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "status_code",
-                    models.PositiveSmallIntegerField(
-                        blank=True, help_text="HTTP status of the answer.", null=True
-                    ),
+                    models.PositiveSmallIntegerField(blank=True, null=True),
                 ),
                 (
                     "result_content_type",
-                    models.CharField(
-                        blank=True, help_text="Media type of the answer.", max_length=127
-                    ),
+                    models.CharField(blank=True, max_length=127),
                 ),
                 (
                     "result_headers",
-                    models.JSONField(blank=True, default=dict, help_text="Headers of the answer."),
+                    models.JSONField(blank=True, default=dict),
                 ),
                 (
                     "result_body",
-                    models.BinaryField(
-                        blank=True, help_text="Body of the answer, perhaps cut off.", null=True
-                    ),
+                    models.BinaryField(blank=True, null=True),
                 ),
                 (
                     "result_bytes",
-                    models.PositiveBigIntegerField(
-                        default=0, help_text="Size of the whole answer in bytes."
-                    ),
+                    models.PositiveBigIntegerField(default=0),
                 ),
                 (
                     "is_truncated",
-                    models.BooleanField(
-                        default=False, help_text="Whether the stored body is cut off."
-                    ),
+                    models.BooleanField(default=False),
                 ),
                 (
                     "function",
                     models.ForeignKey(
-                        help_text="The function.",
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="invocations",
                         to="serverless.function",
@@ -322,7 +245,6 @@ class Migration(migrations.Migration):
                 (
                     "tenant",
                     models.ForeignKey(
-                        help_text="The tenant that owns it.",
                         on_delete=django.db.models.deletion.PROTECT,
                         to="tenancy.tenant",
                     ),

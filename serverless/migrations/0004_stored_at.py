@@ -10,8 +10,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="invocation",
             name="stored_at",
-            field=models.DateTimeField(
-                blank=True, null=True, help_text="When the result was stored."
-            ),
+            field=models.DateTimeField(blank=True, null=True),
         )
     ]

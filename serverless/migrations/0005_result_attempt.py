@@ -19,9 +19,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="invocation",
             name="result_attempt",
-            field=models.PositiveSmallIntegerField(
-                default=0, help_text="The attempt that the result is of; 0: none."
-            ),
+            field=models.PositiveSmallIntegerField(default=0),
         ),
         migrations.RunPython(take_the_latest, migrations.RunPython.noop),
     ]

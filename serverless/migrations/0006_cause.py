@@ -12,7 +12,6 @@ class Migration(migrations.Migration):
                 blank=True,
                 db_default="",
                 default="",
-                help_text="What keeps its workers from starting.",
                 max_length=64,
             ),
         )

@@ -19,33 +19,26 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it was taken.",
                     ),
                 ),
-                ("spec_name", models.CharField(help_text="Name of the GPU spec.", max_length=63)),
-                ("ready", models.PositiveIntegerField(help_text="Stock that can be handed over.")),
-                ("starting", models.PositiveIntegerField(help_text="Stock that is being made.")),
-                ("failed", models.PositiveIntegerField(help_text="Stock that could not be made.")),
+                ("spec_name", models.CharField(max_length=63)),
+                ("ready", models.PositiveIntegerField()),
+                ("starting", models.PositiveIntegerField()),
+                ("failed", models.PositiveIntegerField()),
                 (
                     "claimed",
-                    models.PositiveIntegerField(
-                        help_text="Stock set aside for an open operation."
-                    ),
+                    models.PositiveIntegerField(),
                 ),
-                ("active", models.PositiveIntegerField(help_text="Units in use.")),
+                ("active", models.PositiveIntegerField()),
                 (
                     "idle_gpu_seconds",
-                    models.PositiveBigIntegerField(
-                        help_text="GPU-seconds that ready stock held since the sample before."
-                    ),
+                    models.PositiveBigIntegerField(),
                 ),
             ],
             options={
@@ -61,121 +54,96 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "due_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="When work is due next; empty: nothing to do.",
                         null=True,
                     ),
                 ),
-                ("due_seq", models.BigIntegerField(default=0, help_text="Raised by every mark.")),
+                ("due_seq", models.BigIntegerField(default=0)),
                 (
                     "lease_token",
-                    models.UUIDField(
-                        blank=True, help_text="Whoever holds it may record a result.", null=True
-                    ),
+                    models.UUIDField(blank=True, null=True),
                 ),
                 (
                     "lease_expires_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="After this another worker may take the row.",
                         null=True,
                     ),
                 ),
                 (
                     "failures",
-                    models.PositiveIntegerField(
-                        default=0, help_text="Failures in a row; the back-off grows with them."
-                    ),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "namespace",
-                    models.CharField(help_text="Namespace of the resource.", max_length=63),
+                    models.CharField(max_length=63),
                 ),
-                ("name", models.CharField(help_text="Name of the resource.", max_length=253)),
+                ("name", models.CharField(max_length=253)),
                 (
                     "uid",
                     models.CharField(
                         blank=True,
-                        help_text="The resource's UID; empty until it is known.",
                         max_length=36,
                     ),
                 ),
                 (
                     "generation",
-                    models.BigIntegerField(
-                        default=0, help_text="Generation of the spec last seen."
-                    ),
+                    models.BigIntegerField(default=0),
                 ),
                 (
                     "observed_generation",
-                    models.BigIntegerField(
-                        default=0, help_text="Generation that the status speaks of."
-                    ),
+                    models.BigIntegerField(default=0),
                 ),
                 (
                     "resource_version",
                     models.BigIntegerField(
                         default=0,
-                        help_text="Version of the copy; older copies are not written over it.",
                     ),
                 ),
                 (
                     "reason",
-                    models.CharField(
-                        blank=True, help_text="Why the phase is what it is.", max_length=64
-                    ),
+                    models.CharField(blank=True, max_length=64),
                 ),
-                ("message", models.TextField(blank=True, help_text="The same for people.")),
+                ("message", models.TextField(blank=True)),
                 (
                     "conditions",
-                    models.JSONField(blank=True, default=list, help_text="Kubernetes conditions."),
+                    models.JSONField(blank=True, default=list),
                 ),
                 (
                     "phase_since",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="Since when phase and reason are what they are.",
                     ),
                 ),
                 (
                     "created_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it was asked for.",
                     ),
                 ),
                 (
                     "last_sync_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When the resource was last copied.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "deletion_requested_at",
-                    models.DateTimeField(
-                        blank=True, help_text="When its deletion was asked for or seen.", null=True
-                    ),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "deleted_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="When it was seen gone; the row is history from then on.",
                         null=True,
                     ),
                 ),
                 (
                     "role",
                     models.CharField(
-                        choices=[("stock", "Stock"), ("active", "Active")],
-                        help_text="Stock, or a user's active unit.",
                         max_length=8,
                     ),
                 ),
@@ -183,90 +151,71 @@ class Migration(migrations.Migration):
                     "ordinal",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="Which one of its seeding, from 1; stock only.",
                         null=True,
                     ),
                 ),
                 (
                     "phase",
                     models.CharField(
-                        choices=[
-                            ("Pending", "Pending"),
-                            ("Progressing", "Progressing"),
-                            ("Ready", "Ready"),
-                            ("Stopped", "Stopped"),
-                            ("Failed", "Failed"),
-                            ("Terminating", "Terminating"),
-                        ],
                         default="Pending",
-                        help_text="How it is doing.",
                         max_length=16,
                     ),
                 ),
                 (
                     "spec",
-                    models.JSONField(
-                        default=dict, help_text="What is wanted, as in the resource."
-                    ),
+                    models.JSONField(default=dict),
                 ),
                 (
                     "spec_name",
-                    models.CharField(blank=True, help_text="Name of the GPU spec.", max_length=63),
+                    models.CharField(blank=True, max_length=63),
                 ),
                 (
                     "image",
-                    models.CharField(
-                        blank=True, help_text="The image that it runs.", max_length=512
-                    ),
+                    models.CharField(blank=True, max_length=512),
                 ),
-                ("gpu", models.PositiveIntegerField(default=0, help_text="GPUs of its pod.")),
+                ("gpu", models.PositiveIntegerField(default=0)),
                 (
                     "is_suspended",
-                    models.BooleanField(default=False, help_text="Whether it is to be stopped."),
+                    models.BooleanField(default=False),
                 ),
                 (
                     "ready_replicas",
-                    models.PositiveIntegerField(default=0, help_text="Pods that are ready: 0, 1."),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "service_name",
-                    models.CharField(blank=True, help_text="Its Service, if any.", max_length=63),
+                    models.CharField(blank=True, max_length=63),
                 ),
                 (
                     "access_url",
-                    models.CharField(blank=True, help_text="Where it answers.", max_length=300),
+                    models.CharField(blank=True, max_length=300),
                 ),
                 (
                     "source_name",
                     models.CharField(
                         blank=True,
-                        help_text="The stock unit that it consumes; active only.",
                         max_length=253,
                     ),
                 ),
                 (
                     "source_uid",
-                    models.CharField(
-                        blank=True, help_text="UID of that stock unit.", max_length=36
-                    ),
+                    models.CharField(blank=True, max_length=36),
                 ),
                 (
                     "consumed_by",
                     models.CharField(
                         blank=True,
-                        help_text="UID of the unit that took its GPU; final; stock only.",
                         max_length=36,
                     ),
                 ),
                 (
                     "consumed_at",
-                    models.DateTimeField(blank=True, help_text="When it was consumed.", null=True),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "claimed_by",
                     models.ForeignKey(
                         blank=True,
-                        help_text="The open operation that it is set aside for; stock only.",
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="claimed_stock",
@@ -277,7 +226,6 @@ class Migration(migrations.Migration):
                     "operation",
                     models.ForeignKey(
                         blank=True,
-                        help_text="The operation that made it; empty for a resource made by hand.",
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="gpu_units",
@@ -288,7 +236,6 @@ class Migration(migrations.Migration):
                     "tenant",
                     models.ForeignKey(
                         blank=True,
-                        help_text="Empty: operators only.",
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         to="tenancy.tenant",
@@ -329,25 +276,21 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it changed.",
                     ),
                 ),
-                ("phase", models.CharField(help_text="The phase from then on.", max_length=16)),
-                ("reason", models.CharField(blank=True, help_text="Why.", max_length=64)),
-                ("message", models.TextField(blank=True, help_text="The same for people.")),
+                ("phase", models.CharField(max_length=16)),
+                ("reason", models.CharField(blank=True, max_length=64)),
+                ("message", models.TextField(blank=True)),
                 (
                     "operation",
                     models.ForeignKey(
                         blank=True,
-                        help_text="The operation that caused it, if one did.",
                         null=True,
                         on_delete=django.db.models.deletion.SET_NULL,
                         related_name="+",

@@ -13,7 +13,6 @@ class Migration(migrations.Migration):
                 (
                     "name",
                     models.CharField(
-                        help_text="Name of the node.",
                         max_length=253,
                         primary_key=True,
                         serialize=False,
@@ -21,11 +20,11 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "gpus_offered",
-                    models.PositiveIntegerField(help_text="GPUs that it can hand out."),
+                    models.PositiveIntegerField(),
                 ),
                 (
                     "gpus_held",
-                    models.PositiveIntegerField(help_text="GPUs that pods on it hold."),
+                    models.PositiveIntegerField(),
                 ),
             ],
             options={"ordering": ["name"]},

@@ -15,7 +15,6 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 db_default="",
-                help_text="What keeps a pod from running or from being ready; empty: nothing.",
                 max_length=64,
             ),
         ),
@@ -24,15 +23,12 @@ class Migration(migrations.Migration):
             name="resource_gone_at",
             field=models.DateTimeField(
                 blank=True,
-                help_text="When its resource was first not found while objects that it owned remained.",
                 null=True,
             ),
         ),
         migrations.AddField(
             model_name="unithistory",
             name="cause",
-            field=models.CharField(
-                blank=True, db_default="", help_text="What kept its pod back.", max_length=64
-            ),
+            field=models.CharField(blank=True, db_default="", max_length=64),
         ),
     ]

@@ -18,146 +18,119 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "due_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="When work is due next; empty: nothing to do.",
                         null=True,
                     ),
                 ),
-                ("due_seq", models.BigIntegerField(default=0, help_text="Raised by every mark.")),
+                ("due_seq", models.BigIntegerField(default=0)),
                 (
                     "lease_token",
-                    models.UUIDField(
-                        blank=True, help_text="Whoever holds it may record a result.", null=True
-                    ),
+                    models.UUIDField(blank=True, null=True),
                 ),
                 (
                     "lease_expires_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="After this another worker may take the row.",
                         null=True,
                     ),
                 ),
                 (
                     "failures",
-                    models.PositiveIntegerField(
-                        default=0, help_text="Failures in a row; the back-off grows with them."
-                    ),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "operation_id",
-                    models.CharField(
-                        help_text="The caller's idempotency key, unique a tenant.", max_length=128
-                    ),
+                    models.CharField(max_length=128),
                 ),
                 (
                     "kind",
-                    models.CharField(
-                        help_text="What was asked, such as `stockpool.create`.", max_length=64
-                    ),
+                    models.CharField(max_length=64),
                 ),
-                ("payload", models.JSONField(default=dict, help_text="The normalised request.")),
+                ("payload", models.JSONField(default=dict)),
                 (
                     "request_hash",
-                    models.CharField(help_text="Fingerprint of the request.", max_length=64),
+                    models.CharField(max_length=64),
                 ),
                 (
                     "hash_version",
-                    models.PositiveSmallIntegerField(help_text="How the fingerprint was made."),
+                    models.PositiveSmallIntegerField(),
                 ),
                 (
                     "phase",
                     models.CharField(
-                        choices=[
-                            ("Pending", "Pending"),
-                            ("Running", "Running"),
-                            ("Succeeded", "Succeeded"),
-                            ("Failed", "Failed"),
-                            ("Cancelled", "Cancelled"),
-                        ],
                         default="Pending",
-                        help_text="What has become of it.",
                         max_length=16,
                     ),
                 ),
-                ("reason", models.CharField(blank=True, help_text="Why it waits.", max_length=64)),
-                ("message", models.TextField(blank=True, help_text="The same for people.")),
+                ("reason", models.CharField(blank=True, max_length=64)),
+                ("message", models.TextField(blank=True)),
                 (
                     "error_code",
-                    models.CharField(blank=True, help_text="Why it failed.", max_length=64),
+                    models.CharField(blank=True, max_length=64),
                 ),
-                ("error_message", models.TextField(blank=True, help_text="The same for people.")),
+                ("error_message", models.TextField(blank=True)),
                 (
                     "error_retryable",
                     models.BooleanField(
                         default=False,
-                        help_text="Whether the same request under a new operationID can succeed.",
                     ),
                 ),
                 (
                     "object_kind",
-                    models.CharField(help_text="Kubernetes kind of its object.", max_length=32),
+                    models.CharField(max_length=32),
                 ),
                 (
                     "object_namespace",
-                    models.CharField(help_text="Namespace of its object.", max_length=63),
+                    models.CharField(max_length=63),
                 ),
-                ("object_name", models.CharField(help_text="Name of its object.", max_length=253)),
+                ("object_name", models.CharField(max_length=253)),
                 (
                     "object_row",
-                    models.BigIntegerField(help_text="Number of its object's row.", null=True),
+                    models.BigIntegerField(null=True),
                 ),
                 (
                     "object_uid",
                     models.CharField(
                         blank=True,
-                        help_text="UID of its object, recorded with its success.",
                         max_length=36,
                     ),
                 ),
                 (
                     "progress_done",
-                    models.PositiveIntegerField(default=0, help_text="Things made."),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "progress_total",
-                    models.PositiveIntegerField(default=1, help_text="Things to make."),
+                    models.PositiveIntegerField(default=1),
                 ),
                 (
                     "starts",
-                    models.PositiveSmallIntegerField(
-                        default=0, help_text="Starts in a row that recorded no outcome."
-                    ),
+                    models.PositiveSmallIntegerField(default=0),
                 ),
                 (
                     "created_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it was accepted.",
                     ),
                 ),
                 (
                     "updated_at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it last changed.",
                     ),
                 ),
                 (
                     "ended_at",
-                    models.DateTimeField(blank=True, help_text="When it ended.", null=True),
+                    models.DateTimeField(blank=True, null=True),
                 ),
                 (
                     "tenant",
                     models.ForeignKey(
-                        help_text="Whose request it is.",
                         on_delete=django.db.models.deletion.PROTECT,
                         to="tenancy.tenant",
                     ),

@@ -12,8 +12,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="operation",
             name="reason_since",
-            field=models.DateTimeField(
-                blank=True, help_text="Since when it waits for that.", null=True
-            ),
+            field=models.DateTimeField(blank=True, null=True),
         ),
     ]

@@ -15,7 +15,6 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 db_default="",
-                help_text="Who asked, in words; empty: the platform by itself.",
                 max_length=200,
             ),
         ),

@@ -14,7 +14,6 @@ class Migration(migrations.Migration):
             model_name="operation",
             name="cancelled_by",
             field=models.ForeignKey(
-                help_text="The job that asked for its end; it has one between its parts.",
                 null=True,
                 on_delete=django.db.models.deletion.SET_NULL,
                 related_name="cancels",
@@ -25,7 +24,6 @@ class Migration(migrations.Migration):
             model_name="operation",
             name="retry_of",
             field=models.OneToOneField(
-                help_text="The failed job that this one does again.",
                 null=True,
                 on_delete=django.db.models.deletion.SET_NULL,
                 related_name="retried_by",

@@ -13,7 +13,6 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 db_default="",
-                help_text="The traceID of the HTTP request that was accepted; empty without one.",
                 max_length=128,
             ),
         ),

@@ -15,7 +15,6 @@ class Migration(migrations.Migration):
                 (
                     "part",
                     models.CharField(
-                        help_text="For example `operations` or `beat`.",
                         max_length=32,
                         primary_key=True,
                         serialize=False,
@@ -23,13 +22,11 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "seen_at",
-                    models.DateTimeField(help_text="When it last lived, by the database's clock."),
+                    models.DateTimeField(),
                 ),
                 (
                     "detail",
-                    models.CharField(
-                        blank=True, help_text="What it said of itself.", max_length=200
-                    ),
+                    models.CharField(blank=True, max_length=200),
                 ),
             ],
             options={
@@ -47,58 +44,45 @@ class Migration(migrations.Migration):
                     "epoch",
                     models.CharField(
                         blank=True,
-                        help_text="Names the pair of this database and its cluster.",
                         max_length=36,
                     ),
                 ),
                 (
                     "epoch_is_established",
-                    models.BooleanField(
-                        default=False, help_text="Whether the cluster has been told the epoch."
-                    ),
+                    models.BooleanField(default=False),
                 ),
                 (
                     "recovery_reason",
                     models.TextField(
                         blank=True,
-                        help_text="Why nothing may be written until `recover` ran; empty: all is well.",
                     ),
                 ),
                 (
                     "failures",
-                    models.PositiveIntegerField(
-                        default=0, help_text="How often in a row the cluster did not answer."
-                    ),
+                    models.PositiveIntegerField(default=0),
                 ),
                 (
                     "closed_until",
                     models.DateTimeField(
                         blank=True,
-                        help_text="Until then nobody asks the cluster; empty: it answers.",
                         null=True,
                     ),
                 ),
                 (
                     "error",
-                    models.TextField(
-                        blank=True, help_text="What was wrong when it last did not answer."
-                    ),
+                    models.TextField(blank=True),
                 ),
                 (
                     "node_count",
-                    models.PositiveIntegerField(
-                        help_text="Nodes, as the controller saw.", null=True
-                    ),
+                    models.PositiveIntegerField(null=True),
                 ),
                 (
                     "ready_node_count",
-                    models.PositiveIntegerField(help_text="Nodes that are Ready.", null=True),
+                    models.PositiveIntegerField(null=True),
                 ),
                 (
                     "seen_at",
-                    models.DateTimeField(
-                        help_text="When the controller last saw the nodes.", null=True
-                    ),
+                    models.DateTimeField(null=True),
                 ),
             ],
             options={

@@ -14,28 +14,21 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "task_id",
-                    models.CharField(
-                        help_text="Celery's id of the message.", max_length=64, unique=True
-                    ),
+                    models.CharField(max_length=64, unique=True),
                 ),
                 (
                     "schedule",
-                    models.CharField(
-                        help_text="Name of the schedule that sent it.", max_length=200
-                    ),
+                    models.CharField(max_length=200),
                 ),
-                ("started_at", models.DateTimeField(help_text="When a worker took it.")),
+                ("started_at", models.DateTimeField()),
                 (
                     "ended_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="When it ended; empty: it runs, or its worker died.",
                         null=True,
                     ),
                 ),
@@ -43,14 +36,12 @@ class Migration(migrations.Migration):
                     "outcome",
                     models.CharField(
                         blank=True,
-                        choices=[("Succeeded", "Succeeded"), ("Failed", "Failed")],
-                        help_text="How it ended.",
                         max_length=16,
                     ),
                 ),
                 (
                     "message",
-                    models.CharField(blank=True, help_text="What was raised.", max_length=300),
+                    models.CharField(blank=True, max_length=300),
                 ),
             ],
             options={

@@ -21,12 +21,11 @@ class Migration(migrations.Migration):
                     "at",
                     models.DateTimeField(
                         db_default=django.db.models.functions.datetime.Now(),
-                        help_text="When it was seen.",
                     ),
                 ),
                 (
                     "document",
-                    models.JSONField(help_text="What was seen, as `samples.capacity` has it."),
+                    models.JSONField(),
                 ),
             ],
             options={
@@ -42,49 +41,41 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
-                ("at", models.DateTimeField(help_text="Up to when jobs are counted.")),
+                ("at", models.DateTimeField()),
                 (
                     "seconds",
-                    models.FloatField(help_text="What it covers; more than that is not known."),
+                    models.FloatField(),
                 ),
-                ("accepted", models.PositiveIntegerField(help_text="Jobs that were accepted.")),
-                ("succeeded", models.PositiveIntegerField(help_text="Jobs that succeeded.")),
-                ("failed", models.PositiveIntegerField(help_text="Jobs that failed.")),
-                ("open_jobs", models.PositiveIntegerField(help_text="Jobs that have not ended.")),
+                ("accepted", models.PositiveIntegerField()),
+                ("succeeded", models.PositiveIntegerField()),
+                ("failed", models.PositiveIntegerField()),
+                ("open_jobs", models.PositiveIntegerField()),
                 (
                     "oldest_due_seconds",
-                    models.FloatField(
-                        help_text="For how long the oldest row is due; empty: none is.", null=True
-                    ),
+                    models.FloatField(null=True),
                 ),
                 (
                     "hour_claims",
-                    models.PositiveIntegerField(help_text="Units ready within an hour."),
+                    models.PositiveIntegerField(),
                 ),
                 (
                     "hour_p50",
-                    models.FloatField(
-                        help_text="Half of them took at most these seconds.", null=True
-                    ),
+                    models.FloatField(null=True),
                 ),
                 (
                     "hour_p95",
-                    models.FloatField(help_text="19 of 20 took at most these seconds.", null=True),
+                    models.FloatField(null=True),
                 ),
-                ("day_claims", models.PositiveIntegerField(help_text="Units ready within a day.")),
+                ("day_claims", models.PositiveIntegerField()),
                 (
                     "day_p50",
-                    models.FloatField(
-                        help_text="Half of them took at most these seconds.", null=True
-                    ),
+                    models.FloatField(null=True),
                 ),
                 (
                     "day_p95",
-                    models.FloatField(help_text="19 of 20 took at most these seconds.", null=True),
+                    models.FloatField(null=True),
                 ),
             ],
             options={

@@ -59,7 +59,6 @@ class Migration(migrations.Migration):
                 (
                     "name",
                     models.CharField(
-                        help_text="Name of the schedule.",
                         max_length=200,
                         primary_key=True,
                         serialize=False,
@@ -69,7 +68,6 @@ class Migration(migrations.Migration):
                     "values",
                     models.JSONField(
                         default=dict,
-                        help_text="Fields as they were last written; a field that is missing is the operator's.",
                     ),
                 ),
             ],

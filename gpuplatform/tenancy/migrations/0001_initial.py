@@ -14,14 +14,11 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "name",
                     models.CharField(
-                        help_text="A DNS label; part of annotations in the cluster.",
                         max_length=63,
                         unique=True,
                     ),
@@ -29,14 +26,13 @@ class Migration(migrations.Migration):
                 (
                     "namespace",
                     models.CharField(
-                        help_text="The namespace in which the tenant's units live.",
                         max_length=63,
                         unique=True,
                     ),
                 ),
                 (
                     "created_at",
-                    models.DateTimeField(auto_now_add=True, help_text="When it was made."),
+                    models.DateTimeField(auto_now_add=True),
                 ),
             ],
             options={

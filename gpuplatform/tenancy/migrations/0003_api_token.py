@@ -16,21 +16,16 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False),
                 ),
                 (
                     "name",
-                    models.CharField(
-                        help_text="What it is for; unique in its tenant.", max_length=63
-                    ),
+                    models.CharField(max_length=63),
                 ),
                 (
                     "digest",
                     models.CharField(
                         editable=False,
-                        help_text="SHA-256 of the secret.",
                         max_length=64,
                         unique=True,
                     ),
@@ -39,7 +34,6 @@ class Migration(migrations.Migration):
                     "hint",
                     models.CharField(
                         editable=False,
-                        help_text="How the secret begins, to recognise it.",
                         max_length=12,
                     ),
                 ),
@@ -47,47 +41,37 @@ class Migration(migrations.Migration):
                     "scopes",
                     django.contrib.postgres.fields.ArrayField(
                         base_field=models.CharField(
-                            choices=[
-                                ("operator", "Operator: stock, pools, specs and every job"),
-                                ("user", "User: GPU units of the tenant"),
-                            ],
                             max_length=16,
                         ),
-                        help_text="What it may do.",
                         size=None,
                     ),
                 ),
                 (
                     "created_at",
-                    models.DateTimeField(auto_now_add=True, help_text="When it was made."),
+                    models.DateTimeField(auto_now_add=True),
                 ),
                 (
                     "expires_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="From then on it is refused; empty: never.",
                         null=True,
                     ),
                 ),
                 (
                     "revoked_at",
-                    models.DateTimeField(
-                        blank=True, editable=False, help_text="When it was taken back.", null=True
-                    ),
+                    models.DateTimeField(blank=True, editable=False, null=True),
                 ),
                 (
                     "last_used_at",
                     models.DateTimeField(
                         blank=True,
                         editable=False,
-                        help_text="When it was last used, to the minute.",
                         null=True,
                     ),
                 ),
                 (
                     "tenant",
                     models.ForeignKey(
-                        help_text="On whose behalf.",
                         on_delete=django.db.models.deletion.CASCADE,
                         related_name="tokens",
                         to="tenancy.tenant",
