@@ -64,7 +64,7 @@ REFUSALS = {
     "slow": "response timed out",
     "refusing with 401": "Unauthorized",
     "refusing with 403": "Forbidden",
-    "with a wrong TLS": "its certificate cannot be verified",
+    "with a wrong TLS": "the certificate cannot be verified",
 }
 """What of such a cluster is said by whoever asks it."""
 
