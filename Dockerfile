@@ -1,8 +1,8 @@
 # syntax=docker/dockerfile:1
-# Targets: `platform`, the default, runs every process of the platform; the command selects the
-# process (see compose.yaml). `sidecar` and `echo` run in the pods of functions.
-# `make image-check` carries out these steps without a container engine. Renovate pins the base image
-# by digest (.github/renovate.json).
+# Targets: `platform` (the default) is the image of all processes of the platform. The command selects
+# the process (see compose.yaml). `sidecar` and `echo` are images for the pods of functions.
+# `make image-check` executes the steps without a container engine. Renovate pins the digest of the
+# base image (.github/renovate.json).
 
 FROM python:3.13-slim-bookworm AS packages
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -15,17 +15,18 @@ ENV PATH=/opt/venv/bin:$PATH
 COPY --from=packages /opt/venv /opt/venv
 WORKDIR /app
 COPY . .
-# The settings cannot be loaded without these values; the image does not contain them.
+# The settings require these values. The image does not contain them.
 RUN GPUPLATFORM_SECRET_KEY=build GPUPLATFORM_ALLOWED_HOSTS=build GPUPLATFORM_DATA=/app/data \
     DATABASE_URL=postgres://build@127.0.0.1/build REDIS_URL=redis://127.0.0.1 KUBE_MODE=off \
     python manage.py collectstatic --no-input --verbosity 0 \
     && python -m compileall -q gpuplatform inventory units serverless
 
-# The sidecar of each function: `docker build --target sidecar`. Without Django and Kubernetes client.
+# The sidecar of workers: `docker build --target sidecar`. It contains neither Django nor the Kubernetes
+# client.
 FROM python:3.13-slim-bookworm AS sidecar-packages
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY requirements/prod.txt /tmp/prod.txt
-# A subset of the list, with the same versions and hashes; pip fails if a dependency is missing.
+# Select a subset of the requirements. pip fails if a dependency is missing, because of the hashes.
 RUN awk -v names="aiohappyeyeballs aiohttp aiosignal annotated-types attrs cffi frozenlist idna \
         multidict nats-py propcache pycparser pydantic pydantic-core pynacl typing-extensions \
         typing-inspection yarl" \
@@ -49,7 +50,7 @@ EXPOSE 8091
 STOPSIGNAL SIGTERM
 CMD ["python", "-m", "serverless.sidecar"]
 
-# An example of a function: `docker build --target echo`.
+# An example function: `docker build --target echo`.
 FROM sidecar AS echo
 COPY serverless/framework.py serverless/
 COPY serverless/examples serverless/examples
@@ -70,7 +71,7 @@ RUN groupadd --gid 10001 platform \
 COPY --from=packages /opt/venv /opt/venv
 COPY --from=static /app /app
 WORKDIR /app
-# A numeric user, so that Kubernetes can verify runAsNonRoot.
+# The user is numeric, so that Kubernetes can verify runAsNonRoot.
 USER 10001:10001
 EXPOSE 8080
 STOPSIGNAL SIGTERM

@@ -12,7 +12,7 @@ from gpuplatform.planning.ownership import POOL_LABEL
 from gpuplatform.planning.plan import Plan
 from gpuplatform.reconciliation.driver import Reconciler
 from gpuplatform.reconciliation.leases import RowLease
-from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, ReadNow, is_unsettled
+from gpuplatform.reconciliation.owned import ListedObjects, LiveObjects, Owned, is_unsettled
 from gpuplatform.workloads.owner import Children, deletion_event
 from inventory.core.names import object_name
 from inventory.core.plan import plan_pool
@@ -26,7 +26,7 @@ def observe_pool(cluster: Cluster, pool: Manifest) -> Children:
     Raises:
         ClusterUnavailable: If the cluster cannot be reached; the run then changes nothing.
     """
-    return _observed(ReadNow(cluster, POOL_LABEL), pool)
+    return _observed(LiveObjects(cluster, POOL_LABEL), pool)
 
 
 def _observed(owned: Owned, pool: Manifest) -> Children:
@@ -63,7 +63,7 @@ def compare_all(cluster: Cluster) -> list[int]:
 
     Returns the ids of these rows. Rows of settled stock pools are not written.
     """
-    owned = ReadAtOnce(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
+    owned = ListedObjects(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     listing = cluster.list(STOCK_POOL)
     due = POOL_MIRROR.listed(listing)
     for pool, _ in _unsettled(owned, listing.items):
@@ -73,7 +73,7 @@ def compare_all(cluster: Cluster) -> list[int]:
 
 def unsettled_pools(cluster: Cluster) -> Iterator[tuple[Manifest, Plan]]:
     """Yield each stock pool whose plan would change something, with the plan."""
-    owned = ReadAtOnce(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
+    owned = ListedObjects(cluster, POOL_LABEL, (DEPLOYMENT, SERVICE, POD))
     yield from _unsettled(owned, cluster.list(STOCK_POOL).items)
 
 

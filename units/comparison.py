@@ -8,7 +8,7 @@ from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, REPLICA_SET, SERVI
 from gpuplatform.operations.leftovers import delete_leftovers_of
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.planning.plan import Plan
-from gpuplatform.reconciliation.owned import Owned, ReadAtOnce, is_unsettled
+from gpuplatform.reconciliation.owned import ListedObjects, Owned, is_unsettled
 from units.core.plan import plan_unit
 from units.mirror import UNIT_MIRROR
 from units.models import GpuUnit
@@ -38,10 +38,10 @@ def unsettled_units(cluster: Cluster) -> Iterator[tuple[Manifest, Plan]]:
     yield from _unsettled(read_at_once(cluster, units), units)
 
 
-def read_at_once(cluster: Cluster, units: Sequence[Manifest]) -> ReadAtOnce:
+def read_at_once(cluster: Cluster, units: Sequence[Manifest]) -> ListedObjects:
     """List all objects that units own; `units` are the units, which were read before."""
-    owned = ReadAtOnce(cluster, UNIT_LABEL, OWNED_KINDS)
-    owned.know(GPU_UNIT, units)
+    owned = ListedObjects(cluster, UNIT_LABEL, OWNED_KINDS)
+    owned.add(GPU_UNIT, units)
     return owned
 
 

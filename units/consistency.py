@@ -12,7 +12,7 @@ from gpuplatform.kube.kinds import GPU_UNIT, Manifest, ResourceKind
 from gpuplatform.operations.consistency import Fault, doubled_faults, full_name, row_faults
 from gpuplatform.operations.phases import ENDED_PHASES
 from gpuplatform.planning.ownership import MANAGED_BY_LABEL, MANAGER, UNIT_LABEL
-from gpuplatform.reconciliation.owned import ReadAtOnce
+from gpuplatform.reconciliation.owned import ListedObjects
 from units.comparison import read_at_once
 from units.core.names import STOCK_ORDINAL_ANNOTATION, UNIT_UID_LABEL
 from units.core.sources import source_of
@@ -40,7 +40,7 @@ def _is_active(unit: Manifest) -> bool:
     return role_of(unit["metadata"]["namespace"]) == UnitRole.ACTIVE
 
 
-def _orphans(owned: ReadAtOnce, uids: set[str]) -> Iterator[Fault]:
+def _orphans(owned: ListedObjects, uids: set[str]) -> Iterator[Fault]:
     """Yield objects whose unit is deleted, unless an open row waits for their deletion."""
     rows = GpuUnit.objects.filter(deleted_at__isnull=True).exclude(uid="")
     live = list(rows.values_list("uid", "namespace", "name"))

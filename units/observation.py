@@ -13,7 +13,7 @@ from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, REPLICA_SET, SERVICE, Manifest
 from gpuplatform.planning.ownership import UNIT_LABEL, is_controlled_by
 from gpuplatform.planning.plan import Absent, Observation, Present, Unknown
-from gpuplatform.reconciliation.owned import Owned, ReadNow
+from gpuplatform.reconciliation.owned import LiveObjects, Owned
 from units.core.children import is_decided
 from units.core.names import UNIT_UID_LABEL, object_name
 from units.core.observed import ObservedUnit
@@ -44,7 +44,7 @@ def observe_unit(cluster: Cluster, unit: Manifest) -> ObservedUnit:
     Raises:
         ClusterUnavailable: If the cluster cannot be reached; the run then changes nothing.
     """
-    return observed_in(ReadNow(cluster, UNIT_LABEL), Records.of([unit]), unit)
+    return observed_in(LiveObjects(cluster, UNIT_LABEL), Records.of([unit]), unit)
 
 
 def observed_in(owned: Owned, records: Records, unit: Manifest) -> ObservedUnit:

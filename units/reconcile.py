@@ -10,7 +10,7 @@ from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.planning.plan import Observation
 from gpuplatform.queueing import Queue, Urgency, enqueue_after_commit
 from gpuplatform.reconciliation.driver import Ending, Reconciler
-from gpuplatform.reconciliation.owned import ReadNow
+from gpuplatform.reconciliation.owned import LiveObjects
 from units.core.observed import ObservedUnit
 from units.core.plan import plan_unit
 from units.core.sources import SourceGone
@@ -24,7 +24,7 @@ from units.services.names import UnitTask
 
 
 def _remains(cluster: Cluster, row: GpuUnit) -> Observation[str]:
-    return remains_of(ReadNow(cluster, UNIT_LABEL), row.namespace, row.name, row.uid)
+    return remains_of(LiveObjects(cluster, UNIT_LABEL), row.namespace, row.name, row.uid)
 
 
 def _close(rows: QuerySet[GpuUnit], successor: Manifest | None) -> None:

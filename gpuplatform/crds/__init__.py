@@ -1,1 +1,1 @@
-"""From spec models to CustomResourceDefinitions. Pure."""
+"""Generates CustomResourceDefinitions from spec models. Pure."""

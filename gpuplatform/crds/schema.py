@@ -1,9 +1,8 @@
-"""Builds a CustomResourceDefinition from a declared spec and status. Pure.
+"""Builds a CustomResourceDefinition from the models of spec and status. Pure.
 
-The schema contains what a structural schema can express: types, bounds, enums, required fields,
-list keys, and the rules that the models declare with `cel` (`x-kubernetes-validations`). Grammars
-beyond that stay in the models; the reconciler answers them with `InvalidSpec`. Called by
-`export_crds` and `install_cluster`.
+The schema contains the rules that a structural schema can express: types, bounds, enums, required
+fields, list keys, and the CEL rules (`x-kubernetes-validations`) that the models declare with
+`cel`. If a resource violates another rule of the models, the reconciler reports `InvalidSpec`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,69 +11,62 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from gpuplatform.formats.validations import VALIDATIONS
+from gpuplatform.formats.names import DNS_LABEL, OWN_NAME_MAX
+from gpuplatform.formats.validations import VALIDATIONS, cel
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION, ResourceKind
 
 CATEGORY: Final = "gpuplatform"
-"""`kubectl get gpuplatform` lists every resource of the platform."""
+"""The category of all kinds, so that `kubectl get gpuplatform` lists them."""
+
+_NAME_RULE: Final = cel(
+    f"has(self.status) || (size(self.metadata.name) <= {OWN_NAME_MAX}"
+    f" && self.metadata.name.matches('^{DNS_LABEL}$'))",
+    f"metadata.name must be a DNS label of at most {OWN_NAME_MAX} characters.",
+)
+"""The rule for the names of new resources.
+
+The API server drops the status of a new resource before it validates the resource. An existing
+resource with an invalid name, which is older than the rule, must accept the status: the API server
+validates a status update with the whole object.
+"""
 
 _DROPPED: Final = frozenset({"title", "examples", "$defs"})
 _METADATA: Final = {
     "apiVersion": {
         "type": "string",
-        "description": "The versioned schema of this object: group and version.",
+        "description": "Group and version of the schema of this object.",
     },
-    "kind": {"type": "string", "description": "The kind of this object."},
-    "metadata": {"type": "object"},  # The API server refuses a description here.
+    "kind": {"type": "string", "description": "Kind of this object."},
+    "metadata": {"type": "object"},  # The API server rejects a description here.
 }
 
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """One column of `kubectl get`."""
+    """A column of `kubectl get`."""
 
     name: str
     type: str
     json_path: str
     is_wide: bool = False
-    """Whether only `kubectl get -o wide` shows it."""
+    """Whether only `kubectl get -o wide` displays the column."""
 
     def manifest(self) -> dict[str, Any]:
-        """Return the column as the CRD contains it."""
-        column: dict[str, Any] = {
-            "name": self.name,
-            "type": self.type,
-            "jsonPath": self.json_path,
-        }
+        """Return the column in the format of a CRD."""
+        column = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
         return column | ({"priority": 1} if self.is_wide else {})
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """The paths of the `scale` subresource, which `kubectl scale` and autoscalers use."""
-
-    replicas: str
-    status_replicas: str
-    selector: str
-
-    def manifest(self) -> dict[str, str]:
-        """Return the subresource as the CRD contains it."""
-        return {
-            "specReplicasPath": self.replicas,
-            "statusReplicasPath": self.status_replicas,
-            "labelSelectorPath": self.selector,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Presentation:
-    """How `kubectl` and other clients address and list a kind."""
+    """The names, columns and fields of a kind for `kubectl` and other clients."""
 
     short_names: Sequence[str]
     columns: Sequence[PrinterColumn]
     selectable_fields: Sequence[str]
-    """JSON paths that `kubectl get --field-selector` accepts."""
-    scale: Scale | None = None
+    """The JSON paths for `kubectl get --field-selector`."""
+    scale: Mapping[str, str] | None = None
+    """The `scale` subresource, which `kubectl scale` and autoscalers use."""
 
 
 def crd_manifest(
@@ -83,16 +75,11 @@ def crd_manifest(
     spec: type[BaseModel],
     status: type[BaseModel],
     presentation: Presentation,
-    rules: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """Return the CRD of `kind`: one version, served and stored, with a status subresource.
-
-    `rules` are CEL rules on the whole object, as `cel` returns them.
-    """
-    scale = presentation.scale
+    """Return the CRD of `kind`, with one version and a status subresource."""
     subresources: dict[str, Any] = {"status": {}}
-    if scale:
-        subresources["scale"] = scale.manifest()
+    if presentation.scale:
+        subresources["scale"] = presentation.scale
     version = {
         "name": kind.version,
         "served": True,
@@ -100,7 +87,7 @@ def crd_manifest(
         "subresources": subresources,
         "selectableFields": [{"jsonPath": path} for path in presentation.selectable_fields],
         "additionalPrinterColumns": [column.manifest() for column in presentation.columns],
-        "schema": {"openAPIV3Schema": _object(spec, status, rules)},
+        "schema": {"openAPIV3Schema": _object(spec, status)},
     }
     return {
         "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,
@@ -122,23 +109,21 @@ def crd_manifest(
     }
 
 
-def _object(
-    spec: type[BaseModel], status: type[BaseModel], rules: Sequence[Mapping[str, str]]
-) -> dict[str, Any]:
-    schema = {
+def _object(spec: type[BaseModel], status: type[BaseModel]) -> dict[str, Any]:
+    return {
         "type": "object",
         "description": (spec.__doc__ or "").strip(),
         "required": ["spec"],
         "properties": {**_METADATA, "spec": structural(spec), "status": structural(status)},
+        VALIDATIONS: [_NAME_RULE],
     }
-    return schema | ({VALIDATIONS: list(rules)} if rules else {})
 
 
 def structural(model: type[BaseModel]) -> dict[str, Any]:
     """Return the structural schema of a model.
 
     Raises:
-        ValueError: the model holds a union, which a structural schema cannot express.
+        ValueError: if the model contains a union, which a structural schema cannot express.
     """
     schema = model.model_json_schema(by_alias=True)
     return _converted(schema, schema.get("$defs", {}))
@@ -158,9 +143,10 @@ def _converted(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dic
 
 
 def _without_defaults(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a list's item without defaults of its properties.
+    """Return the schema of a list item without the defaults of its properties.
 
-    `kubectl apply` compares lists as written, so a default inside one always looks like a change.
+    `kubectl apply` compares whole lists, so that a default in a list item would always be a
+    change.
     """
     properties = {
         name: {key: value for key, value in schema.items() if key != "default"}
@@ -170,16 +156,16 @@ def _without_defaults(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keyword(key: str, value: Any) -> dict[str, Any]:
-    """Return one keyword of JSON Schema as Kubernetes accepts it; empty if it does not."""
+    """Return a keyword of JSON Schema as structural schema, or an empty dict."""
     match key:
         case "const":
             return {"enum": [value]}
         case "exclusiveMinimum" | "exclusiveMaximum":
             return {key.replace("exclusiveM", "m"): value, key: True}
         case "default" if value in (None, "", [], {}):
-            return {}  # absent and empty are the same: nothing to fill in
+            return {}  # An empty value equals an absent value.
         case "additionalProperties" if value is False:
-            return {}  # the server prunes unknown fields
+            return {}  # The API server prunes unknown fields.
         case "x-kubernetes-list-map-keys":
             return {"x-kubernetes-list-type": "map", key: value}
         case _:
@@ -187,7 +173,7 @@ def _keyword(key: str, value: Any) -> dict[str, Any]:
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Inline the reference, replace a choice with null by `nullable`, drop what only documents."""
+    """Return the schema with references inlined, and `nullable` instead of a union with null."""
     found = {key: value for key, value in schema.items() if key not in _DROPPED}
     if reference := found.pop("$ref", None):
         target = definitions[reference.removeprefix("#/$defs/")]

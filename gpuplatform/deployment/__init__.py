@@ -1,1 +1,1 @@
-"""The platform's installation in a cluster: resource definitions, accounts and rights."""
+"""The objects of an installation: definitions, service accounts, permissions and dashboards."""

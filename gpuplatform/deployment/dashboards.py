@@ -1,7 +1,7 @@
-"""Grafana dashboards from the declared metrics. Pure.
+"""Grafana dashboards for the declared metrics. Pure.
 
-A panel names a declared metric; type, labels and name of the metric decide the query, the unit and
-the kind of panel. `manage.py export_dashboards` writes the dashboards to `deploy/monitoring`.
+The type, the labels and the name of a metric determine the query, the unit and the type of its
+panel. `manage.py export_dashboards` writes the dashboards to `deploy/monitoring`.
 """
 
 import json
@@ -13,7 +13,7 @@ from gpuplatform.metrics import declared
 from gpuplatform.metrics.declared import Metric, Type
 
 COLUMNS: Final = 24
-"""The width of Grafana's grid."""
+"""The number of columns of the Grafana grid."""
 HEIGHT: Final = 8
 SCHEMA_VERSION: Final = 39
 DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
@@ -24,30 +24,30 @@ _GRAPH_WIDTH: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel: a metric, restricted by a label selector and grouped by some of its labels."""
+    """A panel for a metric, with a label selector and the labels to group by."""
 
     title: str
     metric: Metric
     where: str = ""
     by: tuple[str, ...] | None = None
-    """The labels of the legend; None: all labels of the metric."""
+    """The labels to group by. By default these are all labels of the metric."""
     is_flag: bool = False
-    """The value is 0 or 1, and only the current one matters."""
+    """Whether the value is 0 or 1, so that only the current value is displayed."""
     good: int = 1
-    """The value of a flag that is displayed in green."""
+    """The value of a flag to display in green."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that the panel groups by."""
+        """The labels to group by."""
         return self.metric.labels if self.by is None else self.by
 
     @property
     def width(self) -> int:
-        """The number of columns."""
+        """The width in columns of the grid."""
         return _FLAG_WIDTH if self.is_flag and not self.labels else _GRAPH_WIDTH
 
     def queries(self) -> Iterator[tuple[str, str]]:
-        """Yield each query with its legend."""
+        """Yield the queries with their legends."""
         name = self.metric.name
         legend = " ".join(f"{{{{{label}}}}}" for label in self.labels) or self.title
         match self.metric.type:
@@ -64,7 +64,7 @@ class Panel:
                     yield f"histogram_quantile({quantile}, {buckets})", percentile
 
     def _gauge(self) -> str:
-        """Return the value of one of the pods; values of labels that are dropped add up."""
+        """Return the query of a gauge: the maximum of all pods, summed over the other labels."""
         series = f"{self.metric.name}{self._selector}"
         if self.labels == self.metric.labels:
             return f"{self._grouped('max')} ({series})"
@@ -82,7 +82,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """One dashboard: a row of panels after the other."""
+    """A dashboard. Its panels are placed in rows."""
 
     name: str
     title: str
@@ -111,25 +111,25 @@ DASHBOARDS: Final = (
     Dashboard(
         "units",
         "GPU Platform / Units",
-        "GPU units of users and the operations on units and stock.",
+        "GPU units of users, and operations on units and stock.",
         (
             Panel("Active units by phase", declared.UNITS, where='role="active"', by=("phase",)),
             Panel("Open operations", declared.OPERATIONS, where=_UNITS),
             Panel("Ended operations", declared.OPERATIONS_ENDED, where=_UNITS),
             Panel("Age of the oldest open operation", declared.OLDEST_OPERATION),
-            Panel("Acceptance to first claim", declared.CLAIM_SECONDS, where=_UNITS),
-            Panel("Acceptance to success", declared.SUCCESS_SECONDS, where=_UNITS),
-            Panel("Claim to ready", declared.CLAIM_TO_READY),
-            Panel("Refused claims", declared.CLAIMS_REFUSED),
+            Panel("Time from acceptance to first claim", declared.CLAIM_SECONDS, where=_UNITS),
+            Panel("Time from acceptance to success", declared.SUCCESS_SECONDS, where=_UNITS),
+            Panel("Time from claim to ready", declared.CLAIM_TO_READY),
+            Panel("Failed claims of stock", declared.CLAIMS_REFUSED),
             Panel("GPUs by tenant", declared.TENANT_GPUS),
         ),
     ),
     Dashboard(
         "serverless",
         "GPU Platform / Serverless",
-        "Invocations of functions and the processes that run them.",
+        "Invocations of functions, and the processes that handle them.",
         (
-            Panel("Activator leads", declared.ACTIVATOR_IS_LEADER, is_flag=True),
+            Panel("Activator is leader", declared.ACTIVATOR_IS_LEADER, is_flag=True),
             Panel(
                 "Serverless processes up",
                 declared.PART_UP,
@@ -145,21 +145,21 @@ DASHBOARDS: Final = (
     Dashboard(
         "platform",
         "GPU Platform / Platform",
-        "Processes, servers, work and API of the platform.",
+        "Processes, servers, workload and API of the platform.",
         (
-            Panel("Database answers", declared.STATE_IS_READ, is_flag=True),
-            Panel("Broker answers", declared.BROKER_UP, is_flag=True),
-            Panel("Cluster answers", declared.CLUSTER_UP, is_flag=True),
+            Panel("Database up", declared.STATE_IS_READ, is_flag=True),
+            Panel("Broker up", declared.BROKER_UP, is_flag=True),
+            Panel("Cluster up", declared.CLUSTER_UP, is_flag=True),
             Panel("Recovery needed", declared.RECOVERY_NEEDED, is_flag=True, good=0),
-            Panel("Controller leads", declared.IS_LEADER, is_flag=True),
-            Panel("Parts up", declared.PART_UP, is_flag=True),
+            Panel("Controller is leader", declared.IS_LEADER, is_flag=True),
+            Panel("Processes up", declared.PART_UP, is_flag=True),
             Panel("Age of the oldest due row", declared.OLDEST_DUE),
             Panel("Messages in the broker", declared.QUEUE_MESSAGES),
-            Panel("Time of a reconciliation", declared.RECONCILE_SECONDS, by=("kind",)),
+            Panel("Duration of reconciliations", declared.RECONCILE_SECONDS, by=("kind",)),
             Panel("Task errors", declared.TASK_FAULTS),
             Panel("Requests by status", declared.HTTP_REQUESTS, by=("status",)),
-            Panel("Time of a request", declared.HTTP_SECONDS, by=("method",)),
-            Panel("Age of the last list of a watch", declared.WATCH_AGE),
+            Panel("Duration of requests", declared.HTTP_SECONDS, by=("method",)),
+            Panel("Time since the last list or event of a watch", declared.WATCH_AGE),
             Panel("Lists after a gap in a watch", declared.WATCH_RESTARTS),
         ),
     ),
@@ -167,7 +167,7 @@ DASHBOARDS: Final = (
 
 
 def dashboard_json(dashboard: Dashboard) -> str:
-    """Return the dashboard as Grafana imports it."""
+    """Return the dashboard in the JSON format of Grafana."""
     panels = [
         _panel(number, panel, place)
         for number, (panel, place) in enumerate(_placed(dashboard.panels), start=1)
@@ -206,7 +206,7 @@ _LINKS: Final = {
 
 
 def _placed(panels: tuple[Panel, ...]) -> Iterator[tuple[Panel, Mapping[str, int]]]:
-    """Yield each panel with its place on the grid, from left to right and from top to bottom."""
+    """Yield each panel with its position on the grid."""
     x = y = height = 0
     for panel in panels:
         if x + panel.width > COLUMNS:
@@ -251,7 +251,7 @@ def _options(panel: Panel) -> dict[str, Any]:
 
 
 def _unit(metric: Metric) -> str:
-    """Return Grafana's name of the unit."""
+    """Return the name of the unit in Grafana."""
     if metric.type is Type.COUNTER:
         return "ops"
     return "s" if metric.name.endswith("_seconds") else "short"

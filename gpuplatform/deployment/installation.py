@@ -1,10 +1,10 @@
-"""What the platform needs in a cluster: namespaces, priority classes, resource definitions.
+"""The objects that the platform requires in a cluster. Pure.
 
-Pure lists of manifests, in the order in which they are applied.
+The objects are namespaces, priority classes and custom resource definitions.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from gpuplatform.kube.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
@@ -22,48 +22,49 @@ from units.phases import STOCK_NAMESPACE
 DEFAULT_TENANT_NAMESPACE = "runtime-instance"
 
 CRDS: tuple[dict[str, Any], ...] = (STOCK_POOL_CRD, GPU_UNIT_CRD)
-"""Every CustomResourceDefinition of the platform."""
+"""The CustomResourceDefinitions of the platform."""
 
 POD_SECURITY = "pod-security.kubernetes.io"
 WORKLOAD_LEVEL = "baseline"
-"""Users' images may run as root, so stricter levels only warn."""
+"""The enforced level. Stricter levels only warn, because images of users may run as root."""
+
+
+_PRIORITY_CLASSES: Final = (
+    (
+        STOCK_PRIORITY_CLASS,
+        100,
+        "Never",
+        "Priority of GPU stock, above the default priority of pods. Never preempts.",
+    ),
+    (
+        UNIT_PRIORITY_CLASS,
+        1000,
+        "PreemptLowerPriority",
+        "Priority of GPU units of users. Preempts GPU stock.",
+    ),
+)
 
 
 def file_name(crd: dict[str, Any]) -> str:
-    """Return the usual file name of a definition, `<group>_<plural>.yaml`."""
+    """Return the file name of a definition, `<group>_<plural>.yaml`."""
     spec = crd["spec"]
     return f"{spec['group']}_{spec['names']['plural']}.yaml"
 
 
 def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
-    """Yield every object with its kind, namespaces first."""
-    yield NAMESPACE, _object(NAMESPACE, system_namespace)
+    """Yield all objects with their kinds, in the order in which they must be applied."""
+    yield NAMESPACE, named_object(NAMESPACE, system_namespace)
     for name in (STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE):
         yield NAMESPACE, _workload_namespace(name)
-    yield (
-        PRIORITY_CLASS,
-        {
-            **_object(PRIORITY_CLASS, STOCK_PRIORITY_CLASS),
-            "value": 100,
-            "preemptionPolicy": "Never",
-            "description": "GPU stock. Scheduled before ordinary workloads; never preempts.",
-        },
-    )
-    yield (
-        PRIORITY_CLASS,
-        {
-            **_object(PRIORITY_CLASS, UNIT_PRIORITY_CLASS),
-            "value": 1000,
-            "preemptionPolicy": "PreemptLowerPriority",
-            "description": "GPU units of users. They preempt GPU stock.",
-        },
-    )
+    for name, value, policy, description in _PRIORITY_CLASSES:
+        fields = {"value": value, "preemptionPolicy": policy, "description": description}
+        yield PRIORITY_CLASS, {**named_object(PRIORITY_CLASS, name), **fields}
     for crd in CRDS:
         yield CUSTOM_RESOURCE_DEFINITION, crd
 
 
 def _workload_namespace(name: str) -> Manifest:
-    manifest = _object(NAMESPACE, name)
+    manifest = named_object(NAMESPACE, name)
     manifest["metadata"]["labels"] |= {
         f"{POD_SECURITY}/enforce": WORKLOAD_LEVEL,
         f"{POD_SECURITY}/audit": "restricted",
@@ -72,9 +73,11 @@ def _workload_namespace(name: str) -> Manifest:
     return manifest
 
 
-def _object(kind: ResourceKind, name: str) -> Manifest:
+def named_object(kind: ResourceKind, name: str, namespace: str | None = None) -> Manifest:
+    """Return a manifest with kind, name, namespace and the label of the platform."""
+    metadata = {"name": name, "labels": {MANAGED_BY_LABEL: MANAGER}}
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        "metadata": {"name": name, "labels": {MANAGED_BY_LABEL: MANAGER}},
+        "metadata": {**metadata, "namespace": namespace} if namespace else metadata,
     }

@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass
 
 from gpuplatform.formats.text import quoted
-from gpuplatform.formats.validations import cel
 
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
@@ -26,12 +25,6 @@ ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 PORT_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 CONFIG_KEY = r"[-._a-zA-Z0-9]+"
 OPERATION_ID = r"[A-Za-z0-9._:-]{1,128}"
-
-NAME_RULE = cel(
-    f"size(self.metadata.name) <= {OWN_NAME_MAX} && self.metadata.name.matches('^{DNS_LABEL}$')",
-    f"metadata.name must be a DNS label of at most {OWN_NAME_MAX} characters.",
-)
-"""The CEL rule for the names of custom resources."""
 
 ENV_NAME_MAX = 1024
 _PORT_NAME_MAX = 15

@@ -1,1 +1,1 @@
-"""The only way to the Kubernetes API: client, deadlines, reflector, leader election."""
+"""Access to the Kubernetes API: client, deadlines, reflector and leader election."""

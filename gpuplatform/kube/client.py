@@ -1,8 +1,8 @@
-"""The client of the Kubernetes API, with objects as plain dicts; nothing else calls the API.
+"""The client of the Kubernetes API. Objects are plain dicts.
 
-Every call has a time limit (`deadline` can shorten it), no call is retried here, and every failure
-is a `ClusterError` whose class determines what the caller may do. A missing object is not an
-error. The client knows no app, no database and no plan.
+All requests to the API server use this client. Each call has a time limit, which `deadline` can
+shorten. The client does not retry. Each failure raises a `ClusterError`, and its class determines
+whether the caller may retry. A missing object is not an error.
 """
 
 import json
@@ -16,32 +16,33 @@ from gpuplatform.errors import ClusterGone
 from gpuplatform.kube import encoding
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import FIELD_MANAGER, POD, Manifest, ResourceKind
-from gpuplatform.kube.responses import error_for, parse_failure, unreadable
-from gpuplatform.kube.transport import CALL_SECONDS, Answer, Request, Transport, read_all
-from gpuplatform.kube.watch import WatchEvent, WatchStream
-
-__all__ = ["FIELD_MANAGER", "Cluster", "Listing", "Manifest", "WatchEvent", "WatchStream"]
+from gpuplatform.kube.responses import error_for, invalid_response, parse_failure
+from gpuplatform.kube.transport import CALL_SECONDS, Request, Response, Transport, read_all
+from gpuplatform.kube.watch import WatchStream
 
 PAGE_SIZE = 500
 LIST_ATTEMPTS = 3
-"""Number of attempts when the version of a list is compacted away between two pages."""
+"""Maximum number of attempts if the continue token of a list expires between two pages."""
 WATCH_GRACE_SECONDS = 10.0
-"""Seconds after the requested end of a watch before its silent connection counts as lost."""
+"""Seconds after the requested end of a watch before its connection counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A complete list and its resource version, from which a watch continues."""
+    """A complete list, and the resource version from which a watch continues."""
 
     items: list[Manifest]
     resource_version: str
 
 
 class Cluster:
-    """One API server. Safe to share between threads, never across a fork (see `modes`)."""
+    """The connection to an API server. Threads may share it; forked processes must not."""
 
     def __init__(self, load: Callable[[], Configuration]) -> None:
-        """`load` reads address and credentials; it is called again after a 401."""
+        """`load` reads the address and the credentials.
+
+        It is called again after a 401 response.
+        """
         self._load = load
         self._transport = Transport(load())
 
@@ -52,11 +53,11 @@ class Cluster:
     def get(
         self, kind: ResourceKind, name: str, *, namespace: str | None = None
     ) -> Manifest | None:
-        """Return the object, or `None` if the API server reports that it does not exist."""
-        answer = self._send(Request("GET", kind.path(namespace, name)))
-        if _is_absent(answer):
+        """Return the object, or `None` if it does not exist."""
+        response = self._send(Request("GET", kind.path(namespace, name)))
+        if _is_absent(response):
             return None
-        return _object(answer)
+        return _object(response)
 
     def list(
         self,
@@ -66,10 +67,10 @@ class Cluster:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Listing:
-        """Return all objects as of one resource version, read in pages; never a partial list.
+        """Return the complete list at one resource version. The list is read in pages.
 
         Raises:
-            ClusterGone: The version was compacted away between two pages, in every attempt.
+            ClusterGone: if the continue token expired between two pages in each attempt.
         """
         query = {
             "limit": str(PAGE_SIZE),
@@ -85,7 +86,11 @@ class Cluster:
         return self._pages(kind, request)
 
     def create(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Create the object; if it exists, raise `ClusterConflict` with reason `AlreadyExists`."""
+        """Create the object.
+
+        Raises:
+            ClusterConflict: if the object exists. The reason is `AlreadyExists`.
+        """
         namespace, _ = _place(manifest)
         body = encoding.json_bytes(manifest)
         path = kind.path(namespace)
@@ -99,13 +104,14 @@ class Cluster:
         field_manager: str = FIELD_MANAGER,
         force: bool = True,
     ) -> Manifest:
-        """Apply `manifest` (server-side apply): set its fields, and create a missing object.
+        """Apply `manifest` by server-side apply. A missing object is created.
 
-        An apply without changes costs the server as much as one with changes: compare first.
+        An apply without changes is as expensive for the server as one with changes, so compare
+        before this call.
 
         Raises:
-            ClusterConflict: Another field manager owns a field with another value, and `force` is
-                not set.
+            ClusterConflict: if another field manager owns a field with another value, unless
+                `force` is set.
         """
         namespace, name = _place(manifest)
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
@@ -122,17 +128,18 @@ class Cluster:
         namespace: str | None = None,
         subresource: str = "",
     ) -> Manifest:
-        """Change the fields in `patch`; a null removes a field.
+        """Merge the fields of `patch` into the object. A null value removes a field.
 
-        A `uid` or `resourceVersion` in its `metadata` is a precondition: the call raises
-        `ClusterConflict` if the object has another one.
+        Raises:
+            ClusterConflict: if `metadata` contains a `uid` or a `resourceVersion` that differs
+                from that field of the object.
         """
         path = kind.path(namespace, name, subresource)
         body = encoding.json_bytes(patch)
         return _object(self._send(Request("PATCH", path, _MANAGED, body, encoding.MERGE_PATCH)))
 
     def replace(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Replace the version that `manifest` names. For objects that only the platform writes."""
+        """Replace the object, if its resource version equals the version in `manifest`."""
         namespace, name = _place(manifest)
         body = encoding.json_bytes(manifest)
         path = kind.path(namespace, name)
@@ -148,12 +155,12 @@ class Cluster:
         resource_version: str | None = None,
         propagation: str = "Background",
     ) -> bool:
-        """Request the deletion; return `False` if the object does not exist.
+        """Request the deletion of the object. Return whether the object exists.
 
-        `True` means accepted: finalizers and grace periods run afterwards.
+        The object can continue to exist because of finalizers and its grace period.
 
         Raises:
-            ClusterConflict: The object has another `uid` or `resource_version` than given.
+            ClusterConflict: if the object has another `uid` or `resource_version`.
         """
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options: Manifest = {
@@ -165,10 +172,10 @@ class Cluster:
             options["preconditions"] = given
         body = encoding.json_bytes(options)
         path = kind.path(namespace, name)
-        answer = self._send(Request("DELETE", path, {}, body, encoding.JSON))
-        if _is_absent(answer):
+        response = self._send(Request("DELETE", path, {}, body, encoding.JSON))
+        if _is_absent(response):
             return False
-        _object(answer)
+        _object(response)
         return True
 
     def watch(
@@ -181,19 +188,19 @@ class Cluster:
         timeout_seconds: float,
         silence_seconds: float | None = None,
     ) -> WatchStream:
-        """Return the events after `resource_version`, until the server ends the watch.
+        """Return the stream of the events after `resource_version`.
 
         Args:
             kind: The kind to watch.
-            resource_version: That of a list, of the last processed event, or of a bookmark.
-            namespace: All namespaces if absent.
-            label_selector: Only objects that match.
-            timeout_seconds: Duration requested from the server; rounded up to whole seconds.
-            silence_seconds: A connection without a byte for this time counts as lost; the default
-                is the timeout plus ten seconds.
+            resource_version: The resource version of a list, an event or a bookmark.
+            namespace: The namespace to watch. By default all namespaces are watched.
+            label_selector: The label selector of the objects to watch.
+            timeout_seconds: Duration of the watch in seconds, rounded up to an integer.
+            silence_seconds: Time in seconds without data after which the connection counts as
+                lost. The default is `timeout_seconds` plus ten seconds.
 
         Raises:
-            ClusterGone: The version was compacted away; raised here or while iterating.
+            ClusterGone: if the version has expired. Iterating can raise it too.
         """
         seconds = max(1, int(-(-timeout_seconds // 1)))
         query = {
@@ -219,10 +226,11 @@ class Cluster:
         limit_bytes: int,
         previous: bool = False,
     ) -> str | None:
-        """Return the last lines of a container's log; `None` if the pod does not exist.
+        """Return the last lines of a container's log, or `None` if the pod does not exist.
 
         Raises:
-            ClusterRejected: The container has not started, or had no run before (`previous`).
+            ClusterRejected: if the container has not started, or has no previous run although
+                `previous` is set.
         """
         query = {
             "container": container,
@@ -230,25 +238,26 @@ class Cluster:
             "limitBytes": str(limit_bytes),
             "previous": "true" if previous else "",
         }
-        answer = self._send(Request("GET", POD.path(namespace, name, "log"), query))
-        if _is_absent(answer):
+        response = self._send(Request("GET", POD.path(namespace, name, "log"), query))
+        if _is_absent(response):
             return None
-        if answer.status != 200:
-            _fail(answer)
-        return answer.body.decode("utf-8", errors="replace")
+        if response.status != 200:
+            _fail(response)
+        return response.body.decode("utf-8", errors="replace")
 
     def version(self) -> str:
-        """Return the server's version, such as `v1.36.3`: the cheapest request."""
+        """Return the version of the server, such as `v1.36.3`."""
         version = _object(self._send(Request("GET", "/version")))
         return str(version.get("gitVersion", ""))
 
-    def _send(self, request: Request) -> Answer:
-        answer = self._transport.exchange(request)
-        if answer.status == 401:
-            # The token was rotated or the certificate was replaced: read them again, once.
+    def _send(self, request: Request) -> Response:
+        response = self._transport.exchange(request)
+        if response.status == 401:
+            # The token or the certificate may have been replaced: read the credentials again,
+            # once.
             self._transport = Transport(self._load())
-            answer = self._transport.exchange(request)
-        return answer
+            response = self._transport.exchange(request)
+        return response
 
     def _stream(self, request: Request, *, read_seconds: float) -> WatchStream:
         response = self._transport.open(request, read_seconds=read_seconds)
@@ -258,7 +267,7 @@ class Cluster:
             response = self._transport.open(request, read_seconds=read_seconds)
         if response.status != 200:
             with deadline(CALL_SECONDS):
-                _fail(Answer(response.status, response.headers, read_all(response)))
+                _fail(Response(response.status, response.headers, read_all(response)))
         return WatchStream(response)
 
     def _pages(self, kind: ResourceKind, first: Request) -> Listing:
@@ -267,10 +276,10 @@ class Cluster:
         while True:
             page = _object(self._send(request))
             metadata, more = page.get("metadata"), page.get("items", ())
-            # Go encodes a nil slice as null.
+            # The API server encodes an empty list as null if its Go slice is nil.
             more = [] if more is None else more
             if not isinstance(metadata, dict) or not isinstance(more, list):
-                raise unreadable("a list has no items or no version")
+                raise invalid_response("a list has no items or no resource version")
             items += (_typed(kind, item) for item in more)
             token = metadata.get("continue")
             if not token:
@@ -286,37 +295,37 @@ def _place(manifest: Manifest) -> tuple[str | None, str]:
     return metadata.get("namespace"), metadata.get("name", "")
 
 
-def _is_absent(answer: Answer) -> bool:
-    if answer.status != 404:
+def _is_absent(response: Response) -> bool:
+    if response.status != 404:
         return False
-    return parse_failure(answer.status, answer.headers, answer.body).is_missing_object
+    return parse_failure(response.status, response.headers, response.body).is_missing_object
 
 
-def _object(answer: Answer) -> Manifest:
-    if not 200 <= answer.status < 300:
-        _fail(answer)
+def _object(response: Response) -> Manifest:
+    if not 200 <= response.status < 300:
+        _fail(response)
     try:
-        document: Any = json.loads(answer.body)
-    except ValueError as fault:
-        raise unreadable("it is not JSON") from fault
+        document: Any = json.loads(response.body)
+    except ValueError as error:
+        raise invalid_response("it is not JSON") from error
     if not isinstance(document, dict):
-        raise unreadable("it is not an object")
+        raise invalid_response("it is not an object")
     return document
 
 
-def _fail(answer: Answer) -> NoReturn:
-    raise error_for(parse_failure(answer.status, answer.headers, answer.body))
+def _fail(response: Response) -> NoReturn:
+    raise error_for(parse_failure(response.status, response.headers, response.body))
 
 
 def _typed(kind: ResourceKind, item: Any) -> Manifest:
-    """Add apiVersion and kind, which the items of a list lack, as the objects of a watch have."""
+    """Return the list item with `apiVersion` and `kind`, which the items of a list lack."""
     if not isinstance(item, dict):
-        raise unreadable("an item of a list is not an object")
+        raise invalid_response("an item of a list is not an object")
     return {"apiVersion": kind.api_version, "kind": kind.kind, **item}
 
 
 def _version_of(metadata: Manifest) -> str:
     version = metadata.get("resourceVersion")
     if not isinstance(version, str) or not version:
-        raise unreadable("a list has no version")
+        raise invalid_response("a list has no resource version")
     return version

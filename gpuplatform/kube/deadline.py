@@ -1,11 +1,11 @@
-"""One time budget for all cluster calls of a unit of work.
+"""One deadline for all cluster calls in a block.
 
     with deadline(20):
         cluster.get(...)
-        cluster.apply(...)   # gets the time that the first call left
+        cluster.apply(...)   # may use the remaining time
 
-Every call of `Cluster` waits at most for `remaining()`. Budgets nest: an inner one can only
-shorten the outer one. A budget belongs to the thread (or asynchronous task) that opened it.
+Each call of `Cluster` takes at most `remaining()` seconds. An inner deadline can only shorten the
+outer one. A deadline applies to the thread or the asynchronous task that set it.
 """
 
 import time
@@ -16,14 +16,14 @@ from contextvars import ContextVar
 from gpuplatform.errors import ClusterUnavailable
 
 Clock = Callable[[], float]
-"""A monotonic clock, in seconds."""
+"""Returns the time of a monotonic clock in seconds."""
 
 _ends: ContextVar[tuple[float, Clock] | None] = ContextVar("cluster_deadline", default=None)
 
 
 @contextmanager
 def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]:
-    """Limit the block to `seconds` in total, and to what an outer budget has left."""
+    """Limit the cluster calls in the block to `seconds` in total, or to the outer deadline."""
     outer = remaining()
     allowed = seconds if outer is None else min(seconds, outer)
     token = _ends.set((clock() + allowed, clock))
@@ -34,7 +34,7 @@ def deadline(seconds: float, *, clock: Clock = time.monotonic) -> Iterator[None]
 
 
 def remaining() -> float | None:
-    """Return the seconds left, at least 0; `None` without a budget."""
+    """Return the seconds until the deadline, at least 0, or `None` without a deadline."""
     budget = _ends.get()
     if budget is None:
         return None
@@ -43,16 +43,17 @@ def remaining() -> float | None:
 
 
 def capped(seconds: float) -> float:
-    """Return `seconds`, or what the budget has left if that is less.
+    """Return `seconds`, limited to the time until the deadline.
 
     Raises:
-        ClusterUnavailable: Nothing is left.
+        ClusterUnavailable: if the deadline has passed.
     """
     left = remaining()
     if left is None:
         return seconds
     if left <= 0:
         raise ClusterUnavailable(
-            "The cluster did not answer within the time limit. The platform retries automatically."
+            "The cluster did not respond within the time limit. The platform retries"
+            " automatically."
         )
     return min(seconds, left)

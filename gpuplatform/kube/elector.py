@@ -1,11 +1,11 @@
-"""Leader election among several processes, by a Lease in the cluster.
+"""Leader election among several processes with a Lease in the cluster.
 
-The leader renews the lease every two seconds. It acts only while its last successful renewal is
-younger than `renew_seconds`, counted from before that request was sent. Another process acquires
-the lease only after it has seen it unchanged for `lease_seconds`, counted from after its own read.
-The first period is shorter and begins earlier, so the old leader has stopped before a new one
-starts, regardless of slow requests and of wall clocks. Kubernetes does not fence: a write that was
-started in time can still arrive late, so everything done under a lease has to be idempotent.
+The leader renews the lease every two seconds. It may act for `renew_seconds` after it sent the
+last successful renewal. Another process acquires the lease only if it has observed the lease
+unchanged for `lease_seconds` after its own read. The first period is shorter and begins earlier,
+so the old leader has stopped before a new one starts, regardless of slow requests and wall clocks.
+Kubernetes does not fence writes: a write of the old leader can arrive late. Therefore, all writes
+under a lease must be idempotent.
 """
 
 import logging
@@ -14,45 +14,31 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Protocol
 
 from gpuplatform import clock as wall_clock
 from gpuplatform.errors import ClusterConflict, ClusterError
+from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
-from gpuplatform.kube.kinds import LEASE, Manifest, ResourceKind
+from gpuplatform.kube.kinds import LEASE, Manifest
 
 _LOG = logging.getLogger(__name__)
 
 STEP_SECONDS = 3.0
-"""Time limit of all requests of one attempt: several attempts fit into `renew_seconds`."""
+"""Time limit in seconds for the requests of one attempt, so that `renew_seconds` allows
+several."""
 JITTER = 0.2
-
-
-class LeaseStore(Protocol):
-    """The methods of `Cluster` that an elector uses."""
-
-    def get(
-        self, kind: ResourceKind, name: str, *, namespace: str | None = None
-    ) -> Manifest | None:
-        """Return the object or `None`."""
-
-    def create(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Create the object, unless it exists."""
-
-    def replace(self, kind: ResourceKind, manifest: Manifest) -> Manifest:
-        """Replace the version that the manifest names."""
 
 
 @dataclass
 class Elector:
-    """A candidate for one lease."""
+    """A candidate for a lease."""
 
-    cluster: LeaseStore
+    cluster: Cluster
     _: KW_ONLY
     namespace: str
     name: str
     identity: str
-    """Unique for every start of every process."""
+    """The holder identity, which must be unique for each start of each process."""
     lease_seconds: float = 15
     renew_seconds: float = 10
     retry_seconds: float = 2
@@ -65,41 +51,36 @@ class Elector:
         self._renewed_at: float | None = None
         self._logged_leading = False
         self._lease: Manifest | None = None
-        """The lease as this process last wrote it; `None` if that is uncertain."""
+        """The lease as this process last wrote it, or `None` if the last write is uncertain."""
         self._has_tried = False
         self._has_led = False
         self._seen = ""
         self._seen_at = 0.0
 
     def may_act(self) -> bool:
-        """Whether this process is the leader now. Check before every write."""
+        """Return whether this process is the leader now. Check this before each write."""
         renewed_at = self._renewed_at
         return renewed_at is not None and self.clock() < renewed_at + self.renew_seconds
 
-    @property
-    def is_leader(self) -> bool:
-        """The same as `may_act()`, for displays."""
-        return self.may_act()
-
     def run(self, stop: threading.Event) -> None:
-        """Be a candidate or the leader until `stop` is set; then release the lease."""
+        """Acquire and renew the lease until `stop` is set, then release it."""
         while not stop.is_set():
             self.step()
             stop.wait(self._pause_seconds())
         self.release()
 
     def step(self) -> None:
-        """Try once to renew or to acquire the lease; cluster errors are only logged."""
+        """Try once to renew or acquire the lease. Cluster errors are logged."""
         try:
             with deadline(STEP_SECONDS):
                 self._renew_or_acquire()
-        except ClusterError as fault:
+        except ClusterError as error:
             self._lease = None
-            _LOG.warning("The lease '%s' could not be renewed or acquired: %s", self.name, fault)
+            _LOG.warning("the lease '%s' could not be renewed or acquired: %s", self.name, error)
         self._log_change()
 
     def release(self) -> None:
-        """Stop leading, and release the lease so that a successor need not wait for its expiry."""
+        """Release the lease, so that another process does not have to wait until it expires."""
         was_mine = self.may_act() and self._lease is not None
         self._renewed_at = None
         self._log_change()
@@ -110,8 +91,8 @@ class Elector:
         try:
             with deadline(STEP_SECONDS):
                 self.cluster.replace(LEASE, {**self._lease, "spec": spec})
-        except ClusterError as fault:
-            _LOG.info("The lease '%s' is left to expire: %s", self.name, fault)
+        except ClusterError as error:
+            _LOG.info("the lease '%s' could not be released and will expire: %s", self.name, error)
         self._lease = None
 
     def _renew_or_acquire(self) -> None:
@@ -119,7 +100,7 @@ class Elector:
             try:
                 self._write(self._lease)
             except ClusterConflict:
-                self._lease = None  # Another writer changed it, perhaps only a label.
+                self._lease = None  # Another client changed it, perhaps only a label.
             else:
                 return
         lease = self.cluster.get(LEASE, self.name, namespace=self.namespace)
@@ -130,7 +111,7 @@ class Elector:
             self._write(lease)
 
     def _create(self) -> None:
-        """Create the lease, unless it was deleted under a leader that may not have noticed."""
+        """Create the lease, unless another leader may not have observed its deletion yet."""
         may_have_leader = bool(self._seen) or self._has_led
         if may_have_leader and not self.may_act() and not self._is_unchanged("absent"):
             return
@@ -160,13 +141,13 @@ class Elector:
         self._renewed_at = begun_at
 
     def _is_mine(self, lease: Manifest) -> bool:
-        """Whether this process holds it: also by a write whose response was lost."""
+        """Return whether this process holds the lease, even if the response was lost."""
         return self._has_tried and lease["spec"].get("holderIdentity") == self.identity
 
     def _is_free(self, lease: Manifest) -> bool:
-        """Whether the lease has no holder, or was seen unchanged for its whole duration.
+        """Return whether the lease has no holder, or was observed unchanged for its duration.
 
-        The resource version decides, not the times in the lease, which are of another clock.
+        The resource versions are compared, because the times in the lease are of another clock.
         """
         if not lease["spec"].get("holderIdentity"):
             return True
@@ -200,7 +181,7 @@ class Elector:
         _LOG.info("%s %s the lease '%s'", self.identity, "holds" if leads else "lost", self.name)
 
     def _pause_seconds(self) -> float:
-        """Return a pause with jitter; a leader wakes up no later than its renewal expires."""
+        """Return the pause with jitter, at most the time until the renewal of a leader expires."""
         pause = self.retry_seconds * (1 + JITTER * random.random())  # noqa: S311  # jitter
         renewed_at = self._renewed_at
         if renewed_at is None:

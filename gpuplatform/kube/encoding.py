@@ -1,10 +1,9 @@
-r"""Encoding of objects in requests.
+r"""Encodes the bodies of requests.
 
-Server-side apply accepts YAML only, and the API server reads even JSON sent there with a YAML
-parser that is stricter than JSON: it rejects a surrogate pair (`\ud83d\ude00`), raw control
-characters and U+FFFE/U+FFFF, and folds raw U+0085 and U+2028 as line breaks. Therefore every
-character of the basic plane beyond ASCII is escaped as `\uXXXX`, which that parser accepts for any
-character but a surrogate; characters of the other planes stay raw. The result is also valid JSON.
+The API server decodes the body of a server-side apply with a YAML parser. This parser rejects a
+surrogate pair (`\ud83d\ude00`), raw control characters and U+FFFE/U+FFFF, and it folds raw U+0085
+and U+2028 as line breaks. Therefore, each non-ASCII character of the basic multilingual plane is
+escaped as `\uXXXX`; characters of other planes are not escaped. The result is valid JSON and YAML.
 """
 
 import json
@@ -19,15 +18,15 @@ _ESCAPED_BASIC = re.compile("[\x7f-\uffff]")
 
 
 def json_bytes(value: Any) -> bytes:
-    """Encode a body that is read as JSON."""
+    """Return the value as JSON."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def apply_bytes(value: Any) -> bytes:
-    """Encode for server-side apply: JSON that a YAML parser reads to the same value.
+    """Return the value as JSON that a YAML parser decodes to the same value.
 
-    A lone surrogate stays an escape, which the API server rejects with a clear error.
+    A lone surrogate remains an escape sequence, which the API server rejects.
     """
-    # The separators keep their spaces: YAML requires one after the colon of a key.
+    # Keep the spaces of the separators: YAML requires one after the colon of a key.
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return _ESCAPED_BASIC.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode("utf-8")

@@ -1,4 +1,4 @@
-"""Reading fields of raw objects; a malformed field reads as absent. Pure."""
+"""Reads fields of raw objects. A field of the wrong type counts as absent. Pure."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from gpuplatform.kube.kinds import Manifest
 
 
 def field(value: Any, *path: str) -> Any:
-    """Return the value at `path`, or None if a part of the path is absent or not an object."""
+    """Return the value at `path`, or `None` if an element of the path is absent."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
@@ -18,14 +18,20 @@ def number(value: Any, *path: str) -> int:
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
 
+def text(value: Any, *path: str) -> str:
+    """Return the string at `path`, or an empty string."""
+    found = field(value, *path)
+    return found if isinstance(found, str) else ""
+
+
 def items(value: Any, *path: str) -> list[Any]:
-    """Return the list at `path`, or an empty one."""
+    """Return the list at `path`, or an empty list."""
     found = field(value, *path)
     return found if isinstance(found, list) else []
 
 
 def condition(value: Manifest, type_: str) -> Manifest:
-    """Return the condition of this type, or an empty dict."""
+    """Return the condition of the type, or an empty dict."""
     for found in items(value, "status", "conditions"):
         if field(found, "type") == type_ and isinstance(found, dict):
             return found

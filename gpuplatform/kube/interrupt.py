@@ -1,8 +1,7 @@
-"""Interrupts a blocked read of another thread.
+"""Interrupts a blocked read in another thread.
 
-A watch waits for the next event for up to a minute, a list for seconds. To stop such a thread
-promptly, fire its `Interrupt`: it shuts down the socket that the thread waits on, and the read
-ends with an error as after any lost connection.
+A watch can wait a minute for the next event. `Interrupt.fire` shuts down the socket on which the
+thread waits, so that the read fails as it does when the connection is lost.
 """
 
 import contextlib
@@ -14,7 +13,7 @@ from contextvars import ContextVar
 
 
 class Interrupt:
-    """The socket that one thread waits on; another thread can shut it down."""
+    """The socket on which a thread waits. Another thread can shut it down."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +24,7 @@ class Interrupt:
         """Set the socket of the next read.
 
         Raises:
-            ConnectionAbortedError: `fire` has been called.
+            ConnectionAbortedError: if `fire` was called.
         """
         with self._lock:
             if self._fired:
@@ -33,21 +32,21 @@ class Interrupt:
             self._socket = waiting_on
 
     def detach(self) -> None:
-        """Clear the socket: its connection returns to the pool and may serve other threads."""
+        """Clear the socket, because other threads may use its connection after the call."""
         with self._lock:
             self._socket = None
 
     def fire(self) -> None:
-        """End the current read and every later one of this scope."""
+        """End the current read and all later reads in the scope."""
         with self._lock:
             self._fired = True
             self._shut_down()
 
     def _shut_down(self) -> None:
         if self._socket is not None:
-            with contextlib.suppress(OSError):  # It has ended in the meantime.
-                # The plain method also for TLS: SSLSocket.shutdown would drop the TLS state under
-                # the reading thread, which would then read cipher text as a response.
+            with contextlib.suppress(OSError):  # The connection has been closed.
+                # Not SSLSocket.shutdown, which discards the TLS state: the reading thread would
+                # then read encrypted data as a response.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
@@ -56,7 +55,7 @@ _scope: ContextVar[Interrupt | None] = ContextVar("cluster_interrupt", default=N
 
 @contextmanager
 def interruptible(interrupt: Interrupt) -> Iterator[None]:
-    """Let `interrupt` end the cluster calls of this thread within the block."""
+    """Allow `interrupt` to end the cluster calls of this thread in the block."""
     token = _scope.set(interrupt)
     try:
         yield
@@ -66,12 +65,12 @@ def interruptible(interrupt: Interrupt) -> Iterator[None]:
 
 
 def attach(waiting_on: socket.socket | None) -> None:
-    """Set the socket of this scope's interrupt, if there is one."""
+    """Set the socket of the interrupt of this scope, if any."""
     if (interrupt := _scope.get()) is not None:
         interrupt.attach(waiting_on)
 
 
 def detach() -> None:
-    """Clear the socket of this scope's interrupt, if there is one."""
+    """Clear the socket of the interrupt of this scope, if any."""
     if (interrupt := _scope.get()) is not None:
         interrupt.detach()

@@ -1,7 +1,7 @@
 """The kinds of Kubernetes objects that the platform reads or writes, and their API paths.
 
-Declared here instead of discovered, so that no process needs discovery requests at its start, and
-a cluster without the resource definitions gives a clear error instead of a failed start.
+The kinds are declared, so that no process sends discovery requests at its start. A process can
+also start if the resource definitions are not installed yet.
 """
 
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 Manifest: TypeAlias = dict[str, Any]
-"""A Kubernetes object as decoded JSON: dicts, lists, strings, numbers, booleans, None."""
+"""A Kubernetes object as decoded JSON."""
 
 GROUP = "runtime.lokiwager.io"
-"""The API group of the platform's own resources, and the prefix of its labels and annotations."""
+"""The API group of the custom resources, and the prefix of the labels and annotations."""
 FIELD_MANAGER: Final = "gpu-platform"
-"""The field manager of the platform's writes (server-side apply)."""
+"""The field manager of all writes of the platform."""
 CONTROLLER_LEASE: Final = "gpu-platform-controller"
 ACTIVATOR_LEASE: Final = "gpu-platform-activator"
-"""Names of the leases by which each of these processes elects its leader."""
+"""The names of the Leases for leader election."""
 EPOCH_CONFIG_MAP: Final = "gpu-platform-epoch"
-"""Name of the ConfigMap with the epoch and the number of the newest operation."""
+"""The name of the ConfigMap with the epoch and the id of the newest operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """A kind, its API version and the name of its collection."""
+    """A kind with its API version and the plural name of its resource."""
 
     group: str
-    """Empty for the core group."""
+    """The API group, which is empty for the core group."""
     version: str
     kind: str
     plural: str
@@ -35,22 +35,22 @@ class ResourceKind:
 
     @property
     def api_version(self) -> str:
-        """The `apiVersion` of its manifests: `apps/v1`, or `v1` in the core group."""
+        """The `apiVersion` of a manifest, such as `apps/v1`, or `v1` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
-        """Return the URL path of an object, or of a collection when `name` is empty.
+        """Return the URL path of an object, or of the collection if `name` is empty.
 
-        Without a namespace the collection of a namespaced kind spans all namespaces.
+        Without a namespace the collection contains the objects of all namespaces.
 
         Raises:
-            ValueError: An object of a namespaced kind was requested without its namespace.
+            ValueError: if `name` is set, the kind is namespaced and `namespace` is not set.
         """
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
         elif self.namespaced and name:
-            msg = f"{self.kind} '{name}' needs a namespace"
+            msg = f"{self.kind} '{name}' requires a namespace"
             raise ValueError(msg)
         parts += [self.plural, name, subresource]
         return "/" + "/".join(quote(part, safe="") for part in parts if part)

@@ -1,7 +1,7 @@
-"""Selects the cluster of this process, if any.
+"""Selects the cluster of this process, according to the setting `KUBE_MODE`.
 
-Call `get_cluster()` at each use: it never waits for the network, and a forked process gets its own
-connections. `open_cluster` opens a cluster independently of the settings.
+Call `get_cluster()` for each use: it sends no request, and a forked process gets its own
+connections. `open_cluster` does not read the settings.
 """
 
 import os
@@ -25,30 +25,30 @@ from gpuplatform.process_local import ProcessLocal
 
 
 class KubeMode(StrEnum):
-    """Where the cluster comes from (`KUBE_MODE`)."""
+    """The values of the setting `KUBE_MODE`."""
 
     AUTO = "auto"
-    """The cluster that this process runs in, else a kubeconfig, else none."""
+    """Use the cluster in which this process runs, otherwise a kubeconfig, otherwise no cluster."""
     REQUIRED = "required"
-    """The given kubeconfig, else the cluster that this process runs in; one must exist."""
+    """Use the configured kubeconfig, otherwise the cluster in which this process runs. One of them
+    must exist."""
     OFF = "off"
-    """No cluster, by configuration: requests that need one get `operator_unavailable`."""
+    """Use no cluster. Requests that need a cluster get `operator_unavailable`."""
     SIMULATED = "simulated"
-    """The embedded cluster, whose kubeconfig the runner wrote; development only."""
+    """Use the simulated cluster of `make run`. For development only."""
 
 
 def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
-    """Return the cluster of `mode` without any request to it; `None` for no cluster.
+    """Return the cluster of `mode`, or `None` if no cluster is configured. No request is sent.
 
     Raises:
-        ClusterUnavailable: No usable configuration was found.
+        ClusterUnavailable: if no valid configuration is found.
     """
     match mode:
         case KubeMode.OFF:
             return None
         case KubeMode.AUTO:
             load = _in_pod() or _in_file(kubeconfig)
-            return Cluster(load) if load else None
         case KubeMode.REQUIRED:
             load = (_in_file(kubeconfig) if kubeconfig else None) or _in_pod() or _in_file("")
             if load is None:
@@ -56,31 +56,31 @@ def open_cluster(mode: KubeMode, kubeconfig: str = "") -> Cluster | None:
                     "KUBE_MODE=required needs a cluster, but no kubeconfig was found and this"
                     " process does not run in a pod. Set KUBECONFIG to the path of a kubeconfig."
                 )
-            return Cluster(load)
         case KubeMode.SIMULATED:
             return Cluster(lambda: _loopback(_from_file(kubeconfig)))
         case _:
             assert_never(mode)
+    return Cluster(load) if load else None
 
 
 def get_cluster() -> Cluster:
-    """Return the cluster of the settings, with this process's connections for requests.
+    """Return the cluster of the settings, with the connections of this process for requests.
 
     Raises:
-        OperatorUnavailable: The platform runs without a cluster.
-        ClusterUnavailable: No usable configuration was found (yet).
+        OperatorUnavailable: if the platform runs without a cluster.
+        ClusterUnavailable: if no valid configuration is found.
     """
     return _REQUESTS.get()
 
 
 def check_configuration() -> None:
-    """Check that a required cluster is configured.
+    """Check that a cluster is configured, if `KUBE_MODE` is `required`.
 
-    No request is sent: the process waits for a cluster that is unreachable, slow or rejects it,
-    and the health page reports that.
+    No request is sent. If the cluster is unreachable, the process waits for it, and the health
+    page reports the error.
 
     Raises:
-        ClusterUnavailable: KUBE_MODE=required, and no usable configuration was found.
+        ClusterUnavailable: if `KUBE_MODE` is `required` and no valid configuration is found.
     """
     if settings.KUBE_MODE == KubeMode.REQUIRED:
         cluster = open_cluster(KubeMode.REQUIRED, settings.KUBECONFIG)
@@ -89,17 +89,17 @@ def check_configuration() -> None:
 
 
 def get_watch_cluster() -> Cluster:
-    """Return the cluster with separate connections for watches, which requests cannot starve.
+    """Return the cluster of the settings, with separate connections for watches.
 
     Raises:
-        OperatorUnavailable: As `get_cluster`.
-        ClusterUnavailable: As `get_cluster`.
+        OperatorUnavailable: if the platform runs without a cluster.
+        ClusterUnavailable: if no valid configuration is found.
     """
     return _WATCHES.get()
 
 
 def close_clusters() -> None:
-    """Close the connections of this process; the next use opens new ones."""
+    """Close the connections of this process. The next use opens new connections."""
     for connections in (_REQUESTS, _WATCHES):
         if (cluster := connections.pop()) is not None:
             cluster.close()
@@ -109,12 +109,12 @@ def _from_settings() -> Cluster:
     mode = KubeMode(settings.KUBE_MODE)
     if mode is KubeMode.SIMULATED and not settings.GPUPLATFORM_DEV:
         raise OperatorUnavailable(
-            "KUBE_MODE=simulated is for development only. Set KUBE_MODE=required and KUBECONFIG."
+            "KUBE_MODE=simulated is only for development. Set KUBE_MODE=required and KUBECONFIG."
         )
     cluster = open_cluster(mode, settings.KUBECONFIG)
     if cluster is None:
         raise OperatorUnavailable(
-            f"This platform runs without a cluster (KUBE_MODE={mode}); changes are not possible.",
+            f"This platform runs without a cluster (KUBE_MODE={mode}), so it accepts no changes.",
             retry_after=60,
         )
     return cluster
@@ -129,7 +129,10 @@ def _in_pod() -> Callable[[], Configuration] | None:
 
 
 def _in_file(kubeconfig: str) -> Callable[[], Configuration] | None:
-    """A given path is used even if the file is missing, so that the error names it."""
+    """Return the loader of a kubeconfig, or `None` if no kubeconfig is found.
+
+    A configured path is used even if the file is missing, so that the error contains the path.
+    """
     path = kubeconfig or os.environ.get("KUBECONFIG", "")
     if not path and not (Path.home() / ".kube" / "config").exists():
         return None
@@ -140,10 +143,10 @@ def _from_pod() -> Configuration:
     configuration = Configuration()
     try:
         load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError) as fault:
+    except (ConfigException, OSError) as error:
         raise ClusterUnavailable(
-            f"The service account of this pod cannot be used: {fault}"
-        ) from fault
+            f"The service account of this pod cannot be used: {error}"
+        ) from error
     return configuration
 
 
@@ -153,16 +156,20 @@ def _from_file(path: str) -> Configuration:
         load_kube_config(  # type: ignore[no-untyped-call]
             config_file=path or None, client_configuration=configuration, persist_config=False
         )
-    except (ConfigException, OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as fault:
+    except (ConfigException, OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         shown = path or "~/.kube/config"
         raise ClusterUnavailable(
-            f"The kubeconfig '{shown}' cannot be used: {fault}", context={"fault": repr(fault)}
-        ) from fault
+            f"The kubeconfig '{shown}' cannot be used: {error}", context={"error": repr(error)}
+        ) from error
     return configuration
 
 
 def _loopback(configuration: Configuration) -> Configuration:
-    """Reject an address beyond this machine: demo objects must not reach another cluster."""
+    """Reject an address of another machine, so that no other cluster gets demo objects.
+
+    Raises:
+        ClusterUnavailable: if the address of the API server is not a loopback address.
+    """
     host = urlsplit(configuration.host).hostname or ""
     try:
         is_loopback = host == "localhost" or ip_address(host).is_loopback

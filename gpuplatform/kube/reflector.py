@@ -1,10 +1,9 @@
-"""Follows one kind without losing a change: lists are authoritative, watches report changes.
+"""Lists and watches the objects of one kind, so that no change is missed.
 
-The controller runs one reflector per kind, each in its own thread. `on_list` gets the complete
-list at the start and after every gap; `on_event` gets each change in between. A consumer that
-replaces its state by the list (and so notices deletions without an event) and then applies the
-events is wrong for no longer than the gap. Events can be repeated or older than the state; compare
-resource versions.
+The controller runs a reflector for each kind in its own thread. `on_list` gets the complete list
+at the start and after each gap; `on_event` gets each change in between. The callbacks must replace
+their state with the list, because deletions during a gap cause no event. Events can be repeated or
+older than the state, so compare resource versions.
 """
 
 import logging
@@ -13,61 +12,38 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Protocol
 
 from gpuplatform.errors import ClusterUnavailable, PlatformError
-from gpuplatform.kube.client import Listing
+from gpuplatform.kube.client import Cluster, Listing
 from gpuplatform.kube.interrupt import Interrupt, interruptible
 from gpuplatform.kube.kinds import Manifest, ResourceKind
-from gpuplatform.kube.watch import WatchStream
 
 _LOG = logging.getLogger(__name__)
 
 _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 
 
-class Source(Protocol):
-    """The methods of `Cluster` that a reflector uses."""
-
-    def list(
-        self, kind: ResourceKind, *, namespace: str | None = None, label_selector: str = ""
-    ) -> Listing:
-        """Return the complete list, or raise."""
-
-    def watch(
-        self,
-        kind: ResourceKind,
-        *,
-        resource_version: str,
-        namespace: str | None = None,
-        label_selector: str = "",
-        timeout_seconds: float,
-        silence_seconds: float | None = None,
-    ) -> WatchStream:
-        """Return the events after the version."""
-
-
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """The time limits of a reflector."""
+    """The time limits of a reflector, in seconds."""
 
     watch_seconds: tuple[float, float] = (60, 120)
-    """A watch ends after a random time in this range, so that watches do not end together."""
+    """The range of the random duration of a watch, so that watches do not end at the same time."""
     silence_seconds: float = 75
-    """Bookmarks arrive about once a minute: a connection that is silent for longer is dead."""
+    """Time without data after which a connection counts as lost. Bookmarks arrive every minute."""
     backoff_seconds: tuple[float, float] = (0.8, 30)
-    """Maximum of the random wait after the first failure, and its upper limit."""
+    """Maximum of the random wait after the first failure, and the upper limit of that maximum."""
     retry_after_seconds: float = 300
-    """Maximum wait that the server can request (Retry-After)."""
+    """Maximum wait that the server can request with `Retry-After`."""
     short_watch_seconds: float = 1
-    """A watch that ends sooner without an event is a failure, to prevent a busy loop."""
+    """Minimum duration of a watch without an event. A shorter watch counts as a failure."""
 
 
 @dataclass
 class Reflector:
-    """Lists and watches one kind, and calls back."""
+    """Lists and watches one kind, and calls `on_list` and `on_event`."""
 
-    cluster: Source
+    cluster: Cluster
     kind: ResourceKind
     _: KW_ONLY
     on_list: Callable[[Listing], None]
@@ -75,47 +51,34 @@ class Reflector:
     namespace: str | None = None
     label_selector: str = ""
     retry_on: tuple[type[Exception], ...] = ()
-    """Errors of the callbacks, in addition to `PlatformError`, that cause a new list after a wait.
+    """Exceptions of the callbacks that cause a new list, in addition to `PlatformError`.
 
-    Any other error ends `run`: it is a bug.
+    Any other exception ends `run`.
     """
     timings: Timings = field(default_factory=Timings)
     clock: Callable[[], float] = time.monotonic
 
-    def __post_init__(self) -> None:
-        self._listed = False
-        self._last_good_at: float | None = None
-        self._failures = 0
-        self._is_failing = False
-        self._restarts = 0
-
-    @property
-    def restarts(self) -> int:
-        """Number of complete lists after the first one."""
-        return self._restarts
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether a complete list has been processed since the start."""
-        return self._listed
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last list or watch failed, without a complete list since."""
-        return self._is_failing
+    restarts: int = field(default=0, init=False)
+    """Number of complete lists after the first list."""
+    is_synced: bool = field(default=False, init=False)
+    """Whether a complete list has been processed since the start."""
+    is_failing: bool = field(default=False, init=False)
+    """Whether a list or watch failed after the last complete list."""
+    _last_good_at: float | None = field(default=None, init=False)
+    _failures: int = field(default=0, init=False)
 
     def last_good_list_age_seconds(self) -> float:
-        """Return for how long changes may have been missed; infinite before the first list.
+        """Return the seconds since the last list, event or bookmark.
 
-        Every event of a watch, bookmarks included, resets the age.
+        Return infinity before the first list.
         """
         at = self._last_good_at
         return float("inf") if at is None else max(0.0, self.clock() - at)
 
     def run(self, stop: threading.Event) -> None:
-        """List and watch until `stop` is set, then return immediately, even from a blocked read.
+        """List and watch until `stop` is set, which also interrupts a blocked read.
 
-        The callbacks run in this thread. Cluster errors never end it.
+        The callbacks run in the same thread. Cluster errors do not end the method.
         """
         handled: tuple[type[Exception], ...] = (PlatformError, *self.retry_on)
         interrupt = Interrupt()
@@ -128,27 +91,27 @@ class Reflector:
                     version: str | None = self._list()
                     while version is not None and not stop.is_set():
                         version = self._watch(version, stop)
-                except handled as fault:
+                except handled as error:
                     if not stop.is_set():
-                        self._wait(stop, fault)
+                        self._wait(stop, error)
 
     def _list(self) -> str:
         listing = self.cluster.list(
             self.kind, namespace=self.namespace, label_selector=self.label_selector
         )
         self.on_list(listing)
-        self._restarts += self._listed
-        self._listed = True
-        self._is_failing = False
+        self.restarts += self.is_synced
+        self.is_synced = True
+        self.is_failing = False
         self._last_good_at = self.clock()
         return listing.resource_version
 
     def _watch(self, version: str, stop: threading.Event) -> str | None:
-        """Process the events after `version`; return the version for the next watch.
+        """Process the events after `version`. Return the version for the next watch.
 
-        `None` requests a new list: a watch that ends without any event, not even a bookmark, may
-        have missed changes. This is the case after a version that the server has not reached,
-        because its data was restored from a backup: such a watch stays silent without an error.
+        Return `None` if a new list is needed because the watch ended without an event and without
+        a bookmark. For example, the data of the server was restored from a backup, and the server
+        has not reached `version` yet; such a watch reports neither events nor an error.
         """
         started_at = self.clock()
         lines = 0
@@ -174,23 +137,25 @@ class Reflector:
         if lines or stop.is_set():
             return version
         if self.clock() - started_at < self.timings.short_watch_seconds:
-            raise ClusterUnavailable("The cluster ends each watch immediately.")
+            raise ClusterUnavailable(
+                "The cluster ends each watch immediately. The platform retries automatically."
+            )
         return None
 
     def _record_success(self) -> None:
         self._last_good_at = self.clock()
         self._failures = 0
 
-    def _wait(self, stop: threading.Event, fault: Exception) -> None:
+    def _wait(self, stop: threading.Event, error: Exception) -> None:
         least, most = self.timings.backoff_seconds
-        # After 30 doublings the upper limit is reached for any lower one.
+        # The exponent is limited to avoid an overflow.
         limit = min(most, least * 2 ** min(self._failures, 30))
         seconds = random.uniform(0, limit)  # noqa: S311  # jitter, not a secret
         self._failures += 1
-        self._is_failing = True
-        if isinstance(fault, PlatformError) and fault.retry_after is not None:
-            seconds = max(seconds, min(fault.retry_after, self.timings.retry_after_seconds))
-        _LOG.warning("%s will be listed again in %.1f s: %s", self.kind.plural, seconds, fault)
+        self.is_failing = True
+        if isinstance(error, PlatformError) and error.retry_after is not None:
+            seconds = max(seconds, min(error.retry_after, self.timings.retry_after_seconds))
+        _LOG.warning("%s will be listed again in %.1f s: %s", self.kind.plural, seconds, error)
         stop.wait(seconds)
 
 

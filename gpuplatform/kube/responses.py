@@ -1,8 +1,8 @@
-"""Maps failures of the API server to a `ClusterError`; the only place that does.
+"""Maps error responses of the API server to a `ClusterError`. Only `client` and `watch` use it.
 
-The reason and the message of the Status object decide, not only the HTTP status: a 500 can be a
-deterministic rejection, a 404 can mean that a kind is not installed, a 403 can mean that a quota
-is exceeded. Called by `client` and `watch` only.
+The HTTP status is not sufficient, so that the reason and the message of the Status object are
+considered too. For example, a 500 can be a permanent rejection, and a 404 can mean that the
+resource definition of a kind is not installed.
 """
 
 import json
@@ -20,9 +20,10 @@ from gpuplatform.errors import (
     ClusterRejected,
     ClusterUnavailable,
 )
+from gpuplatform.kube.fields import items, text
 
 MESSAGE_LIMIT = 300
-"""Maximum length of a failure's message, in characters."""
+"""Maximum length of an error message in characters."""
 
 _KIND_MISSING = "the server could not find the requested resource"
 
@@ -31,14 +32,14 @@ _REJECTED_WITH_500 = (
     "field not declared in schema",
     "failed to create typed patch object",
 )
-"""Faults of a manifest that server-side apply answers with status 500."""
+"""Parts of messages of a server-side apply that rejects the manifest with status 500."""
 
 _UID_FIELD = "metadata.uid"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An unsuccessful response: the HTTP status and the fields of the Status object."""
+    """An error response, with its HTTP status and the fields of the Status object."""
 
     status: int
     reason: str = ""
@@ -50,8 +51,8 @@ class Failure:
     def is_missing_object(self) -> bool:
         """Whether the API server reports that the object does not exist.
 
-        A 404 without the name of an object means that the kind is not installed (yet), or that
-        another server answered: nothing is known about the object then.
+        A 404 without the name of an object does not show that the object is absent: the kind is
+        not installed, or the response is from another server.
         """
         return (
             self.status == 404
@@ -61,7 +62,7 @@ class Failure:
 
 
 def parse_failure(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """Read an unsuccessful response of any content: the server may not be an API server."""
+    """Parse an error response, which may not be from an API server."""
     try:
         document = json.loads(body)
     except ValueError:
@@ -74,135 +75,136 @@ def parse_failure(status: int, headers: Mapping[str, str], body: bytes) -> Failu
 def failure_of_status(
     document: Mapping[str, Any], *, status: int | None = None, header: str | None = None
 ) -> Failure:
-    """Read a Status object; `status` is the HTTP status (None for an event of a watch)."""
+    """Parse a Status object. `status` is the HTTP status, or `None` for an event of a watch."""
     details = document.get("details")
     details = details if isinstance(details, dict) else {}
     code = document.get("code")
     return Failure(
         status=status if status is not None else code if isinstance(code, int) else 500,
-        reason=_text(document.get("reason")),
-        message=_text(document.get("message")),
+        reason=text(document, "reason"),
+        message=text(document, "message"),
         details=details,
         retry_after=_seconds(header) or _seconds(details.get("retryAfterSeconds")),
     )
 
 
 def error_for(failure: Failure) -> ClusterError:
-    """Return the error whose class determines what may be done about `failure`."""
+    """Return the error for an error response."""
     status, reason = failure.status, failure.reason
-    text = _describe(failure)
+    detail = _describe(failure)
     if _is_rejection(failure):
-        message = f"The cluster rejects the object: {text}"
-        return ClusterRejected(trimmed(message), reason=reason, status=status, detail=text)
+        message = f"The cluster rejects the object: {detail}"
+        return ClusterRejected(trimmed(message), reason=reason, status=status, detail=detail)
     if status == 410 or reason in {"Expired", "Gone"}:
-        message = f"The cluster no longer has this resource version: {text}"
+        message = f"The cluster no longer has this resource version: {detail}"
         return ClusterGone(trimmed(message), reason=reason or "Expired", status=status)
     if status == 409 or _is_other_incarnation(failure):
-        return ClusterConflict(trimmed(text), reason=reason or "Conflict", status=status)
+        return ClusterConflict(trimmed(detail), reason=reason or "Conflict", status=status)
     if status in {401, 403}:
-        message = f"The cluster forbids the request: {text}"
+        message = f"The cluster forbids the request: {detail}"
         return ClusterForbidden(trimmed(message), reason=reason, status=status)
-    message = f"The cluster is temporarily unavailable: {text}"
+    message = f"The cluster is temporarily unavailable: {detail}"
     if status == 404:
-        message = "The cluster does not know this kind. Run 'manage.py install_cluster'."
+        message = (
+            "The resource definition of this kind is not installed. Run 'manage.py"
+            " install_cluster'."
+        )
     return ClusterUnavailable(
         trimmed(message), reason=reason, status=status, retry_after=failure.retry_after
     )
 
 
 def _is_rejection(failure: Failure) -> bool:
-    """Return whether the same request would be rejected again later."""
+    """Return whether the server would reject the same request again."""
     if failure.status == 500:
-        return any(text in failure.message for text in _REJECTED_WITH_500)
+        return any(part in failure.message for part in _REJECTED_WITH_500)
     if failure.status == 404:
         return failure.is_missing_object
-    passing = {401, 403, 408, 409, 410, 425, 429}
+    transient = {401, 403, 408, 409, 410, 425, 429}
     return (
         400 <= failure.status < 500
-        and failure.status not in passing
+        and failure.status not in transient
         and failure.reason not in {"Expired", "Gone"}
         and not _is_other_incarnation(failure)
     )
 
 
 def _is_other_incarnation(failure: Failure) -> bool:
-    """Return whether a patch named another UID: an invalid change of an immutable field."""
+    """Return whether the object has another UID than the patch, which must not change it."""
     return failure.status == 422 and any(
-        _text(cause.get("field")) == _UID_FIELD for cause in _causes(failure)
+        text(cause, "field") == _UID_FIELD for cause in _causes(failure)
     )
 
 
 def _describe(failure: Failure) -> str:
     causes = _causes(failure)
-    # A rejected apply names the conflicting fields in its causes, the managers in its message.
+    # For a conflict the message is better than the causes, because it contains the managers.
     if failure.status in {400, 422} and causes:
         sentences = [_cause(cause) for cause in causes]
-        # Two checks of one field can report the same cause.
+        # Several validations of a field can report the same cause.
         if joined := "; ".join(dict.fromkeys(filter(None, sentences))):
             return joined
-    return failure.message or failure.reason or f"it responds with HTTP status {failure.status}"
+    return failure.message or failure.reason or f"the HTTP status is {failure.status}"
 
 
 def _causes(failure: Failure) -> list[Mapping[str, Any]]:
-    """Return the causes in the details of a Status: field, reason and message of each."""
-    causes = failure.details.get("causes")
-    return (
-        [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
-    )
+    """Return the causes in the details of the Status object."""
+    return [cause for cause in items(failure.details, "causes") if isinstance(cause, dict)]
 
 
 def _cause(cause: Mapping[str, Any]) -> str:
-    where, what = _text(cause.get("field")), _text(cause.get("message"))
+    where, what = text(cause, "field"), text(cause, "message")
     return f"{where}: {what}" if where and where != "<nil>" else what
 
 
-def no_answer(fault: http.HTTPError | OSError | ValueError) -> ClusterUnavailable:
-    """Return the error for a request without a complete response: it may have been executed."""
-    message = f"The cluster does not answer: {_why(fault)}. The platform retries automatically."
-    return ClusterUnavailable(message, context={"fault": repr(fault)})
+def no_response(error: http.HTTPError | OSError | ValueError) -> ClusterUnavailable:
+    """Return the error for a request without a complete response.
+
+    The server may have executed the request.
+    """
+    message = (
+        f"The cluster does not respond: {_reason(error)}. The platform retries automatically."
+    )
+    return ClusterUnavailable(message, context={"error": repr(error)})
 
 
-def unreadable(what: str) -> ClusterUnavailable:
-    """Return the error for a response that cannot come from an API server."""
+def invalid_response(problem: str) -> ClusterUnavailable:
+    """Return the error for a response that does not conform to the Kubernetes API."""
     return ClusterUnavailable(
-        f"The cluster sent an unreadable response: {what}. The platform retries automatically.",
+        f"The cluster sent an invalid response: {problem}. The platform retries automatically.",
     )
 
 
-def _why(fault: Exception) -> str:
-    chain: list[Exception] = [fault]
+def _reason(error: Exception) -> str:
+    chain = [error]
     while isinstance(cause := chain[-1].__cause__ or chain[-1].__context__, Exception):
         chain.append(cause)
-    for kinds, text in _REASONS:
+    for kinds, reason in _REASONS:
         if any(isinstance(link, kinds) for link in chain):
-            return text
+            return reason
     return "the connection was lost"
 
 
 _REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = (
-    # The first two also count as timeouts of a connection for urllib3.
-    (http.NameResolutionError, "its name cannot be resolved"),
+    # The first two precede ConnectTimeoutError, which urllib3 also raises in these cases.
+    (http.NameResolutionError, "the host name cannot be resolved"),
     (ConnectionRefusedError, "connection refused"),
-    (http.ConnectTimeoutError, "no connection in time"),
-    ((http.ReadTimeoutError, TimeoutError), "no answer in time"),
-    (http.SSLError, "its certificate cannot be verified"),
-    (http.ProxyError, "the proxy fails"),
-    (http.LocationParseError, "its address is not valid"),
+    (http.ConnectTimeoutError, "the connection timed out"),
+    ((http.ReadTimeoutError, TimeoutError), "the response timed out"),
+    (http.SSLError, "the certificate cannot be verified"),
+    (http.ProxyError, "the proxy failed"),
+    (http.LocationParseError, "the address is invalid"),
 )
 
 
-def trimmed(text: str) -> str:
-    """Return `text` on one line, cut with an ellipsis at the limit."""
-    line = " ".join(text.split())
+def trimmed(message: str) -> str:
+    """Return the message on one line, truncated with an ellipsis at the limit."""
+    line = " ".join(message.split())
     return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1].rstrip() + "…"
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _seconds(value: object) -> float | None:
-    """Read a number of seconds; a date, which Kubernetes never sends, reads as absent."""
+    """Return a number of seconds, or `None`. Dates are not supported; Kubernetes sends none."""
     if not isinstance(value, str | int | float):
         return None
     try:

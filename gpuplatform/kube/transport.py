@@ -1,8 +1,7 @@
-"""Requests to the API server as bytes, with time limits, over the official client's connections.
+"""Sends requests to the API server with time limits. Only `client` and `watch` use it.
 
-The official client provides kubeconfig, rotating tokens, TLS and proxies. Its models and its
-retries are not used: `client` decodes a response once, and the drivers decide about retries.
-Called by `client` and `watch` only; it knows no kinds and maps no responses.
+The official Kubernetes client provides kubeconfig, token rotation, TLS and proxies. Its models and
+retries are not used: `client` decodes each response once, and the drivers decide on retries.
 """
 
 import time
@@ -20,18 +19,18 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 from gpuplatform.kube import interrupt
 from gpuplatform.kube.deadline import capped, deadline
-from gpuplatform.kube.responses import no_answer
+from gpuplatform.kube.responses import no_response
 
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
-"""Maximum wait of a call for the next byte."""
+"""Maximum time in seconds that a call waits for the next data."""
 CALL_SECONDS = 30.0
-"""Maximum duration of a call, even while bytes arrive."""
+"""Maximum duration of a call in seconds, even if data arrives."""
 POOL_SIZE = 32
-"""Number of connections kept: at least the number of threads that call concurrently."""
+"""Maximum number of idle connections, which is at least the number of concurrent threads."""
 
 TOKEN_SECONDS = 10.0
-"""Time for which a token is cached; after a rotation the old one stays valid for longer."""
+"""Time in seconds for which a token is cached. A rotated token remains valid for longer."""
 
 _CHUNK = 64 * 1024
 
@@ -60,7 +59,7 @@ class _SecurePool(HTTPSConnectionPool):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; empty values of `query` are omitted."""
+    """A request. Empty values in `query` are omitted."""
 
     method: str
     path: str
@@ -70,14 +69,14 @@ class Request:
 
     @property
     def target(self) -> str:
-        """The path with its query."""
+        """The path with the query string."""
         query = urlencode({key: value for key, value in self.query.items() if value})
         return f"{self.path}?{query}" if query else self.path
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A complete response with any status."""
+class Response:
+    """A complete response with any HTTP status."""
 
     status: int
     headers: Mapping[str, str]
@@ -85,41 +84,41 @@ class Answer:
 
 
 class Transport:
-    """The connections to one API server. Safe to share between threads, never across a fork."""
+    """The connections to an API server. Threads may share them; forked processes must not."""
 
     def __init__(self, configuration: Configuration) -> None:
-        configuration.retries = False  # No retries, no redirects.
+        configuration.retries = False  # Neither retries nor redirects.
         configuration.connection_pool_maxsize = POOL_SIZE
         self._configuration = configuration
-        self._host: str = configuration.host  # The property reads the environment each time.
+        self._host: str = configuration.host  # The property reads the environment at each access.
         self._bearer, self._bearer_until = "", 0.0
         self._connections = RESTClientObject(configuration).pool_manager
         self._connections.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
 
     def close(self) -> None:
-        """Close every idle connection."""
+        """Close the idle connections."""
         self._connections.clear()
 
-    def exchange(self, request: Request) -> Answer:
+    def exchange(self, request: Request) -> Response:
         """Send `request` and read the complete response.
 
         Raises:
-            ClusterUnavailable: The response did not arrive completely in time.
+            ClusterUnavailable: if the response is not complete in time.
         """
         with deadline(CALL_SECONDS):
             try:
                 response = self.open(request, read_seconds=READ_SECONDS)
-                return Answer(response.status, response.headers, read_all(response))
+                return Response(response.status, response.headers, read_all(response))
             finally:
                 interrupt.detach()
 
     def open(self, request: Request, *, read_seconds: float) -> BaseHTTPResponse:
-        """Send `request` and return when the response begins; the caller reads the body.
+        """Send `request` and return after the headers of the response. The caller reads the body.
 
-        Every wait for the next byte ends after `read_seconds`, also within the body.
+        Each wait for data takes at most `read_seconds`, also in the body.
 
         Raises:
-            ClusterUnavailable: The response did not begin in time.
+            ClusterUnavailable: if the response does not begin in time.
         """
         timeout = Timeout(connect=capped(CONNECT_SECONDS), read=capped(read_seconds))
         try:
@@ -131,8 +130,8 @@ class Transport:
                 timeout=timeout,
                 preload_content=False,
             )
-        except (http.HTTPError, OSError, ValueError) as fault:
-            raise no_answer(fault) from fault
+        except (http.HTTPError, OSError, ValueError) as error:
+            raise no_response(error) from error
 
     def _headers(self, request: Request) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": "gpu-platform"}
@@ -143,7 +142,7 @@ class Transport:
         return headers
 
     def _authorization(self) -> str:
-        """Return the Authorization header; the client's hook reads a rotated token file again."""
+        """Return the value of the `Authorization` header. A rotated token is read again."""
         if time.monotonic() >= self._bearer_until:
             token = self._configuration.auth_settings().get("BearerToken")
             self._bearer = token["value"] or "" if token is not None else ""
@@ -152,23 +151,23 @@ class Transport:
 
 
 def read_some(response: BaseHTTPResponse) -> bytes:
-    """Return the bytes that have arrived, at least one; no bytes mean the end of the body.
+    """Return the next available bytes of the body, or empty bytes at its end.
 
     Raises:
-        ClusterUnavailable: The connection was lost, timed out or ended early.
+        ClusterUnavailable: if the connection is lost, times out or ends too early.
     """
     try:
         return response.read1(_CHUNK)
-    except (http.HTTPError, OSError, ValueError) as fault:
+    except (http.HTTPError, OSError, ValueError) as error:
         response.close()
-        raise no_answer(fault) from fault
+        raise no_response(error) from error
 
 
 def read_all(response: BaseHTTPResponse) -> bytes:
     """Return the whole body.
 
     Raises:
-        ClusterUnavailable: As `read_some`, or the time limit was exceeded.
+        ClusterUnavailable: if the connection is lost, or if the deadline passes.
     """
     body = bytearray()
     while some := read_some(response):

@@ -1,7 +1,4 @@
-"""One watch: a stream of events, read line by line.
-
-Called by `client`. It neither resumes nor lists; the reflector does.
-"""
+"""The event stream of one watch. A `Reflector` continues watches and lists objects."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,15 +9,15 @@ from typing_extensions import override
 from urllib3 import BaseHTTPResponse
 
 from gpuplatform.kube import interrupt
-from gpuplatform.kube.responses import error_for, failure_of_status, unreadable
+from gpuplatform.kube.responses import error_for, failure_of_status, invalid_response
 from gpuplatform.kube.transport import read_some
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """A change of an object: `ADDED`, `MODIFIED` or `DELETED`.
+    """An event of a watch, with the type `ADDED`, `MODIFIED`, `DELETED` or `BOOKMARK`.
 
-    The object of a `BOOKMARK` has only a resource version.
+    The object of a bookmark has only a resource version.
     """
 
     type: str
@@ -28,17 +25,18 @@ class WatchEvent:
 
     @property
     def resource_version(self) -> str:
-        """The version from which to resume after this event."""
+        """The resource version from which a watch continues after this event."""
         metadata = self.object.get("metadata")
         version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
         return version if isinstance(version, str) else ""
 
 
 class WatchStream(Iterator[WatchEvent]):
-    """The events of one watch, until the server ends it.
+    """The events of a watch, until the server ends it.
 
-    Iterating raises `ClusterGone` if the requested version was compacted away, and
-    `ClusterUnavailable` if the connection is lost, times out or sends unreadable data: list again.
+    Iterating raises `ClusterGone` if the requested version has expired, and `ClusterUnavailable`
+    if the connection is lost, times out or sends invalid data. List the objects again in both
+    cases.
     """
 
     def __init__(self, response: BaseHTTPResponse) -> None:
@@ -58,7 +56,7 @@ class WatchStream(Iterator[WatchEvent]):
             raise
 
     def close(self) -> None:
-        """End the watch and close its connection, which may still carry events."""
+        """End the watch and close its connection."""
         interrupt.detach()
         self._response.close()
 
@@ -68,7 +66,7 @@ def _lines(response: BaseHTTPResponse) -> Iterator[bytes]:
     while some := read_some(response):
         start = len(pending)
         pending += some
-        # Search only the new bytes, so that a long line is searched once.
+        # Search only the new bytes.
         while (end := pending.find(b"\n", start)) >= 0:
             line = bytes(pending[:end]).strip()
             del pending[: end + 1]
@@ -76,19 +74,19 @@ def _lines(response: BaseHTTPResponse) -> Iterator[bytes]:
             if line:
                 yield line
     if pending.strip():
-        raise unreadable("a watch ended within an event")
+        raise invalid_response("a watch ended within an event")
 
 
 def _parse(line: bytes) -> WatchEvent:
     try:
         document = json.loads(line)
-    except ValueError as fault:
-        raise unreadable("an event of a watch is not JSON") from fault
+    except ValueError as error:
+        raise invalid_response("an event of a watch is not JSON") from error
     if not isinstance(document, Mapping):
-        raise unreadable("an event of a watch is not an object")
+        raise invalid_response("an event of a watch is not an object")
     kind, body = document.get("type"), document.get("object")
     if not isinstance(kind, str) or not isinstance(body, dict):
-        raise unreadable("an event of a watch lacks its type or its object")
+        raise invalid_response("an event of a watch has no type or no object")
     if kind == "ERROR":
         raise error_for(failure_of_status(body))
     return WatchEvent(kind, body)

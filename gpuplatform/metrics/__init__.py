@@ -1,1 +1,1 @@
-"""Every metric, declared once; counting in processes that fork; the metrics port."""
+"""The declared metrics, their recording in processes that fork, and the metrics port."""

@@ -1,7 +1,8 @@
-"""Every metric of the platform, declared once: name, type, help and labels.
+"""The metrics of the platform, with name, type, help text and labels.
 
-Alerts and dashboards (deploy/monitoring) use these names only; a test compares. Labels have few
-values: routes and kinds, never ids, and no names but those of tenants.
+Alerts and dashboards (deploy/monitoring) use only these metrics, which a test verifies. Labels
+must have few values, such as routes and kinds. Do not use ids or names as labels, except for the
+names of tenants.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Final
 
 
 class Type(StrEnum):
-    """The type of a metric in Prometheus."""
+    """The Prometheus type of a metric."""
 
     COUNTER = "counter"
     HISTOGRAM = "histogram"
@@ -19,7 +20,7 @@ class Type(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric."""
+    """A metric of the platform."""
 
     name: str
     type: Type
@@ -29,7 +30,7 @@ class Metric:
 
     @property
     def series(self) -> frozenset[str]:
-        """The names of its series in a scrape."""
+        """The names of the time series of the metric."""
         if self.type is Type.HISTOGRAM:
             return frozenset(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
         return frozenset({self.name})
@@ -42,81 +43,81 @@ _WAIT_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 30.0, 60.0, 300.0, 
 HTTP_SECONDS: Final = Metric(
     "gpuplatform_http_request_seconds",
     Type.HISTOGRAM,
-    "Time to answer a request.",
+    "Duration of an HTTP request in seconds.",
     ("method", "route"),
     _REQUEST_BUCKETS,
 )
 HTTP_REQUESTS: Final = Metric(
     "gpuplatform_http_requests_total",
     Type.COUNTER,
-    "Number of answered requests.",
+    "Number of HTTP requests.",
     ("method", "route", "status"),
 )
 RECONCILE_SECONDS: Final = Metric(
     "gpuplatform_reconcile_seconds",
     Type.HISTOGRAM,
-    "Time of one reconciliation; the outcome is done, conflict, failed or fault.",
+    "Duration of a reconciliation in seconds. The outcome is done, conflict, failed or fault.",
     ("kind", "outcome"),
     _RUN_BUCKETS,
 )
 CLAIM_SECONDS: Final = Metric(
     "gpuplatform_operation_claim_seconds",
     Type.HISTOGRAM,
-    "Time from the acceptance of an operation to its first claim by a worker.",
+    "Duration in seconds from the acceptance of an operation until a worker claims it.",
     ("kind",),
     _WAIT_BUCKETS,
 )
 SUCCESS_SECONDS: Final = Metric(
     "gpuplatform_operation_success_seconds",
     Type.HISTOGRAM,
-    "Time from the acceptance of an operation to its success.",
+    "Duration in seconds from the acceptance of an operation until it succeeds.",
     ("kind",),
     _WAIT_BUCKETS,
 )
 OPERATIONS_ENDED: Final = Metric(
     "gpuplatform_operations_ended_total",
     Type.COUNTER,
-    "Number of ended operations, by their final phase.",
+    "Number of operations that have ended, by phase.",
     ("kind", "phase"),
 )
 TASK_FAULTS: Final = Metric(
     "gpuplatform_task_faults_total",
     Type.COUNTER,
-    "Number of tasks that raised an unexpected error.",
+    "Number of Celery tasks that raised an unexpected exception.",
     ("task",),
 )
 IS_LEADER: Final = Metric(
     "gpuplatform_controller_is_leader",
     Type.GAUGE,
-    "1 if this controller is the leader.",
+    "Whether this controller is the leader (1) or not (0).",
 )
 ACTIVATOR_IS_LEADER: Final = Metric(
     "gpuplatform_activator_is_leader",
     Type.GAUGE,
-    "1 if this activator is the leader.",
+    "Whether this activator is the leader (1) or not (0).",
 )
 WATCH_RESTARTS: Final = Metric(
     "gpuplatform_watch_restarts_total",
     Type.COUNTER,
-    "Number of lists after a gap in a watch; the first list does not count.",
+    "Number of lists after a gap in a watch, excluding the first list.",
     ("kind",),
 )
 WATCH_AGE: Final = Metric(
     "gpuplatform_watch_age_seconds",
     Type.GAUGE,
-    "Maximum time for which the leader may have missed changes of a kind.",
+    "Duration in seconds since the leader received a list or an event of a kind.",
     ("kind",),
 )
 STATE_IS_READ: Final = Metric(
     "gpuplatform_state_is_read",
     Type.GAUGE,
-    "1 if the database answered this scrape; at 0 the metrics from it are absent.",
+    "Whether the database responded to this scrape (1). If not (0), its metrics are absent.",
 )
 POOLS: Final = Metric("gpuplatform_stock_pools", Type.GAUGE, "Number of stock pools.", ("phase",))
 POOL_REPLICAS: Final = Metric(
     "gpuplatform_stock_pool_replicas",
     Type.GAUGE,
-    "Number of replicas of all stock pools, available or allocated.",
+    "Number of replicas of all stock pools, by state.",
     ("state",),
 )
 UNITS: Final = Metric("gpuplatform_units", Type.GAUGE, "Number of GPU units.", ("role", "phase"))
@@ -126,7 +127,7 @@ OPERATIONS: Final = Metric(
 OLDEST_OPERATION: Final = Metric(
     "gpuplatform_oldest_open_operation_seconds",
     Type.GAUGE,
-    "Age of the oldest open operation; 0 without one.",
+    "Age in seconds of the oldest open operation, or 0 without open operations.",
 )
 INVOCATIONS: Final = Metric(
     "gpuplatform_invocations", Type.GAUGE, "Number of open invocations.", ("state",)
@@ -134,32 +135,35 @@ INVOCATIONS: Final = Metric(
 OLDEST_INVOCATION: Final = Metric(
     "gpuplatform_oldest_open_invocation_seconds",
     Type.GAUGE,
-    "Age of the oldest open invocation; 0 without one.",
+    "Age in seconds of the oldest open invocation, or 0 without open invocations.",
 )
 OLDEST_DUE: Final = Metric(
     "gpuplatform_oldest_due_seconds",
     Type.GAUGE,
-    "Time for which the oldest unclaimed row has been due; 0 without one.",
+    "Duration in seconds for which the oldest unclaimed row has been due, or 0 without due rows.",
     ("rows",),
 )
 QUEUE_MESSAGES: Final = Metric(
     "gpuplatform_queue_messages",
     Type.GAUGE,
-    "Number of waiting messages; absent if the broker does not answer.",
+    "Number of messages in a broker queue. Absent if the broker does not respond.",
     ("queue",),
 )
 BROKER_UP: Final = Metric(
-    "gpuplatform_broker_up", Type.GAUGE, "1 if the broker answered this scrape."
+    "gpuplatform_broker_up",
+    Type.GAUGE,
+    "Whether the broker responded to this scrape (1) or not (0).",
 )
 CLUSTER_UP: Final = Metric(
     "gpuplatform_cluster_up",
     Type.GAUGE,
-    "0 if the last request to the Kubernetes API server was not answered, else 1.",
+    "Whether the Kubernetes API server responded to the last request (1) or not (0).",
 )
 RECOVERY_NEEDED: Final = Metric(
     "gpuplatform_recovery_needed",
     Type.GAUGE,
-    "1 if the epochs of database and cluster differ, so that nothing is written.",
+    "Whether the epochs of database and cluster differ (1), so that nothing is written, or not"
+    " (0).",
 )
 NODES: Final = Metric(
     "gpuplatform_nodes", Type.GAUGE, "Number of nodes, by readiness.", ("ready",)
@@ -167,26 +171,26 @@ NODES: Final = Metric(
 PART_UP: Final = Metric(
     "gpuplatform_part_up",
     Type.GAUGE,
-    "1 for a process with a recent heartbeat; without those that are off by configuration.",
+    "Whether a process has a recent heartbeat (1) or not (0). Absent for disabled processes.",
     ("part",),
 )
 CLAIMS_REFUSED: Final = Metric(
     "gpuplatform_claims_refused_total",
     Type.COUNTER,
-    "Number of requests and operations that failed because no stock could be claimed.",
+    "Number of requests and operations that failed because no stock was available.",
     ("kind",),
 )
 CLAIM_TO_READY: Final = Metric(
     "gpuplatform_claim_to_ready_seconds",
     Type.GAUGE,
-    "Time from the claim of stock until the unit was ready first, of the units that became ready"
-    " within the span; absent without any.",
+    "Duration in seconds from the claim of stock until the unit was ready, for units that became"
+    " ready within the span. Absent if there are none.",
     ("span", "quantile"),
 )
 TENANT_GPUS: Final = Metric(
     "gpuplatform_tenant_gpus",
     Type.GAUGE,
-    "Number of GPUs of each tenant's units that are not stopped.",
+    "Number of GPUs of units that are not stopped, by tenant.",
     ("tenant",),
 )
 

@@ -1,7 +1,8 @@
-"""Counters and histograms of processes that fork: web and the workers.
+"""Records counters and histograms in processes that fork: web and the workers.
 
-Off until the process serves metrics. Then each child writes to its own files in one directory, and
-the child that answers a scrape adds them up. The client library is loaded only then.
+Recording is off until the process opens its metrics port. Then each child writes to its own files
+in one directory, and the child that handles a scrape adds them up. The client library is imported
+when it is needed.
 """
 
 import atexit
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
     from prometheus_client import Counter, Histogram
 
 DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable of the directory, which the client library reads when it is imported."""
+"""The environment variable with the directory, which the client library reads at its import."""
 
 
 class _Recorder:
-    """The metrics of this process, created at their first use."""
+    """The metrics of this process, which are created at their first use."""
 
     is_on = False
     lock = threading.Lock()
@@ -33,9 +34,10 @@ class _Recorder:
 
 
 def turn_on(parent: Path | None, name: str) -> Path:
-    """Start counting, in a new directory below `parent` (None: the temporary directory).
+    """Turn on recording. Return a new directory in `parent`, or in the temporary directory.
 
-    Call this once, before the process forks. The directory is deleted when the process ends.
+    Call this function once, before the process forks. The directory is deleted when the process
+    ends.
     """
     if parent is not None:
         parent.mkdir(parents=True, exist_ok=True)
@@ -47,28 +49,28 @@ def turn_on(parent: Path | None, name: str) -> Path:
 
 
 def count(metric: Metric, **labels: str) -> None:
-    """Add one to a counter."""
+    """Increment a counter."""
     if _Recorder.is_on:
         counter = cast("Counter", _collector(metric))
         (counter.labels(**labels) if labels else counter).inc()
 
 
 def observe(metric: Metric, seconds: float, **labels: str) -> None:
-    """Observe one value of a histogram; a negative time between two clocks counts as 0."""
+    """Record a duration in a histogram. A negative duration, from two clocks, counts as 0."""
     if _Recorder.is_on:
         histogram = cast("Histogram", _collector(metric))
         (histogram.labels(**labels) if labels else histogram).observe(max(seconds, 0.0))
 
 
 class Outcome:
-    """The outcome of a timed block; `fault` unless the block sets another."""
+    """The outcome of a timed block, which is `fault` unless the block sets another value."""
 
     name = "fault"
 
 
 @contextmanager
 def timed(metric: Metric, **labels: str) -> Iterator[Outcome]:
-    """Observe the duration of the block, with the label `outcome` that it sets."""
+    """Record the duration of the block in a histogram, with the outcome as a label."""
     outcome, started_at = Outcome(), time.monotonic()
     try:
         yield outcome
@@ -77,7 +79,7 @@ def timed(metric: Metric, **labels: str) -> Iterator[Outcome]:
 
 
 def render() -> bytes:
-    """Return the sums over all children of this process, in the format of Prometheus."""
+    """Return the sums of the metrics of all children in the Prometheus text format."""
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 - see above
     from prometheus_client.multiprocess import MultiProcessCollector  # noqa: PLC0415 - see above
 
@@ -87,32 +89,29 @@ def render() -> bytes:
 
 
 def _collector(metric: Metric) -> "Counter | Histogram":
-    found = _Recorder.created.get(metric.name)
-    return _create(metric) if found is None else found
+    """Return the collector of the metric. It is created at the first call."""
+    with _Recorder.lock:
+        if (found := _Recorder.created.get(metric.name)) is None:
+            found = _Recorder.created[metric.name] = _create(metric)
+        return found
 
 
 def _create(metric: Metric) -> "Counter | Histogram":
-    from prometheus_client import CollectorRegistry, Counter, Histogram  # noqa: PLC0415 - see above
+    from prometheus_client import (  # noqa: PLC0415 - see above
+        CollectorRegistry,
+        Counter,
+        Histogram,
+    )
 
-    with _Recorder.lock:
-        if metric.name not in _Recorder.created:
-            # Not the default registry: scrapes are answered from the files.
-            registry = CollectorRegistry()
-            _Recorder.created[metric.name] = (
-                Counter(metric.name, metric.help, metric.labels, registry=registry)
-                if metric.type is Type.COUNTER
-                else Histogram(
-                    metric.name,
-                    metric.help,
-                    metric.labels,
-                    registry=registry,
-                    buckets=metric.buckets,
-                )
-            )
-        return _Recorder.created[metric.name]
+    registry = CollectorRegistry()  # Not the default registry, because scrapes read the files.
+    if metric.type is Type.COUNTER:
+        return Counter(metric.name, metric.help, metric.labels, registry=registry)
+    return Histogram(
+        metric.name, metric.help, metric.labels, registry=registry, buckets=metric.buckets
+    )
 
 
 def _remove(directory: Path, pid: int) -> None:
-    """Delete the directory, unless the process that ends is a child."""
+    """Delete the directory, unless this process is a child."""
     if os.getpid() == pid:
         shutil.rmtree(directory, ignore_errors=True)

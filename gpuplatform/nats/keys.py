@@ -1,7 +1,7 @@
-"""NATS keys: ed25519 keys in their text form. Pure.
+"""NKeys: the Ed25519 keys of NATS in their text encoding. Pure.
 
-A key is base32 of a prefix (its kind), 32 bytes and a CRC-16. Source: nats.io, "NKeys"; the format
-is that of github.com/nats-io/nkeys.
+The encoding is base32 of a prefix (the kind), 32 bytes and a CRC-16. Source: "NKeys" in the NATS
+documentation, and github.com/nats-io/nkeys.
 """
 
 import base64
@@ -17,7 +17,7 @@ _SEED: Final = 18 << 3
 
 
 class KeyKind(IntEnum):
-    """The owner's kind; it determines the first letter of the text form."""
+    """The kind of the key owner, which determines the first letter of the encoded public key."""
 
     OPERATOR = 14 << 3
     ACCOUNT = 0
@@ -25,20 +25,20 @@ class KeyKind(IntEnum):
 
 
 class BadKey(ValueError):
-    """A text that is not a seed of the expected kind."""
+    """Raised if a text is not a seed of the expected kind."""
 
 
 class KeyPair:
-    """A secret key and the kind of its owner."""
+    """A private key and the kind of its owner."""
 
     def __init__(self, kind: KeyKind, key: SigningKey) -> None:
-        """See `generate` and `from_seed`."""
+        """Use `generate` or `from_seed` instead."""
         self.kind = kind
         self._key = key
 
     @classmethod
     def generate(cls, kind: KeyKind) -> "KeyPair":
-        """Return a random key."""
+        """Return a new random key."""
         return cls(kind, SigningKey.generate())
 
     @classmethod
@@ -46,7 +46,8 @@ class KeyPair:
         """Decode a seed.
 
         Raises:
-            BadKey: it is not a seed, or of another kind. The error does not repeat the text.
+            BadKey: if the text is not a seed, or if the seed is of another kind. The message
+                does not contain the text.
         """
         try:
             raw = base64.b32decode(seed + "=" * (-len(seed) % 8))
@@ -60,23 +61,23 @@ class KeyPair:
         return cls(kind, SigningKey(raw[2:34]))
 
     def derived(self, purpose: str) -> "KeyPair":
-        """Return another key of the same kind, derived by a one-way function."""
+        """Return a key of the same kind that is derived with a one-way function."""
         secret = hashlib.sha256(bytes(self._key) + purpose.encode()).digest()
         return KeyPair(self.kind, SigningKey(secret))
 
     @property
     def seed(self) -> str:
-        """The secret as text."""
+        """The encoded private key."""
         head = bytes([_SEED | self.kind >> 5, (self.kind & 31) << 3])
         return _text(head + bytes(self._key))
 
     @property
     def public(self) -> str:
-        """The public key as text."""
+        """The encoded public key."""
         return _text(bytes([self.kind]) + bytes(self._key.verify_key))
 
     def sign(self, message: bytes) -> bytes:
-        """Return the signature."""
+        """Return the signature of the message."""
         return self._key.sign(message).signature
 
 

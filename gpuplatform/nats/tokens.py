@@ -1,7 +1,7 @@
-"""JSON web tokens of NATS: accounts, users and their permissions. Pure.
+"""The JSON Web Tokens of NATS accounts and users, with their permissions. Pure.
 
-An operator signs accounts and an account signs its users, so that a server that knows the operator
-needs no list of users. Source: nats.io, "JWT".
+The operator signs accounts, and an account signs its users. Therefore, a server only needs the
+token of the operator and the accounts. Source: "JWT" in the NATS documentation.
 """
 
 import base64
@@ -21,13 +21,13 @@ _BLOCK: Final = re.compile(r"-+BEGIN [^-]+-+\s+(\S+)\s+-+END [^-]+-+")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A user's token, and the key that proves its possession."""
+    """The token of a user, and the private key of the user."""
 
     token: str
     key: KeyPair
 
     def file(self) -> str:
-        """Return the text of a `.creds` file."""
+        """Return the content of a `.creds` file."""
         return (
             f"-----BEGIN NATS USER JWT-----\n{self.token}\n------END NATS USER JWT------\n\n"
             "-----BEGIN USER NKEY SEED-----\n"
@@ -36,18 +36,18 @@ class Credentials:
 
     @classmethod
     def from_file(cls, text: str) -> "Credentials":
-        """Decode a `.creds` file.
+        """Decode the content of a `.creds` file.
 
         Raises:
-            BadKey: it is not a `.creds` file.
+            BadKey: if the text is not the content of a `.creds` file.
         """
         blocks = _BLOCK.findall(text)
         if len(blocks) != 2:
-            raise BadKey("is not a file of NATS credentials")
+            raise BadKey("is not a NATS credentials file")
         return cls(blocks[0], KeyPair.from_seed(blocks[1], KeyKind.USER))
 
     def callbacks(self) -> dict[str, Callable[..., bytes | bytearray]]:
-        """Return the arguments of `nats.connect` for logging in with these credentials."""
+        """Return the arguments of `nats.connect` for these credentials."""
         return {
             "user_jwt_cb": lambda: bytearray(self.token.encode()),
             "signature_cb": lambda nonce: base64.b64encode(self.key.sign(nonce.encode())),
@@ -57,7 +57,7 @@ class Credentials:
 def user_credentials(
     account: KeyPair, name: str, *, publish: Sequence[str], subscribe: Sequence[str]
 ) -> Credentials:
-    """Return credentials of a new user that may use these subjects and no others."""
+    """Return the credentials of a new user who may use only these subjects."""
     user = KeyPair.generate(KeyKind.USER)
     claims = {
         "pub": {"allow": list(publish)},
@@ -71,18 +71,18 @@ def user_credentials(
 
 @dataclass(frozen=True, slots=True)
 class SharedSubject:
-    """A subject of one account to which users of another may send requests."""
+    """A subject of an account to which users of the other account may send requests."""
 
     subject: str
-    has_many_answers: bool = False
-    """Whether one request can have several replies."""
+    has_many_responses: bool = False
+    """Whether a request can have several responses."""
 
 
 def server_accounts(account: KeyPair, guests: KeyPair, shared: Sequence[SharedSubject]) -> str:
-    """Return the part of a server's configuration that admits exactly these accounts.
+    """Return the server configuration that contains these accounts.
 
-    `account` has the streams; `guests` has none and may use the shared subjects. The operator's
-    key signs the accounts once and is not stored.
+    `account` has the streams. `guests` has no streams, and its users may use the shared subjects.
+    A new operator key signs the accounts; the key is not stored.
     """
     operator, system = KeyPair.generate(KeyKind.OPERATOR), KeyPair.generate(KeyKind.ACCOUNT)
     exports = [
@@ -90,7 +90,7 @@ def server_accounts(account: KeyPair, guests: KeyPair, shared: Sequence[SharedSu
             "name": one.subject,
             "subject": one.subject,
             "type": "service",
-            "response_type": "Stream" if one.has_many_answers else "Singleton",
+            "response_type": "Stream" if one.has_many_responses else "Singleton",
         }
         for one in shared
     ]

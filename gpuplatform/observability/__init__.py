@@ -1,1 +1,1 @@
-"""How the platform is doing: health, steady-state report, samples and metrics collectors."""
+"""Observability of the platform: health, state report, samples, metrics and log formats."""

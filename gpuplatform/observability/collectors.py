@@ -1,7 +1,7 @@
-"""Metrics that are read at each scrape: the platform's state, and those of leader processes.
+"""Collectors of the metrics that are read at each scrape.
 
-Beat serves the state, since there is one of it; the controller serves what only it knows. Part of
-the composition root. The client library is loaded where a port is open, not before.
+Beat serves the state of the platform. The controller and the activator serve the metrics of their
+leader election and watches. The client library is imported only if a port is configured.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuplatform.kube.reflector import Reflector
 
 Values = Mapping[tuple[str, ...], float]
-"""Values by the values of the metric's labels, in the declared order."""
+"""Values by label values, in the declared order of the labels."""
 
 
 class LeaderProcess(Protocol):
@@ -36,11 +36,11 @@ class WatchingProcess(LeaderProcess, Protocol):
 
     @property
     def reflectors(self) -> "Sequence[Reflector]":
-        """Its reflectors."""
+        """The reflectors of the process."""
 
 
 def state_values() -> Iterator[tuple[Metric, Values]]:
-    """Yield the metrics from database and broker; without an answer they are left out."""
+    """Yield the metrics from the database and the broker, unless they do not respond."""
     state, queues = read_state(), queue_lengths()
     yield declared.STATE_IS_READ, {(): float(state is not None)}
     if state is not None:
@@ -100,28 +100,28 @@ def controller_values(controller: WatchingProcess) -> Iterator[tuple[Metric, Val
 
 
 def state_render() -> Callable[[], bytes]:
-    """Return a function that renders the state of the platform."""
+    """Return a function that renders the metrics of the state of the platform."""
     return _render_of(state_values)
 
 
 def controller_render(controller: WatchingProcess) -> Callable[[], bytes]:
-    """Return a function that renders the controller's metrics."""
+    """Return a function that renders the metrics of the controller."""
     return _render_of(lambda: controller_values(controller))
 
 
 def activator_render(activator: LeaderProcess) -> Callable[[], bytes]:
-    """Return a function that renders the activator's metrics."""
+    """Return a function that renders the metrics of the activator."""
     return _render_of(lambda: [(declared.ACTIVATOR_IS_LEADER, {(): float(activator.is_leader)})])
 
 
 class _Collector:
-    """Converts values into the client library's metrics, at each scrape."""
+    """Converts values to metric families at each scrape."""
 
     def __init__(self, read: Callable[[], Iterable[tuple[Metric, Values]]]) -> None:
         self._read = read
 
     def collect(self) -> Iterator["Family"]:
-        """Yield one family for each metric."""
+        """Yield a family for each metric."""
         from prometheus_client.core import (  # noqa: PLC0415 - see above
             CounterMetricFamily,
             GaugeMetricFamily,

@@ -1,4 +1,4 @@
-"""Routes that report the health of the platform and of this process."""
+"""Views that report the health of the platform and of this process."""
 
 from datetime import datetime
 
@@ -21,43 +21,54 @@ from gpuplatform.observability.health_document import health
 
 
 class PartReply(Reply):
-    """The health of one part."""
+    """The health of a part of the platform."""
 
-    ok: bool = Field(description="Whether the part works.", examples=[True])
-    code: HealthCode = Field(description="State of the part, for programs.", examples=["healthy"])
+    ok: bool = Field(description="Whether the part is healthy.", examples=[True])
+    code: HealthCode = Field(
+        description="Machine-readable state of the part.", examples=["healthy"]
+    )
     detail: str = Field(
-        description="Details, or the meaning of the code, for people.", examples=["Healthy"]
+        description="Human-readable details, or the meaning of the code.", examples=["Healthy"]
     )
 
 
 class PartsReply(Reply):
-    """The health of every part."""
+    """The health of all parts of the platform."""
 
-    database: PartReply = Field(description="PostgreSQL.")
-    broker: PartReply = Field(description="Valkey or Redis.")
-    cluster: PartReply = Field(description="The Kubernetes API server.")
-    queue: PartReply = Field(description="The NATS server with the invocations.")
-    controller: PartReply = Field(description="The process that watches the cluster.")
-    activator: PartReply = Field(description="The process that starts and stops workers.")
-    results: PartReply = Field(description="The process that stores results.")
-    operations: PartReply = Field(description="The worker process of operations.")
-    reconcile: PartReply = Field(description="The worker process of reconciliation.")
-    periodic: PartReply = Field(description="The worker process of periodic tasks.")
-    beat: PartReply = Field(description="The process that sends periodic tasks.")
+    database: PartReply = Field(description="Health of the PostgreSQL database.")
+    broker: PartReply = Field(description="Health of the message broker (Valkey or Redis).")
+    cluster: PartReply = Field(description="Health of the Kubernetes API server.")
+    queue: PartReply = Field(description="Health of the NATS server, which queues invocations.")
+    controller: PartReply = Field(
+        description="Health of the controller, which watches the cluster."
+    )
+    activator: PartReply = Field(
+        description="Health of the activator, which starts and stops workers of functions."
+    )
+    results: PartReply = Field(
+        description="Health of the result store, which stores results of invocations."
+    )
+    operations: PartReply = Field(description="Health of the worker that executes operations.")
+    reconcile: PartReply = Field(description="Health of the worker that reconciles resources.")
+    periodic: PartReply = Field(description="Health of the worker that runs periodic tasks.")
+    beat: PartReply = Field(description="Health of beat, which schedules periodic tasks.")
 
 
 class HealthReply(Reply):
-    """The health of the platform. A value that could not be read is null."""
+    """The health of the platform. A value that cannot be read is null."""
 
-    ready: bool = Field(description="Whether every part works.", examples=[True])
+    ready: bool = Field(description="Whether all parts are healthy.", examples=[True])
     version: str = Field(description="Version of the platform.", examples=[__version__])
-    started_at: datetime = Field(description="When this web process started.")
+    started_at: datetime = Field(description="Time at which this web process started.")
     uptime_seconds: int = Field(
-        description="Seconds since this web process started.", examples=[3600]
+        description="Duration in seconds since this web process started.", examples=[3600]
     )
-    kubernetes_connected: bool = Field(description="Whether the cluster answers.", examples=[True])
+    kubernetes_connected: bool = Field(
+        description="Whether the Kubernetes API server responds.", examples=[True]
+    )
     kube_error: str = Field(
-        description="Why the cluster does not answer; empty if it does.", examples=[""]
+        description="Error of the Kubernetes API server, or an empty string if it responds.",
+        examples=[""],
     )
     node_count: int | None = Field(description="Number of nodes.", examples=[3])
     ready_node_count: int | None = Field(
@@ -72,15 +83,17 @@ class HealthReply(Reply):
         description="Number of operations that have not ended.", examples=[0]
     )
     oldest_pending_seconds: float | None = Field(
-        description="Age of the oldest of these operations in seconds; null without one."
+        description="Age in seconds of the oldest operation that has not ended, or null if all"
+        " operations have ended."
     )
-    parts: PartsReply = Field(description="Health of each part.")
+    parts: PartsReply = Field(description="Health of each part of the platform.")
 
 
 class Health(ApiView):
-    """The health of the platform.
+    """The view of the health of the platform.
 
-    It needs no token: it also answers when the database, which holds the tokens, does not.
+    The view requires no token, because it must respond even if the database, which contains the
+    tokens, is down.
     """
 
     authentication_classes = ()
@@ -88,27 +101,27 @@ class Health(ApiView):
 
     @Endpoint(
         id="getHealth",
-        summary="Read the health of the platform; always 200, within 2 seconds",
+        summary="Read the health of the platform; the status is always 200",
         tag="Platform",
         replies={200: HealthReply},
         is_public=True,
     )
     def get(self, request: Request) -> Response:
-        """Return the state of every part."""
+        """Return the health of all parts. The status is always 200, within two seconds."""
         return Response(HealthReply.model_validate({"version": __version__, **health()}))
 
 
 @csrf_exempt
 @require_safe
 def livez(_: HttpRequest) -> JsonResponse:
-    """Report that this process answers; it depends on nothing outside of the process."""
+    """Report that this process responds. The view depends on no other process."""
     return JsonResponse({"ok": True})
 
 
 @csrf_exempt
 @require_safe
 def readyz(_: HttpRequest) -> JsonResponse:
-    """Report whether this process can serve: the database answers and is migrated."""
+    """Report whether the database responds and has all migrations."""
     try:
         executor = MigrationExecutor(connection)
     except DatabaseFault:

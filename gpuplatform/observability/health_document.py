@@ -1,6 +1,7 @@
-"""The health document of the API: every part, and counts of what the platform has.
+"""The health document of the API, with the health of all parts and the number of objects.
 
-It is complete within two seconds, whatever does not answer; an unknown count is null, never zero.
+The document is complete within two seconds, even if a part does not respond. An unknown number is
+null, never zero.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,7 @@ from units.selectors import active_count, stock_ready_count
 
 STARTED_AT: Final = datetime.now(UTC)
 ANSWER_SECONDS: Final = 1.2
-"""Maximum duration of the probes, which run at the same time."""
+"""Maximum duration in seconds of the probes, which run concurrently."""
 
 _COUNTS: Final = (
     "nodeCount",
@@ -50,7 +51,7 @@ _THREADS = ProcessThreads(8, "health")
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """What the database reports; without an answer only that."""
+    """The records in the database. The defaults apply if the database does not respond."""
 
     database: PartHealth
     cluster: PartHealth | None = None
@@ -64,7 +65,7 @@ _NO_RECORDS: Final = _Records(PartHealth("database", HealthCode.UNREACHABLE))
 
 
 def health() -> dict[str, Any]:
-    """Return the health document of the API, by the API's field names."""
+    """Return the health document, by the field names of the API."""
     probes: dict[str, Future[Any]] = {
         "database": _THREADS.submit(_records),
         "broker": _THREADS.submit(lambda: broker_health(queue_lengths())),
@@ -106,7 +107,7 @@ def _answer(probe: "Future[Any]", otherwise: Any) -> Any:
 
 
 def _cluster(recorded: PartHealth | None, probed: PartHealth) -> PartHealth:
-    """Return the probe, which is newer, unless only the record has the fault."""
+    """Return the probed health, unless only the recorded health shows a problem."""
     if recorded is None:
         return probed
     needs_recovery = recorded.code is HealthCode.RECOVERY_NEEDED

@@ -1,7 +1,6 @@
-"""The two formats of log lines: plain text for people, JSON for log stores.
+"""The log formats `plain` and `json`, which `GPUPLATFORM_LOG_FORMAT` selects.
 
-`GPUPLATFORM_LOG_FORMAT` selects one. Both print the fields that a call passes as `extra`, and the
-traceID of the HTTP request that the line belongs to.
+Both formats contain the fields in `extra` and the traceID of the current HTTP request.
 """
 
 import json
@@ -18,11 +17,11 @@ TRACE_ID: Final = "traceID"
 _STANDARD: Final = frozenset(
     {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName", "request"}
 )
-"""Attributes of every record, and the request object that Django adds to some."""
+"""Attributes of all records, and the request object that Django adds to some records."""
 
 
 class PlainFormatter(logging.Formatter):
-    """Writes time, level, logger and message, then each field as `name=value`."""
+    """Writes the time, level, logger and message, then each field as `name=value`."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -34,9 +33,10 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes one JSON object per line: `time`, `level`, `logger`, `message`, then the fields.
+    """Writes a JSON object with `time`, `level`, `logger`, `message` and the fields.
 
-    A traceback is in `exception`. A field that JSON cannot represent is written as text.
+    `exception` contains the traceback. A value that JSON cannot represent is converted to a
+    string.
     """
 
     @override
@@ -58,11 +58,11 @@ FORMATTERS: Final[Mapping[str, type[logging.Formatter]]] = {
     "plain": PlainFormatter,
     "json": JsonFormatter,
 }
-"""By the values of `GPUPLATFORM_LOG_FORMAT`."""
+"""The formatters by the value of `GPUPLATFORM_LOG_FORMAT`."""
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
-    """Return the fields that a call passed as `extra`, without empty ones, and the traceID."""
+    """Return the non-empty fields in `extra`, and the traceID."""
     fields = {
         name: value
         for name, value in record.__dict__.items()
@@ -74,9 +74,9 @@ def fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
 
 
 def quoted(value: object) -> str:
-    """Return a value for a plain line; a text with a space, a quote or a line break as JSON.
+    """Return a value for the plain format. A string with special characters is returned as JSON.
 
-    So no value that a caller chose can begin another line or imitate a field.
+    Therefore, a value that a caller chose cannot start a new line or imitate a field.
     """
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     is_plain = text.isprintable() and text.isascii() and not set(text) & {" ", '"', "\\", "="}

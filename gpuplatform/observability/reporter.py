@@ -1,6 +1,6 @@
-"""The state of the platform as numbers: beat logs them as one line and serves them as metrics.
+"""The state of the platform, which is logged periodically and served as metrics.
 
-A value that could not be read is left out, never zero.
+A value that cannot be read is omitted, never zero.
 """
 
 import logging
@@ -30,7 +30,7 @@ FAILED_WITHIN: Final = timedelta(hours=1)
 
 
 class PlatformTask(StrEnum):
-    """Names of the tasks of the platform as a whole."""
+    """The names of the tasks that concern the whole platform."""
 
     REPORT = "platform.report_state"
     SAMPLE = "platform.take_sample"
@@ -39,34 +39,40 @@ class PlatformTask(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SteadyState:
-    """The state that the database has at one moment."""
+    """The state of the platform according to the database."""
 
     pools: Mapping[str, int]
-    """By phase."""
+    """Number of stock pools by phase."""
     available: int
     allocated: int
     units: Mapping[tuple[str, str], int]
-    """By role and phase."""
+    """Number of GPU units by role and phase."""
     tenant_gpus: Mapping[str, int]
-    """GPUs of active units that are not stopped, by tenant."""
+    """Number of GPUs of active units that are not stopped, by tenant."""
     operations: Mapping[tuple[str, str], int]
-    """Open operations, by kind and phase."""
+    """Number of open operations by kind and phase."""
     failed_operations: int
-    """Operations that failed within the last hour."""
+    """Number of operations that failed within the last hour."""
     oldest_operation_seconds: float | None
     invocations: Mapping[str, int]
-    """Open invocations, by state."""
+    """Number of open invocations by state."""
     oldest_invocation_seconds: float | None
     due_seconds: Mapping[str, float | None]
-    """Seconds since the oldest row of each table is due that no worker has claimed."""
+    """Duration in seconds for which the oldest unclaimed row of each table has been due."""
     cluster: PartHealth
     nodes: int | None
     ready_nodes: int | None
     processes: Sequence[PartHealth]
 
+    @property
+    def oldest_due_seconds(self) -> float | None:
+        """The maximum of `due_seconds`, or `None` if no row is due."""
+        known = [seconds for seconds in self.due_seconds.values() if seconds is not None]
+        return max(known, default=None)
+
 
 def read_state() -> SteadyState | None:
-    """Return the state; None if the database does not answer."""
+    """Return the state, or `None` if the database does not respond."""
     try:
         return _state()
     except DatabaseFault as error:
@@ -75,17 +81,17 @@ def read_state() -> SteadyState | None:
 
 
 def report() -> None:
-    """Log the state as one line."""
+    """Log the state of the platform."""
     logger.info("steady state", extra=fields_of(read_state(), queue_lengths()))
 
 
 def fields_of(state: SteadyState | None, queues: Mapping[str, int] | None) -> Mapping[str, Any]:
-    """Return the fields of the line, without those that could not be read."""
+    """Return the fields of the log line, without values that could not be read."""
     fields: dict[str, Any] = {"database": state is not None, "broker": queues is not None}
     if queues is not None:
         fields["queues"] = queues
     if state is not None:
-        due = [seconds for seconds in state.due_seconds.values() if seconds is not None]
+        due = state.oldest_due_seconds
         fields |= {
             "pools": state.pools,
             "available": state.available,
@@ -94,7 +100,7 @@ def fields_of(state: SteadyState | None, queues: Mapping[str, int] | None) -> Ma
             "pendingOperations": sum(state.operations.values()),
             "failedOperationsLastHour": state.failed_operations,
             "openInvocations": state.invocations,
-            "oldestDueSeconds": round(max(due), 1) if due else None,
+            "oldestDueSeconds": None if due is None else round(due, 1),
             "cluster": state.cluster.code.value,
             "nodes": state.nodes,
             "readyNodes": state.ready_nodes,
@@ -147,13 +153,13 @@ def _pairs(rows: QuerySet[Any], first: str, second: str) -> dict[tuple[str, str]
 
 
 def _due_seconds(rows: QuerySet[Any]) -> float | None:
-    """Return the seconds since the oldest row is due that no worker has claimed."""
+    """Return the duration in seconds for which the oldest unclaimed row has been due."""
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
     return _seconds_since(rows.filter(free, due_at__lte=Now()), "due_at")
 
 
 def _seconds_since(rows: QuerySet[Any], name: str) -> float | None:
-    """Return the age in seconds of the earliest time in the column `name`."""
+    """Return the age in seconds of the earliest time in the column, or `None` without rows."""
     age = ExpressionWrapper(Now() - Min(name), output_field=DurationField())
     found: timedelta | None = rows.aggregate(age=age)["age"]
     return None if found is None else found.total_seconds()

@@ -1,6 +1,6 @@
-"""Samples of the platform, which a beat schedule takes every 30 seconds for the overview.
+"""Takes samples of the platform for the overview. A beat schedule takes one every 30 seconds.
 
-The overview counts rows up to a cap and reads the rest from the samples. The queries lock nothing.
+The overview counts rows up to a limit and uses the samples for larger counts.
 """
 
 from datetime import datetime, timedelta
@@ -17,14 +17,14 @@ from units.capacity import capacity
 from units.pace import claim_pace, idle_gpu_seconds
 
 SETTLE_DELAY: Final = timedelta(seconds=5)
-"""Delay after which operations are counted, so that open transactions have committed."""
+"""Delay before operations are counted, so that their transactions have been committed."""
 
 MAX_SPAN: Final = timedelta(minutes=10)
-"""Maximum time that one sample covers; a longer gap counts as unsampled time."""
+"""Maximum duration that a sample covers. The rest of a longer gap is not sampled."""
 
 
 def take_sample() -> None:
-    """Store the capacity, and what happened since the previous sample."""
+    """Store the capacity, and a sample of the time since the previous sample."""
     state = read_state()
     if state is None:
         return
@@ -37,16 +37,15 @@ def _keep_sample(state: SteadyState) -> None:
     latest = PlatformSample.objects.order_by("-at").values_list("at", flat=True).first()
     since = max(latest or until - SETTLE_DELAY, until - MAX_SPAN)
     if since >= until:
-        return  # A concurrent run has just taken one.
+        return  # A concurrent task has just taken a sample.
     accepted, failed = operations_between(since, until)
     hour, day = claim_pace()
-    due = [seconds for seconds in state.due_seconds.values() if seconds is not None]
     PlatformSample.objects.create(
         at=until,
         seconds=(until - since).total_seconds(),
         accepted=accepted,
         failed=failed,
-        oldest_due_seconds=max(due) if due else None,
+        oldest_due_seconds=state.oldest_due_seconds,
         hour_claims=hour.claims,
         hour_p50=hour.p50,
         hour_p95=hour.p95,
@@ -57,7 +56,7 @@ def _keep_sample(state: SteadyState) -> None:
 
 
 def _database_time() -> datetime:
-    """Return the time of the database, whose clock stamps the rows."""
+    """Return the time of the database, because the timestamps of rows are database times."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT statement_timestamp()")
         moment: datetime = cursor.fetchone()[0]
@@ -65,7 +64,7 @@ def _database_time() -> datetime:
 
 
 def _snapshot(state: SteadyState) -> Capacity:
-    """Return the capacity with what only the stored document has: idle time and row counts."""
+    """Return the capacity with the idle time and the number of rows."""
     current, idle = capacity(), idle_gpu_seconds()
     counts: dict[str, dict[str, int]] = {"pools": dict(state.pools)}
     for (role, phase), number in state.units.items():

@@ -1,4 +1,4 @@
-"""Celery tasks of the platform as a whole."""
+"""Celery tasks that concern the whole platform."""
 
 from celery import shared_task
 
@@ -21,6 +21,6 @@ def take_sample() -> None:
 
 @shared_task(name=PlatformTask.PRUNE_SAMPLES)
 def prune_samples() -> None:
-    """Delete samples and runs past their retention."""
+    """Delete samples and runs whose retention period has passed."""
     runs_prune()
     samples_prune()

@@ -14,7 +14,7 @@ from gpuplatform.operations.registry import Done, Failed, Waiting
 from gpuplatform.operations.selectors import is_applied, is_leftover, operation_of
 from gpuplatform.operations.versions import IF_MATCH, stale, version_of
 from gpuplatform.reconciliation.models import MirrorRow
-from gpuplatform.reconciliation.staleness import confirm_gone
+from gpuplatform.reconciliation.staleness import confirm_deleted
 
 RowT = TypeVar("RowT", bound=MirrorRow)
 
@@ -58,7 +58,7 @@ class Target(Generic[RowT]):
         found = self.named(cluster, operation)
         if found is not None and found["metadata"]["uid"] == row.uid:
             return found
-        confirm_gone(cluster, self.kind, row, found)
+        confirm_deleted(cluster, self.kind, row, found)
         return None
 
     def change(

@@ -1,1 +1,1 @@
-"""The vocabulary of planners and pure comparisons; the one room that every `core` may import."""
+"""The types of planners, and pure functions for them. Every `core` package may import it."""

@@ -1,4 +1,4 @@
-"""The delay after consecutive failures. Pure, apart from the jitter, which can be given."""
+"""The delay after consecutive failures. Pure, except for the random jitter."""
 
 import random
 
@@ -10,9 +10,11 @@ JITTER = 0.2
 def backoff_seconds(
     failures: int, *, longest: float = LONGEST_SECONDS, chance: float | None = None
 ) -> float:
-    """Return the seconds to wait after `failures` (≥ 1) failures: 1, doubled each time, ± 20 %.
+    """Return the delay in seconds after `failures` (at least 1) consecutive failures.
 
-    `chance` in [0, 1) decides the jitter; by default it is random.
+    The delay is one second after the first failure and doubles with each failure, up to `longest`.
+    A jitter of at most 20 % is added or subtracted; `chance` in [0, 1) determines the jitter,
+    which is random by default.
     """
     drawn = random.random() if chance is None else chance  # noqa: S311 - jitter, not a secret
     base = min(longest, FIRST_SECONDS * 2.0 ** min(max(failures, 1) - 1, 32))

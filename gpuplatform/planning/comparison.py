@@ -1,4 +1,4 @@
-"""Comparison before a write, so that settled objects cost no write. Pure."""
+"""Comparisons before a write, so that settled objects are not written. Pure."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ VOLATILE_STATUS_FIELDS = frozenset({"lastSyncTime"})
 
 
 def contains(live: Any, wanted: Any) -> bool:
-    """Return whether `live` has all values of `wanted`.
+    """Return whether `live` contains all values of `wanted`.
 
-    Objects may have more keys; lists must be equal in length and element by element, except that
-    lists of named objects are matched by name and may have more elements.
+    Objects in `live` can have additional keys. Lists of objects with a `name` are compared by
+    name, and can have additional elements in `live`. Other lists must have the same length.
     """
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(
@@ -30,7 +30,7 @@ def _contains_items(live: list[Any], wanted: list[Any]) -> bool:
 
 
 def status_differs(live: Manifest, wanted: Manifest) -> bool:
-    """Return whether `live` lacks a value of `wanted`, apart from times."""
+    """Return whether a field of `live` differs from `wanted`, except for `lastSyncTime`."""
     return any(
         live.get(key) != value
         for key, value in wanted.items()

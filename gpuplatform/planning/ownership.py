@@ -1,4 +1,4 @@
-"""The owner of an object in the cluster. Pure.
+"""Ownership of objects in the cluster. Pure.
 
 Source: Kubernetes documentation, "Owners and Dependents" and "Recommended Labels".
 """
@@ -23,7 +23,8 @@ _MOST_NAMED: Final = 5
 def controller_reference(owner: ResourceView) -> Manifest:
     """Return the owner reference that makes `owner` the controller of an object.
 
-    It has the UID, so that a late write for a deleted owner is collected as garbage.
+    The reference contains the UID, so that the garbage collector deletes an object that is created
+    late for a deleted owner.
     """
     return {
         "apiVersion": owner.api_version,
@@ -36,7 +37,7 @@ def controller_reference(owner: ResourceView) -> Manifest:
 
 
 def is_controlled_by(dependent: Manifest, owner_uid: str) -> bool:
-    """Return whether the controller of `dependent` is the owner with that UID."""
+    """Return whether the owner with that UID is the controller of `dependent`."""
     return any(
         field(one, "controller") and field(one, "uid") == owner_uid
         for one in items(dependent, "metadata", "ownerReferences")
@@ -46,8 +47,8 @@ def is_controlled_by(dependent: Manifest, owner_uid: str) -> bool:
 def is_orphan(dependent: Manifest, label: str, owner_name: str) -> bool:
     """Return whether `dependent` was created for the owner of that name and has no controller.
 
-    Such an object is adopted, as Kubernetes' own controllers do: it has every label of the
-    platform and only lost its owner reference. An object that is being deleted is not adopted.
+    The owner adopts such an object, as Kubernetes controllers do: the object has all labels of the
+    platform, but no owner reference. An object that is being deleted is not adopted.
     """
     labels = field(dependent, "metadata", "labels")
     return (
@@ -62,13 +63,13 @@ def is_orphan(dependent: Manifest, label: str, owner_name: str) -> bool:
 
 
 def adoption(kind: ResourceKind, orphan: Manifest, owner: ResourceView) -> Patch:
-    """Return the action that makes `owner` the controller of exactly the object that was read."""
+    """Return the patch that makes `owner` the controller of the object that was read."""
     references = [*items(orphan, "metadata", "ownerReferences"), controller_reference(owner)]
     return patch_of(kind, orphan, {"metadata": {"ownerReferences": references}})
 
 
 def patch_of(kind: ResourceKind, live: Manifest, changes: Manifest) -> Patch:
-    """Return the action that changes exactly the version of `live` that was read."""
+    """Return the patch of the object that was read, with its resource version as precondition."""
     metadata = live["metadata"]
     version = {key: metadata[key] for key in ("uid", "resourceVersion")}
     patch = {**changes, "metadata": {**changes.get("metadata", {}), **version}}
@@ -76,27 +77,27 @@ def patch_of(kind: ResourceKind, live: Manifest, changes: Manifest) -> Patch:
 
 
 def deletion_of(kind: ResourceKind, live: Manifest) -> Delete:
-    """Return the action that deletes exactly the object that was read."""
+    """Return the deletion of the object that was read, with its UID as precondition."""
     metadata = live["metadata"]
     return Delete(kind, metadata["namespace"], metadata["name"], metadata["uid"])
 
 
 def deletion_obstacle(resource: ResourceView) -> str:
-    """Return why a deletion does not proceed; empty while only garbage collection is awaited.
+    """Return the message about finalizers that block the deletion, or an empty string.
 
-    The platform itself sets no finalizer.
+    The finalizers of the garbage collector do not count. The platform sets no finalizer.
     """
     foreign = sorted(set(resource.finalizers) - _OF_THE_COLLECTOR)
     if not foreign:
         return ""
     names = ", ".join(f"'{one}'" for one in foreign[:_MOST_NAMED])
     return (
-        f"The deletion waits for a finalizer of another program: {names}. That program removes it;"
-        " if the program no longer exists, remove the finalizer with kubectl."
+        f"Finalizers of other programs block the deletion: {names}. If such a program no longer"
+        " exists, remove its finalizer with kubectl."
     )
 
 
 def _selected(dependent: Manifest) -> Any:
-    """Return the labels that a Deployment, or a Service, selects its pods by."""
+    """Return the labels by which a Deployment or a Service selects its pods."""
     selector = field(dependent, "spec", "selector")
     return field(selector, "matchLabels") or selector

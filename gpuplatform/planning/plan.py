@@ -1,53 +1,52 @@
-"""The vocabulary of planners: observations, actions, Events, status and plan. Pure."""
+"""The types of planners: observations, actions, Events, status and plan. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from gpuplatform.kube.kinds import ResourceKind
+from gpuplatform.kube.kinds import Manifest, ResourceKind
 from gpuplatform.lifecycle.conditions import Condition
 
-Manifest: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """It was read and does not exist."""
+    """The result of a successful read of an object that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Present(Generic[T]):
-    """It was read."""
+    """The result of a successful read."""
 
     value: T
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The read failed. Never empty; nothing is deleted because of it."""
+    """The result of a failed read. Nothing may be deleted because of it."""
 
-    why: str
+    message: str
 
 
 Observation: TypeAlias = Absent | Present[T] | Unknown
 
 
 def first_unknown(observed: Iterable[tuple[T, Observation[Any]]]) -> tuple[T, str] | None:
-    """Return the name of the first read that failed, and the cluster's message."""
+    """Return the name of the first failed read and its error message, or `None`."""
     for name, observation in observed:
         if isinstance(observation, Unknown):
-            return name, observation.why
+            return name, observation.message
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Set these fields by server-side apply.
+    """Apply the manifest by server-side apply.
 
-    `force` only for an object that was read and is the platform's; without it, an object that
-    another client created in the meantime is a conflict.
+    Set `force` only if the object was read and the platform owns it. Without `force`, an object
+    that another client has created in the meantime causes a conflict.
     """
 
     kind: ResourceKind
@@ -57,7 +56,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object that was observed absent; one that exists by then is a conflict."""
+    """Create an object that was absent. An object that has been created since is a conflict."""
 
     kind: ResourceKind
     manifest: Manifest
@@ -65,7 +64,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Merge-patch exactly the version of an object that was read: `patch` has its version."""
+    """Merge-patch the object that was read. `patch` contains its resource version."""
 
     kind: ResourceKind
     namespace: str
@@ -75,7 +74,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete exactly the object with this UID."""
+    """Delete the object, if it has the UID."""
 
     kind: ResourceKind
     namespace: str
@@ -95,7 +94,10 @@ class EventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A Kubernetes Event. Its text repeats: it has no time, no count and no generated id."""
+    """A Kubernetes Event.
+
+    The message contains no time, count or generated id, so it can repeat.
+    """
 
     type: EventType
     reason: str
@@ -104,18 +106,18 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class StatusSummary:
-    """A phase with its reason and cause, and the same for people."""
+    """A phase with its reason, message and cause."""
 
     phase: str
     reason: str = ""
     message: str = ""
     cause: str = ""
-    """What keeps a pod from running or from being ready; empty: nothing."""
+    """The cause that prevents a pod from running or becoming ready, or an empty string."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The status of a resource. `fields` are those of its kind, by their names in the CRD."""
+    """The status of a resource. `fields` contains the fields that only its kind has."""
 
     phase: str
     conditions: tuple[Condition, ...]
@@ -123,17 +125,20 @@ class Status:
     fields: Mapping[str, Any] = field(default_factory=dict)
     cause: str = ""
     event: Event | None = None
-    """Written when the phase, or the failure, changes; None for a transient phase."""
+    """The Event to write if the phase or the failure changes, or `None` for a transient phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do next. `status` None leaves it unchanged; `requeue_after` is in seconds."""
+    """The result of a planner.
+
+    If `status` is `None`, the status remains unchanged. `requeue_after` is in seconds.
+    """
 
     actions: Sequence[Action] = ()
     status: Status | None = None
     requeue_after: float | None = None
     on_error: Mapping[ResourceKind, Status] = field(default_factory=dict)
-    """The status if an action on that kind is refused; the cluster's message is added."""
+    """The status to write if an action on that kind fails. The error message is appended."""
     events: Sequence[Event] = ()
-    """Written once all actions have succeeded."""
+    """The Events to write after all actions have succeeded."""

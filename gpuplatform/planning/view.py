@@ -1,4 +1,4 @@
-"""A custom resource as a planner reads it: metadata and status, parsed once. Pure and total."""
+"""The parsed metadata and status of a custom resource, for planners. Pure and total."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gpuplatform.planning.plan import StatusSummary
 
 @dataclass(frozen=True, slots=True)
 class ResourceView:
-    """The metadata of a custom resource, and the status that its planner wrote last."""
+    """The metadata and the status of a custom resource."""
 
     api_version: str
     kind: str
@@ -25,11 +25,11 @@ class ResourceView:
     status: Mapping[str, Any]
     condition_types: frozenset[str]
     previous: StatusSummary | None
-    """What the condition Ready reports of this generation; None while it reports an older one."""
+    """The status of the current generation, or `None` if the status describes an older one."""
 
     @classmethod
     def of(cls, resource: Manifest) -> "ResourceView":
-        """Return the view of a resource that was read from the API server."""
+        """Return the view of a resource."""
         metadata = resource["metadata"]
         annotations, status = metadata.get("annotations"), resource.get("status")
         conditions = items(resource, "status", "conditions")
@@ -50,11 +50,11 @@ class ResourceView:
 
     @property
     def phase(self) -> str:
-        """The phase in the status, of any generation; empty without a status."""
+        """The phase in the status, also of an older generation, or an empty string."""
         return str(self.status.get("phase") or "")
 
     def columns(self) -> dict[str, Any]:
-        """Return the fields by name, for a view that adds some."""
+        """Return the fields by name, for a subclass with additional fields."""
         return {name: getattr(self, name) for name in ResourceView.__slots__}
 
 

@@ -1,1 +1,1 @@
-"""How each process starts, serves and ends: web, Celery workers, beat and the controller."""
+"""The processes of the platform: web, Celery workers, beat and the controller."""

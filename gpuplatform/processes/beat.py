@@ -1,7 +1,7 @@
-"""Celery beat with the schedules of the database, and with heartbeats.
+"""Celery beat, which reads the schedules from the database and sends heartbeat tasks.
 
-In addition to what is due it sends a heartbeat task to each queue every few seconds; the worker
-that runs the task records the heartbeat. Running two beats is harmless.
+Every few seconds beat sends a heartbeat task to each queue. The worker that runs the task records
+its heartbeat. It is safe to run two beat processes.
 """
 
 import logging
@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = FRESH_SECONDS / 4
 RETRY_SECONDS = 2.0
-"""Pause before the next try when the database does not answer."""
+"""Delay in seconds before the next attempt if the database does not respond."""
 
 NEVER = datetime.min  # noqa: DTZ901 - the scheduler's times are naive
 
 
 class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
-    """Sends what is due, and heartbeats."""
+    """Sends due tasks and heartbeat tasks."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -39,7 +39,7 @@ class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no 
 
     @override
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        """Send what is due; return the seconds until the next tick."""
+        """Send due tasks. Return the number of seconds until the next tick."""
         try:
             close_old_connections()
             if time.monotonic() >= self._next_heartbeat:
@@ -48,8 +48,8 @@ class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no 
             return float(super().tick(*args, **kwargs))
         except DatabaseFault as error:
             logger.warning("beat cannot read the schedules: %s", error)
-            # The scheduler counts the failed read as done: it would read the schedules again only
-            # at its next periodic sync.
+            # The scheduler ignores the failed read, and would read the schedules again only at its
+            # next periodic sync.
             self._last_full_sync = NEVER
             return RETRY_SECONDS
 
@@ -65,7 +65,7 @@ class HeartbeatScheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no 
 
 @signals.beat_init.connect
 def serve_state(**_: object) -> None:
-    """Serve the state of the whole platform at /metrics."""
+    """Serve the metrics of the state of the platform."""
     serve(_render)
 
 

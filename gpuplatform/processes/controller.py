@@ -1,7 +1,7 @@
-"""The controller: watches the cluster, fills the mirror, and marks rows due.
+"""The controller, which watches the cluster, updates the mirror and marks rows due.
 
-It does not write to the cluster. Leader election keeps one controller active; two active ones
-would be harmless, since every write of the mirror is guarded.
+The controller does not change resources. Because of leader election one controller is active. Two
+active controllers are safe, because each write of the mirror is guarded.
 """
 
 import logging
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseFault
@@ -44,6 +45,7 @@ from gpuplatform.reconciliation.heartbeats import (
     delete_heartbeat,
     report_heartbeat,
 )
+from gpuplatform.reconciliation.mirror import Mirror
 from gpuplatform.reconciliation.models import ClusterState
 from inventory.mirror import POOL_MIRROR
 from inventory.services.pools import InventoryTask
@@ -59,91 +61,81 @@ HEARTBEAT_SECONDS = FRESH_SECONDS / 8
 COMPARE_SECONDS = 10.0
 SWEEP_SECONDS = 30.0
 STOP_SECONDS = 5.0
-"""Time that all watches together have to end; they are daemon threads."""
+"""Maximum time in seconds that the controller waits for the end of its watches."""
 
 BLIND_SECONDS = 180.0
-"""Without a successful list or watch for this time the process exits, to be restarted."""
+"""Time in seconds without a list or an event after which the process exits, to be restarted."""
 
 CHILD_KINDS = (DEPLOYMENT, SERVICE, POD)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedKind:
-    """A kind of custom resource, and how its events reach the rows."""
+    """A kind of custom resource, and the functions that process its events."""
 
     kind: ResourceKind
     child_label: str
-    """Label of the owned objects; its value is the name of the owner."""
-    listed: Callable[[Listing], list[int]]
-    """Copy a complete list; return the ids of the rows to reconcile, as the others do."""
-    observed: Callable[[Manifest], int | None]
-    """Copy one resource and mark its row due."""
-    copied: Callable[[Manifest], int | None]
-    """Copy one resource; mark its row due only if the row is new."""
-    marked: Callable[[str, str], list[int]]
-    """Mark the row of the resource with this namespace and name due."""
-    freed: Callable[[str, str], list[int]]
-    """Mark the rows due that wait until the pods of this resource are deleted."""
+    """Key of the label of owned objects. The value is the name of the owner."""
+    mirror: Mirror[Any]
+    mark_due: Callable[[str, str], list[int]]
+    """Marks the row of the resource with this namespace and name due. Returns the ids to
+    enqueue."""
+    mark_waiting: Callable[[str, str], list[int]]
+    """Marks the rows due that wait for the deletion of a pod of this resource. Returns the ids to
+    enqueue."""
     urgency: Callable[[str], Urgency]
-    """Return the urgency of resources in this namespace."""
+    """Returns the urgency of resources in a namespace."""
     reconcile_task: str
     sweep_task: str
     compare_task: str
 
     def on_list(self, events: EventFilter, listing: Listing) -> None:
-        """Copy the list and enqueue the rows that are due."""
+        """Copy the list and enqueue the changed rows."""
         events.reset(listing)
-        self._enqueue(self.listed(listing))
+        self._enqueue(self.mirror.listed(listing))
 
     def on_event(self, events: EventFilter, type_: str, resource: Manifest) -> None:
-        """Copy the resource; mark the row of a deleted one due."""
+        """Copy the resource, or mark the row of a deleted resource due, and enqueue the row."""
         metadata = resource["metadata"]
         is_relevant = events.is_relevant(type_, resource)
         if type_ == "DELETED":
-            marked = self.marked(metadata["namespace"], metadata["name"])
+            due = self.mark_due(metadata["namespace"], metadata["name"])
         else:
-            copy = self.observed if is_relevant else self.copied
-            marked = _as_list(copy(resource))
-        self._enqueue(marked, self.urgency(metadata["namespace"]))
+            row = self.mirror.observed(resource, mark_due=is_relevant)
+            due = [] if row is None else [row]
+        self._enqueue(due, self.urgency(metadata["namespace"]))
 
     def on_children(self, events: EventFilter, listing: Listing) -> None:
-        """Compare everything once: owned objects may have changed during the gap."""
+        """Enqueue a comparison, because owned objects can have changed during a gap."""
         events.reset(listing)
         enqueue(self.compare_task, queue=Queue.PERIODIC)
 
     def on_child(self, events: EventFilter, type_: str, child: Manifest) -> None:
-        """Mark the owner of a changed object due; first the rows that wait for a deleted pod."""
+        """Mark the owner of a changed object due, and the rows that wait for a deleted pod."""
         if not events.is_relevant(type_, child):
             return
         metadata = child["metadata"]
-        # An object that lost the label can appear without it.
+        # The event of an object whose label was removed does not contain the label.
         name = str(field(metadata, "labels", self.child_label) or "")
         if not name:
             return
         place = metadata["namespace"], name
         if type_ == "DELETED" and child.get("kind") == POD.kind:
-            self._enqueue(self.freed(*place), Urgency.LATER)
-        self._enqueue(self.marked(*place), self.urgency(metadata["namespace"]))
+            self._enqueue(self.mark_waiting(*place), Urgency.LATER)
+        self._enqueue(self.mark_due(*place), self.urgency(metadata["namespace"]))
 
     def _enqueue(self, rows: Iterable[int], urgency: Urgency = Urgency.NEXT) -> None:
         for row in rows:
             enqueue(self.reconcile_task, row, queue=Queue.RECONCILE, urgency=urgency)
 
 
-def _as_list(row: int | None) -> list[int]:
-    """Return the id of a row as a list; empty for None."""
-    return [] if row is None else [row]
-
-
 WATCHED = (
     WatchedKind(
         kind=STOCK_POOL,
         child_label=POOL_LABEL,
-        listed=POOL_MIRROR.listed,
-        observed=POOL_MIRROR.observed,
-        copied=POOL_MIRROR.copied,
-        marked=POOL_MIRROR.marked,
-        freed=lambda _namespace, _name: [],
+        mirror=POOL_MIRROR,
+        mark_due=POOL_MIRROR.marked,
+        mark_waiting=lambda _namespace, _name: [],
         urgency=lambda _namespace: Urgency.NEXT,
         reconcile_task=InventoryTask.RECONCILE_POOL,
         sweep_task=InventoryTask.SWEEP_POOLS,
@@ -152,11 +144,9 @@ WATCHED = (
     WatchedKind(
         kind=GPU_UNIT,
         child_label=UNIT_LABEL,
-        listed=UNIT_MIRROR.listed,
-        observed=UNIT_MIRROR.observed,
-        copied=UNIT_MIRROR.copied,
-        marked=unit_touched,
-        freed=unit_freed,
+        mirror=UNIT_MIRROR,
+        mark_due=unit_touched,
+        mark_waiting=unit_freed,
         urgency=lambda namespace: urgency_of(role_of(namespace)),
         reconcile_task=UnitTask.RECONCILE_UNIT,
         sweep_task=UnitTask.SWEEP_UNITS,
@@ -166,10 +156,10 @@ WATCHED = (
 
 
 class Controller:
-    """The reflectors of one cluster; they run while this process is the leader."""
+    """The reflectors of a cluster, which run while this process is the leader."""
 
     def __init__(self, cluster: Cluster, watch_cluster: Cluster, identity: str) -> None:
-        """`watch_cluster` has separate connections, so that requests cannot starve the watches."""
+        """`watch_cluster` has separate connections, so that requests cannot block the watches."""
         self._cluster = cluster
         self._nodes: dict[str, bool] = {}
         self._gpus: dict[str, int] = {}
@@ -193,19 +183,21 @@ class Controller:
     @property
     def is_leader(self) -> bool:
         """Whether this process holds the lease."""
-        return self._elector.is_leader
+        return self._elector.may_act()
 
     @property
     def reflectors(self) -> Sequence[Reflector]:
-        """The reflector of each kind; idle while another process is the leader."""
+        """The reflectors, which are idle while another process is the leader."""
         return tuple(self._reflectors)
 
     def run(self, stop: threading.Event) -> None:
-        """Wait for the lease, lead, and wait again, until `stop` is set.
+        """Take part in the leader election, and watch while this process is the leader.
+
+        Return after `stop` is set.
 
         Raises:
-            ClusterUnavailable: No list or watch succeeded for `BLIND_SECONDS`.
-            InvariantBroken: A watch ended with an unexpected error.
+            ClusterUnavailable: if no list or watch succeeded for `BLIND_SECONDS`.
+            InvariantBroken: if a watch ended with an unexpected error.
         """
         elector = threading.Thread(target=self._elector.run, args=(stop,), name="elector")
         elector.start()
@@ -220,7 +212,7 @@ class Controller:
             close_old_connections()
 
     def _lead(self, stop: threading.Event) -> None:
-        """Watch while this process is the leader and the epochs of cluster and database match."""
+        """Watch while this process is the leader and the epochs match."""
         over = threading.Event()
         threads = [
             threading.Thread(target=self._watch, args=(reflector, over), daemon=True)
@@ -254,7 +246,7 @@ class Controller:
             _Duty(0, lambda: delete_heartbeat(Part.CONTROLLER)).run_if_due()
 
     def _wait_for_first_lists(self, stop: threading.Event) -> None:
-        """Wait for the first lists, so that the first heartbeat need not wait a whole period."""
+        """Wait for the first lists, so that the first heartbeat is not delayed."""
         until = time.monotonic() + HEARTBEAT_SECONDS
         while time.monotonic() < until and not stop.is_set():
             if all(reflector.is_synced for reflector in self._reflectors):
@@ -312,7 +304,7 @@ class Controller:
     def _node(self, type_: str, node: Manifest) -> None:
         name = node["metadata"]["name"]
         gpus = 0 if type_ == "DELETED" else gpus_offered(node)
-        if gpus != self._gpus.get(name, 0):  # Nodes without GPUs need no comparison.
+        if gpus != self._gpus.get(name, 0):  # Nodes without GPUs require no comparison.
             enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
         if type_ == "DELETED":
             self._nodes.pop(name, None)
@@ -322,12 +314,12 @@ class Controller:
             self._gpus[name] = gpus
 
     def _compare_short_nodes(self) -> None:
-        """Compare again while a node has a shortage: the end of its pods causes no node event."""
+        """Compare if a node has a shortage: the end of its pods causes no node event."""
         if short_nodes():
             enqueue(UnitTask.COMPARE_NODES, queue=Queue.PERIODIC)
 
     def _report_heartbeat(self) -> None:
-        """Record a heartbeat and the nodes, unless a reflector is not synced yet or fails."""
+        """Record a heartbeat and the nodes, if all reflectors are synced and none fails."""
         if not all(reflector.is_synced for reflector in self._reflectors):
             return
         if any(reflector.is_failing for reflector in self._reflectors):
@@ -351,7 +343,7 @@ class Controller:
             logger.warning("cluster and database could not be compared: %s", error)
 
     def _sweep_without_beat(self) -> None:
-        """Enqueue the sweeps that beat sends, while beat is down."""
+        """Enqueue the sweeps if beat, which usually enqueues them, is down."""
         if Part.BEAT not in alive_parts():
             for task in (OperationTask.SWEEP, *(watched.sweep_task for watched in WATCHED)):
                 enqueue(task, queue=Queue.PERIODIC)
@@ -361,24 +353,24 @@ class Controller:
 
     def _check_watches(self, started_at: float, threads: Iterable[threading.Thread]) -> None:
         if not all(thread.is_alive() for thread in threads):
-            msg = "a watch ended with an unexpected error; see the log above"
+            msg = "A watch ended with an unexpected error, which is in the log above."
             raise InvariantBroken(msg)
         blind = min(self._blind_seconds(), time.monotonic() - started_at)
         if blind > BLIND_SECONDS:
-            msg = f"No list or watch of the cluster succeeded for {BLIND_SECONDS:.0f} s."
+            msg = f"No list or watch succeeded for {BLIND_SECONDS:.0f} s, so the controller exits."
             raise ClusterUnavailable(msg)
 
 
 @dataclass
 class _Duty:
-    """Periodic work that survives an outage of the database."""
+    """A periodic function. Errors of the database are logged."""
 
     every_seconds: float
     do: Callable[[], None]
     due_at: float = 0.0
 
     def run_if_due(self) -> None:
-        """Do it if its time has come."""
+        """Call the function if it is due."""
         if time.monotonic() < self.due_at:
             return
         self.due_at = time.monotonic() + self.every_seconds
@@ -386,7 +378,7 @@ class _Duty:
         try:
             self.do()
         except DatabaseFault as error:
-            logger.warning("the database does not answer: %s", error)
+            logger.warning("the database does not respond: %s", error)
 
 
 def _is_ready(node: Manifest) -> bool:

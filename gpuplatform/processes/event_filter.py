@@ -1,6 +1,6 @@
-"""Filters watch events before they are enqueued: only changes of planner inputs pass.
+"""Filters watch events, so that only changes of planner inputs are enqueued.
 
-One filter for each reflector of the controller.
+Each reflector of the controller has a filter.
 """
 
 from collections.abc import Callable
@@ -12,32 +12,37 @@ from gpuplatform.workloads.relevance import facts_of, facts_of_resource, is_star
 
 
 class EventFilter:
-    """Stores a hash of the planner inputs of each object of one kind, since the last list."""
+    """Stores a hash of the planner inputs of each object of one kind."""
 
     def __init__(
         self, facts: Callable[[Manifest], str], is_pending: Callable[[Manifest], bool]
     ) -> None:
-        """`facts` returns the planner inputs; a new object that `is_pending` does not pass."""
+        """Create an empty filter.
+
+        Args:
+            facts: Returns the planner inputs of an object as text.
+            is_pending: Returns whether a new object has no relevant state yet.
+        """
         self._facts = facts
         self._is_pending = is_pending
         self._known: dict[str, int] = {}
 
     @classmethod
     def of_resources(cls) -> "EventFilter":
-        """Return the filter of a custom resource of the platform."""
+        """Return a filter for custom resources."""
         return cls(facts_of_resource, lambda _: False)
 
     @classmethod
     def of_children(cls, kind: ResourceKind) -> "EventFilter":
-        """Return the filter of objects of that kind that custom resources own."""
+        """Return a filter for owned objects of the kind."""
         return cls(partial(facts_of, kind), partial(is_starting, kind))
 
     def reset(self, listing: Listing) -> None:
-        """Replace the stored hashes by those of a complete list."""
+        """Replace the stored hashes with the hashes of a complete list."""
         self._known = {one["metadata"]["uid"]: hash(self._facts(one)) for one in listing.items}
 
     def is_relevant(self, type_: str, item: Manifest) -> bool:
-        """Return whether the event changes a planner input, and store the new state."""
+        """Return whether the event changes a planner input, and store the new hash."""
         uid = item["metadata"]["uid"]
         if type_ == "DELETED":
             self._known.pop(uid, None)

@@ -1,4 +1,4 @@
-"""Helpers of the processes that do not fork: stop signals, identity for leader election."""
+"""Stop signals and identity of the processes that do not fork."""
 
 import os
 import signal
@@ -8,7 +8,10 @@ import uuid
 
 
 def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM and SIGINT set; call this in the main thread, first."""
+    """Return an event that SIGTERM and SIGINT set.
+
+    Call this function first, in the main thread.
+    """
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -16,5 +19,5 @@ def stop_on_signals() -> threading.Event:
 
 
 def own_identity() -> str:
-    """Return the holder identity for a lease: host, pid and a random part."""
+    """Return a unique holder identity for leases: host name, process id and random text."""
     return f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"

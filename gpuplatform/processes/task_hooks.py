@@ -1,4 +1,4 @@
-"""What happens around every task: connections, the record of a schedule's run, failures."""
+"""Celery hooks of all tasks: database connections, records of scheduled runs, failures."""
 
 import logging
 
@@ -17,16 +17,16 @@ logger = logging.getLogger(__name__)
 @signals.task_prerun.connect
 @signals.task_postrun.connect
 def keep_connections(**_: object) -> None:
-    """Keep the database connection from task to task; replace one that is lost or old.
+    """Keep the database connection between tasks, unless it is lost or too old.
 
-    Connecting takes longer than most of the queries of a task together.
+    Opening a connection takes longer than most tasks.
     """
     close_old_connections()
 
 
 @signals.task_prerun.connect
 def record_begin(sender: "Task[..., object]", task_id: str, **_: object) -> None:
-    """Record that a schedule's task began. Best effort: only the admin shows it."""
+    """Record the start of a scheduled task for the admin. Database errors are logged."""
     schedule = sender.request.get(SCHEDULE_HEADER)
     if schedule:
         try:
@@ -39,7 +39,7 @@ def record_begin(sender: "Task[..., object]", task_id: str, **_: object) -> None
 def record_end(
     sender: "Task[..., object]", task_id: str, retval: object = None, **_: object
 ) -> None:
-    """Record how a schedule's task ended. Best effort, as its start."""
+    """Record the end of a scheduled task for the admin. Database errors are logged."""
     if sender.request.get(SCHEDULE_HEADER):
         try:
             run_ended(task_id, retval if isinstance(retval, BaseException) else None)
@@ -49,5 +49,5 @@ def record_end(
 
 @signals.task_failure.connect
 def count_failure(sender: "Task[..., object]", **_: object) -> None:
-    """Count a task that raised; Celery logs it."""
+    """Count a task that raised an exception. Celery logs the exception."""
     count(TASK_FAULTS, task=str(sender.name))

@@ -1,7 +1,6 @@
-"""Configuration of gunicorn for the web process.
+"""The configuration of gunicorn: `gunicorn --config python:gpuplatform.processes.webserver`.
 
-Used as `gunicorn --config python:gpuplatform.processes.webserver`. The platform's own settings
-come from the environment and the file of `GPUPLATFORM_CONFIG`, as in every process.
+The values come from the settings of the platform.
 """
 
 import gc
@@ -26,19 +25,21 @@ preload_app: Final = True
 graceful_timeout: Final = settings.DRAIN_SECONDS
 control_socket_disable: Final = True
 forwarder_headers: Final = ""
-"""Empty: no header of a request can set the path prefix or the path."""
+"""Empty, so that no request header can set the path or its prefix."""
 
 
 def on_starting(_: object) -> None:
-    """Prepare the parent of the workers; called once, after the application is loaded."""
+    """Prepare the parent process.
+
+    Gunicorn calls this once, after it has loaded the application.
+    """
     try:
         check_configuration()
     except ClusterError as error:
         raise SystemExit(str(error)) from error
-    openapi_document()  # The workers share it; this also loads every view before the fork.
+    openapi_document()  # Imports all views before the fork, so that the workers share them.
     open_before_fork("web")
-    # Later collections skip the objects that exist now: no request waits for a full collection,
-    # and the workers keep sharing this memory.
+    # The garbage collector ignores these objects, so that the workers share their memory.
     gc.collect()
     gc.freeze()
 

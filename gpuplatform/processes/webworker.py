@@ -1,7 +1,7 @@
-"""The worker of the web process: gunicorn's threads with a time limit for receiving a request.
+"""The gunicorn worker of the web process, with a time limit for receiving a request.
 
-Without the limit a few clients that never complete a request would occupy all threads. Malformed
-requests, which no view sees, are answered here with the error envelope.
+Without the limit, clients that never complete a request could occupy all threads. The worker also
+responds to malformed requests with the error envelope, because no view handles them.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from gpuplatform.errors import RequestError
 from gpuplatform.observability.log_format import FORMATTERS
 
 HEAD_SECONDS: Final = 10.0
-"""Gunicorn waits up to five of these seconds for the first byte, then returns the connection."""
+"""Time limit for the head of a request. Gunicorn uses up to five seconds for the first byte."""
 BODY_SECONDS: Final = 60.0
 CHECK_SECONDS: Final = 1.0
 
@@ -38,11 +38,12 @@ MALFORMED: Final = (
     ((http.ConfigurationProblem, http.InvalidResponseHeader, http.InvalidResponseHeaderName), ""),
     (http.ParseException, "The request is not valid HTTP/1.1."),
 )
-"""Gunicorn's errors with the message for the client, subclasses first. Empty: our own fault."""
+"""Exceptions of gunicorn with the message for the client, subclasses first. If the message is
+empty, the client did not cause the error."""
 
 
 class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
-    """Writes gunicorn's own lines in the format of the platform's."""
+    """Writes the log of gunicorn in the log format of the platform."""
 
     @override
     def setup(self, cfg: Any) -> None:
@@ -52,7 +53,7 @@ class Logger(GunicornLogger):  # type: ignore[misc]  # gunicorn has no types
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
-    """Stops reading requests that arrive too slowly; a response can still be sent."""
+    """Stops reading requests that arrive too slowly. A response can still be sent."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,7 +81,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     @override
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Any) -> None:
-        """Answer a malformed request with the error envelope."""
+        """Respond to a malformed request with the error envelope."""
         message = next((text for kind, text in MALFORMED if isinstance(exc, kind)), "")
         if not message:
             super().handle_error(req, client, addr, exc)
@@ -88,7 +89,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         trace_id = accepted_or_new("")
         self.log.warning("malformed request: %s", exc, extra={"traceID": trace_id})
         with contextlib.suppress(OSError):  # The client has disconnected.
-            util.write_nonblock(client, _answer(message, trace_id))
+            util.write_nonblock(client, _response(message, trace_id))
 
     def _limit(self, conn: Any, seconds: float) -> None:
         with self._lock:
@@ -106,7 +107,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                         conn.sock.shutdown(socket.SHUT_RD)
 
 
-def _answer(message: str, trace_id: str) -> bytes:
+def _response(message: str, trace_id: str) -> bytes:
     error = RequestError(message)
     status = HTTPStatus(error.http_status)
     with tracing(trace_id):

@@ -1,4 +1,4 @@
-"""A worker: its consumer, its start, its children, and how long its shutdown may take."""
+"""The Celery worker: its consumer, its start, its children and its shutdown."""
 
 import gc
 import logging
@@ -24,25 +24,26 @@ logger = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 5.0
 STALLED_SECONDS: Final = 60.0
-"""Longer than a call to the broker may take (the socket timeout of the settings)."""
+"""Time in seconds after which the main loop is stuck. It exceeds the socket timeout of the
+broker."""
 
 
 class MainLoop:
-    """When the main loop of the worker last ran; the children read it to answer /livez."""
+    """The time of the last iteration of the main loop, in memory that the children share."""
 
     def __init__(self) -> None:
         self._ran_at = RawValue(c_double, time.monotonic())
 
     def tick(self) -> None:
-        """Record that the loop runs."""
+        """Record an iteration of the loop."""
         self._ran_at.value = time.monotonic()
 
     def connecting(self) -> None:
-        """Record that the loop waits for the broker: that is not a fault of the worker."""
+        """Record that the loop waits for the broker, in which case the worker is alive."""
         self._ran_at.value = math.inf
 
     def is_running(self) -> bool:
-        """Return whether the loop ran recently, or waits for the broker."""
+        """Return whether the loop ran recently or waits for the broker."""
         return time.monotonic() - self._ran_at.value < STALLED_SECONDS
 
 
@@ -50,10 +51,10 @@ MAIN_LOOP: Final = MainLoop()
 
 
 class ReconnectingConsumer(Consumer):
-    """Takes messages; survives an outage of the broker."""
+    """Consumes messages, and reconnects after an outage of the broker."""
 
     task_consumer: Any
-    """Missing in Celery's types; None before the first connection."""
+    """The type stubs of Celery lack it. It is `None` before the first connection."""
 
     @override
     def ensure_connected(self, conn: Any) -> Any:
@@ -65,16 +66,16 @@ class ReconnectingConsumer(Consumer):
 
     @override
     def register_with_event_loop(self, hub: Any) -> None:
-        """Tick while the loop runs; Celery cancels the timer when the connection is lost."""
+        """Tick periodically. Celery cancels the timer if the connection is lost."""
         super().register_with_event_loop(hub)
         hub.call_repeatedly(TICK_SECONDS, MAIN_LOOP.tick)
 
     @override
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        """Drop the lost connection, and the messages that it delivered.
+        """Ignore the messages of the lost connection, which the broker delivers again.
 
-        Celery would return unacknowledged messages, or acknowledge them when their tasks end,
-        through the closed connection, and would exit on the error. The broker delivers them again.
+        Otherwise Celery would restore or acknowledge these messages through the closed connection,
+        and exit because of the error.
         """
         if self.task_consumer is not None:
             channel = self.task_consumer.channel
@@ -84,34 +85,35 @@ class ReconnectingConsumer(Consumer):
 
 
 def _do_nothing(*_: object, **__: object) -> None:
-    """Replace calls that a lost connection cannot make."""
+    """Replace methods that would use the lost connection."""
 
 
 @signals.worker_init.connect
 def start(**_: object) -> None:
-    """Check the configuration and open the port of /metrics, before the children are forked."""
+    """Check the configuration and open the metrics port, before the children are forked."""
     try:
         check_configuration()
     except ClusterError as error:
         raise SystemExit(str(error)) from error
     open_before_fork("worker")
-    # Celery collects garbage at each fork, and every child does later: each collection would write
-    # to all objects, and so copy the memory that parent and children share.
+    # A garbage collection writes to all objects, so that the parent and the children would no
+    # longer share their memory.
     gc.collect()
     gc.freeze()
 
 
 @signals.worker_process_init.connect
 def start_child(**_: object) -> None:
-    """Serve /metrics from each child, for all of them."""
+    """Serve the metrics of all children from each child."""
     serve_in_child(MAIN_LOOP.is_running)
 
 
 @signals.worker_shutting_down.connect
 def bound_drain(how: str, **_: object) -> None:
-    """End a warm shutdown that takes too long: messages of running tasks return to their queue.
+    """Limit the duration of a warm shutdown.
 
-    The rows of these tasks are claimed again when their leases expire.
+    After `DRAIN_SECONDS` the messages of running tasks return to their queue. The rows of these
+    tasks are claimed again after their leases have expired.
     """
     if how == "Warm":
         timer = threading.Timer(

@@ -1,1 +1,1 @@
-"""The driver of every reconciler: leases, gate, epoch, mirror, heartbeats, Events."""
+"""The driver of all reconcilers, with leases, gate, epoch, mirror, heartbeats and Events."""

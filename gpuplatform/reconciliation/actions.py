@@ -1,14 +1,14 @@
-"""Execution of a plan's actions."""
+"""Executes the actions of a plan."""
 
 from gpuplatform.kube.client import Cluster
 from gpuplatform.planning.plan import Action, Apply, Create, Delete, Patch
 
 
-def carry_out(cluster: Cluster, action: Action) -> None:
-    """Execute one action; it is idempotent.
+def execute(cluster: Cluster, action: Action) -> None:
+    """Execute one action. Every action is idempotent.
 
     Raises:
-        ClusterError: the cluster rejected it or did not answer.
+        ClusterError: if the cluster rejects the request or does not respond.
     """
     match action:
         case Create(kind, manifest):

@@ -1,10 +1,10 @@
-"""What every reconciler shares."""
+"""The Django app `reconciliation`."""
 
 from django.apps import AppConfig
 
 
 class ReconciliationConfig(AppConfig):
-    """Rows under a lease, the state of the cluster's connection, heartbeats of processes."""
+    """The app with the state of the cluster and the heartbeats of processes."""
 
     name = "gpuplatform.reconciliation"
     label = "reconciliation"

@@ -1,7 +1,7 @@
 """The five steps of a reconciliation, for every kind: claim, observe, plan, apply, record.
 
-Called by an app's `reconcile_…` task with the id of a row. No transaction is open during a call to
-the cluster; one deadline covers all calls of a run. An app supplies a `Reconciler`.
+The `reconcile_…` task of an app calls `run` with the id of a row and the `Reconciler` of the kind.
+No transaction is open during a request to the cluster. One deadline covers all requests of a run.
 """
 
 import logging
@@ -18,30 +18,30 @@ from gpuplatform import clock
 from gpuplatform.errors import ClusterConflict, ClusterError, Retry
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
-from gpuplatform.kube.kinds import ResourceKind
+from gpuplatform.kube.kinds import Manifest, ResourceKind
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.lifecycle.conditions import merge_conditions
 from gpuplatform.metrics.declared import RECONCILE_SECONDS
 from gpuplatform.metrics.recorder import timed
 from gpuplatform.planning.backoff import backoff_seconds
 from gpuplatform.planning.comparison import status_differs
-from gpuplatform.planning.plan import Absent, Event, Manifest, Observation, Plan, Present, Status
+from gpuplatform.planning.plan import Absent, Event, Observation, Plan, Present, Status
 from gpuplatform.reconciliation import epoch, event_writer, gate
-from gpuplatform.reconciliation.actions import carry_out
+from gpuplatform.reconciliation.actions import execute
 from gpuplatform.reconciliation.events import InvolvedObject, new_events
 from gpuplatform.reconciliation.leases import RowLease, claim, renewing
 from gpuplatform.reconciliation.models import MirrorRow
-from gpuplatform.reconciliation.staleness import confirm_gone
+from gpuplatform.reconciliation.staleness import confirm_deleted
 
 logger = logging.getLogger(__name__)
 
 RUN_SECONDS = 25.0
-"""Maximum duration of a run, in seconds; its lease is renewed during that time."""
+"""Maximum duration of a run in seconds. The lease is renewed during that time."""
 
 ENDING_SECONDS = 2.0
 LONGEST_ENDING_SECONDS = 60.0
-"""Minimum and maximum delay until the objects of a deleted resource are read again, in seconds; an
-event enqueues the row earlier."""
+"""Minimum and maximum delay in seconds before the objects of a deleted resource are read again. An
+event about one of the objects enqueues the row earlier."""
 
 RowT = TypeVar("RowT", bound=MirrorRow)
 ObservedT = TypeVar("ObservedT")
@@ -49,42 +49,44 @@ ObservedT = TypeVar("ObservedT")
 
 @dataclass(frozen=True, slots=True)
 class Reconciler(Generic[RowT, ObservedT]):
-    """How one kind of resource is reconciled."""
+    """The functions that reconcile one kind of resource."""
 
     kind: ResourceKind
     rows: Callable[[], QuerySet[RowT]]
-    """Returns the rows of resources that may still exist."""
+    """Returns the rows whose resources may still exist."""
     observe: Callable[[Cluster, Manifest], ObservedT]
-    """Reads what the resource owns; failed reads become `Unknown`."""
+    """Reads the objects that the resource owns. A failed read is `Unknown`."""
     plan: Callable[[Manifest, ObservedT], Plan]
-    """Returns the plan. Pure and total."""
+    """Returns the plan. The function is pure and total."""
     record: Callable[[RowLease[RowT], Manifest], None]
-    """Copies the resource into the guarded row."""
+    """Copies the resource to the row, if the lease is still held."""
     close: Callable[[QuerySet[RowT], Manifest | None], None]
-    """Closes the guarded row of a deleted resource; the second argument now has its name."""
+    """Closes the row of a deleted resource. The second argument is the resource that has the same
+    name now, or `None`."""
     deletion_event: Callable[[RowT], Event | None]
-    """Returns the Event of a deleted resource, which is written once its row is closed."""
+    """Returns the Event to write after the row of a deleted resource is closed."""
     note: Callable[[Manifest, ObservedT], None] = lambda _resource, _observed: None
-    """Stores what else was observed, once the resource is recorded."""
+    """Stores other observations, after the resource is recorded."""
     ending: "Ending[RowT] | None" = None
-    """For a kind whose row stays open until what its resource owned is deleted, too."""
+    """Set for a kind whose rows remain open until all owned objects are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending(Generic[RowT]):
-    """What happens to the row of a deleted resource while objects that it owned still exist."""
+    """The handling of a deleted resource while objects that it owned still exist."""
 
     show: Callable[[QuerySet[RowT], str], None]
-    """Shows the guarded row as ending, with a clause about what is left; empty: unknown."""
+    """Marks the row as terminating. The text describes the remaining objects; it is empty if they
+    are unknown."""
     remains: Callable[[Cluster, RowT], Observation[Any]]
-    """Reads what the resource owned; only `Absent` closes the row."""
+    """Reads the objects that the resource owned. Only `Absent` closes the row."""
 
 
 def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
-    """Reconcile one resource, if its row is due and no other worker has the lease.
+    """Reconcile one resource, if its row is due and no other worker holds the lease.
 
     Returns:
-        The seconds after which to run again; None: a mark or the sweep decides.
+        The delay in seconds before the next run, or `None` if no run is scheduled.
     """
     if not epoch.is_compared() and (gate.is_closed() or not epoch.matches()):
         return None
@@ -94,7 +96,7 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
     with renewing(lease), timed(RECONCILE_SECONDS, kind=reconciler.kind.kind) as run_outcome:
         try:
             requeue_after = _reconcile(reconciler, lease)
-        except ClusterConflict:  # Another writer was faster: observe and plan again, soon.
+        except ClusterConflict:  # Another writer changed an object: observe and plan again.
             run_outcome.name = "conflict"
             return _finish(lease, wait=backoff_seconds(1), failed=False)
         except ClusterError as error:
@@ -102,7 +104,7 @@ def run(reconciler: Reconciler[RowT, ObservedT], row_id: int) -> float | None:
             if gate.is_unreachable(error):
                 gate.close(error)
             return _finish_failed(lease, error.retry_after, str(error))
-        except Exception:  # noqa: BLE001 - a poison object delays no other
+        except Exception:  # noqa: BLE001 - one faulty object must not delay others
             return _finish_failed(lease, None, traceback.format_exc())
         run_outcome.name = "done"
         return _finish(lease, wait=requeue_after, failed=False)
@@ -113,11 +115,11 @@ def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -
     with deadline(RUN_SECONDS):
         read = cluster.get(reconciler.kind, row.name, namespace=row.namespace)
         if read is None or read["metadata"]["uid"] != row.uid:
-            confirm_gone(cluster, reconciler.kind, row, read)
-            return _end(reconciler, lease, read)
+            confirm_deleted(cluster, reconciler.kind, row, read)
+            return _close(reconciler, lease, read)
         observed = reconciler.observe(cluster, read)
         plan = reconciler.plan(read, observed)
-        status, error = _acted(cluster, plan)
+        status, error = _execute_actions(cluster, plan)
         resource = _write_status(cluster, reconciler.kind, read, status)
     reconciler.record(lease, resource)
     reconciler.note(read, observed)
@@ -130,21 +132,21 @@ def _reconcile(reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT]) -
     return plan.requeue_after
 
 
-def _acted(cluster: Cluster, plan: Plan) -> tuple[Status | None, ClusterError | None]:
-    """Execute the actions up to the first that fails; return the status to write."""
+def _execute_actions(cluster: Cluster, plan: Plan) -> tuple[Status | None, ClusterError | None]:
+    """Execute the actions until one fails. Return the status to write and the error, if any."""
     for action in plan.actions:
         try:
-            carry_out(cluster, action)
-        except ClusterError as refusal:
-            return _refused(plan, action.kind, refusal), refusal
+            execute(cluster, action)
+        except ClusterError as error:
+            return _failed_status(plan, action.kind, error), error
     return plan.status, None
 
 
-def _end(
+def _close(
     reconciler: Reconciler[RowT, ObservedT], lease: RowLease[RowT], successor: Manifest | None
 ) -> float | None:
-    """Close the row of a deleted resource, once nothing that it owned is left."""
-    if reconciler.ending is not None and not _is_all_gone(reconciler.ending, lease):
+    """Close the row of a deleted resource, after all objects that it owned are deleted."""
+    if reconciler.ending is not None and not _is_ended(reconciler.ending, lease):
         return _ending_seconds(lease.row)
     reconciler.close(lease.guarded(), successor)
     event = reconciler.deletion_event(lease.row)
@@ -153,17 +155,17 @@ def _end(
     return None
 
 
-def _is_all_gone(ending: Ending[RowT], lease: RowLease[RowT]) -> bool:
-    """Read what the resource owned; show the row as ending while any of it may exist."""
-    is_gone, words = False, ""
+def _is_ended(ending: Ending[RowT], lease: RowLease[RowT]) -> bool:
+    """Return whether all owned objects are deleted; if not, mark the row as terminating."""
+    is_ended, remaining = False, ""
     try:
-        left = ending.remains(get_cluster(), lease.row)
-        is_gone = isinstance(left, Absent)
-        words = str(left.value) if isinstance(left, Present) else ""
+        found = ending.remains(get_cluster(), lease.row)
+        is_ended = isinstance(found, Absent)
+        remaining = str(found.value) if isinstance(found, Present) else ""
     finally:
-        if not is_gone:
-            ending.show(lease.guarded(), words)
-    return is_gone
+        if not is_ended:
+            ending.show(lease.guarded(), remaining)
+    return is_ended
 
 
 def _subject(reconciler: Reconciler[RowT, ObservedT], row: RowT) -> InvolvedObject:
@@ -171,27 +173,29 @@ def _subject(reconciler: Reconciler[RowT, ObservedT], row: RowT) -> InvolvedObje
 
 
 def _ending_seconds(row: MirrorRow) -> float:
-    """Return a tenth of the time since the deletion: a pod of a lost node stays for hours."""
+    """Return a tenth of the time since the deletion, within the limits."""
     since = row.deletion_requested_at
     age = 0.0 if since is None else (clock.now() - since).total_seconds()
     return min(max(age / 10, ENDING_SECONDS), LONGEST_ENDING_SECONDS)
 
 
-def _refused(plan: Plan, kind: ResourceKind, error: ClusterError) -> Status | None:
-    """Return the status for a refused action; None if the next attempt may already succeed."""
+def _failed_status(plan: Plan, kind: ResourceKind, error: ClusterError) -> Status | None:
+    """Return the status after a failed action.
+
+    Returns `None` if a retry may succeed soon; the status then remains unchanged.
+    """
     status = plan.on_error.get(kind)
     if status is None or error.retry is Retry.NOW or gate.is_unreachable(error):
         return None
     conditions = tuple(
-        type(c)(c.type, c.status, c.reason, f"{c.message} {error}".strip(), c.observed_generation)
-        for c in status.conditions
+        replace(one, message=f"{one.message} {error}".strip()) for one in status.conditions
     )
     event = status.event and replace(status.event, message=conditions[0].message)
     return replace(status, conditions=conditions, event=event)
 
 
 def status_fields(resource: Manifest, status: Status) -> Manifest:
-    """Return the status to write, as JSON; conditions keep the time of their last change."""
+    """Return the status as JSON. Unchanged conditions keep their `lastTransitionTime`."""
     live = resource.get("status") or {}
     return {
         **status.fields,
@@ -207,7 +211,7 @@ def status_fields(resource: Manifest, status: Status) -> Manifest:
 def _write_status(
     cluster: Cluster, kind: ResourceKind, resource: Manifest, status: Status | None
 ) -> Manifest:
-    """Write the status if it differs; return the resource as it is afterwards."""
+    """Write the status if it differs. Return the resource after the write."""
     if status is None:
         return resource
     wanted = status_fields(resource, status)
@@ -226,14 +230,14 @@ def _write_status(
     )
 
 
-def _finish_failed(lease: RowLease[RowT], retry_after: float | None, why: str) -> float | None:
-    logger.warning("%s was not reconciled: %s", lease.row, why)
+def _finish_failed(lease: RowLease[RowT], retry_after: float | None, error: str) -> float | None:
+    logger.warning("%s was not reconciled: %s", lease.row, error)
     wait = retry_after or backoff_seconds(lease.row.failures + 1)
     return _finish(lease, wait=wait, failed=True)
 
 
 def _finish(lease: RowLease[RowT], *, wait: float | None, failed: bool) -> float | None:
-    """Release the lease; return the wait, which is 0 if a mark was set during the run."""
+    """Release the lease. Return `wait`, or 0 if the row was marked due during the run."""
     due_at = None if wait is None else Now() + timedelta(seconds=wait)
     failures = F("failures") + 1 if failed else 0
     unmarked = lease.guarded().filter(due_seq=lease.row.due_seq)

@@ -26,21 +26,22 @@ from gpuplatform.reconciliation.models import ClusterState
 logger = logging.getLogger(__name__)
 
 _MAX_UNRECORDED: Final = 1_000_000
-"""Upper bound of operations between two updates of the cluster; a higher id is not ours."""
+"""Maximum number of operations between two updates of the ConfigMap. A higher id is ignored."""
 
 _COMPARED: Final = ProcessLocal(threading.Event)
-"""Set once this process has compared cluster and database."""
+"""Set after this process has compared the epochs successfully."""
 
 
 def matches() -> bool:
-    """Return whether this process may write; it compares once, the controller periodically.
+    """Return whether the epochs match, so that this process may write.
 
-    Call this when the gate is open: it stays closed while the epochs differ.
+    A process compares the epochs until they match once; the controller compares them periodically.
+    Call this function only if the gate is open. The gate is closed while the epochs differ.
     """
     if is_compared():
         return True
     try:
-        fault = compare(get_cluster())
+        difference = compare(get_cluster())
     except OperatorUnavailable:
         return False
     except ClusterError as error:
@@ -48,13 +49,13 @@ def matches() -> bool:
             gate.close(error)
         logger.warning("the epochs of cluster and database could not be compared: %s", error)
         return False
-    if not fault:
+    if not difference:
         _COMPARED.get().set()
-    return not fault
+    return not difference
 
 
 def is_compared() -> bool:
-    """Return whether this process has compared the epochs; after that the gate suffices."""
+    """Return whether this process has found that the epochs match. Then the gate is sufficient."""
     return _COMPARED.get().is_set()
 
 
@@ -62,42 +63,38 @@ def compare(cluster: Cluster) -> str:
     """Compare the epochs of cluster and database, and record a difference.
 
     Returns:
-        The difference as a message; empty if the epochs match.
+        A message that describes the difference, or an empty string if the epochs match.
 
     Raises:
-        ClusterError: The cluster could not be read.
+        ClusterError: if the ConfigMap cannot be read.
     """
     state = cluster_state()
     if not state.epoch:
         ClusterState.objects.filter(id=state.id, epoch="").update(epoch=str(uuid.uuid4()))
         state = cluster_state()
-    # Read the cluster second: a ConfigMap that another process is creating must not look deleted.
-    found = cluster.get(
-        CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
-    )
+    # Read the cluster after the row: another process may be creating the ConfigMap.
+    found = _read(cluster)
     if found is None and not state.epoch_is_established:
         found = _create(cluster, state.epoch)
-    fault = _fault(state, found)
-    if fault != state.recovery_reason:
-        ClusterState.objects.filter(id=state.id).update(recovery_reason=fault)
-        if fault:
-            logger.error("%s Stop the platform and run 'manage.py recover'.", fault)
+    difference = _difference(state, found)
+    if difference != state.recovery_reason:
+        ClusterState.objects.filter(id=state.id).update(recovery_reason=difference)
+        if difference:
+            logger.error("%s Stop the platform and run 'manage.py recover'.", difference)
         else:
             logger.warning("the epochs of cluster and database match again")
-    if not fault and not state.epoch_is_established:
+    if not difference and not state.epoch_is_established:
         ClusterState.objects.filter(id=state.id).update(epoch_is_established=True)
-    return fault
+    return difference
 
 
 def advance(cluster: Cluster) -> None:
-    """Store the id of the newest operation in the cluster, if it is newer.
+    """Store the id of the newest operation in the ConfigMap, if it is higher than the stored id.
 
     Raises:
-        ClusterError: The write failed; the next call repeats it.
+        ClusterError: if the write fails. The next call repeats it.
     """
-    found = cluster.get(
-        CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
-    )
+    found = _read(cluster)
     newest = newest_operation()
     if found is not None and _operations(found) < newest:
         cluster.merge_patch(
@@ -112,19 +109,16 @@ def advance(cluster: Cluster) -> None:
 
 
 def renew(cluster: Cluster, *, applied: Iterable[int] = ()) -> None:
-    """Begin a new epoch in cluster and database: the last step of a recovery.
+    """Store a new epoch in cluster and database. This is the last step of a recovery.
 
-    Ids of operations continue after the newest one in the cluster. Its ConfigMap is up to ten
-    seconds old; the annotations of resources have the ids that were `applied` since.
+    The ids of new operations continue after the highest id in the cluster. The ConfigMap can be
+    ten seconds old, so `applied` contains the ids from the annotations of the resources.
 
     Raises:
-        ClusterError: The write failed.
+        ClusterError: if the write fails.
     """
     epoch = str(uuid.uuid4())
-    found = cluster.get(
-        CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
-    )
-    newest = max(newest_operation(), _operations(found))
+    newest = max(newest_operation(), _operations(_read(cluster)))
     newest = max(newest, *(one for one in applied if one < newest + _MAX_UNRECORDED), 0)
     with connection.cursor() as cursor:
         cursor.execute("SELECT setval('operations_operation_id_seq', %s)", [max(newest, 1)])
@@ -143,13 +137,17 @@ def newest_operation() -> int:
 
 
 def _create(cluster: Cluster, epoch: str) -> Manifest | None:
-    """Create the ConfigMap; of two databases at the same time one succeeds."""
+    """Create the ConfigMap. If another database creates it at the same time, return that one."""
     try:
         return cluster.create(CONFIG_MAP, _config_map(epoch, newest_operation()))
     except ClusterConflict:
-        return cluster.get(
-            CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
-        )
+        return _read(cluster)
+
+
+def _read(cluster: Cluster) -> Manifest | None:
+    return cluster.get(
+        CONFIG_MAP, EPOCH_CONFIG_MAP, namespace=settings.GPUPLATFORM_SYSTEM_NAMESPACE
+    )
 
 
 def _config_map(epoch: str, operations: int) -> Manifest:
@@ -164,13 +162,13 @@ def _config_map(epoch: str, operations: int) -> Manifest:
     }
 
 
-def _fault(state: ClusterState, found: Manifest | None) -> str:
+def _difference(state: ClusterState, found: Manifest | None) -> str:
     if found is None:
-        return "The cluster does not know this database, though it knew it before."
+        return "The cluster no longer has the epoch that this database stored in it."
     if (found.get("data") or {}).get("epoch") != state.epoch:
         return "The cluster belongs to another database."
     if _operations(found) > newest_operation():
-        return "The database is older than the cluster: it was restored from a back-up."
+        return "The database is older than the cluster, because it was restored from a backup."
     return ""
 
 

@@ -1,7 +1,7 @@
-"""Writes Events in the background, best effort: reconciliation never waits for one.
+"""Writes Events in the background, so that reconciliation does not wait for them.
 
-Called by the driver with the Events of a plan. One thread of the process writes them. Events
-beyond the capacity of the queue, and Events that the cluster rejects, are dropped.
+The driver submits the Events of a plan, and one thread of the process writes them. Events that
+exceed the capacity of the queue and Events that the cluster rejects are dropped.
 """
 
 import logging
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 MAX_QUEUED: Final = 1000
 WRITE_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 30.0
-"""Pause after a request that the cluster did not answer."""
+"""Pause in seconds after a request to which the cluster did not respond."""
 
 _THREAD = ProcessThreads(1, "events")
 _LIMITS = Limits()
@@ -34,13 +34,13 @@ _waiting: set[Future[None]] = set()
 
 
 class _Pause:
-    """The end of the pause, on the monotonic clock."""
+    """The end of the pause, in seconds of the monotonic clock."""
 
     until = 0.0
 
 
 def submit(cluster: Cluster, subject: InvolvedObject, events: Iterable[Event]) -> None:
-    """Queue the Events; return immediately."""
+    """Queue the Events without waiting for a request."""
     for event in events:
         at = clock.now()
         if len(_waiting) < MAX_QUEUED and _LIMITS.allow(subject.uid, at):
@@ -50,14 +50,14 @@ def submit(cluster: Cluster, subject: InvolvedObject, events: Iterable[Event]) -
 
 
 def finish(seconds: float) -> None:
-    """Wait until the queued Events are written or dropped, at most `seconds`."""
+    """Wait at most `seconds` until the queued Events are written or dropped."""
     wait(_waiting.copy(), timeout=seconds)
 
 
 def _ended(future: Future[None]) -> None:
     _waiting.discard(future)
-    if (fault := future.exception()) is not None:
-        logger.error("an Event could not be written", exc_info=fault)
+    if (error := future.exception()) is not None:
+        logger.error("an Event could not be written", exc_info=error)
 
 
 def _write(cluster: Cluster, subject: InvolvedObject, event: Event, at: datetime) -> None:
@@ -65,14 +65,18 @@ def _write(cluster: Cluster, subject: InvolvedObject, event: Event, at: datetime
         return
     try:
         with deadline(WRITE_SECONDS):
-            _count_up(cluster, subject, event, at)
+            _create_or_count(cluster, subject, event, at)
     except ClusterError as error:
         if gate.is_unreachable(error):
             _Pause.until = time.monotonic() + PAUSE_SECONDS
-        logger.info("Event about %s '%s' dropped: %s", subject.kind.kind, subject.name, error)
+        logger.info(
+            "an Event about %s '%s' was dropped: %s", subject.kind.kind, subject.name, error
+        )
 
 
-def _count_up(cluster: Cluster, subject: InvolvedObject, event: Event, at: datetime) -> None:
+def _create_or_count(
+    cluster: Cluster, subject: InvolvedObject, event: Event, at: datetime
+) -> None:
     manifest = event_manifest(subject, event, at)
     try:
         cluster.create(EVENT, manifest)

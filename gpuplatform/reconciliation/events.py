@@ -1,6 +1,6 @@
-"""Kubernetes Events about the platform's resources: which ones, their form, their limits. Pure.
+"""Kubernetes Events about the platform's resources: selection, manifests and rate limits. Pure.
 
-Source: Kubernetes documentation, "Event v1"; the limits are those of client-go's correlator.
+Source: Kubernetes documentation, "Event v1". The limits equal the defaults of client-go.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ REFILL_SECONDS: Final = 300.0
 MAX_OBJECTS: Final = 4096
 _MAX_MESSAGE: Final = 1024
 _MAX_NAME: Final = 220
-"""So that the name with the digest appended is a valid name."""
+"""Maximum length of the name without the digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class InvolvedObject:
 
 
 def new_events(before: Manifest, status: Status) -> list[Event]:
-    """Return the Events about `status`, which replaced the status of `before`.
+    """Return the Events to write when `status` replaces the status of the resource `before`.
 
-    Another phase causes an Event, and so does another failure; a changed count does not.
+    A changed phase or a changed failure causes an Event. A changed count does not.
     """
     event = status.event
     if event is None:
@@ -50,7 +50,7 @@ def new_events(before: Manifest, status: Status) -> list[Event]:
 
 
 def event_manifest(subject: InvolvedObject, event: Event, at: datetime) -> Manifest:
-    """Return the Event; equal Events about one object have one name."""
+    """Return the manifest of an Event. Equal Events about one object have the same name."""
     content = "\n".join((subject.uid, event.type, event.reason, event.message))
     digest = hashlib.sha256(content.encode()).hexdigest()[:16]
     seen = clock.rfc3339(at)
@@ -80,7 +80,7 @@ def event_manifest(subject: InvolvedObject, event: Event, at: datetime) -> Manif
 
 
 def repeated(found: Mapping[str, Any], at: datetime) -> Manifest:
-    """Return the patch that counts one more occurrence of an existing Event."""
+    """Return the patch that adds one occurrence to an existing Event."""
     count = found.get("count")
     return {
         "count": (count if isinstance(count, int) else 1) + 1,
@@ -89,13 +89,13 @@ def repeated(found: Mapping[str, Any], at: datetime) -> Manifest:
 
 
 class Limits:
-    """Limits the Events of each object: a burst of 25, then one every five minutes."""
+    """Limits the Events of each object to a burst of 25, then one every five minutes."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[str, tuple[float, datetime]] = OrderedDict()
 
     def allow(self, uid: str, at: datetime) -> bool:
-        """Return whether one more Event is allowed, and count it."""
+        """Return whether another Event is allowed. If so, count it."""
         left, since = self._left.pop(uid, (float(BURST), at))
         left = min(BURST, left + max((at - since).total_seconds(), 0) / REFILL_SECONDS)
         is_allowed = left >= 1

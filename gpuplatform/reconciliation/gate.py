@@ -1,7 +1,7 @@
-"""The gate: while the cluster does not answer, no process calls it for a row.
+"""The gate: no process reconciles or executes operations while the cluster is unreachable.
 
-The first worker without an answer closes the gate for a while, for every process. After that time
-one sweep probes the cluster and opens the gate.
+The first worker that gets no response closes the gate for all processes, for a limited time. After
+that time a sweep probes the cluster and opens the gate if the cluster responds.
 """
 
 import logging
@@ -25,28 +25,31 @@ _CLOSED = Q(failures__gt=0) | ~Q(recovery_reason="")
 
 
 def cluster_state() -> ClusterState:
-    """Return the row about the cluster."""
+    """Return the row with the state of the cluster."""
     state, _ = ClusterState.objects.get_or_create(id=ClusterState.SINGLETON)
     return state
 
 
 def is_closed() -> bool:
-    """Return whether the cluster is unreachable, or needs recovery: do not call it then."""
+    """Return whether the gate is closed: the cluster is unreachable, or a recovery is needed."""
     return ClusterState.objects.filter(_CLOSED).exists()
 
 
 def open_gate() -> Q:
-    """Return the condition that the gate is open, for use within another query."""
+    """Return the condition "the gate is open" for use in another query."""
     return ~Q(Exists(ClusterState.objects.filter(_CLOSED)))
 
 
 def awaits_recovery() -> bool:
-    """Return whether the epochs differ, so that nothing may be written before a recovery."""
+    """Return whether the epochs differ, so that a recovery must precede every write."""
     return ClusterState.objects.exclude(recovery_reason="").exists()
 
 
 def close(error: ClusterError) -> None:
-    """Close the gate after a request without an answer, with increasing delays."""
+    """Close the gate after a request without a response.
+
+    The duration doubles with each failure.
+    """
     state = cluster_state()
     seconds = error.retry_after or backoff_seconds(state.failures + 1, longest=MAX_CLOSED_SECONDS)
     closed = ClusterState.objects.filter(id=state.id, failures=state.failures).update(
@@ -55,16 +58,16 @@ def close(error: ClusterError) -> None:
         error=str(error)[:500],
     )
     if closed and state.failures == 0:
-        logger.warning("the cluster does not answer: %s", error)
+        logger.warning("the cluster does not respond: %s", error)
 
 
 def is_unreachable(error: ClusterError) -> bool:
-    """Return whether nothing answered, in contrast to a request that failed."""
+    """Return whether there was no response at all, not an error response."""
     return isinstance(error, ClusterUnavailable) and error.status == 0
 
 
 def probe() -> bool:
-    """Probe the cluster once the closed time has passed; return whether the gate is open."""
+    """Return whether the gate is open. Probe the cluster first if the closed time has passed."""
     if not is_closed():
         return True
     if ClusterState.objects.filter(Q(closed_until__gt=Now()) | ~Q(recovery_reason="")).exists():
@@ -80,5 +83,5 @@ def probe() -> bool:
     ClusterState.objects.filter(id=ClusterState.SINGLETON).update(
         failures=0, closed_until=None, error=""
     )
-    logger.warning("the cluster answers again")
+    logger.warning("the cluster responds again")
     return True

@@ -1,7 +1,7 @@
 """Heartbeats of the platform's processes.
 
-The heartbeat of a worker passes beat, broker, worker and database, so it proves that this path
-works and not only that a process exists.
+Beat sends the heartbeat task of a worker through the broker, and the worker records it in the
+database. A recent heartbeat therefore shows that all of them work.
 """
 
 import time
@@ -15,14 +15,14 @@ from django.db.models.functions import Now
 from gpuplatform.reconciliation.models import ProcessHeartbeat
 
 FRESH_SECONDS: Final[int] = settings.FRESH_SECONDS
-"""Maximum age of the heartbeat of a running process, which sends several in this time."""
+"""Maximum age in seconds of the heartbeat of a running process. Processes send them more often."""
 
 WORK_SECONDS: Final = FRESH_SECONDS / 8
 _reported_at: dict["Part", float] = {}
 
 
 class Part(StrEnum):
-    """Processes that send heartbeats."""
+    """The processes that send heartbeats."""
 
     CONTROLLER = "controller"
     ACTIVATOR = "activator"
@@ -44,9 +44,9 @@ def report_heartbeat(part: Part, detail: str = "") -> None:
 
 
 def report_activity(part: Part) -> None:
-    """Record a heartbeat of `part` when it works, at most once every `WORK_SECONDS`.
+    """Record a heartbeat of `part` because it does work, at most once every `WORK_SECONDS`.
 
-    A worker with a long queue is alive although the message for its heartbeat is still queued.
+    The heartbeat task of a busy worker can wait in a long queue.
     """
     now = time.monotonic()
     if now - _reported_at.get(part, -WORK_SECONDS) >= WORK_SECONDS:
@@ -55,7 +55,7 @@ def report_activity(part: Part) -> None:
 
 
 def delete_heartbeat(part: Part) -> None:
-    """Record that `part` was stopped."""
+    """Delete the heartbeat of `part`, because the process stops."""
     ProcessHeartbeat.objects.filter(part=part).delete()
 
 

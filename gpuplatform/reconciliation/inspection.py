@@ -1,7 +1,7 @@
-"""The state of a custom resource in the cluster beyond its row: objects, Events, a log.
+"""Reads the owned objects, the Events and a log of a custom resource for a page or the API.
 
-Read on request of a person, within one time limit; nothing is stored. A failed request affects no
-other: its result is missing, and `faults` has the error.
+All requests share one time limit, and nothing is stored. If a request fails, its result is absent
+and `faults` contains the error; the other requests are still sent.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from gpuplatform.errors import ClusterError, ClusterRejected, OperatorUnavailable
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
-from gpuplatform.kube.fields import condition, field, items, number
+from gpuplatform.kube.fields import condition, field, items, number, text
 from gpuplatform.kube.kinds import (
     DEPLOYMENT,
     EVENT,
@@ -28,31 +28,31 @@ from gpuplatform.reconciliation import gate
 READ_SECONDS: Final = 4.0
 MAX_PODS: Final = 12
 MAX_OBJECTS: Final = 6
-"""Maximum number of objects whose Events are read; each takes one request."""
+"""Maximum number of objects whose Events are read. Each object requires one request."""
 MAX_EVENTS: Final = 30
 LOG_LINES: Final = 100
 LOG_BYTES: Final = 64 * 1024
 
-Answer = TypeVar("Answer")
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A custom resource, and how to find the objects that it owns."""
+    """A custom resource, and the label and the name by which its objects are found."""
 
     kind: ResourceKind
     namespace: str
     name: str
     uid: str
     label: str
-    """Label of its pods and ReplicaSets; the value is its name."""
+    """Key of the label of its pods and ReplicaSets. The value is the name of the resource."""
     dependents: str
-    """Name of its Deployment and of its Service."""
+    """Name of its Deployment and its Service."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectEvent:
-    """A Kubernetes Event with the fields that pages show."""
+    """The displayed fields of a Kubernetes Event."""
 
     type: str
     reason: str
@@ -67,7 +67,7 @@ class ObjectEvent:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The results; an empty field together with a fault is unknown, not empty."""
+    """The results. If `faults` is not empty, an empty field can mean that the value is unknown."""
 
     resource: Manifest | None = None
     deployment: Manifest | None = None
@@ -81,10 +81,10 @@ class Inspection:
 
 
 def inspect(subject: Subject) -> Inspection:
-    """Return the current state of `subject`; an unreachable cluster is a fault, not an error."""
+    """Return the current state of `subject`. Errors of the cluster are in `faults`."""
     state = gate.cluster_state()
     if state.failures:
-        return Inspection(faults=(state.error or "The cluster does not answer.",))
+        return Inspection(faults=(state.error or "The cluster does not respond.",))
     try:
         with deadline(READ_SECONDS):
             return _Requests(get_cluster(), subject).inspection()
@@ -93,26 +93,23 @@ def inspect(subject: Subject) -> Inspection:
 
 
 def read_event(event: Manifest) -> ObjectEvent:
-    """Return the displayed fields of a raw Event."""
-    created = field(event, "metadata", "creationTimestamp")
-    last = field(event, "lastTimestamp") or field(event, "eventTime") or created
-    first = field(event, "firstTimestamp") or field(event, "eventTime") or created
-    source = field(event, "source", "component") or field(event, "reportingComponent")
+    """Return the displayed fields of an Event manifest."""
+    created = text(event, "metadata", "creationTimestamp")
     return ObjectEvent(
-        type=_text(field(event, "type")),
-        reason=_text(field(event, "reason")),
-        message=_text(field(event, "message")),
+        type=text(event, "type"),
+        reason=text(event, "reason"),
+        message=text(event, "message"),
         count=max(number(event, "count"), number(event, "series", "count"), 1),
-        object_kind=_text(field(event, "involvedObject", "kind")),
-        object_name=_text(field(event, "involvedObject", "name")),
-        source=_text(source),
-        first_seen=_text(first),
-        last_seen=_text(last),
+        object_kind=text(event, "involvedObject", "kind"),
+        object_name=text(event, "involvedObject", "name"),
+        source=text(event, "source", "component") or text(event, "reportingComponent"),
+        first_seen=text(event, "firstTimestamp") or text(event, "eventTime") or created,
+        last_seen=text(event, "lastTimestamp") or text(event, "eventTime") or created,
     )
 
 
 def events_about(cluster: Cluster, namespace: str, uids: Sequence[str]) -> list[ObjectEvent]:
-    """Return the Events about the objects with these UIDs, newest first."""
+    """Return the Events about the objects with the UIDs, newest first."""
     found = [
         read_event(event)
         for uid in uids
@@ -124,12 +121,12 @@ def events_about(cluster: Cluster, namespace: str, uids: Sequence[str]) -> list[
 
 
 def is_ready(pod: Manifest) -> bool:
-    """Return whether a pod is ready."""
+    """Return whether the pod is ready."""
     return condition(pod, "Ready").get("status") == "True"
 
 
 class _Requests:
-    """Sends one request after the other; none after one that the cluster did not answer."""
+    """Sends the requests one by one, until the cluster does not respond."""
 
     def __init__(self, cluster: Cluster, subject: Subject) -> None:
         self._cluster = cluster
@@ -163,7 +160,7 @@ class _Requests:
             faults=tuple(dict.fromkeys(self._faults)),
         )
 
-    def _send(self, request: Callable[[], Answer | None]) -> Answer | None:
+    def _send(self, request: Callable[[], ResultT | None]) -> ResultT | None:
         if self._is_unreachable:
             return None
         try:
@@ -178,7 +175,7 @@ class _Requests:
         return found if is_own else None
 
     def _owned_by(self, kind: ResourceKind, owners: Sequence[str]) -> list[Manifest]:
-        """Return the subject's objects of a kind that one of `owners` controls, newest first."""
+        """Return the objects of `kind` that one of the `owners` controls, newest first."""
         subject = self._subject
         if not owners:
             return []
@@ -190,38 +187,30 @@ class _Requests:
         return sorted(owned, key=_created, reverse=True)
 
     def _log(self, pod: Manifest) -> tuple[str, str]:
-        """Return the name of a pod's log and its last lines; after a crash, of the last run."""
-        name = _text(field(pod, "metadata", "name"))
+        """Return the title and the last lines of a log; after a crash, of the previous run."""
+        name = text(pod, "metadata", "name")
         containers = items(pod, "spec", "containers")
-        container = _text(field(containers[0], "name")) if containers else ""
         previous = _has_crashed(pod)
-        try:
-            text = self._read_log(name, container, previous=previous)
-        except ClusterRejected:
-            return name, ""  # No container has run yet; the state of the pod explains why.
-        return f"{name}, its last run" if previous else name, text or ""
 
-    def _read_log(self, pod: str, container: str, *, previous: bool) -> str | None:
-        if self._is_unreachable:
-            return None
-        try:
-            return self._cluster.pod_log(
-                pod,
-                namespace=self._subject.namespace,
-                container=container,
-                tail_lines=LOG_LINES,
-                limit_bytes=LOG_BYTES,
-                previous=previous,
-            )
-        except ClusterRejected:
-            raise
-        except ClusterError as error:
-            self._faults.append(str(error))
-            return None
+        def read() -> tuple[str, str]:
+            try:
+                log = self._cluster.pod_log(
+                    name,
+                    namespace=self._subject.namespace,
+                    container=text(containers[0], "name") if containers else "",
+                    tail_lines=LOG_LINES,
+                    limit_bytes=LOG_BYTES,
+                    previous=previous,
+                )
+            except ClusterRejected:
+                return name, ""  # No container has run yet; the status of the pod explains why.
+            return f"{name}, previous run" if previous else name, log or ""
+
+        return self._send(read) or (name, "")
 
 
 def _has_crashed(pod: Manifest) -> bool:
-    """Return whether the first container has run, and waits for its restart."""
+    """Return whether the first container has run and is waiting for its restart."""
     statuses = items(pod, "status", "containerStatuses")
     return bool(
         statuses
@@ -231,12 +220,8 @@ def _has_crashed(pod: Manifest) -> bool:
 
 
 def _uids(found: Sequence[Manifest | None]) -> list[str]:
-    return [uid for one in found if (uid := _text(field(one, "metadata", "uid")))]
+    return [uid for one in found if (uid := text(one, "metadata", "uid"))]
 
 
 def _created(one: Manifest) -> str:
-    return _text(field(one, "metadata", "creationTimestamp"))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return text(one, "metadata", "creationTimestamp")

@@ -1,8 +1,8 @@
-"""Row leases: one worker at a time processes a row.
+"""Row leases, which ensure that one worker at a time processes a row.
 
-A lease avoids duplicate work; it does not make a write safe. Every write of the run is guarded by
-the token, so a worker that lost its lease records nothing. Times are those of the database, so
-that the clocks of workers do not matter.
+A lease avoids duplicate work; it does not make a write safe. The token guards every write of a
+run, so that a worker that lost its lease records nothing. All times are database times, because
+the clocks of workers can differ.
 """
 
 import logging
@@ -28,7 +28,7 @@ from gpuplatform.reconciliation.models import LeasedRow
 logger = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 3
-"""A lease survives two missed renewals."""
+"""Number of renewals during one lease, so that two renewals can fail."""
 
 RowT = TypeVar("RowT", bound=LeasedRow)
 
@@ -37,29 +37,32 @@ _FREE = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
 
 @dataclass(frozen=True, slots=True)
 class RowLease(Generic[RowT]):
-    """Proof of a claim: the row as it was claimed, and the token that guards what follows."""
+    """A claimed row, and the token that guards the writes to the row."""
 
     row: RowT
     token: uuid.UUID
 
     def guarded(self) -> QuerySet[RowT]:
-        """Return the row as a queryset, which is empty once another worker holds the lease."""
+        """Return a queryset with the row, which is empty if another worker holds the lease."""
         return type(self.row)._default_manager.filter(pk=self.row.pk, lease_token=self.token)  # noqa: SLF001 - Django's documented name
 
 
 def claim(queryset: QuerySet[RowT], pk: int, **changes: object) -> RowLease[RowT] | None:
-    """Claim row `pk` of `queryset` if it is due and free; `changes` sets further columns.
+    """Claim the row `pk` of `queryset` if it is due and free, and set the columns in `changes`.
 
-    One guarded update: of two workers one gets None.
+    One guarded update claims the row, so that only one of two workers succeeds.
+
+    Returns:
+        The lease, or `None` if the row was not claimed.
     """
     token = uuid.uuid4()
     free = queryset.filter(_FREE, pk=pk, due_at__lte=Now())
-    query: Any = free.query.chain(UpdateQuery)  # The types omit the API of updates.
+    query: Any = free.query.chain(UpdateQuery)  # The type stubs lack the API of updates.
     expires_at = Now() + timedelta(seconds=settings.LEASE_SECONDS)
     query.add_update_values({"lease_token": token, "lease_expires_at": expires_at, **changes})
     try:
         sql, values = query.get_compiler(connection=connection).as_sql()
-    except EmptyResultSet:  # Nothing can match, for example `kind IN ()`.
+    except EmptyResultSet:  # No row can match, for example with `kind IN ()`.
         return None
     manager = queryset.model._default_manager  # noqa: SLF001 - as above
     for row in manager.raw(f"{sql} RETURNING *", values):
@@ -74,24 +77,25 @@ def due_ids(queryset: QuerySet[RowT], limit: int) -> list[int]:
 
 
 def mark_due(queryset: QuerySet[RowT]) -> int:
-    """Mark rows due now, also during a run; return the number of rows."""
+    """Mark rows due now, also during a run. Return the number of rows."""
     return queryset.update(due_seq=F("due_seq") + 1, due_at=Now())
 
 
 def mark_due_in(queryset: QuerySet[RowT], seconds: float) -> int:
-    """Mark rows due in `seconds`, where an event is expected earlier; return the number of rows.
+    """Mark rows due in `seconds`. Return the number of rows.
 
-    Without the event the sweep finds them; no message is needed.
+    Use this function if an event is expected earlier. If it does not arrive, the sweep finds the
+    rows, so no message is needed.
     """
     due_at = Now() + timedelta(seconds=seconds)
     return queryset.update(due_seq=F("due_seq") + 1, due_at=due_at)
 
 
 def mark_changed(queryset: QuerySet[RowT]) -> list[int]:
-    """Mark rows due now; return the ids of rows that no queued message covers yet.
+    """Mark rows due now. Return the ids of the rows that need a message.
 
-    Only the first mark of a row needs a message: the worker of a due and free row reads it after
-    this mark, and the end of a run enqueues the row again.
+    A row that is already due and free has a queued message, and the end of a run enqueues a row
+    that was marked during the run.
     """
     waits = _FREE & Q(due_at__lte=Now())
     others = list(queryset.exclude(waits, due_at__isnull=False).values_list("id", flat=True))
@@ -108,7 +112,7 @@ def mark_changed(queryset: QuerySet[RowT]) -> list[int]:
 
 
 class _Renewals:
-    """The leases that this process renews, and the thread that does; it ends when none is left."""
+    """The leases of this process, and the thread that renews them until none remains."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

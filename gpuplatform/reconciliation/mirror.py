@@ -1,7 +1,7 @@
-"""The mirror: copies custom resources into their rows. An app declares a `Mirror` for its kind.
+"""The mirror, which copies custom resources to their rows. An app declares a `Mirror` of its kind.
 
-The mirror only copies, and never an older copy over a newer one. It deletes nothing: a row whose
-resource seems gone is marked due, and the reconciler's fresh read decides.
+A newer copy is never replaced by an older one. The mirror deletes nothing: if a resource is absent
+from a list, its row is marked due, and the reconciler reads the resource again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,25 +23,25 @@ from gpuplatform.workloads.startup import known_cause
 RowT = TypeVar("RowT", bound=MirrorRow)
 
 TERMINATING: Final = "Terminating"
-"""The phase of every kind whose resource is being deleted."""
+"""The phase of a resource of any kind that is being deleted."""
 PENDING: Final = "Pending"
-"""The phase of every kind before its resource reports one."""
+"""The phase of a resource of any kind whose status has no phase yet."""
 FAILED: Final = "Failed"
-"""The phase for which the database requires a reason."""
+"""The phase that requires a reason in the database."""
 
 _HIGHEST_COUNT: Final = 2**31 - 1
-"""The maximum of a count's column."""
+"""The maximum value of an integer column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A copy that changed phase or reason of a row."""
+    """A change of the phase or the reason of a row."""
 
     row_id: int
     phase_before: str
-    """Empty: the row is new."""
+    """The previous phase, or an empty string if the row is new."""
     observed_before: int
-    """The generation that the status before described."""
+    """The observed generation of the previous status."""
     resource: Manifest
     """The copied resource."""
     summary: StatusSummary
@@ -53,40 +53,39 @@ class Mirror(Generic[RowT]):
 
     model: type[RowT]
     phases: Sequence[str]
-    """The phases of the kind; a status without one of them counts as Pending."""
+    """The phases of the kind. A status with another phase counts as `Pending`."""
     columns: Callable[[Manifest], dict[str, Any]]
-    """Returns the kind's own columns, from storable JSON."""
+    """Returns the values of the columns that only this kind has, from storable JSON."""
     discovered: Callable[[Manifest], Mapping[str, Any] | None]
-    """Returns the further columns of a new row; None where an operation creates the row itself."""
+    """Returns the other columns of a new row, or `None` if an operation creates the row itself."""
     changed: Callable[[Change], None] | None = None
-    """Called in the transaction of the copy when phase or reason of a row changed."""
+    """Called in the transaction of the copy if the phase or the reason of a row changes."""
 
-    def observed(self, resource: Manifest) -> int | None:
-        """Copy an observed resource; return the id of its row if no queued message covers it."""
-        return self._copied(resource, marked=True)
+    def observed(self, resource: Manifest, *, mark_due: bool = True) -> int | None:
+        """Copy a resource, and mark its row due.
 
-    def copied(self, resource: Manifest) -> int | None:
-        """Copy a resource of which only the status that its planner wrote has changed.
+        Pass `mark_due=False` if only the status that the planner wrote has changed. A new row is
+        due in any case.
 
-        Returns the id of its row if the row is new.
+        Returns:
+            The id of the row if it needs a message, otherwise `None`.
         """
-        return self._copied(resource, marked=False)
-
-    def _copied(self, resource: Manifest, *, marked: bool) -> int | None:
         rows = self._rows().filter(uid=resource["metadata"]["uid"])
         known = rows.values_list("deleted_at", "resource_version").first()
         if known is None:
-            return self._discover(resource)
+            further = self.discovered(resource)
+            return None if further is None else self.adopted(resource, further)
         deleted_at, version = known
         is_newer = deleted_at is None and version < _version(resource)
-        if is_newer and self.recorded(rows, resource) and marked:
+        if is_newer and self.recorded(rows, resource) and mark_due:
             return next(iter(mark_changed(rows)), None)
         return None
 
     def listed(self, listing: Listing) -> list[int]:
-        """Copy a complete list; return the ids of rows that no queued message covers.
+        """Copy a complete list. Return the ids of the rows that need a message.
 
-        A row that the list does not have is marked due if the list is not older than the row.
+        A row whose resource is absent from the list is marked due, unless the list is older than
+        the row.
         """
         seen = [resource["metadata"]["uid"] for resource in listing.items]
         versions = dict(self._rows().filter(uid__in=seen).values_list("uid", "resource_version"))
@@ -107,15 +106,15 @@ class Mirror(Generic[RowT]):
         return [row for row in due if row is not None] + mark_changed(missing)
 
     def marked(self, namespace: str, name: str) -> list[int]:
-        """Mark the row of that name due, since an object that it owns changed.
+        """Mark the row due because an object that the resource owns has changed.
 
-        Returns its id if no queued message covers it.
+        Return the id of the row if it needs a message.
         """
         rows = self._rows().filter(namespace=namespace, name=name, deleted_at__isnull=True)
         return mark_changed(rows.exclude(uid=""))
 
     def recorded(self, rows: QuerySet[RowT], resource: Manifest) -> int:
-        """Write the copy to the rows that have an older one; return the number of rows."""
+        """Update the rows that have an older copy. Return the number of updated rows."""
         older = rows.filter(deleted_at__isnull=True, resource_version__lt=_version(resource))
         if self.changed is None:
             return self._write(older, resource)
@@ -136,9 +135,9 @@ class Mirror(Generic[RowT]):
             return written
 
     def gone(self, rows: QuerySet[RowT], successor: Manifest | None) -> None:
-        """Close a guarded row whose resource a fresh read did not find.
+        """Close a guarded row whose resource is deleted.
 
-        `successor` is the resource of the same name that was found instead, if any.
+        `successor` is the resource that has the same name now, or `None`.
         """
         closed = rows.filter(deleted_at__isnull=True).update(
             deleted_at=Now(),
@@ -153,11 +152,11 @@ class Mirror(Generic[RowT]):
     def reopened(
         self, resource: Manifest, gone: Callable[[QuerySet[RowT], Manifest | None], None]
     ) -> bool:
-        """Reopen the closed row of a resource that a restored cluster has again, if possible.
+        """Reopen the closed row of a resource that exists again in a restored cluster.
 
-        Names are unique: a later row of its name is closed by `gone`, unless its resource is being
-        created. A copy of the resource has to follow. Called by `manage.py recover` only, since a
-        stale read must not reopen a row.
+        Because names are unique, `gone` first closes a later row of the same name. Return `False`
+        if that row belongs to a resource that is being created. Copy the resource after this call.
+        Only `manage.py recover` calls this method, because a stale read must not reopen a row.
         """
         metadata = resource["metadata"]
         since = self._rows().filter(
@@ -169,10 +168,10 @@ class Mirror(Generic[RowT]):
         return not since.exists() and bool(closed.update(**reset, due_at=Now()))
 
     def resource_columns(self, resource: Manifest) -> dict[str, Any]:
-        """Return the columns that copy a resource, without those of its `StatusSummary`.
+        """Return the values of the columns, except for the fields of `StatusSummary`.
 
-        Every value that the API server accepts fits into the columns: one resource that does not
-        would stop the copying of all.
+        Each value that the API server accepts must fit into its column; otherwise one resource
+        would stop the copying of all resources.
         """
         resource = storable(resource)
         return {
@@ -186,9 +185,9 @@ class Mirror(Generic[RowT]):
         }
 
     def _summary(self, resource: Manifest, *, is_ending: bool) -> StatusSummary:
-        """Return the status as the row shows it; `is_ending`: its deletion was requested.
+        """Return the phase, reason, message and cause of the row.
 
-        The reason of an earlier phase does not explain a deletion.
+        If the deletion was requested (`is_ending`), the reason of the earlier phase is dropped.
         """
         phase = TERMINATING if is_ending else self.phase(resource)
         if phase == TERMINATING != field(resource, "status", "phase"):
@@ -203,7 +202,7 @@ class Mirror(Generic[RowT]):
         )
 
     def phase(self, resource: Manifest) -> str:
-        """Return the phase that the row of a resource shows."""
+        """Return the phase of the row of a resource."""
         if field(resource, "metadata", "deletionTimestamp"):
             return TERMINATING
         phase = field(resource, "status", "phase")
@@ -229,13 +228,8 @@ class Mirror(Generic[RowT]):
         unchanged = When(phase=shown["phase"], reason=shown["reason"], then=F("phase_since"))
         return rows.update(phase_since=Case(unchanged, default=Now()), **shown, **columns)
 
-    def _discover(self, resource: Manifest) -> int | None:
-        """Create the row of a resource, unless an operation creates it itself."""
-        further = self.discovered(resource)
-        return None if further is None else self.adopted(resource, further)
-
     def adopted(self, resource: Manifest, further: Mapping[str, Any]) -> int | None:
-        """Create the row of a resource; return its id, None where its name has a row already."""
+        """Create the row of a resource. Return its id, or `None` if another row has the name."""
         metadata, summary = resource["metadata"], self._summary(resource, is_ending=False)
         with transaction.atomic():
             row = self.model(
@@ -254,12 +248,12 @@ class Mirror(Generic[RowT]):
 
 
 def count(value: Any, *path: str) -> int:
-    """Return the number at `path`, limited to the range of a count's column."""
+    """Return the number at `path`, limited to the range of an integer column."""
     return min(max(number(value, *path), 0), _HIGHEST_COUNT)
 
 
 def storable(value: Any) -> Any:
-    """Return JSON without NUL, which PostgreSQL cannot store."""
+    """Return JSON with U+FFFD instead of NUL, which PostgreSQL cannot store."""
     match value:
         case str():
             return value.replace("\x00", "\ufffd")
@@ -272,10 +266,10 @@ def storable(value: Any) -> Any:
 
 
 def version_number(resource_version: str) -> int:
-    """Return a resource version as an integer.
+    """Return a resource version as an integer, or 0 if it is not an integer.
 
-    Kubernetes declares resource versions comparable as integers (API concepts, "Resource
-    versions"). Any other version gives 0, which is never newer than another.
+    Resource versions are comparable as integers; see "Resource versions" in the Kubernetes API
+    concepts. The value 0 is never newer than another version.
     """
     return int(resource_version) if resource_version.isdecimal() else 0
 
@@ -285,17 +279,17 @@ def _version(resource: Manifest) -> int:
 
 
 def request_deletion(rows: QuerySet[RowT], **columns: Any) -> int:
-    """Record that the deletion of rows was accepted; return the number of rows.
+    """Record that the deletion of rows was accepted. Return the number of rows.
 
-    From then on their phase is `Terminating`, whatever phase their resource reports, and no reason
-    of an earlier phase explains it.
+    Their phase is then `Terminating`, regardless of the phase in the status of the resource, and
+    the reason of the earlier phase is cleared.
     """
     summary = asdict(StatusSummary(TERMINATING))
     return rows.update(deletion_requested_at=Now(), phase_since=Now(), **summary, **columns)
 
 
 def withdraw_deletion(rows: QuerySet[RowT], **columns: Any) -> int:
-    """Undo `request_deletion`; return the number of rows. The next copy sets their phase again."""
+    """Undo `request_deletion`. Return the number of rows. The next copy sets their phase."""
     return rows.update(
         deletion_requested_at=None, phase=PENDING, phase_since=Now(), resource_version=0, **columns
     )

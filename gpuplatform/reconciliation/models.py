@@ -1,7 +1,7 @@
-"""Rows that mirror custom resources, the state of the cluster, and heartbeats.
+"""Models of mirror rows, of the state of the cluster, and of heartbeats.
 
-Only `leases` writes the columns of lease and due time; the services and the mirror of each app
-write the other columns of a mirror row.
+Only `leases` writes the columns of the lease and the due time. The services and the mirror of each
+app write the other columns of a mirror row.
 """
 
 from typing import ClassVar
@@ -12,24 +12,28 @@ from typing_extensions import override
 
 
 class LeasedRow(models.Model):
-    """A row that one worker at a time processes when it is due.
+    """A row that one worker at a time processes when the row is due.
 
-    A mark during a run is not lost: it increments `due_seq`, and the end of the run clears
-    `due_at` only if `due_seq` has not changed since its start.
+    Marking a row due increments `due_seq`. The end of a run clears `due_at` only if `due_seq` is
+    unchanged, so that a mark during the run is not lost.
     """
 
     due_at = models.DateTimeField(
-        null=True, blank=True, help_text="When work is due next; empty: no work."
+        null=True,
+        blank=True,
+        help_text="Time at which the row is due. Empty if the row has no work.",
     )
-    due_seq = models.BigIntegerField(default=0, help_text="Incremented by every mark.")
+    due_seq = models.BigIntegerField(
+        default=0, help_text="Number of times that the row was marked due."
+    )
     lease_token = models.UUIDField(
-        null=True, blank=True, help_text="The worker with this token may record a result."
+        null=True, blank=True, help_text="Token of the worker that may record a result."
     )
     lease_expires_at = models.DateTimeField(
-        null=True, blank=True, help_text="After this another worker may take the row."
+        null=True, blank=True, help_text="Time after which another worker may claim the row."
     )
     failures = models.PositiveIntegerField(
-        default=0, help_text="Consecutive failures; the backoff grows with them."
+        default=0, help_text="Number of consecutive failures, which determines the backoff."
     )
 
     class Meta:
@@ -37,47 +41,55 @@ class LeasedRow(models.Model):
 
 
 class MirrorRow(LeasedRow):
-    """The copy of one custom resource: its spec and its status, as last observed.
+    """The copy of the last observed spec and status of a custom resource.
 
-    A row without a uid represents a resource that an open operation is about to create. Rows of
-    deleted resources stay as history.
+    A row without a UID represents a resource that an open operation creates. The rows of deleted
+    resources remain as history.
     """
 
     namespace = models.CharField(max_length=63, help_text="Namespace of the resource.")
     name = models.CharField(max_length=253, help_text="Name of the resource.")
     uid = models.CharField(
-        max_length=36, blank=True, help_text="UID of the resource; empty until known."
+        max_length=36,
+        blank=True,
+        help_text="UID of the resource. Empty until the resource is created.",
     )
-    generation = models.BigIntegerField(default=0, help_text="Generation of the spec.")
+    generation = models.BigIntegerField(default=0, help_text="Generation of the resource.")
     observed_generation = models.BigIntegerField(
-        default=0, help_text="Generation that the status reports."
+        default=0, help_text="Generation of the spec that the status describes."
     )
     resource_version = models.BigIntegerField(
-        default=0, help_text="Version of the copy; older copies are ignored."
+        default=0, help_text="Resource version of the copy. Older copies are ignored."
     )
-    reason = models.CharField(max_length=64, blank=True, help_text="The reason of the phase.")
-    message = models.TextField(blank=True, help_text="The message of the phase, for people.")
+    reason = models.CharField(max_length=64, blank=True, help_text="Reason of the phase.")
+    message = models.TextField(blank=True, help_text="Human-readable message about the phase.")
     cause = models.CharField(
         max_length=64,
         blank=True,
         db_default="",
-        help_text="What keeps a pod from running or from being ready; empty: nothing.",
+        help_text="Cause that prevents a pod from running or becoming ready. Empty if the"
+        " pod is ready.",
     )
-    conditions = models.JSONField(default=list, blank=True, help_text="Kubernetes conditions.")
+    conditions = models.JSONField(
+        default=list, blank=True, help_text="Conditions of the resource."
+    )
     phase_since = models.DateTimeField(
-        db_default=Now(), help_text="When phase or reason last changed."
+        db_default=Now(), help_text="Time at which the phase or the reason last changed."
     )
-    created_at = models.DateTimeField(db_default=Now(), help_text="When it was requested.")
+    created_at = models.DateTimeField(
+        db_default=Now(), help_text="Time at which the resource was requested."
+    )
     last_sync_at = models.DateTimeField(
-        null=True, blank=True, help_text="When the resource was last copied."
+        null=True, blank=True, help_text="Time at which the resource was last copied."
     )
     deletion_requested_at = models.DateTimeField(
-        null=True, blank=True, help_text="When its deletion was requested or observed."
+        null=True, blank=True, help_text="Time at which the deletion was requested or observed."
     )
     deleted_at = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="When it was observed deleted; the row is history from then on.",
+        help_text="Time at which the resource was observed to be deleted. The row is then"
+        " history.",
     )
 
     class Meta:
@@ -89,7 +101,7 @@ class MirrorRow(LeasedRow):
 
 
 class ClusterState(models.Model):
-    """The single row about the cluster: its reachability and its epoch."""
+    """The reachability and the epoch of the cluster, in a single row."""
 
     SINGLETON: ClassVar[int] = 1
 
@@ -97,27 +109,31 @@ class ClusterState(models.Model):
     epoch = models.CharField(
         max_length=36,
         blank=True,
-        help_text="Identity of this pair of database and cluster.",
+        help_text="Identity of the pair of database and cluster.",
     )
     epoch_is_established = models.BooleanField(
-        default=False, help_text="Whether the cluster has stored the epoch."
+        default=False, help_text="Whether the epoch is stored in the cluster."
     )
     recovery_reason = models.TextField(
         blank=True,
-        help_text="Why a recovery is required; empty: the epochs match.",
+        help_text="Reason for which a recovery is required. Empty if the epochs match.",
     )
     failures = models.PositiveIntegerField(
-        default=0, help_text="Consecutive requests that the cluster did not answer."
+        default=0, help_text="Number of consecutive requests to which the cluster did not respond."
     )
     closed_until = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="Time of the next probe; empty: the cluster answers.",
+        help_text="Time of the next probe. Empty if the cluster responds.",
     )
-    error = models.TextField(blank=True, help_text="Error of the last unanswered request.")
+    error = models.TextField(
+        blank=True, help_text="Error of the last request to which the cluster did not respond."
+    )
     node_count = models.PositiveIntegerField(null=True, help_text="Number of nodes.")
-    ready_node_count = models.PositiveIntegerField(null=True, help_text="Number of Ready nodes.")
-    seen_at = models.DateTimeField(null=True, help_text="Time of the last observation of nodes.")
+    ready_node_count = models.PositiveIntegerField(null=True, help_text="Number of ready nodes.")
+    seen_at = models.DateTimeField(
+        null=True, help_text="Time at which the nodes were last observed."
+    )
 
     class Meta:
         verbose_name_plural = "cluster state"
@@ -131,14 +147,18 @@ class ClusterState(models.Model):
 
 
 class ProcessHeartbeat(models.Model):
-    """The last heartbeat of a part of the platform, written at most every few seconds."""
+    """The last heartbeat of a process of the platform."""
 
     part = models.CharField(
-        max_length=32, primary_key=True, help_text="For example `operations` or `beat`."
+        max_length=32,
+        primary_key=True,
+        help_text="Name of the process, such as `operations` or `beat`.",
     )
-    seen_at = models.DateTimeField(help_text="Database time of the last heartbeat.")
+    seen_at = models.DateTimeField(
+        help_text="Time of the last heartbeat, according to the database."
+    )
     detail = models.CharField(
-        max_length=200, blank=True, help_text="Detail that the part reported."
+        max_length=200, blank=True, help_text="Details that the process reported."
     )
 
     class Meta:

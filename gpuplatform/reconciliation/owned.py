@@ -1,6 +1,6 @@
-"""Reading what resources own: one by one for a reconciliation, or from lists for a comparison.
+"""Reads owned objects, either individually for a reconciliation or from lists for a comparison.
 
-Both have the same interface, so that an app declares once what it observes.
+Both readers have the same interface, so that an app declares its observation once.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ from gpuplatform.reconciliation.mirror import version_number
 
 
 class Owned(Protocol):
-    """Reads objects of the cluster."""
+    """A reader of objects in the cluster."""
 
     def one(self, kind: ResourceKind, namespace: str, name: str) -> Observation[Manifest]:
         """Return the object of that name."""
@@ -27,22 +27,22 @@ class Owned(Protocol):
     def one_since(
         self, kind: ResourceKind, namespace: str, name: str, version: int
     ) -> Observation[Manifest]:
-        """Return the object of that name as it was at that resource version or later.
+        """Return the object of that name in a state not older than the resource version.
 
-        An answer that may be older is `Unknown`.
+        A response that can be older is `Unknown`.
         """
 
     def all(
         self, kind: ResourceKind, namespace: str, owner: str
     ) -> Observation[Sequence[Manifest]]:
-        """Return the objects that have the owner's label."""
+        """Return the objects with the label of the owner."""
 
 
-class ReadNow(Owned):
-    """Reads from the cluster at each call. A forbidden read is `Unknown`.
+class LiveObjects(Owned):
+    """Sends a request for each call. A forbidden read is `Unknown`.
 
     Raises:
-        ClusterUnavailable: by each method; nothing is known about the resource now.
+        ClusterUnavailable: if the cluster does not respond.
     """
 
     def __init__(self, cluster: Cluster, label: str) -> None:
@@ -63,7 +63,7 @@ class ReadNow(Owned):
         )
         match listing:
             case Present(found) if version_number(found.resource_version) < version:
-                return Unknown("stale read: the answer is older than the known state")
+                return Unknown("The response is older than the known state.")
             case Present(found):
                 return Present(found.items[0]) if found.items else Absent()
             case _:
@@ -81,29 +81,25 @@ class ReadNow(Owned):
         )
 
 
-class ReadAtOnce(Owned):
-    """Reads lists of all objects with the label once, when it is created.
+class ListedObjects(Owned):
+    """Lists all objects with the label once, when the reader is created.
 
-    An object of an expected name without the label is not in these lists; the reconciler's own
-    read finds it.
+    The lists do not contain objects without the label; a reconciliation finds these by name.
 
     Raises:
-        ClusterError: a list could not be read.
+        ClusterError: if a list cannot be read.
     """
 
     def __init__(self, cluster: Cluster, label: str, kinds: Sequence[ResourceKind]) -> None:
         self._by_name: dict[tuple[ResourceKind, str, str], Manifest] = {}
-        self._by_owner: defaultdict[tuple[ResourceKind, str, str], list[Manifest]] = defaultdict(
-            list
-        )
+        self._by_owner = defaultdict[tuple[ResourceKind, str, str], list[Manifest]](list)
         for kind in kinds:
-            for item in cluster.list(kind, label_selector=label).items:
-                self._take(kind, item, item["metadata"]["labels"][label])
-
-    def _take(self, kind: ResourceKind, item: Manifest, owner: str) -> None:
-        metadata = item["metadata"]
-        self._by_name[kind, metadata["namespace"], metadata["name"]] = item
-        self._by_owner[kind, metadata["namespace"], owner].append(item)
+            items = cluster.list(kind, label_selector=label).items
+            self.add(kind, items)
+            for item in items:
+                metadata = item["metadata"]
+                owner = metadata["labels"][label]
+                self._by_owner[kind, metadata["namespace"], owner].append(item)
 
     @override
     def one(self, kind: ResourceKind, namespace: str, name: str) -> Observation[Manifest]:
@@ -122,8 +118,8 @@ class ReadAtOnce(Owned):
     ) -> Observation[Sequence[Manifest]]:
         return Present(tuple(self._by_owner.get((kind, namespace, owner), ())))
 
-    def know(self, kind: ResourceKind, items: Sequence[Manifest]) -> None:
-        """Also return these objects by name, with or without the label."""
+    def add(self, kind: ResourceKind, items: Sequence[Manifest]) -> None:
+        """Add objects that are found by name, also if they do not have the label."""
         for item in items:
             metadata = item["metadata"]
             self._by_name[kind, metadata["namespace"], metadata["name"]] = item

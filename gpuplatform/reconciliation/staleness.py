@@ -1,7 +1,7 @@
-"""The staleness check: confirms that a resource is deleted before a row is closed.
+"""The staleness check, which confirms that a resource is deleted.
 
-A read that does not find the resource may be older than the row. Reconcilers and operations call
-this before they close a row, or end an operation, because of an absence.
+A response without the resource can be older than the row. Reconcilers and operations therefore
+call `confirm_deleted` before they close a row or end an operation because a resource is absent.
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,17 @@ from gpuplatform.reconciliation.mirror import version_number
 from gpuplatform.reconciliation.models import MirrorRow
 
 
-def confirm_gone(
+def confirm_deleted(
     cluster: Cluster, kind: ResourceKind, row: MirrorRow, read: Manifest | None
 ) -> None:
-    """Confirm that the resource of `row` is deleted; `read` is the resource of its name, if any.
+    """Confirm that the resource of `row` is deleted.
 
-    Another resource of the name that is newer than the row proves it, since names are unique.
-    Otherwise a list proves it: it has a resource version, which the 404 of a read does not have.
+    `read` is the object that has the same name now, or `None`. If it is newer than the row, the
+    resource is deleted, because names are unique. Otherwise a list is read: in contrast to a 404
+    response, a list has a resource version, which shows whether the response is stale.
 
     Raises:
-        ClusterConflict: an answer was older than the row, or the resource exists. Read again.
+        ClusterConflict: if the response is stale, or if the resource exists. Read again.
     """
     if read is not None and _is_newer(read["metadata"], row):
         return
@@ -42,7 +43,7 @@ def _is_newer(metadata: Mapping[str, Any], row: MirrorRow) -> bool:
 
 def _stale(row: MirrorRow) -> ClusterConflict:
     return ClusterConflict(
-        f"Stale read of '{row.namespace}/{row.name}': the answer is older than the known state."
-        " Retrying.",
+        f"The response about '{row.namespace}/{row.name}' is older than the known state. The"
+        " platform retries automatically.",
         status=409,
     )

@@ -1,4 +1,4 @@
-"""Heartbeat tasks: proof that a worker receives messages and completes tasks."""
+"""Heartbeat tasks, which show that a worker receives messages and completes tasks."""
 
 from celery import shared_task
 

@@ -1,1 +1,1 @@
-"""What runs in the cluster for a resource: pod templates, placement, start-up failures. Pure."""
+"""Pod templates, placement, start-up failures and owned objects of pools and units. Pure."""

@@ -1,4 +1,4 @@
-"""What keeps a pod from running, as values, with what each means and what a person does. Pure."""
+"""The causes that prevent a pod from running or becoming ready, with their explanations. Pure."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,10 +9,10 @@ from gpuplatform.lifecycle.explanations import Explanation
 
 
 class StartupCause(StrEnum):
-    """What keeps a pod from running, or from being ready.
+    """The cause that prevents a pod from running or becoming ready.
 
-    A rejection by a quota and one by a policy have the same value: the Deployment reports both as
-    `FailedCreate`, and only the message distinguishes them.
+    `PodRejected` includes quotas and policies, because the Deployment reports both as
+    `FailedCreate`; only the message differs.
     """
 
     UNSCHEDULABLE = "Unschedulable"
@@ -29,7 +29,7 @@ class StartupCause(StrEnum):
 
 
 UNPLACED: Final = frozenset({StartupCause.UNSCHEDULABLE, StartupCause.POD_REJECTED})
-"""Causes of pods that are on no node and hold no GPU there."""
+"""Causes of pods that are not assigned to a node, so that they hold no GPU."""
 
 TRANSIENT: Final = frozenset(
     {
@@ -41,7 +41,7 @@ TRANSIENT: Final = frozenset(
         StartupCause.NOT_READY,
     }
 )
-"""Causes that may pass without a change of the spec; a failed pull may, depending on its error."""
+"""Causes that can end without a change of the spec. For a failed image pull the error decides."""
 
 CRASH_LOOP: Final = frozenset(
     {
@@ -50,29 +50,31 @@ CRASH_LOOP: Final = frozenset(
         StartupCause.CONTAINER_CREATE_FAILED,
     }
 )
-"""Causes that the cluster retries in a crash loop."""
+"""Causes of containers that the kubelet restarts with a back-off."""
 
 FAILURE_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
     {
         StartupCause.UNSCHEDULABLE: Explanation(
-            "No node can take the pod.",
-            "Free up or add the missing resources, or request less. The pod then starts"
+            "No node meets the requirements of the pod.",
+            "Add nodes, free the missing resources, or request less. The pod then starts"
             " automatically.",
             title="No suitable node",
         ),
         StartupCause.POD_REJECTED: Explanation(
-            "The API server rejects the pod: a quota is exceeded or a policy forbids it.",
-            "Raise the quota or delete what uses it, or change what the policy forbids.",
+            "The API server rejected the pod because of a quota or an admission policy.",
+            "Raise the quota, delete objects that use it, or change the pod to comply with the"
+            " policy.",
             title="Pod rejected",
         ),
         StartupCause.NODE_REFUSED: Explanation(
-            "The node does not accept the pod that was assigned to it.",
+            "The kubelet of the assigned node rejected the pod.",
             "Check the node. A replacement pod is created automatically.",
-            title="Refused by the node",
+            title="Rejected by the node",
         ),
         StartupCause.EVICTED: Explanation(
-            "The node ended the pod to reclaim resources.",
-            "Check the node's memory and disk. A replacement pod is created automatically.",
+            "The node evicted the pod to reclaim resources.",
+            "Check the memory and the disk space of the node. A replacement pod is created"
+            " automatically.",
             title="Evicted",
         ),
         StartupCause.IMAGE_PULL_FAILED: Explanation(
@@ -83,41 +85,41 @@ FAILURE_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
         ),
         StartupCause.CONTAINER_CREATE_FAILED: Explanation(
             "The container cannot be created or started.",
-            "Check the command, the mounts, and the Secrets and variables that it references.",
-            title="Container can't be created",
+            "Check the command, and that the referenced Secrets exist.",
+            title="Container not created",
         ),
         StartupCause.OUT_OF_MEMORY: Explanation(
-            "A container exceeded its memory limit and was terminated.",
-            "Request more memory or reduce usage. See the log.",
+            "A container was terminated because it exceeded its memory limit.",
+            "Request more memory, or reduce the memory usage of the program. Check the log.",
             title="Out of memory",
         ),
         StartupCause.CONTAINER_EXITED: Explanation(
-            "A container exited.",
-            "See the log. Correct the command, its arguments or the image.",
+            "A container exited, although it must keep running.",
+            "Check the log, then correct the command, its arguments or the image.",
             title="Container exited",
         ),
         StartupCause.POD_FAILED: Explanation(
-            "The pod failed as a whole.",
-            "See its Events and its log.",
+            "The pod failed, and the node reported no reason.",
+            "Check the Events and the log of the pod.",
             title="Pod failed",
         ),
     }
 )
-"""What each cause of a failed pod means, and what a person does."""
+"""The explanation of each cause of a failed pod."""
 
 DELAY_CAUSES: Final[Mapping[str, Explanation]] = MappingProxyType(
     {
         StartupCause.IMAGE_PULL_FAILED: FAILURE_CAUSES[StartupCause.IMAGE_PULL_FAILED],
         StartupCause.NODE_UNREACHABLE: Explanation(
-            "The node of the pod no longer reports to the cluster.",
-            "Check the node. If it is lost, delete it or its pods.",
+            "The node of the pod no longer sends its status to the API server.",
+            "Check the node. If it is lost, delete the node or its pods.",
             title="Node unreachable",
         ),
         StartupCause.NOT_READY: Explanation(
-            "The container runs, but its readiness probe has not succeeded.",
-            "See the log, and check the readiness probe.",
+            "A container is running but is not ready.",
+            "Check the log and the readiness probe.",
             title="Not ready",
         ),
     }
 )
-"""The same for causes that delay a pod which has not failed."""
+"""The explanation of each cause that delays a pod that has not failed."""

@@ -1,7 +1,7 @@
-"""Drift that server-side apply does not correct: unwanted fields of another field manager.
+"""Corrects drift of environment variables that server-side apply does not correct. Pure.
 
-Applying a variable's value keeps the source that a person set with `kubectl`, and vice versa; the
-API server rejects a variable that has both. Pure.
+If another field manager set `valueFrom` of a variable, applying `value` does not remove it, and
+the API server rejects a variable with both fields. The same is true in the other direction.
 """
 
 from typing import Any, Final
@@ -16,27 +16,29 @@ _EITHER: Final = ("value", "valueFrom")
 
 
 def without_foreign_sources(live: Manifest, wanted: Manifest) -> Patch | None:
-    """Return the patch that removes unwanted sources of the platform's variables from `live`.
+    """Return the patch that removes the unwanted field of the platform's variables.
 
-    It only removes fields, so that it changes no field ownership.
+    Return `None` if `live` has no unwanted field. The patch only removes fields, so that the
+    platform does not become the owner of other fields.
     """
     ours = {one["name"]: one for one in items(wanted, *_CONTAINERS)}
     present = items(live, *_CONTAINERS)
-    left = [_without(one, items(ours.get(field(one, "name")), "env")) for one in present]
-    if left == present:
+    corrected = [_without(one, items(ours.get(field(one, "name")), "env")) for one in present]
+    if corrected == present:
         return None
-    return patch_of(DEPLOYMENT, live, {"spec": {"template": {"spec": {"containers": left}}}})
+    pod_spec = {"containers": corrected}
+    return patch_of(DEPLOYMENT, live, {"spec": {"template": {"spec": pod_spec}}})
 
 
 def _without(container: Any, variables: list[Manifest]) -> Any:
     wanted = {one["name"]: one for one in variables}
     env = items(container, "env")
-    left = [_only_wanted(one, wanted.get(field(one, "name"))) for one in env]
-    return container if left == env else {**container, "env": left}
+    corrected = [_only_wanted(one, wanted.get(field(one, "name"))) for one in env]
+    return container if corrected == env else {**container, "env": corrected}
 
 
 def _only_wanted(variable: Any, wanted: Manifest | None) -> Any:
-    """Remove value or source from a variable of the platform, whichever is not wanted."""
+    """Return the variable without `value` or `valueFrom`, if the platform does not set it."""
     if wanted is None:
         return variable
     others = {key for key in _EITHER if key not in wanted}

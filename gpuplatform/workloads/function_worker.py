@@ -1,7 +1,7 @@
-"""The block `serverless` of a GPU unit that is a worker of a function. Pure.
+"""The field `serverless` of a GPU unit that is a worker of a function. Pure.
 
-Only the platform sets it; no request body has it. It contains everything that the sidecar needs:
-the sidecar reads neither database nor cluster.
+Only the platform sets the field; no request contains it. It contains all settings of the sidecar,
+because the sidecar reads neither the database nor the cluster.
 """
 
 import re
@@ -42,7 +42,7 @@ def _socket_path(text: str) -> str:
 
 def _queue_url(text: str) -> str:
     if not re.fullmatch(_QUEUE_URL, text):
-        # The text is not repeated: it may contain a password.
+        # The message does not repeat the text, which can contain a password.
         msg = "Must be 'nats://HOST:PORT' or 'tls://HOST:PORT', without a user."
         raise ValueError(msg)
     return text
@@ -58,7 +58,7 @@ TimeoutSeconds = Annotated[
     Field(
         ge=1,
         le=MAX_TIMEOUT_SECONDS,
-        description="Maximum time in seconds that the function may take for one invocation.",
+        description="Maximum duration of an invocation in seconds.",
         examples=[30],
     ),
 ]
@@ -67,7 +67,7 @@ Concurrency = Annotated[
     Field(
         ge=1,
         le=MAX_CONCURRENCY,
-        description="Maximum number of invocations that one worker runs at the same time.",
+        description="Maximum number of concurrent invocations of a worker.",
         examples=[1],
     ),
 ]
@@ -76,7 +76,8 @@ MaxDeliver = Annotated[
     Field(
         ge=1,
         le=MAX_DELIVERIES,
-        description="Maximum number of deliveries of an invocation before it is dead-lettered.",
+        description="Maximum number of deliveries of an invocation. After the last one it becomes"
+        " a dead letter.",
         examples=[5],
     ),
 ]
@@ -86,61 +87,64 @@ BackoffSeconds = Annotated[
         strict=False,
         min_length=1,
         max_length=MAX_DELIVERIES,
-        description="Delays in seconds before a failed invocation is delivered again; the last one"
-        " repeats.",
+        description="Delays in seconds before a failed invocation is delivered again, in order."
+        " The last delay is repeated.",
         examples=[[2, 10, 30]],
     ),
 ]
 
 
 class Framework(SpecModel):
-    """Where the function listens inside its worker."""
+    """The address at which the framework serves the function in the worker."""
 
     invoke_path: HttpPath = Field(
         default="/invoke",
         alias="invokePath",
-        description="Path to which invocations are posted.",
+        description="HTTP path to which the sidecar posts invocations.",
         examples=["/invoke"],
     )
     health_path: HttpPath = Field(
         default="/healthz",
         alias="healthPath",
-        description="Path that answers 200 when the function is ready for invocations.",
+        description="HTTP path that returns 200 if the function is ready for invocations.",
         examples=["/healthz"],
     )
     socket_path: Annotated[str, AfterValidator(_socket_path)] = Field(
         default=f"{SOCKET_DIRECTORY}/framework.sock",
         alias="socketPath",
         json_schema_extra={"pattern": f"^{_SOCKET}$"},
-        description="Unix socket on which the function listens.",
+        description="Path of the Unix socket on which the function listens. It must be a file in"
+        " /run/serverless.",
         examples=[f"{SOCKET_DIRECTORY}/framework.sock"],
     )
 
 
 class Serverless(SpecModel):
-    """Makes a GPU unit a worker of a function."""
+    """The settings of a GPU unit that is a worker of a function."""
 
     function_id: int = Field(
-        alias="functionID", ge=1, le=2**53 - 1, description="Id of the function.", examples=[1]
+        alias="functionID", ge=1, le=2**53 - 1, description="ID of the function.", examples=[1]
     )
     tenant: Annotated[str, AfterValidator(names.dns_label)] = Field(
         json_schema_extra={"pattern": f"^{names.DNS_LABEL}$", "maxLength": names.LABEL_MAX},
-        description="Tenant of the function.",
+        description="Name of the tenant that owns the function.",
         examples=["default"],
     )
     queue_url: Annotated[str, AfterValidator(_queue_url)] = Field(
         alias="queueURL",
         max_length=300,
-        description="Address of the queue server, as pods reach it.",
+        description="URL of the NATS server that pods connect to. It must not contain a user.",
         examples=["nats://nats.gpu-platform-system:4222"],
     )
     credentials_secret: Annotated[str, AfterValidator(names.dns_subdomain)] = Field(
         alias="credentialsSecret",
         max_length=names.SUBDOMAIN_MAX,
-        description="Secret with the credentials for the queue; only the sidecar mounts it.",
+        description="Name of the Secret with the NATS credentials. Only the sidecar mounts it.",
         examples=["fn-1-queue"],
     )
-    framework: Annotated[Framework, Field(description="Where the function listens.")] = Framework()
+    framework: Annotated[
+        Framework, Field(description="Address at which the function listens in the worker.")
+    ] = Framework()
     concurrency: Concurrency = 1
     timeout_seconds: TimeoutSeconds = Field(default=30, alias="timeoutSeconds")
     max_deliver: MaxDeliver = Field(default=5, alias="maxDeliver")
@@ -148,5 +152,5 @@ class Serverless(SpecModel):
         default=DEFAULT_BACKOFF_SECONDS, alias="backoffSeconds"
     )
     sidecar_image: Image = Field(
-        default=SIDECAR_IMAGE, alias="sidecarImage", description="Image of the sidecar."
+        default=SIDECAR_IMAGE, alias="sidecarImage", description="Container image of the sidecar."
     )

@@ -1,9 +1,9 @@
-"""Images of the platform's own. The simulated kubelet runs these as processes of this machine."""
+"""Images that are part of the platform. The simulated kubelet runs them as local processes."""
 
 from typing import Final
 
 SIDECAR_IMAGE: Final = "registry.lokiwager.io/serverless-sidecar:1"
-"""Stands between the queue and a function in each worker."""
+"""The sidecar in each worker, which delivers invocations to the function."""
 
 ECHO_FUNCTION_IMAGE: Final = "registry.lokiwager.io/serverless-echo:1"
-"""The example of a function."""
+"""An example of a function."""

@@ -1,8 +1,8 @@
-"""The rules that all resources which own a Deployment and a Service share. Pure and total.
+"""Rules for resources that own a Deployment and a Service. Pure and total.
 
-An app declares an `Owner`; its planner uses it for the plans of a resource that may not be acted
-on (it is being deleted, its spec is invalid, a read failed, a name is in use), for the status, and
-for the time of the next run.
+An app declares an `Owner`. Its planner uses the owner for the status, for the time of the next
+run, and for the plan of a resource that is being deleted, has an invalid spec, could not be read,
+or has a name conflict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from gpuplatform.errors import InvalidSpec
 from gpuplatform.kube.fields import field as read
 from gpuplatform.kube.fields import items
 from gpuplatform.kube.kinds import DEPLOYMENT, SERVICE, Manifest, ResourceKind
-from gpuplatform.lifecycle.conditions import DEGRADED, Condition, ConditionStatus
+from gpuplatform.lifecycle.conditions import DEGRADED, Condition
 from gpuplatform.lifecycle.explanations import Declared, Explanation
 from gpuplatform.planning.comparison import contains
 from gpuplatform.planning.ownership import (
@@ -49,59 +49,59 @@ TERMINATING: Final = "Terminating"
 SOON_SECONDS: Final = 2.0
 PROGRESS_SECONDS: Final = 15.0
 FAILED_SECONDS: Final = 60.0
-"""When to run again if no event is observed; the watch is faster."""
+"""Delays in seconds before the next run if no event is observed earlier."""
 
 INVALID_SPEC: Final = Declared(
     "InvalidSpec",
     Explanation(
-        "A resource written with kubectl breaks a rule; the message names field and rule.",
-        "Correct the named field of the resource.",
+        "The resource violates a validation rule. The message contains the field and the rule.",
+        "Correct the field in the resource.",
     ),
 )
 NAME_CONFLICT: Final = Declared(
     "NameConflict",
     Explanation(
-        "An object of that name exists and has another owner. It is not changed.",
+        "Another owner has an object with the required name. The platform does not change it.",
         "Delete or rename the conflicting object.",
     ),
 )
 STARTUP_FAILED: Final = Declared(
     POD_STARTUP_FAILED,
     Explanation(
-        "A pod does not start; the cause names the reason.",
-        "Correct what the message names: the image, the command, the size or a Secret.",
+        "A pod cannot start. The cause and the message contain the details.",
+        "Correct the image, the command, the size or the Secret, according to the message.",
         causes=FAILURE_CAUSES,
     ),
 )
 PODS_UNREADABLE: Final = Declared(
     "PodStatusSyncFailed",
     Explanation(
-        "The cluster does not allow the platform to read the pods.",
-        "Check the platform's permissions on pods.",
+        "The platform is not permitted to read the pods.",
+        "Check the permissions of the platform on pods.",
     ),
 )
 FINALIZERS_REMAIN: Final = Declared(
     "FinalizersRemain",
     Explanation(
-        "A finalizer of another program blocks the deletion; the message names it.",
-        "Have that program remove its finalizer.",
+        "A finalizer of another program blocks the deletion. The message contains its name.",
+        "Ensure that the program removes its finalizer.",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """What a resource owns, as one run of its reconciler read it."""
+    """The objects that a resource owns, as read for one reconciliation."""
 
     deployment: Observation[Manifest]
     service: Observation[Manifest]
     pods: Observation[Sequence[Manifest]]
     at: datetime | None = None
-    """When it was read; None: no failed pull has a grace period."""
+    """Time of the read. If it is `None`, failed image pulls have no grace period."""
 
     @property
     def live_deployment(self) -> Manifest:
-        """The Deployment; empty if it is absent or unknown."""
+        """The Deployment, or an empty dict if it is absent or unknown."""
         return self.deployment.value if isinstance(self.deployment, Present) else {}
 
 
@@ -110,21 +110,22 @@ class Owner:
     """A kind of resource that owns a Deployment and a Service."""
 
     noun: str
-    """What one of them is called in a message: `stock pool`."""
+    """Name of the kind in messages, such as `stock pool`."""
     label: str
-    """The label of its objects that has its name."""
+    """Key of the label of owned objects. The value is the name of the resource."""
     uid_paths: Mapping[ResourceKind, Sequence[str]]
-    """Where its objects have its UID, by kind; a kind without one is known by its other labels."""
+    """Path to the UID of the resource in owned objects, by kind. A kind without a path has no
+    UID."""
     service_refused: str
-    """The reason while its Service cannot be read or written."""
+    """Reason if the Service cannot be read or written."""
     deployment_refused: str
-    """The reason while its Deployment cannot be read or written."""
+    """Reason if the Deployment cannot be read or written."""
     resting: str
-    """The phase of a resource that is to have no pods: `Empty` or `Stopped`."""
+    """Phase of a resource without desired pods: `Empty` or `Stopped`."""
     fields: Sequence[str]
-    """The status fields of the kind: the last values stay while nothing newer is known."""
+    """Status fields of the kind. They keep their values if no newer values are known."""
     degraded: frozenset[str] = field(default=frozenset())
-    """Reasons of a resource that is ready and works less well than wanted."""
+    """Reasons of a resource that is ready but degraded."""
 
     def status(
         self,
@@ -132,32 +133,34 @@ class Owner:
         summary: StatusSummary,
         fields: Mapping[str, Any] | None = None,
     ) -> Status:
-        """Return the whole status; without `fields` the last known ones stay."""
+        """Return the complete status. Without `fields` the current values are kept."""
         known = {key: resource.status.get(key) for key in self.fields}
+        current = {key: value for key, value in known.items() if value is not None}
         return Status(
             phase=str(summary.phase),
             conditions=tuple(self._conditions(resource, summary)),
             observed_generation=resource.generation,
-            fields=_present(known) if fields is None else fields,
+            fields=current if fields is None else fields,
             cause=str(summary.cause),
             event=self._event(summary),
         )
 
     def failed(self, resource: ResourceView, reason: str, message: str) -> Status:
-        """Return the status of a resource that cannot be brought to its spec."""
+        """Return the status of a resource that cannot reach its desired state."""
         return self.status(resource, StatusSummary(FAILED, reason, message))
 
     def refusals(self, resource: ResourceView) -> dict[ResourceKind, Status]:
-        """Return the status if the cluster refuses to write an object, by kind of object."""
+        """Return the status to report if an object cannot be written, by its kind."""
         return {
             SERVICE: self.failed(resource, self.service_refused, ""),
             DEPLOYMENT: self.failed(resource, self.deployment_refused, ""),
         }
 
     def ending(self, resource: ResourceView) -> Plan:
-        """Return the plan while the resource is being deleted: report what blocks the deletion.
+        """Return the plan of a resource that is being deleted.
 
-        The garbage collector deletes what it owns.
+        The plan reports finalizers that block the deletion. The garbage collector deletes the
+        owned objects.
         """
         obstacle = deletion_obstacle(resource)
         if not obstacle:
@@ -168,20 +171,21 @@ class Owner:
     def invalid(
         self, resource: ResourceView, error: InvalidSpec, reason: str = INVALID_SPEC.value
     ) -> Plan:
-        """Return the plan while the spec is invalid: running pods keep running."""
-        faults = "; ".join(f"{fault.field}: {fault.message}" for fault in error.details)
-        return Plan(status=self.failed(resource, reason, faults or str(error)))
+        """Return the plan of a resource with an invalid spec. Running pods are unchanged."""
+        details = "; ".join(f"{detail.field}: {detail.message}" for detail in error.details)
+        return Plan(status=self.failed(resource, reason, details or str(error)))
 
     def obstacle(
         self, resource: ResourceView, children: Children, *, has_service: bool, progress: str
     ) -> Plan | None:
-        """Return the plan while the resource may not be acted on; None if it may.
+        """Return the plan of a resource whose objects cannot be changed, or `None` if they can.
 
         Args:
-            resource: the resource.
-            children: what it owns.
-            has_service: whether it has a Service; otherwise a foreign Service does not conflict.
-            progress: the reason while it is progressing.
+            resource: The resource.
+            children: The objects that the resource owns.
+            has_service: Whether the resource requires a Service. If not, a Service of another
+                owner does not cause a conflict.
+            progress: The reason while the resource is progressing.
         """
         unread = first_unknown(
             (
@@ -191,22 +195,21 @@ class Owner:
             )
         )
         if unread is not None:
-            status = self.failed(resource, unread[0], f"Reading failed: {unread[1]}")
+            status = self.failed(resource, unread[0], f"An object could not be read: {unread[1]}")
             return Plan(status=status, requeue_after=PROGRESS_SECONDS)
         places = [(DEPLOYMENT, children.deployment)]
         places += [(SERVICE, children.service)] if has_service else []
         for kind, observation in places:
-            match observation:
-                case Present(found) if not is_controlled_by(found, resource.uid):
+            if isinstance(observation, Present):
+                found = observation.value
+                if not is_controlled_by(found, resource.uid):
                     return self._conflict(resource, kind, found, progress)
-                case _:
-                    continue
         return None
 
     def is_own_orphan(self, resource: ResourceView, kind: ResourceKind, found: Manifest) -> bool:
-        """Return whether `found` was created for exactly this resource and has no owner now.
+        """Return whether `found` was created for this resource and has no owner reference.
 
-        An object that an earlier resource of the name left has the UID of that one.
+        An object of an earlier resource with the same name has another UID.
         """
         path = self.uid_paths.get(kind)
         has_uid = path is None or read(found, *path) == resource.uid
@@ -220,7 +223,7 @@ class Owner:
         *,
         may_create: bool = True,
     ) -> list[Action]:
-        """Return what brings the Service to `wanted`; None: there is to be none."""
+        """Return the actions that create, update or (if `wanted` is `None`) delete the Service."""
         match observation:
             case Absent() if wanted is not None and may_create:
                 return [Apply(SERVICE, wanted, force=False)]
@@ -232,47 +235,42 @@ class Owner:
                 return []
 
     def requeue_after(self, summary: StatusSummary) -> float | None:
-        """Return when to run again, in seconds; settled resources are left to the watch."""
-        match summary.phase:
-            case "Progressing":
-                return PROGRESS_SECONDS
-            case "Failed":
-                return FAILED_SECONDS
-            case _:
-                return None
+        """Return the delay in seconds before the next run, or `None` for a settled resource."""
+        return {PROGRESSING: PROGRESS_SECONDS, FAILED: FAILED_SECONDS}.get(summary.phase)
 
     def _conflict(
         self, resource: ResourceView, kind: ResourceKind, found: Manifest, progress: str
     ) -> Plan:
         name = f"{kind.kind} '{found['metadata']['name']}'"
         if self.is_own_orphan(resource, kind, found):
-            message = f"{name} lost its owner reference; it is being restored."
+            message = f"The owner reference of {name} was removed; the platform restores it."
             status = self.status(resource, StatusSummary(PROGRESSING, progress, message))
             adopted = adoption(kind, found, resource)
             return Plan(actions=[adopted], status=status, requeue_after=SOON_SECONDS)
         if _is_of_predecessor(resource, found):
-            message = f"{name} of the previous {self.noun} of this name is being deleted."
+            message = f"{name} of the previous {self.noun} with this name is being deleted."
             status = self.status(resource, StatusSummary(PROGRESSING, progress, message))
             return Plan(status=status, requeue_after=SOON_SECONDS)
-        message = (
-            f"{name} exists and is not controlled by this {self.noun}. It is not changed; delete"
-            " or rename it."
-        )
+        message = f"{name} exists and is not controlled by this {self.noun}. Delete or rename it."
         status = self.failed(resource, NAME_CONFLICT.value, message)
         return Plan(status=status, requeue_after=FAILED_SECONDS)
 
     def _conditions(self, resource: ResourceView, summary: StatusSummary) -> Sequence[Condition]:
-        """Return Ready, and Degraded of a resource that is, or was, degraded."""
+        """Return the condition `Ready`, and `Degraded` if the resource is or was degraded."""
         is_ready = summary.phase == READY
         is_degraded = is_ready and summary.reason in self.degraded
-        stated = {"Ready": is_ready}
+        statuses = {"Ready": is_ready}
         if is_degraded or DEGRADED in resource.condition_types:
-            stated[DEGRADED] = is_degraded
+            statuses[DEGRADED] = is_degraded
         return [
             Condition(
-                type_, _truth(is_true), str(summary.reason), summary.message, resource.generation
+                type_,
+                "True" if is_true else "False",
+                str(summary.reason),
+                summary.message,
+                resource.generation,
             )
-            for type_, is_true in stated.items()
+            for type_, is_true in statuses.items()
         ]
 
     def _event(self, summary: StatusSummary) -> Event | None:
@@ -285,12 +283,12 @@ class Owner:
 
 
 def deletion_event(noun: str) -> Event:
-    """Return the Event of a resource that was deleted, with all that it owned."""
+    """Return the Event about a deleted resource."""
     return Event(EventType.NORMAL, "Deleted", f"The {noun} was deleted.")
 
 
 def applied(kind: ResourceKind, live: Manifest, wanted: Manifest) -> list[Action]:
-    """Return what applies `wanted` to exactly the object that was read; nothing if it has it."""
+    """Return the action that applies `wanted` to the object that was read, if they differ."""
     if contains(live, wanted):
         return []
     metadata = {**wanted["metadata"], "uid": live["metadata"]["uid"]}
@@ -300,7 +298,7 @@ def applied(kind: ResourceKind, live: Manifest, wanted: Manifest) -> list[Action
 def _is_of_predecessor(resource: ResourceView, found: Manifest) -> bool:
     """Return whether `found` belongs to a deleted resource of the same kind and name.
 
-    The garbage collector deletes it.
+    The garbage collector deletes `found`.
     """
     return any(
         read(owner, "controller")
@@ -308,11 +306,3 @@ def _is_of_predecessor(resource: ResourceView, found: Manifest) -> bool:
         and read(owner, "name") == resource.name
         for owner in items(found, "metadata", "ownerReferences")
     )
-
-
-def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None}
-
-
-def _truth(is_true: bool) -> ConditionStatus:  # noqa: FBT001
-    return "True" if is_true else "False"

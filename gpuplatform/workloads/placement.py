@@ -1,4 +1,4 @@
-"""Placement of pods: node selector and tolerations, for the catalogue and GPU units. Pure."""
+"""The placement of pods, for the catalogue and GPU units: node selector and tolerations. Pure."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
@@ -22,25 +22,29 @@ LabelValue = Annotated[str, AfterValidator(_label_value)]
 
 
 class Toleration(SpecModel):
-    """A taint that the pod tolerates, as in Kubernetes."""
+    """A toleration of the pod for node taints."""
 
     key: LabelKey | None = Field(
         default=None,
-        description="Key of the taint. Without one `operator` must be Exists, and every taint"
-        " matches.",
+        description="Taint key that the toleration applies to. If it is absent, the operator must"
+        " be Exists, and the toleration matches all taint keys.",
         examples=["nvidia.com/gpu"],
     )
     operator: Literal["Equal", "Exists"] = Field(
         default="Equal",
-        description="Whether the value must be equal, or any value matches.",
+        description="Relation of the toleration to the taint value: Equal, or Exists to match all"
+        " values.",
         examples=["Exists"],
     )
     value: LabelValue = Field(
-        default="", description="Value of the taint; empty with Exists.", examples=[""]
+        default="",
+        description="Taint value that the toleration matches. It must be empty if the operator is"
+        " Exists.",
+        examples=[""],
     )
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         default=None,
-        description="Effect of the taint; by default every effect.",
+        description="Taint effect to match. By default all effects match.",
         examples=["NoSchedule"],
     )
     toleration_seconds: int | None = Field(
@@ -49,17 +53,18 @@ class Toleration(SpecModel):
         ge=0,
         le=MAX_TOLERATION_SECONDS,
         json_schema_extra={"format": "int64"},
-        description="Seconds for which a NoExecute taint is tolerated; by default forever.",
+        description="Duration in seconds for which a taint with the effect NoExecute is"
+        " tolerated. By default the taint is tolerated forever.",
     )
 
     @model_validator(mode="after")
     def fits_together(self) -> "Toleration":
-        """Refuse tolerations that the API server refuses in a pod."""
+        """Reject tolerations that the API server rejects."""
         if self.key is None and self.operator != "Exists":
-            msg = "Without a key, operator must be Exists."
+            msg = "The operator must be Exists if the key is absent."
             raise ValueError(msg)
         if self.operator == "Exists" and self.value:
-            msg = "With operator Exists, value must be empty."
+            msg = "The value must be empty if the operator is Exists."
             raise ValueError(msg)
         if self.toleration_seconds is not None and self.effect != "NoExecute":
             msg = "tolerationSeconds requires the effect NoExecute."
@@ -68,24 +73,24 @@ class Toleration(SpecModel):
 
 
 class Placement(SpecModel):
-    """The nodes on which the pod may run."""
+    """The constraints on the nodes of the pod."""
 
     node_selector: Mapping[LabelKey, LabelValue] = Field(
         default={},
         alias="nodeSelector",
         max_length=MAX_LABELS,
-        description="Labels that the node must have.",
+        description="Labels that a node must have so that the pod can be scheduled on it.",
         examples=[{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}],
     )
     tolerations: Annotated[tuple[Toleration, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_TOLERATIONS,
-        description="Taints that the pod tolerates.",
+        description="Tolerations of the pod for node taints.",
         examples=[[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]],
     )
 
     @field_validator("node_selector")
     @classmethod
     def plain(cls, selector: Mapping[str, str]) -> Mapping[str, str]:
-        """Sort the labels, so that equal selectors are spelled alike."""
+        """Sort the labels, so that equal selectors have the same JSON."""
         return dict(sorted(selector.items()))

@@ -1,6 +1,6 @@
-"""The pod of the Deployment of a pool or unit, and the ports of its Service.
+"""Builds the pod template of a pool or a unit, and the ports of its Service. Pure.
 
-Built field by field; a caller's dict is never merged in. Pure.
+Each field is set explicitly. The JSON of a request is never merged into a manifest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ STOCK_PRIORITY_CLASS: Final = "gpu-platform-stock"
 UNIT_PRIORITY_CLASS: Final = "gpu-platform-unit"
 RESERVATION_IMAGE: Final = "busybox:1.36"
 RESERVATION_COMMAND: Final = ("sh", "-c", "trap : TERM INT; sleep 2147483647 & wait")
-"""Holds the GPU and exits immediately on SIGTERM."""
+"""The command of a reservation, which exits immediately on SIGTERM."""
 
 CONTAINER_NAME: Final = "runtime-worker"
 GPU_RESOURCE: Final = "nvidia.com/gpu"
@@ -26,14 +26,14 @@ WORKLOAD_GRACE_SECONDS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The resources of the pod; request and limit are equal."""
+    """The resources of the pod. Requests and limits are equal."""
 
     cpu: str | None
     memory: str | None
     gpu: int
 
     def resources(self) -> dict[str, str]:
-        """Return the amounts by their Kubernetes names, without those that are not requested."""
+        """Return the requested quantities by resource name."""
         gpu = str(self.gpu) if self.gpu else None
         amounts = {"cpu": self.cpu, "memory": self.memory, GPU_RESOURCE: gpu}
         return {name: amount for name, amount in amounts.items() if amount}
@@ -41,26 +41,27 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The parameters of one pod."""
+    """The parameters of a pod."""
 
     image: str | None
     template: PodTemplate
     environment: Mapping[str, str]
-    """The variables that the platform sets; those of the template follow."""
+    """The environment variables that the platform sets. They precede the variables of the
+    template."""
     size: Size
     is_reservation: bool
-    """Whether it is a placeholder: it holds its GPU and runs no program of a user."""
+    """Whether the pod is a placeholder that only holds its GPUs."""
     priority_class: str = STOCK_PRIORITY_CLASS
     placement: Placement | None = None
     probes_port: bool = False
-    """Whether the pod has a readiness probe on its first TCP port."""
+    """Whether the pod has a readiness probe for its first TCP port."""
 
 
 def pod_spec(workload: Workload) -> Manifest:
     """Return the spec of the pod."""
     is_reservation = workload.is_reservation
     spec: Manifest = {
-        "restartPolicy": "Always",  # The only value that the pods of a Deployment may have.
+        "restartPolicy": "Always",  # A Deployment allows no other value.
         "priorityClassName": workload.priority_class,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
@@ -70,12 +71,12 @@ def pod_spec(workload: Workload) -> Manifest:
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(workload)],
     }
-    # `nodeSelector` and `tolerations`, by their Kubernetes names, without empty ones.
+    # Adds `nodeSelector` and `tolerations`, unless they are empty.
     return spec | (workload.placement.normalised() if workload.placement else {})
 
 
 def service_ports(ports: Sequence[Port]) -> list[Manifest]:
-    """Return the Service's ports: one for each port of the container, with its number."""
+    """Return the ports of the Service, one for each port of the container."""
     return [
         {"name": port.name, "port": port.port, "targetPort": port.port, "protocol": port.protocol}
         for port in ports
@@ -91,7 +92,7 @@ def _container(workload: Workload) -> Manifest:
         "securityContext": {"allowPrivilegeEscalation": False},
     }
     command = RESERVATION_COMMAND if workload.is_reservation else template.command
-    # Empty lists are omitted: the API server omits them too, so they would look like drift.
+    # The API server omits empty lists, so empty lists would look like drift.
     if command:
         container["command"] = list(command)
     if template.args:
@@ -110,7 +111,7 @@ def _container(workload: Workload) -> Manifest:
 
 
 def _readiness(ports: Sequence[Port]) -> Manifest:
-    """Return the readiness probe: the program must listen, a started container is not enough."""
+    """Return the readiness probe, so that the pod is not ready before its program listens."""
     first = next((port.port for port in ports if port.protocol == "TCP"), None)
     if first is None:
         return {}
@@ -129,5 +130,5 @@ def _variable(env: EnvVar) -> Manifest:
 
 
 def _plain(name: str, value: str) -> Manifest:
-    # A variable without a value is empty, and the API server omits an empty value.
+    # The API server omits an empty value.
     return {"name": name, "value": value} if value else {"name": name}

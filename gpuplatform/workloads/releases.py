@@ -1,4 +1,4 @@
-"""Which release's pod template a Deployment has: a new release restarts no running pod. Pure."""
+"""The version of a pod template, so that a new release does not restart running pods. Pure."""
 
 import hashlib
 import json
@@ -9,21 +9,21 @@ from gpuplatform.kube.fields import field
 from gpuplatform.kube.kinds import GROUP, Manifest
 
 TEMPLATE_VERSION: Final = 3
-"""Incremented by a release that changes the pods of an unchanged spec. Running pods keep the older
-template until their spec changes."""
+"""A release that changes the pods of an unchanged spec must increment the version. Running pods
+keep their template until their spec changes."""
 
 TEMPLATE_VERSION_ANNOTATION: Final = f"{GROUP}/template-version"
 SPEC_HASH_ANNOTATION: Final = f"{GROUP}/spec-hash"
 
 
 def template_hash(payload: Manifest) -> str:
-    """Return a fingerprint of the part of a spec that the pod template depends on."""
+    """Return the hash of the fields of a spec that affect the pod template."""
     canonical = json.dumps(payload, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def template_annotations(spec_hash: str) -> dict[str, str]:
-    """Return the annotations of a Deployment that this release creates."""
+    """Return the annotations of a Deployment with the template of this release."""
     return {
         SPEC_HASH_ANNOTATION: spec_hash,
         TEMPLATE_VERSION_ANNOTATION: str(TEMPLATE_VERSION),
@@ -31,9 +31,9 @@ def template_annotations(spec_hash: str) -> dict[str, str]:
 
 
 def keeps_its_template(live: Manifest, wanted: Manifest) -> bool:
-    """Return whether the pods of another release stay.
+    """Return whether the Deployment keeps the pod template of another release.
 
-    Pods of an older release stay while the spec is the same, pods of a newer one always.
+    It keeps an older template if the spec is unchanged, and it always keeps a newer template.
     """
     annotations = ("metadata", "annotations")
     version = str(field(live, *annotations, TEMPLATE_VERSION_ANNOTATION))

@@ -1,8 +1,8 @@
-"""The fields of objects that affect planning: the event filter drops events that change none.
+"""The fields of objects that affect planning. The event filter drops events that change none.
 
-Most events of a starting pod and of its Deployment report progress only, or repeat what the
-planner has just written. Every run reads the other fields as well, and a resource that is
-progressing has its next run without an event. Pure and total.
+Most events of a starting pod and its Deployment only report progress or a write of the planner.
+Each run of a reconciler reads all fields, and a progressing resource has its next run scheduled,
+so that a dropped event has no other effect. Pure and total.
 """
 
 import json
@@ -14,16 +14,16 @@ from gpuplatform.kube.kinds import DEPLOYMENT, FIELD_MANAGER, POD, Manifest, Res
 from gpuplatform.workloads.startup import is_caught_up, startup_failure
 
 _REVISION: Final = "deployment.kubernetes.io/revision"
-"""Written by the Deployment controller after every change of the template."""
+"""Annotation that the Deployment controller writes after each change of the template."""
 
 _VOLATILE: Final = frozenset({"resourceVersion", "managedFields"})
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def facts_of_resource(resource: Manifest) -> str:
-    """Return the relevant fields of a custom resource, as text.
+    """Return the relevant fields of a custom resource as text.
 
-    Its status is what the planner wrote, unless another client edited it.
+    The status is relevant only if another client edited it.
     """
     metadata = {k: v for k, v in (resource.get("metadata") or {}).items() if k not in _VOLATILE}
     is_edited = any(
@@ -34,26 +34,26 @@ def facts_of_resource(resource: Manifest) -> str:
 
 
 def facts_of(kind: ResourceKind, child: Manifest) -> str:
-    """Return the relevant fields of an owned object, as text."""
-    return json.dumps({"marks": _marks(child), "state": _state(kind, child)}, sort_keys=True)
+    """Return the relevant fields of an owned object as text."""
+    return json.dumps([_metadata(child), _state(kind, child)], sort_keys=True)
 
 
 def is_starting(kind: ResourceKind, child: Manifest) -> bool:
-    """Return whether an owned object was just created and reports nothing relevant yet."""
+    """Return whether a new owned object has no relevant state yet."""
     has_state = kind in {DEPLOYMENT, POD} and _state(kind, child) is not None
     return not has_state and bool(field(child, "metadata", "ownerReferences"))
 
 
-def _marks(child: Manifest) -> Mapping[str, Any]:
-    marks = {key: field(child, "metadata", key) for key in ("labels", "ownerReferences")}
+def _metadata(child: Manifest) -> Mapping[str, Any]:
+    metadata = {key: field(child, "metadata", key) for key in ("labels", "ownerReferences")}
     annotations = field(child, "metadata", "annotations")
     if isinstance(annotations, dict):
-        marks["annotations"] = {k: v for k, v in annotations.items() if k != _REVISION}
-    return marks
+        metadata["annotations"] = {k: v for k, v in annotations.items() if k != _REVISION}
+    return metadata
 
 
 def _state(kind: ResourceKind, child: Manifest) -> Any:
-    """Return the relevant state; None of a pod or Deployment that is starting."""
+    """Return the relevant state, or `None` for a pod or a Deployment that is starting."""
     if kind == POD:
         return _pod_state(child)
     if kind == DEPLOYMENT:
@@ -62,7 +62,10 @@ def _state(kind: ResourceKind, child: Manifest) -> Any:
 
 
 def _pod_state(pod: Manifest) -> list[Any] | None:
-    """Its Deployment reports whether it is ready, its last event that it was deleted."""
+    """Return the failure, and whether the pod has ended.
+
+    The Deployment reports the readiness, and the `DELETED` event reports the deletion.
+    """
     failure = startup_failure([pod], {})
     has_ended = field(pod, "status", "phase") in _ENDED
     reported = [failure.cause, failure.text] if failure else None

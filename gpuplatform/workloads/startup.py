@@ -1,7 +1,7 @@
-"""Why the pods of a Deployment do not start, read from raw objects.
+"""Determines from raw objects why the pods of a Deployment do not start. Pure and total.
 
-The cause is decided by machine values of Kubernetes only: reasons, exit codes, condition types.
-Messages are shown and decide nothing. Total: a malformed object raises no exception. Pure.
+Only machine-readable fields determine the cause: reasons, exit codes and condition types. Messages
+are only displayed. A malformed object raises no exception.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,14 @@ from gpuplatform.planning.view import ResourceView
 from gpuplatform.workloads.causes import CRASH_LOOP, TRANSIENT, StartupCause
 
 POD_STARTUP_FAILED: Final = "PodStartupFailed"
-"""The reason of every resource whose pods do not start."""
+"""The reason of a resource whose pods do not start."""
 
 PULL_GRACE_SECONDS: Final = 20.0
-"""Seconds after a pod's start during which a failed image pull does not count as a failure: a
-registry that was away for a moment has answered by the second attempt."""
+"""Time in seconds after the start of a pod during which a failed image pull is not a failure yet.
+The second attempt often succeeds."""
 
 PROVEN_SECONDS: Final = 60.0
-"""Seconds that a restarted container has to run until the failure of its pod is over."""
+"""Time in seconds that a restarted container must run before the failure of its pod ends."""
 
 _NOT_A_FAILURE = frozenset({"", "ContainerCreating", "PodInitializing"})
 _RETRIED_PULLS = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
@@ -31,44 +31,44 @@ _PULLS = _RETRIED_PULLS | {"InvalidImageName", "ErrImageNeverPull", "ImageInspec
 _START_ERRORS = frozenset({"StartError", "ContainerCannotRun"})
 _EVICTIONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "Terminated", "NodeLost"})
 _PULL_DETAIL = "ErrImagePull: "
-"""What a back-off message has before the error of the pull."""
+"""The prefix of the error in the message of a back-off."""
 _LONGEST_MESSAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class StartupFailure:
-    """What keeps a pod from running: the cause, the same for people, and whether it may pass."""
+    """The failure of a pod to start, with its cause and a human-readable text."""
 
     cause: StartupCause
     text: str
     is_transient: bool = False
-    """Whether it may pass without a change of the spec."""
+    """Whether the failure can end without a change of the spec."""
     is_back_off: bool = False
-    """Whether the cluster reports only that it waits to retry, and not the error."""
+    """Whether the cluster reports only a back-off, without the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodStart:
-    """How far pods have started: they failed, they are delayed, or nothing is known."""
+    """The progress of the pods of a Deployment, with their failure or their delay, if any."""
 
     failure: StartupFailure | None = None
     delay: StartupFailure | None = None
     is_proven: bool = True
-    """Whether no container was restarted so recently that its failure may not be over."""
+    """Whether no container was restarted within the last `PROVEN_SECONDS`."""
 
 
 def startup_failure(
     pods: Sequence[Manifest], deployment: Manifest, at: datetime | None = None
 ) -> StartupFailure | None:
-    """Return why pods do not start; None if nothing reports a failure.
+    """Return the failure of the pods, or `None` if no failure is reported.
 
-    The most useful first: why a node evicted or refused the pod, why a container failed, why the
-    pod is unschedulable, why no pod was created. Pods that are being deleted are ignored.
+    The order of precedence is: a pod that a node evicted or rejected, a failed container, an
+    unschedulable pod, a pod that was not created. Pods that are being deleted are ignored.
 
     Args:
-        pods: the pods of the Deployment.
-        deployment: the Deployment; an empty dict where it is not known.
-        at: when they were read; without it a failed pull has no grace period.
+        pods: The pods of the Deployment.
+        deployment: The Deployment, or an empty dict if it is unknown.
+        at: Time of the read. If it is `None`, a failed image pull has no grace period.
     """
     living = _living(pods)
     for pod in living:
@@ -88,28 +88,31 @@ def startup_failure(
 
 
 def startup_delay(pods: Sequence[Manifest], at: datetime | None = None) -> StartupFailure | None:
-    """Return what delays pods that have not failed; None if nothing is known.
+    """Return the delay of pods that have not failed, or `None` if no delay is known.
 
-    An unreachable node, a failed pull within its grace period and its end, or a container that
-    runs and is not ready, and since when. The text is the same as long as nothing changes.
+    A delay is an unreachable node, a failed image pull within its grace period, or a running
+    container that is not ready. The text remains the same while the state is unchanged.
     """
     if node := unreachable_node(pods):
-        text = f"Node '{node}' is unreachable; its pod counts as not ready."
+        text = f"Node '{node}' is unreachable, so its pod is not ready."
         return _failure(StartupCause.NODE_UNREACHABLE, text)
     living = _living(pods)
     for pod in living:
         failure, started = _container_failure(pod), _started(pod)
         if failure and started is not None and _is_in_grace(pod, failure, at):
             end = started + timedelta(seconds=PULL_GRACE_SECONDS)
-            text = f"{failure.text}. Retrying; will be marked failed at {end:%H:%M:%S} UTC."
+            text = (
+                f"{failure.text}. The pull is retried, and counts as failed at {end:%H:%M:%S} UTC."
+            )
             return replace(failure, text=text)
     return next((found for pod in living if (found := _unready(pod))), None)
 
 
 def unreachable_node(pods: Sequence[Manifest]) -> str:
-    """Return the name of a node that no longer reports one of its pods; empty: every node does.
+    """Return the name of the first unreachable node of the pods, or an empty string.
 
-    The cluster then sets the pod's Ready to False and keeps what its containers reported last.
+    If a node is unreachable, the cluster sets the condition `Ready` of its pods to False, but does
+    not change `ContainersReady`.
     """
     for pod in pods:
         statuses = {
@@ -125,17 +128,18 @@ def unreachable_node(pods: Sequence[Manifest]) -> str:
 def pod_start(
     resource: ResourceView, pods: Sequence[Manifest], deployment: Manifest, at: datetime | None
 ) -> PodStart:
-    """Return how far pods have started, considering the failure in the status.
+    """Return the failure or the delay of the pods, considering the failure in the status.
 
-    A container that exits repeatedly is ready for a moment after each restart, and the cluster
-    alternates between the error of an attempt and the back-off before the next one. Cause and text
-    of the failure stay the same during that time.
+    A container that exits repeatedly is ready for a short time after each restart, and the cluster
+    reports the error and the back-off alternately. The cause and the text of the failure remain
+    the same during that time.
 
     Args:
-        resource: the resource that owns the Deployment.
-        pods: the pods of the Deployment.
-        deployment: the Deployment; an empty dict where it is not known.
-        at: when they were read; None: no pull has a grace period and no restart is recent.
+        resource: The resource that owns the Deployment.
+        pods: The pods of the Deployment.
+        deployment: The Deployment, or an empty dict if it is unknown.
+        at: Time of the read. If it is `None`, a failed image pull has no grace period, and no
+            restart counts as recent.
     """
     is_restarted = at is not None and any(_restarted_lately(pod, at) for pod in _living(pods))
     unproven = _previous(resource, StartupCause.CONTAINER_EXITED) if is_restarted else None
@@ -146,7 +150,7 @@ def pod_start(
 
 
 def _lasting(resource: ResourceView, failure: StartupFailure) -> StartupFailure:
-    """Return the failure in the status that a back-off repeats, otherwise `failure` itself."""
+    """Return the failure in the status if `failure` is only its back-off, otherwise `failure`."""
     previous = _previous(resource, failure.cause) if failure.is_back_off else None
     if previous is None:
         return failure
@@ -155,7 +159,7 @@ def _lasting(resource: ResourceView, failure: StartupFailure) -> StartupFailure:
 
 
 def is_caught_up(deployment: Manifest) -> bool:
-    """Return whether the Deployment's status is of its present spec and counts no older pod."""
+    """Return whether the status describes the current spec, and all pods have its template."""
     generation = number(deployment, "metadata", "generation")
     wanted = number(deployment, "spec", "replicas")
     return (
@@ -168,7 +172,7 @@ def is_caught_up(deployment: Manifest) -> bool:
 
 
 def known_cause(status: Any) -> StartupCause | None:
-    """Return the cause in the status of a resource; None if it has none that is known."""
+    """Return the cause in the status of a resource, or `None` if it is absent or unknown."""
     found = str(field(status, "cause"))
     return StartupCause(found) if found in _VALUES else None
 
@@ -181,9 +185,9 @@ def _failure(cause: StartupCause, text: str) -> StartupFailure:
 
 
 def _previous(resource: ResourceView, otherwise: StartupCause) -> StartupFailure | None:
-    """Return the failure that the status reports of this generation.
+    """Return the failure in the status, or `None` if the status describes no such failure.
 
-    `otherwise` is the cause of a status that an earlier release wrote without one.
+    `otherwise` is the cause if the status has none.
     """
     previous = resource.previous
     if previous is None or previous.reason != POD_STARTUP_FAILED:
@@ -196,7 +200,7 @@ def _living(pods: Sequence[Manifest]) -> list[Manifest]:
 
 
 def _restarted_lately(pod: Manifest, at: datetime) -> bool:
-    """Return whether a container of `pod` ended and was started again moments ago."""
+    """Return whether a container of the pod was restarted within the last `PROVEN_SECONDS`."""
     for status in items(pod, "status", "containerStatuses"):
         started = _time(field(status, "state", "running", "startedAt"))
         is_recent = started is not None and (at - started).total_seconds() < PROVEN_SECONDS
@@ -206,7 +210,7 @@ def _restarted_lately(pod: Manifest, at: datetime) -> bool:
 
 
 def _is_in_grace(pod: Manifest, failure: StartupFailure, at: datetime | None) -> bool:
-    """Return whether a retried pull is all that keeps a pod from running, for a short time."""
+    """Return whether the failure is an image pull that is retried in its grace period."""
     if failure.cause != StartupCause.IMAGE_PULL_FAILED or not failure.is_transient:
         return False
     waiting = {
@@ -224,17 +228,17 @@ def _started(pod: Manifest) -> datetime | None:
 
 
 def _unready(pod: Manifest) -> StartupFailure | None:
-    """Return that a container of the pod runs and is not ready, and how its last run ended."""
+    """Return the delay of a pod that has a running container that is not ready."""
     has_probe = any(field(one, "readinessProbe") for one in items(pod, "spec", "containers"))
     for one in items(pod, "status", "containerStatuses"):
         since = _time(field(one, "state", "running", "startedAt"))
         if since is None or field(one, "ready") is not False:
             continue
         probe = "; its readiness probe has not succeeded" if has_probe else ""
-        text = f"Running since {since:%H:%M:%S} UTC but not ready yet{probe}."
+        text = f"The container has run since {since:%H:%M:%S} UTC but is not ready{probe}."
         last = _termination(field(one, "lastState", "terminated"))
         return _failure(
-            StartupCause.NOT_READY, f"{text} The last run ended: {last.text}" if last else text
+            StartupCause.NOT_READY, f"{text} The previous run ended: {last.text}" if last else text
         )
     return None
 
@@ -273,7 +277,7 @@ def _state_failure(state: Any, last: Any) -> StartupFailure | None:
         return _termination(field(last, "terminated")) or back_off
     text = f"{reason}: {message}" if message else reason
     if reason == "ImagePullBackOff":
-        # Shown as the error that it names, so that the text does not alternate.
+        # Report the error in the message, so that the text does not alternate.
         detail = message.partition(_PULL_DETAIL)[2]
         return StartupFailure(
             StartupCause.IMAGE_PULL_FAILED,
@@ -293,7 +297,7 @@ def _termination(terminated: Any) -> StartupFailure | None:
     code, signal = terminated.get("exitCode"), terminated.get("signal")
     reason, message = (str(terminated.get(key) or "") for key in ("reason", "message"))
     if code == 0 and not signal:
-        text = "exited with exit code 0; the container must keep running"
+        text = "the program exited with exit code 0, but must keep running"
         return StartupFailure(StartupCause.CONTAINER_EXITED, text)
     cause = StartupCause.CONTAINER_EXITED
     if reason == "OOMKilled":
@@ -306,7 +310,7 @@ def _termination(terminated: Any) -> StartupFailure | None:
 
 
 def _node_refusal(pod: Manifest) -> StartupFailure | None:
-    """Return why the node evicted or refused the pod: its containers report only their end."""
+    """Return the reason for which the node evicted or rejected the pod, if any."""
     return _pod_failure(pod) if field(pod, "status", "reason") else None
 
 
@@ -330,6 +334,6 @@ def _message(condition_: Manifest) -> str:
 
 
 def _shortened(text: str) -> str:
-    """Cut a text without end, and drop NUL, which a container may write and no row can hold."""
+    """Truncate a text, and remove NUL, which PostgreSQL cannot store."""
     text = text.replace("\x00", "")
     return text if len(text) <= _LONGEST_MESSAGE else text[: _LONGEST_MESSAGE - 1] + "…"

@@ -1,7 +1,7 @@
-"""The declaration of a pod's container: image, size, command, environment and ports.
+"""The fields of a container in the specs of stock pools, GPU units and functions. Pure.
 
-Shared by the specs of stock pools, GPU units and functions. From these models come the request
-validation, the OpenAPI components, the schemas of the CRDs and the parse in the reconcilers. Pure.
+The request validation, the OpenAPI components, the CRD schemas and the parsers of the reconcilers
+are generated from these models.
 """
 
 import re
@@ -25,19 +25,20 @@ from gpuplatform.formats.validations import cel, none_of, validated
 MAX_ENTRIES = 100
 MAX_VALUE_BYTES = 32 * 1024
 MAX_TEMPLATE_BYTES = 256 * 1024
-"""Limit of command, arguments and environment together, far below those of kernel and etcd."""
+"""Maximum total size of command, arguments and environment, below the limits of kernel and
+etcd."""
 
 MAX_GPUS = 1024
 MAX_REPLICAS = 10_000
 
 RESERVED_ENV_PREFIXES = ("LD_", "NVIDIA_", "KUBERNETES_", "SERVERLESS_")
-"""Prefixes that belong to the loader, the GPU runtime, the kubelet and the platform."""
+"""Prefixes that the dynamic linker, the GPU runtime, the kubelet and the platform use."""
 RESERVED_ENV_NAMES = frozenset(
     {"CUDA_VISIBLE_DEVICES", "SPEC_NAME", "POOL_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT"}
 )
 
 _SECRETS_OF_THE_PLATFORM: Final = re.compile("gpu-platform-.*|fn-[0-9]+-queue")
-"""Credentials of the platform's processes and of workers: no template may read them."""
+"""Secrets with credentials of the platform and of workers. Templates must not reference them."""
 
 
 def _pattern(pattern: str) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def _pattern(pattern: str) -> dict[str, Any]:
 def _env_name(name: str) -> str:
     names.env_name(name)
     if name in RESERVED_ENV_NAMES or name.startswith(RESERVED_ENV_PREFIXES):
-        msg = f"{text.quoted(name)} is reserved by the platform."
+        msg = f"{text.quoted(name)} is reserved by the platform. Choose another name."
         raise ValueError(msg)
     return name
 
@@ -55,7 +56,7 @@ def _env_name(name: str) -> str:
 def _secret_name(name: str) -> str:
     names.dns_subdomain(name)
     if _SECRETS_OF_THE_PLATFORM.fullmatch(name):
-        msg = f"{text.quoted(name)} is a Secret of the platform."
+        msg = f"{text.quoted(name)} is a Secret of the platform. Use another Secret."
         raise ValueError(msg)
     return name
 
@@ -68,8 +69,9 @@ SpecName = Annotated[
     AfterValidator(names.spec_name),
     Field(
         json_schema_extra={**_pattern(names.SPEC_NAME), "minLength": 1, "maxLength": 63},
-        description="Name of the GPU spec; it is also a label of the pods. At most 63 characters:"
-        " letters, digits, '-', '_' and '.', starting with a lower-case letter or a digit.",
+        description="Name of the GPU spec, which is also the value of a label of the pods. It"
+        " consists of at most 63 letters, digits, '-', '_' and '.', and starts with a lowercase"
+        " letter or a digit.",
         examples=["h100-1g"],
     ),
 ]
@@ -77,7 +79,7 @@ Image = Annotated[
     str,
     AfterValidator(image.image_reference),
     Field(
-        description="Container image. By default the platform's reservation image.",
+        description="Container image name. Defaults to the reservation image of the platform.",
         examples=["docker.io/library/python:3.13-slim"],
     ),
 ]
@@ -92,14 +94,14 @@ Memory = Annotated[
             )
         )
         | {"maxLength": quantity.MAX_LENGTH},
-        description="Memory of each pod, as request and limit: a Kubernetes quantity of whole"
-        " bytes, at least 1Mi. Returned in canonical form.",
+        description="Memory request and limit of each pod, as a Kubernetes quantity. It must be an"
+        " integer number of bytes, at least 1Mi, and is returned in canonical form.",
         examples=["16Gi"],
     ),
 ]
 Gpu = Annotated[
     int,
-    Field(ge=0, le=MAX_GPUS, description="GPUs of each pod.", examples=[1]),
+    Field(ge=0, le=MAX_GPUS, description="Number of GPUs of each pod.", examples=[1]),
 ]
 Replicas = Annotated[
     int,
@@ -108,7 +110,7 @@ Replicas = Annotated[
 
 
 class SecretKeyReference(SpecModel):
-    """A key of a Secret in the pod's namespace."""
+    """A reference to a key of a Secret in the namespace of the pod."""
 
     name: Annotated[str, AfterValidator(_secret_name)] = Field(
         json_schema_extra={
@@ -122,8 +124,8 @@ class SecretKeyReference(SpecModel):
                 )
             ),
         },
-        description="Name of the Secret in the pod's namespace. Secrets of the platform"
-        " (gpu-platform-…, fn-…-queue) are refused.",
+        description="Name of a Secret in the namespace of the pod. Secrets of the platform, such"
+        " as gpu-platform-… and fn-…-queue, are rejected.",
         examples=["hf"],
     )
     key: Annotated[str, AfterValidator(names.config_key)] = Field(
@@ -132,7 +134,8 @@ class SecretKeyReference(SpecModel):
             "minLength": 1,
             "maxLength": names.SUBDOMAIN_MAX,
         },
-        description="Key in the Secret's data: letters, digits, '-', '_' and '.'.",
+        description="Key in the data of the Secret. It consists of letters, digits, '-', '_' and"
+        " '.'.",
         examples=["token"],
     )
 
@@ -140,19 +143,19 @@ class SecretKeyReference(SpecModel):
 class EnvVarSource(SpecModel):
     """The source of an environment variable's value."""
 
-    secret_key_ref: Annotated[SecretKeyReference, Field(description="Key of a Secret.")] = Field(
-        alias="secretKeyRef", examples=[{"name": "hf", "key": "token"}]
-    )
+    secret_key_ref: Annotated[
+        SecretKeyReference, Field(description="Selects a key of a Secret in the pod's namespace.")
+    ] = Field(alias="secretKeyRef", examples=[{"name": "hf", "key": "token"}])
 
 
 class EnvVar(SpecModel):
-    """An environment variable of the container, with a value or the source of one."""
+    """An environment variable of the container, with a value or the source of a value."""
 
     model_config = ConfigDict(
         json_schema_extra=validated(
             cel(
                 "!(has(self.value) && has(self.valueFrom))",
-                "value and valueFrom exclude each other.",
+                "value and valueFrom are mutually exclusive.",
             )
         )
     )
@@ -165,27 +168,27 @@ class EnvVar(SpecModel):
                 none_of(
                     RESERVED_ENV_NAMES,
                     RESERVED_ENV_PREFIXES,
-                    "The platform sets this variable; choose another name.",
+                    "The name is reserved by the platform. Choose another name.",
                 )
             ),
         },
-        description="Name of the variable: letters, digits, '-', '_' and '.', not starting with a"
-        " digit. Names that the platform sets (LD_…, NVIDIA_…, KUBERNETES_…, SERVERLESS_…,"
-        " CUDA_VISIBLE_DEVICES, SPEC_NAME, POOL_NAME, UNIT_NAME, GPU_COUNT, MEMORY_LIMIT) are"
-        " refused.",
+        description="Name of the environment variable. It consists of letters, digits, '-', '_'"
+        " and '.', and does not start with a digit. Reserved names are rejected: LD_…, NVIDIA_…,"
+        " KUBERNETES_…, SERVERLESS_…, CUDA_VISIBLE_DEVICES, SPEC_NAME, POOL_NAME, UNIT_NAME,"
+        " GPU_COUNT and MEMORY_LIMIT.",
         examples=["MODEL"],
     )
     value: ContainerText = Field(
         default="",
-        description="Value of the variable: at most 32 KiB, without control characters except tab"
-        " and line ends. Everyone who can read the template can read it; put secret values in a"
-        " Secret.",
+        description="Value of the environment variable, of at most 32 KiB. It must not contain"
+        " control characters other than tabs and line breaks. The value is not confidential; use"
+        " a Secret for sensitive data.",
         examples=["llama-3-8b"],
     )
     value_from: (
         Annotated[
             EnvVarSource,
-            Field(description="Source of the value, instead of `value`."),
+            Field(description="Source of the value. Cannot be used if value is set."),
         ]
         | None
     ) = Field(
@@ -196,52 +199,57 @@ class EnvVar(SpecModel):
 
     @model_validator(mode="after")
     def has_one_value(self) -> "EnvVar":
-        """Refuse both, as Kubernetes does unless the value is empty."""
+        """Reject a variable with both fields, even if the value is empty."""
         if self.value_from is not None and "value" in self.model_fields_set:
-            fault = PydanticCustomError(
+            error = PydanticCustomError(
                 "two_values", "Cannot be combined with value. Use one of them."
             )
             raise ValidationError.from_exception_data(
                 "EnvVar",
-                [InitErrorDetails(type=fault, loc=("valueFrom",), input=self.value_from)],
+                [InitErrorDetails(type=error, loc=("valueFrom",), input=self.value_from)],
             )
         return self
 
 
 class Port(SpecModel):
-    """A port of the container and of its Service."""
+    """A port of the container and of the Service."""
 
     name: Annotated[str, AfterValidator(names.port_name)] = Field(
         json_schema_extra={**_pattern(names.PORT_NAME), "maxLength": 15},
-        description="Name of the port: at most 15 lower-case letters, digits and single '-', with"
-        " at least one letter.",
+        description="Name of the port. It consists of at most 15 lowercase letters, digits and"
+        " '-', has at least one letter, and does not contain '--'.",
         examples=["http"],
     )
-    port: int = Field(ge=1, le=65535, description="Port number.", examples=[8080])
+    port: int = Field(ge=1, le=65535, description="Number of the port.", examples=[8080])
     protocol: Literal["TCP", "UDP", "SCTP"] = Field(
-        default="TCP", description="Transport protocol.", examples=["TCP"]
+        default="TCP",
+        description="Protocol of the port. Must be TCP, UDP or SCTP. Defaults to TCP.",
+        examples=["TCP"],
     )
 
 
 class PodTemplate(SpecModel):
-    """Command, environment and ports of the container; an empty template equals none."""
+    """The command, environment and ports of the container.
+
+    An empty template equals no template.
+    """
 
     command: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Command of the container; replaces the image's entry point.",
+        description="Entrypoint of the container. Defaults to the entrypoint of the image.",
         examples=[["python", "-m", "http.server"]],
     )
     args: Annotated[tuple[ContainerText, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Arguments of the command.",
+        description="Arguments of the entrypoint. Defaults to the command of the image.",
         examples=[["8080"]],
     )
     envs: Annotated[tuple[EnvVar, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Environment variables with unique names.",
+        description="Environment variables of the container. Their names must be unique.",
         examples=[
             [{"name": "MODEL", "value": "llama-3-8b"}],
             [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}],
@@ -251,8 +259,8 @@ class PodTemplate(SpecModel):
     ports: Annotated[tuple[Port, ...], Field(strict=False)] = Field(
         default=(),
         max_length=MAX_ENTRIES,
-        description="Ports with unique names and unique pairs of number and protocol. A template"
-        " with ports has a Service.",
+        description="Ports of the container. Their names, and their pairs of number and protocol,"
+        " must be unique. If there are ports, the platform creates a Service.",
         examples=[[{"name": "http", "port": 8080, "protocol": "TCP"}]],
         json_schema_extra={
             "x-kubernetes-list-map-keys": ["name"],
@@ -261,7 +269,7 @@ class PodTemplate(SpecModel):
                     "self.all(p, self.exists_one(q, q.port == p.port"
                     " && (has(q.protocol) ? q.protocol : 'TCP')"
                     " == (has(p.protocol) ? p.protocol : 'TCP')))",
-                    "A port number may be used only once for each protocol.",
+                    "The pairs of port number and protocol must be unique.",
                 )
             ),
         },
@@ -270,51 +278,54 @@ class PodTemplate(SpecModel):
     @field_validator("command")
     @classmethod
     def first_word_is_a_program(cls, command: tuple[str, ...]) -> tuple[str, ...]:
-        """Refuse an empty program name, which would fail only on the node."""
+        """Reject an empty program name, which would fail on the node."""
         if command and not command[0].strip():
-            msg = "The first entry must be a program."
+            msg = "The first entry must be the name of a program."
             raise ValueError(msg)
         return command
 
     @field_validator("envs")
     @classmethod
     def env_names_differ(cls, envs: tuple[EnvVar, ...]) -> tuple[EnvVar, ...]:
-        """Refuse repeated names, of which Kubernetes silently uses the last."""
-        _refuse_repeats([env.name for env in envs], "name")
+        """Reject duplicate names, because Kubernetes would use only the last variable."""
+        _reject_duplicates([env.name for env in envs], "name")
         return envs
 
     @field_validator("ports")
     @classmethod
     def ports_differ(cls, ports: tuple[Port, ...]) -> tuple[Port, ...]:
-        """Refuse repeated ports, which a Deployment accepts and its Service does not."""
-        _refuse_repeats([port.name for port in ports], "name")
-        _refuse_repeats([f"{port.port}/{port.protocol}" for port in ports], "port")
+        """Reject duplicate ports, which a Service does not accept."""
+        _reject_duplicates([port.name for port in ports], "name")
+        _reject_duplicates([f"{port.port}/{port.protocol}" for port in ports], "port")
         return ports
 
     @model_validator(mode="after")
     def fits_together(self) -> "PodTemplate":
-        """Refuse a template whose values together are too large for a process."""
+        """Reject a template with values that are too large in total."""
         values = [*self.command, *self.args, *(env.name + env.value for env in self.envs)]
         if sum(len(value.encode()) for value in values) > MAX_TEMPLATE_BYTES:
-            msg = f"Command, args and envs together exceed {MAX_TEMPLATE_BYTES} bytes."
+            msg = f"The total size of command, args and envs exceeds {MAX_TEMPLATE_BYTES} bytes."
             raise ValueError(msg)
         return self
 
 
 Template = Annotated[
-    PodTemplate, Field(description="Command, arguments, environment and ports of the container.")
+    PodTemplate,
+    Field(
+        description="Template of the container, with command, arguments, environment and ports."
+    ),
 ]
 
 
-def _refuse_repeats(keys: Sequence[str], field: str) -> None:
-    """Report the second of two equal entries, not the list."""
+def _reject_duplicates(keys: Sequence[str], field: str) -> None:
+    """Raise a validation error at the second of two equal entries."""
     seen: set[str] = set()
     for index, key in enumerate(keys):
         if key in seen:
-            fault = PydanticCustomError(
+            error = PydanticCustomError(
                 "duplicate", "{key} is not unique.", {"key": text.quoted(key)}
             )
             raise ValidationError.from_exception_data(
-                "list", [InitErrorDetails(type=fault, loc=(index, field), input=key)]
+                "list", [InitErrorDetails(type=error, loc=(index, field), input=key)]
             )
         seen.add(key)

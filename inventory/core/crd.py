@@ -1,7 +1,6 @@
 """The CustomResourceDefinition of stock pools, generated from the models in `spec`."""
 
-from gpuplatform.crds.schema import Presentation, PrinterColumn, Scale, crd_manifest
-from gpuplatform.formats.names import NAME_RULE
+from gpuplatform.crds.schema import Presentation, PrinterColumn, crd_manifest
 from gpuplatform.kube.kinds import STOCK_POOL
 from inventory.core.spec import StockPoolSpec, StockPoolStatus
 
@@ -9,11 +8,14 @@ STOCK_POOL_CRD = crd_manifest(
     STOCK_POOL,
     spec=StockPoolSpec,
     status=StockPoolStatus,
-    rules=[NAME_RULE],
     presentation=Presentation(
         short_names=["spool"],
         selectable_fields=[".spec.specName", ".status.phase", ".status.cause"],
-        scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
+        scale={
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        },
         columns=[
             PrinterColumn("Spec", "string", ".spec.specName"),
             PrinterColumn("Desired", "integer", ".spec.replicas"),

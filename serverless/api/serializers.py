@@ -2,13 +2,13 @@
 
 import base64
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from gpuplatform import clock
 from gpuplatform.api.examples import EXAMPLE_TIME, reply_example
-from gpuplatform.api.schema import Reply, SchemaOf, conforming_block, words
+from gpuplatform.api.schema import NullIfEmpty, Reply, SchemaOf, conforming_block, words
 from gpuplatform.workloads.causes import StartupCause
 from gpuplatform.workloads.function_worker import (
     BackoffSeconds,
@@ -41,9 +41,6 @@ class WorkersReply(Reply):
         description="Number of workers that finish their invocations and then stop.", examples=[0]
     )
 
-
-NullIfEmpty: Final = BeforeValidator(lambda text: text or None)
-"""Converts the empty string of a column to null."""
 
 Cause = Annotated[
     StartupCause | None,

@@ -16,7 +16,7 @@ from gpuplatform.nats.tokens import Credentials, SharedSubject, server_accounts,
 from serverless.queue.names import INVOCATIONS, consumer_name, inbox_prefix, result_subject
 
 _SHARED: Final = (
-    SharedSubject(f"$JS.API.CONSUMER.MSG.NEXT.{INVOCATIONS}.*", has_many_answers=True),
+    SharedSubject(f"$JS.API.CONSUMER.MSG.NEXT.{INVOCATIONS}.*", has_many_responses=True),
     SharedSubject(f"$JS.ACK.{INVOCATIONS}.>"),
     SharedSubject("gpu.result.*.*"),
 )

@@ -9,7 +9,14 @@ from typing import Any
 
 import yaml
 
-from gpuplatform.deployment.rights import ACCOUNTS, NAMESPACES, PREFIX, Account, Place, Right
+from gpuplatform.deployment.permissions import (
+    ACCOUNTS,
+    NAMESPACES,
+    PREFIX,
+    Account,
+    Permission,
+    Place,
+)
 from gpuplatform.kube.kinds import GROUP, SERVICE_ACCOUNT
 from tests.cluster.controlplane.launcher import AUDIT_LOG
 from tests.cluster.world import Http
@@ -21,7 +28,7 @@ REFUSED = {401, 403}
 NOT_WALKED = {"secrets"}
 """Functions need a queue, which the platform of the walk has not."""
 NEVER_LOGGED = {"finalizers"}
-"""Admission asks for these rights beside a request that is about something else."""
+"""Admission asks for these permissions beside a request that is about something else."""
 
 
 def kubectl(kubeconfig: Path, *arguments: str, text: str | None = None) -> str:
@@ -63,18 +70,18 @@ class Use:
     namespace: str
     name: str
 
-    def is_of(self, right: Right) -> bool:
-        """Say whether it is what the right is there for, not whether the right allows it, too."""
+    def is_of(self, permission: Permission) -> bool:
+        """Return whether it is a use of the permission."""
         namespaces = {
             **NAMESPACES,
             Place.CLUSTER: ("",),
             Place.SYSTEM: (SYSTEM_NAMESPACE,),
-        }[right.place]
+        }[permission.place]
         return (
-            (self.group, self.resource) == (right.kind.group, right.resource)
-            and self.verb in right.verbs
+            (self.group, self.resource) == (permission.kind.group, permission.resource)
+            and self.verb in permission.verbs
             and self.namespace in namespaces
-            and (not right.name or self.name == right.name)
+            and (not permission.name or self.name == permission.name)
         )
 
 
@@ -86,19 +93,19 @@ class AuditLog:
         self._begin = self._path.stat().st_size
 
     def refused(self) -> list[str]:
-        """Return the requests that an account had no right to."""
+        """Return the requests for which an account had no permission."""
         return sorted({_words(e) for e in self._events() if _code(e) in REFUSED})
 
     def unused(self, account: Account) -> list[str]:
-        """Return the verbs of rights of an account that no request needed."""
+        """Return the verbs of permissions of an account that no request needed."""
         uses = set(self._uses())
         return [
-            f"{account.process}: {verb} {right.resource} ({right.place})"
-            for right in account.rights
-            if right.subresource not in NEVER_LOGGED and right.resource not in NOT_WALKED
-            for verb in right.verbs
+            f"{account.process}: {verb} {permission.resource} ({permission.place})"
+            for permission in account.permissions
+            if permission.subresource not in NEVER_LOGGED and permission.resource not in NOT_WALKED
+            for verb in permission.verbs
             if not any(
-                use.process == account.process and use.verb == verb and use.is_of(right)
+                use.process == account.process and use.verb == verb and use.is_of(permission)
                 for use in uses
             )
         ]

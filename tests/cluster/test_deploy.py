@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuplatform.deployment.rights import ACCOUNTS
+from gpuplatform.deployment.permissions import ACCOUNTS
 from gpuplatform.dev.embedded.data_directory import remove_data
 from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.kube.client import Cluster
@@ -112,7 +112,7 @@ def cluster(plane: Path, applied: dict[Path, str]) -> Iterator[Cluster]:
 
 
 def opened(kubeconfig: Path) -> Cluster:
-    """Return a client with the rights of a kubeconfig."""
+    """Return a client with the permissions of a kubeconfig."""
     client = open_cluster(KubeMode.REQUIRED, str(kubeconfig))
     assert client is not None
     return client
@@ -166,7 +166,7 @@ def test_a_pod_that_is_less_than_restricted_is_refused(
         )
 
 
-def test_one_more_namespace_gets_rights_there_and_nowhere_else(
+def test_one_more_namespace_gets_permissions_there_and_nowhere_else(
     applied: dict[Path, str], plane: Path, tmp_path: Path
 ) -> None:
     kubectl(plane, "create", "namespace", "team-a")
@@ -248,7 +248,7 @@ def deployment_of(owner: Manifest) -> Manifest:
 
 
 @pytest.mark.django_db
-def test_the_accounts_have_the_rights_that_are_used_and_no_other(
+def test_the_accounts_have_the_permissions_that_are_used_and_no_other(
     plane: Path, cluster: Cluster, accounts: dict[str, Path], tmp_path: Path
 ) -> None:
     log = AuditLog(plane)

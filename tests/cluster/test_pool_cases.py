@@ -1,13 +1,17 @@
-"""What users of comparable systems ran into, tried on pools: meddling, long names, reading all."""
+"""Cases from users of comparable systems, for pools: foreign changes, long names, large lists."""
 
+import copy
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from gpuplatform.errors import ClusterRejected
+from gpuplatform.formats.validations import VALIDATIONS
 from gpuplatform.kube.client import PAGE_SIZE
 from gpuplatform.kube.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     POD,
     SECRET,
@@ -17,6 +21,7 @@ from gpuplatform.kube.kinds import (
     ResourceKind,
 )
 from gpuplatform.planning.ownership import POOL_LABEL, is_controlled_by
+from inventory.core.crd import STOCK_POOL_CRD
 from inventory.reconcile import compare_all
 from tests.cluster.pools import Pools
 from tests.fakes.fault_proxy import FaultProxy
@@ -185,6 +190,37 @@ def test_names_of_the_greatest_length_that_differ_at_the_end_are_two_pools(pools
     assert pools.row(second).phase == "Ready"
     assert len(pods(pools, second)) == 1
     assert pools.cluster.get(SERVICE, f"pool-{second}", namespace=pools.namespace) is not None
+
+
+def _is_accepted(pools: Pools, name: str) -> bool:
+    try:
+        pools.by_hand(name, {"specName": "g1.1", "replicas": 1})
+    except ClusterRejected:
+        return False
+    return True
+
+
+def test_a_pool_that_is_older_than_the_rule_for_names_reports_its_invalid_name(
+    pools: Pools,
+) -> None:
+    before, after = ("n" * LONGEST + letter for letter in "ab")
+    without_rule = copy.deepcopy(STOCK_POOL_CRD)
+    del without_rule["spec"]["versions"][0]["schema"]["openAPIV3Schema"][VALIDATIONS]
+    pools.cluster.apply(CUSTOM_RESOURCE_DEFINITION, without_rule)
+    try:
+        pools.wait(lambda: _is_accepted(pools, before), lambda: "the rule is still enforced")
+    finally:
+        pools.cluster.apply(CUSTOM_RESOURCE_DEFINITION, STOCK_POOL_CRD)
+
+    row = pools.settle(before, "Failed", "InvalidSpec")
+    again = pools.reconcile(before)
+
+    found = pools.cluster.get(STOCK_POOL, before, namespace=pools.namespace)
+    assert found is not None
+    assert found["status"]["phase"] == "Failed"
+    assert (again.resource_version, again.failures) == (row.resource_version, 0)
+    assert not pods(pools, before)
+    pools.wait(lambda: not _is_accepted(pools, after), lambda: "the rule is not enforced")
 
 
 def _rest(pools: Pools, names: list[str]) -> None:

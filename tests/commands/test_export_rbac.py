@@ -7,7 +7,7 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
-from gpuplatform.deployment.rights import ACCOUNTS, Place
+from gpuplatform.deployment.permissions import ACCOUNTS, Place
 from gpuplatform.kube.kinds import SECRET
 
 
@@ -37,17 +37,21 @@ def test_check_names_the_file_that_differs(tmp_path: Path) -> None:
         export("--check", "--directory", str(tmp_path))
 
 
-def test_no_process_may_list_secrets_or_grant_rights() -> None:
-    rights = [(account.process, right) for account in ACCOUNTS for right in account.rights]
-    rules = [right.rule() for _, right in rights]
-    secrets = [(process, right) for process, right in rights if right.kind is SECRET]
+def test_no_process_may_list_secrets_or_grant_permissions() -> None:
+    permissions = [
+        (account.process, permission) for account in ACCOUNTS for permission in account.permissions
+    ]
+    rules = [permission.rule() for _, permission in permissions]
+    secrets = [
+        (process, permission) for process, permission in permissions if permission.kind is SECRET
+    ]
 
     assert not any("*" in {*rule["resources"], *rule["verbs"]} for rule in rules)
     assert not any({"escalate", "bind", "impersonate"} & set(rule["verbs"]) for rule in rules)
     assert not any("rbac.authorization.k8s.io" in rule["apiGroups"] for rule in rules)
     # By name, where functions of tenants are, and by the process that writes them.
     assert all((process, r.place) == ("operations", Place.TENANTS) for process, r in secrets)
-    assert not any({"list", "watch"} & set(right.verbs) for _, right in secrets)
+    assert not any({"list", "watch"} & set(one.verbs) for _, one in secrets)
 
 
 def test_bindings_for_another_namespace_omit_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import yaml
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from gpuplatform.deployment.rights import ACCOUNTS
+from gpuplatform.deployment.permissions import ACCOUNTS
 from gpuplatform.errors import ClusterForbidden, ClusterUnavailable
 from gpuplatform.kube.kinds import (
     CLUSTER_ROLE_BINDING,

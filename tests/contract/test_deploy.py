@@ -11,7 +11,7 @@ import pytest
 import yaml
 from django.conf import settings
 
-from gpuplatform.deployment import installation, rights
+from gpuplatform.deployment import installation, permissions
 from gpuplatform.errors import InvalidSpec
 from gpuplatform.metrics.server import LIVE_PATH
 from gpuplatform.settings.environment import Environment
@@ -74,15 +74,15 @@ def containers(pod: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def test_every_process_is_deployed_under_its_own_account(objects: list[dict[str, Any]]) -> None:
     used = {name: pod["serviceAccountName"] for name, pod in pods(objects).items()}
 
-    assert used.pop("recover") == rights.CONTROLLER.name
-    assert used == {account.process: account.name for account in rights.ACCOUNTS}
+    assert used.pop("recover") == permissions.CONTROLLER.name
+    assert used == {account.process: account.name for account in permissions.ACCOUNTS}
 
 
 def test_a_token_is_mounted_exactly_where_there_are_rights(objects: list[dict[str, Any]]) -> None:
     mounted = {n for n, pod in pods(objects).items() if pod["automountServiceAccountToken"]}
 
-    with_rights = {account.process for account in rights.ACCOUNTS if account.rights}
-    assert mounted == {*with_rights, "recover"}
+    with_permissions = {account.process for account in permissions.ACCOUNTS if account.permissions}
+    assert mounted == {*with_permissions, "recover"}
     assert not any(
         one["automountServiceAccountToken"] for one in of_kind(objects, "ServiceAccount").values()
     )
@@ -215,7 +215,7 @@ def test_probes_ask_for_a_host_that_is_allowed(objects: list[dict[str, Any]]) ->
 def test_what_install_cluster_brings_is_here_too(objects: list[dict[str, Any]]) -> None:
     here = {_key(one): one for one in objects}
 
-    wanted = [*installation.manifests("gpu-platform"), *rights.manifests("gpu-platform")]
+    wanted = [*installation.manifests("gpu-platform"), *permissions.manifests("gpu-platform")]
 
     for _, manifest in wanted:
         found = here[_key(manifest)]
@@ -246,12 +246,12 @@ def test_the_pods_of_the_platform_are_scheduled_before_units(
 def test_the_base_works_without_a_queue(
     base: list[dict[str, Any]], objects: list[dict[str, Any]]
 ) -> None:
-    optional = {account.process for account in rights.ACCOUNTS if account.component}
+    optional = {account.process for account in permissions.ACCOUNTS if account.component}
 
     assert optional == {"activator", "results"}
     assert set(pods(objects)) - set(pods(base)) == optional
     names = {one["metadata"]["name"] for one in base}
-    assert not names & {f"{rights.PREFIX}-{process}" for process in optional}
+    assert not names & {f"{permissions.PREFIX}-{process}" for process in optional}
     assert (_egress_ports(base), _egress_ports(objects) - _egress_ports(base)) == (
         {53, 443, 5432, 6379, 6443},
         {4222},

@@ -5,8 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from gpuplatform.kube.client import FIELD_MANAGER
-from gpuplatform.kube.kinds import STOCK_POOL, Manifest
+from gpuplatform.kube.kinds import FIELD_MANAGER, STOCK_POOL, Manifest
 from gpuplatform.operations.services import Accepted
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.core import manifests

@@ -7,8 +7,7 @@ from typing import Any
 from django.db.models import F
 from django.db.models.functions import Now
 
-from gpuplatform.kube.client import FIELD_MANAGER
-from gpuplatform.kube.kinds import GPU_UNIT, Manifest
+from gpuplatform.kube.kinds import FIELD_MANAGER, GPU_UNIT, Manifest
 from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES

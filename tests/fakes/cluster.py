@@ -14,8 +14,16 @@ from dataclasses import dataclass, field
 from typing_extensions import override
 
 from gpuplatform.errors import ClusterConflict, ClusterRejected
-from gpuplatform.kube.client import FIELD_MANAGER, Cluster, Listing
-from gpuplatform.kube.kinds import DEPLOYMENT, EVENT, POD, STOCK_POOL, Manifest, ResourceKind
+from gpuplatform.kube.client import Cluster, Listing
+from gpuplatform.kube.kinds import (
+    DEPLOYMENT,
+    EVENT,
+    FIELD_MANAGER,
+    POD,
+    STOCK_POOL,
+    Manifest,
+    ResourceKind,
+)
 
 Key = tuple[str, str, str]
 BORN = "2026-01-31T12:00:00Z"

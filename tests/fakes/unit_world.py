@@ -17,8 +17,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 from typing_extensions import override
 
-from gpuplatform.kube.client import FIELD_MANAGER
-from gpuplatform.kube.kinds import DEPLOYMENT, GPU_UNIT, POD, Manifest, ResourceKind
+from gpuplatform.kube.kinds import DEPLOYMENT, FIELD_MANAGER, GPU_UNIT, POD, Manifest, ResourceKind
 from gpuplatform.operations import driver as operations
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES

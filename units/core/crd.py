@@ -1,7 +1,6 @@
 """The CustomResourceDefinition of GPU units, generated from the models in `spec`."""
 
 from gpuplatform.crds.schema import Presentation, PrinterColumn, crd_manifest
-from gpuplatform.formats.names import NAME_RULE
 from gpuplatform.kube.kinds import GPU_UNIT
 from units.core.names import SOURCE_NAME_ANNOTATION
 from units.core.spec import GPUUnitSpec, GPUUnitStatus
@@ -12,7 +11,6 @@ GPU_UNIT_CRD = crd_manifest(
     GPU_UNIT,
     spec=GPUUnitSpec,
     status=GPUUnitStatus,
-    rules=[NAME_RULE],
     presentation=Presentation(
         short_names=["gunit"],
         selectable_fields=[".spec.specName", ".spec.suspend", ".status.phase", ".status.cause"],

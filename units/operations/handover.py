@@ -28,7 +28,7 @@ from gpuplatform.operations.registry import (
 from gpuplatform.operations.selectors import is_applied
 from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.planning.view import ResourceView
-from gpuplatform.reconciliation.staleness import confirm_gone
+from gpuplatform.reconciliation.staleness import confirm_deleted
 from units.core.manifests import resource
 from units.core.names import object_name
 from units.core.observed import is_at_rest, own_pods
@@ -169,7 +169,7 @@ def _read_stock(cluster: Cluster, operation: Operation) -> tuple[GpuUnit | None,
         return None, None
     live = cluster.get(GPU_UNIT, stock.name, namespace=stock.namespace)
     if live is None or live["metadata"]["uid"] != stock.uid:
-        confirm_gone(cluster, GPU_UNIT, stock, live)
+        confirm_deleted(cluster, GPU_UNIT, stock, live)
         return stock, None
     return stock, None if field(live, "metadata", "deletionTimestamp") else live
 

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from typing_extensions import override
 
 from gpuplatform.deployment.installation import CRDS, manifests
-from gpuplatform.deployment.rights import manifests as account_manifests
+from gpuplatform.deployment.permissions import manifests as account_manifests
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.deadline import deadline
 from gpuplatform.kube.kinds import CUSTOM_RESOURCE_DEFINITION

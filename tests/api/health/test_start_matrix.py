@@ -41,10 +41,10 @@ class Case:
 CASES = {
     "there": Case.same(THERE),
     "away": Case.same("connection refused"),
-    "slow": Case.same("no answer in time"),
+    "slow": Case.same("response timed out"),
     "refusing with 401": Case.same("forbids the request: Unauthorized"),
     "refusing with 403": Case.same("forbids the request: Forbidden"),
-    "with a wrong TLS": Case.same("its certificate cannot be verified"),
+    "with a wrong TLS": Case.same("the certificate cannot be verified"),
     "with a broken kubeconfig": Case.same(CANNOT_BE_USED),
     "nowhere": Case(NO_CLUSTER, NEEDS_ONE, CANNOT_BE_USED),
 }

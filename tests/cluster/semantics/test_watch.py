@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from gpuplatform.errors import ClusterGone
-from gpuplatform.kube.client import WatchEvent, WatchStream
 from gpuplatform.kube.kinds import CONFIG_MAP, ResourceKind
+from gpuplatform.kube.watch import WatchEvent, WatchStream
 from tests.cluster.world import World
 
 pytestmark = pytest.mark.cluster

@@ -61,10 +61,10 @@ WORKS = {
 ASKS = ("controller", "activator")
 """What asks the cluster at once; the others do at the first work."""
 REFUSALS = {
-    "slow": "no answer in time",
+    "slow": "response timed out",
     "refusing with 401": "Unauthorized",
     "refusing with 403": "Forbidden",
-    "with a wrong TLS": "its certificate cannot be verified",
+    "with a wrong TLS": "the certificate cannot be verified",
 }
 """What of such a cluster is said by whoever asks it."""
 

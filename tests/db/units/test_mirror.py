@@ -103,14 +103,17 @@ def test_a_copy_of_the_planners_status_marks_nothing() -> None:
     UNIT_MIRROR.observed(unit_resource("a"))
     GpuUnit.objects.update(due_at=None)
 
-    assert UNIT_MIRROR.copied(at_version(unit_resource("a", status=ready()), 8)) is None
+    assert (
+        UNIT_MIRROR.observed(at_version(unit_resource("a", status=ready()), 8), mark_due=False)
+        is None
+    )
 
     row = GpuUnit.objects.get()
     assert (row.phase, row.due_at) == ("Ready", None)
 
 
 def test_a_resource_without_a_row_gets_one() -> None:
-    number = UNIT_MIRROR.copied(unit_resource("a"))
+    number = UNIT_MIRROR.observed(unit_resource("a"), mark_due=False)
 
     assert number == GpuUnit.objects.get().pk
     assert GpuUnit.objects.get().due_at is not None

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from gpuplatform.errors import ClusterConflict, ClusterError, ClusterGone, ClusterUnavailable
-from gpuplatform.kube.client import Cluster, WatchEvent
+from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import CONFIG_MAP, LEASE, NODE
+from gpuplatform.kube.watch import WatchEvent
 from tests.fakes import faults
 from tests.fakes.fault_proxy import FaultProxy, Upstream
 from tests.fakes.faults import Cut, Delay, Fault, Hold, Refuse, Rule, StaleRead

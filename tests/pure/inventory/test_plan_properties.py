@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpuplatform.kube.kinds import DEPLOYMENT, STOCK_POOL
 from gpuplatform.planning.plan import Absent, Delete, Observation, Present, Unknown
-from gpuplatform.reconciliation.actions import carry_out
+from gpuplatform.reconciliation.actions import execute
 from gpuplatform.workloads.owner import Children
 from inventory.core.plan import plan_pool
 from inventory.phases import PoolPhase, PoolReason
@@ -167,7 +167,7 @@ def _pass(cluster: FakeCluster) -> None:
     pool = cluster.get_pool("h100")
     plan = plan_pool(pool, observe_pool(cluster, pool))
     for action in plan.actions:
-        carry_out(cluster, action)
+        execute(cluster, action)
     assert plan.status is not None
     assert plan.status.phase in PLANNED
     [ready] = plan.status.conditions

@@ -278,7 +278,10 @@ def with_token(url: str, token: str) -> Configuration:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'"text"', b"\xff"])
 def test_success_without_an_object_is_an_outage(body: bytes) -> None:
-    with scripted(raw(body)) as server, pytest.raises(ClusterUnavailable, match="unreadable"):
+    with (
+        scripted(raw(body)) as server,
+        pytest.raises(ClusterUnavailable, match="invalid response"),
+    ):
         server.cluster().version()
 
 
@@ -315,7 +318,7 @@ def test_refused_connection_has_a_readable_message() -> None:
 def test_silent_server_takes_no_longer_than_the_deadline() -> None:
     with scripted(lambda exchange: exchange.hold()) as server:
         begun = time.monotonic()
-        with pytest.raises(ClusterUnavailable, match="no answer in time"), deadline(0.2):
+        with pytest.raises(ClusterUnavailable, match="response timed out"), deadline(0.2):
             server.cluster().version()
 
     assert time.monotonic() - begun < 2

@@ -1,5 +1,5 @@
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gpuplatform.dev.embedded.processes import wait_until
 from gpuplatform.errors import ClusterForbidden, ClusterRejected, ClusterUnavailable
+from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.elector import Elector
 from gpuplatform.kube.kinds import LEASE
 from tests.fakes.lease_store import LeaseStore, Wire
@@ -26,7 +27,7 @@ class World:
 
     def candidate(self, name: str) -> Elector:
         return Elector(
-            self.wires[name],
+            cast("Cluster", self.wires[name]),
             namespace="n",
             name="controller",
             identity=name,
@@ -65,7 +66,7 @@ def test_first_candidate_leads_and_the_second_does_not() -> None:
     world.step("a", "b")
 
     assert world.leaders() == ["a"]
-    assert world.electors["a"].is_leader
+    assert world.electors["a"].may_act()
     assert (world.spec["holderIdentity"], world.spec["leaseTransitions"]) == ("a", 0)
     assert world.spec["leaseDurationSeconds"] == 15
 
@@ -350,7 +351,7 @@ def test_unsafe_durations_are_rejected(spans: tuple[float, float, float]) -> Non
 
     with pytest.raises(ValueError, match="lease_seconds"):
         Elector(
-            LeaseStore(),
+            cast("Cluster", LeaseStore()),
             namespace="n",
             name="l",
             identity="a",
@@ -362,7 +363,7 @@ def test_unsafe_durations_are_rejected(spans: tuple[float, float, float]) -> Non
 
 def test_run_leads_until_it_is_stopped_and_then_releases_the_lease() -> None:
     store, stop = LeaseStore(), threading.Event()
-    elector = Elector(store, namespace="n", name="l", identity="a")
+    elector = Elector(cast("Cluster", store), namespace="n", name="l", identity="a")
     thread = threading.Thread(target=elector.run, args=(stop,))
 
     thread.start()

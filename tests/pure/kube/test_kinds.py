@@ -31,7 +31,7 @@ def test_path_of_kind(
 
 
 def test_one_object_of_a_namespaced_kind_needs_its_namespace() -> None:
-    with pytest.raises(ValueError, match="needs a namespace"):
+    with pytest.raises(ValueError, match="requires a namespace"):
         POD.path(None, "x")
 
 

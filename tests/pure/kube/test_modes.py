@@ -133,7 +133,7 @@ def test_simulated_cluster_is_for_development_only(settings: object, file: Path)
     kubeconfig = write(file, "http://127.0.0.1:1")
     vars_of(settings, KUBE_MODE="simulated", KUBECONFIG=kubeconfig, GPUPLATFORM_DEV=False)
 
-    with pytest.raises(OperatorUnavailable, match="development only"):
+    with pytest.raises(OperatorUnavailable, match="only for development"):
         get_cluster()
 
 

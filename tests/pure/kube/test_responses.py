@@ -14,7 +14,7 @@ from gpuplatform.errors import (
     ClusterUnavailable,
     Retry,
 )
-from gpuplatform.kube.responses import MESSAGE_LIMIT, error_for, no_answer, parse_failure
+from gpuplatform.kube.responses import MESSAGE_LIMIT, error_for, no_response, parse_failure
 
 
 def status(code: int, reason: str = "", message: str = "", **details: Any) -> bytes:
@@ -305,16 +305,16 @@ def refused() -> Exception:
     [
         pytest.param(http.ProtocolError("Connection aborted"), "connection was lost", id="cut"),
         pytest.param(http.IncompleteRead(1, 2), "connection was lost", id="cut in the midst"),
-        pytest.param(http.ReadTimeoutError(POOL, "/x", ""), "no answer in time", id="silent"),
-        pytest.param(http.ConnectTimeoutError(), "no connection in time", id="no connection"),
+        pytest.param(http.ReadTimeoutError(POOL, "/x", ""), "response timed out", id="silent"),
+        pytest.param(http.ConnectTimeoutError(), "connection timed out", id="no connection"),
         pytest.param(http.SSLError("bad"), "certificate", id="certificate"),
-        pytest.param(http.LocationParseError("x"), "address is not valid", id="address"),
-        pytest.param(TimeoutError(), "no answer in time", id="operating system"),
+        pytest.param(http.LocationParseError("x"), "address is invalid", id="address"),
+        pytest.param(TimeoutError(), "response timed out", id="operating system"),
         pytest.param(refused(), "connection refused", id="nobody listens"),
     ],
 )
 def test_a_lost_connection_has_a_readable_message(fault: Any, words: str) -> None:
-    raised = no_answer(fault)
+    raised = no_response(fault)
 
     assert words in str(raised)
     assert raised.status == 0

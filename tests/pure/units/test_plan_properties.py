@@ -20,7 +20,7 @@ from gpuplatform.planning.plan import (
     Unknown,
 )
 from gpuplatform.planning.view import ResourceView
-from gpuplatform.reconciliation.actions import carry_out
+from gpuplatform.reconciliation.actions import execute
 from gpuplatform.workloads.pods import UNIT_PRIORITY_CLASS
 from tests.factories.inventory import HTTP_PORT
 from tests.factories.planned_units import (
@@ -277,7 +277,7 @@ class World:
         before = unit.get("status", {}).get("phase", UnitPhase.PENDING)
         plan = plan_unit(unit, self._observe())
         for action in plan.actions:
-            carry_out(self.cluster, action)
+            execute(self.cluster, action)
         if plan.status is None:
             assert before == UnitPhase.PENDING
             return

@@ -1,0 +1,285 @@
+"""The service account and the permissions of each process in a cluster.
+
+`manage.py export_rbac` writes the manifests to `deploy/`, and `install_cluster --accounts` applies
+them. A test compares the permissions with the audit log of the API server.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from gpuplatform.deployment.installation import DEFAULT_TENANT_NAMESPACE, named_object
+from gpuplatform.kube.kinds import (
+    ACTIVATOR_LEASE,
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    CONFIG_MAP,
+    CONTROLLER_LEASE,
+    DEPLOYMENT,
+    EPOCH_CONFIG_MAP,
+    EVENT,
+    GPU_UNIT,
+    LEASE,
+    NODE,
+    POD,
+    REPLICA_SET,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    SERVICE,
+    SERVICE_ACCOUNT,
+    STOCK_POOL,
+    Manifest,
+    ResourceKind,
+)
+from inventory.requests.pools import DEFAULT_NAMESPACE
+from units.phases import STOCK_NAMESPACE
+
+PREFIX: Final = "gpu-platform"
+
+
+class Place(StrEnum):
+    """The scope of a permission."""
+
+    CLUSTER = "cluster"
+    """The whole cluster, for cluster-scoped kinds and for lists and watches of all namespaces."""
+    SYSTEM = "system"
+    """The namespace of the processes of the platform."""
+    WORKLOADS = "workloads"
+    """The namespaces with pools or units."""
+    STOCK = "stock"
+    """The namespace of stock units."""
+    TENANTS = "tenants"
+    """The namespaces of tenants."""
+
+
+NAMESPACES: Final[Mapping[Place, tuple[str, ...]]] = {
+    Place.WORKLOADS: (DEFAULT_NAMESPACE, STOCK_NAMESPACE, DEFAULT_TENANT_NAMESPACE),
+    Place.STOCK: (STOCK_NAMESPACE,),
+    Place.TENANTS: (DEFAULT_TENANT_NAMESPACE,),
+}
+"""The default namespaces. `deploy/namespace` grants the permissions in additional namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Verbs that are allowed on a kind of object."""
+
+    place: Place
+    kind: ResourceKind
+    verbs: tuple[str, ...]
+    subresource: str = ""
+    name: str = ""
+    """The name of the object, or empty for all objects. The verb `create` allows no name."""
+
+    @property
+    def resource(self) -> str:
+        """The resource in the rule, such as `pods/log`."""
+        return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
+
+    def rule(self) -> Manifest:
+        """Return the permission as a rule of a role."""
+        rule: Manifest = {
+            "apiGroups": [self.kind.group],
+            "resources": [self.resource],
+            "verbs": list(self.verbs),
+        }
+        return {**rule, "resourceNames": [self.name]} if self.name else rule
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A process with its permissions. The pods of a process without permissions have no token."""
+
+    process: str
+    permissions: tuple[Permission, ...] = ()
+    component: str = ""
+    """The optional component in `deploy/components` that contains the process."""
+
+    @property
+    def name(self) -> str:
+        """The name of the ServiceAccount."""
+        return f"{PREFIX}-{self.process}"
+
+
+_EPOCH: Final = (
+    # The first process on a cluster creates the ConfigMap.
+    Permission(Place.SYSTEM, CONFIG_MAP, ("get",), name=EPOCH_CONFIG_MAP),
+    Permission(Place.SYSTEM, CONFIG_MAP, ("create",)),
+)
+
+WEB: Final = Account(
+    "web",
+    (  # For the pages of a pool or a unit. Other pages only read the database.
+        Permission(Place.WORKLOADS, STOCK_POOL, ("get",)),
+        Permission(Place.WORKLOADS, GPU_UNIT, ("get",)),
+        Permission(Place.WORKLOADS, POD, ("list",)),
+        Permission(Place.WORKLOADS, POD, ("get",), subresource="log"),
+        Permission(Place.WORKLOADS, EVENT, ("list",)),
+        Permission(Place.WORKLOADS, DEPLOYMENT, ("get",)),
+        Permission(Place.WORKLOADS, REPLICA_SET, ("list",)),
+        Permission(Place.WORKLOADS, SERVICE, ("get",)),
+        # For the inventory: the GPUs of the nodes.
+        Permission(Place.CLUSTER, NODE, ("list",)),
+    ),
+)
+
+OPERATIONS: Final = Account(
+    "operations",
+    (
+        *_EPOCH,
+        # The lists confirm that an object is deleted.
+        Permission(Place.WORKLOADS, STOCK_POOL, ("get", "list", "create", "patch", "delete")),
+        Permission(Place.WORKLOADS, GPU_UNIT, ("get", "list", "create", "patch", "delete")),
+        # A start waits until the objects of the stopped unit are deleted.
+        Permission(Place.TENANTS, DEPLOYMENT, ("get",)),
+        Permission(Place.TENANTS, POD, ("list",)),
+        # The NATS credentials of workers.
+        Permission(Place.TENANTS, SECRET, ("get", "create", "patch", "delete")),
+    ),
+)
+
+RECONCILE: Final = Account(
+    "reconcile",
+    (
+        *_EPOCH,
+        *(
+            permission
+            for kind in (STOCK_POOL, GPU_UNIT)
+            for permission in (
+                Permission(Place.WORKLOADS, kind, ("get", "list")),
+                Permission(Place.WORKLOADS, kind, ("patch",), subresource="status"),
+                # For blocking owner references, if OwnerReferencesPermissionEnforcement is
+                # enabled.
+                Permission(Place.WORKLOADS, kind, ("update",), subresource="finalizers"),
+            )
+        ),
+        # The reconciler of a consumed stock unit deletes it.
+        Permission(Place.STOCK, GPU_UNIT, ("delete",)),
+        Permission(Place.WORKLOADS, DEPLOYMENT, ("get", "create", "patch")),
+        Permission(Place.WORKLOADS, SERVICE, ("get", "create", "patch", "delete")),
+        Permission(Place.WORKLOADS, POD, ("list",)),
+        Permission(Place.WORKLOADS, REPLICA_SET, ("list",)),
+        # Events about pools and units. The count of a repeated Event is incremented.
+        Permission(Place.WORKLOADS, EVENT, ("get", "create", "patch")),
+    ),
+)
+
+PERIODIC: Final = Account(
+    "periodic",
+    (
+        *_EPOCH,
+        *(
+            Permission(Place.CLUSTER, kind, ("list",))
+            for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, REPLICA_SET, SERVICE, POD)
+        ),
+        # For samples of the capacity: the GPUs of the nodes.
+        Permission(Place.CLUSTER, NODE, ("list",)),
+        # For leftovers, which late writes of ended operations created.
+        Permission(Place.WORKLOADS, STOCK_POOL, ("delete",)),
+        Permission(Place.WORKLOADS, GPU_UNIT, ("delete",)),
+    ),
+)
+
+CONTROLLER: Final = Account(
+    "controller",
+    (
+        *_EPOCH,
+        # The id of the newest operation.
+        Permission(Place.SYSTEM, CONFIG_MAP, ("patch",), name=EPOCH_CONFIG_MAP),
+        Permission(Place.SYSTEM, LEASE, ("get", "update"), name=CONTROLLER_LEASE),
+        Permission(Place.SYSTEM, LEASE, ("create",)),
+        *(
+            Permission(Place.CLUSTER, kind, ("list", "watch"))
+            for kind in (STOCK_POOL, GPU_UNIT, DEPLOYMENT, SERVICE, POD, NODE)
+        ),
+    ),
+)
+
+ACTIVATOR: Final = Account(
+    "activator",
+    (  # It only writes rows. The operations worker creates the workers of functions.
+        *_EPOCH,
+        Permission(Place.SYSTEM, LEASE, ("get", "update"), name=ACTIVATOR_LEASE),
+        Permission(Place.SYSTEM, LEASE, ("create",)),
+    ),
+    component="serverless",
+)
+
+RESULTS: Final = Account("results", component="serverless")
+BEAT: Final = Account("beat")
+MIGRATE: Final = Account("migrate")
+
+ACCOUNTS: Final = (
+    *(WEB, OPERATIONS, RECONCILE, PERIODIC, BEAT, CONTROLLER),
+    *(ACTIVATOR, RESULTS, MIGRATE),
+)
+
+
+def account_manifests(
+    account: Account, system_namespace: str
+) -> Iterator[tuple[ResourceKind, Manifest]]:
+    """Yield the ServiceAccount, the roles and the role bindings of a process."""
+    service_account = named_object(SERVICE_ACCOUNT, account.name, system_namespace)
+    # Pods that require the token mount it explicitly.
+    yield SERVICE_ACCOUNT, service_account | {"automountServiceAccountToken": False}
+    for place, rules in _by_place(account).items():
+        yield from _role(account, place, rules, system_namespace)
+
+
+def namespace_manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
+    """Yield the role bindings for an additional namespace of a tenant, without its name."""
+    for account in ACCOUNTS:
+        for place in _by_place(account):
+            if place in {Place.WORKLOADS, Place.TENANTS}:
+                binding = named_object(ROLE_BINDING, _role_name(account, place))
+                yield (
+                    ROLE_BINDING,
+                    binding | _subject(CLUSTER_ROLE, account, place, system_namespace),
+                )
+
+
+def manifests(system_namespace: str) -> Iterator[tuple[ResourceKind, Manifest]]:
+    """Yield the objects of all accounts."""
+    for account in ACCOUNTS:
+        yield from account_manifests(account, system_namespace)
+
+
+def _by_place(account: Account) -> Mapping[Place, list[Manifest]]:
+    rules: dict[Place, list[Manifest]] = defaultdict(list)
+    for permission in account.permissions:
+        rules[permission.place].append(permission.rule())
+    return rules
+
+
+def _role(
+    account: Account, place: Place, rules: list[Manifest], system_namespace: str
+) -> Iterator[tuple[ResourceKind, Manifest]]:
+    """Yield a role and its bindings in all namespaces of the scope."""
+    name = _role_name(account, place)
+    role_namespace = system_namespace if place is Place.SYSTEM else None
+    role = ROLE if role_namespace else CLUSTER_ROLE
+    yield role, named_object(role, name, role_namespace) | {"rules": rules}
+    binding = CLUSTER_ROLE_BINDING if place is Place.CLUSTER else ROLE_BINDING
+    subject = _subject(role, account, place, system_namespace)
+    for namespace in NAMESPACES.get(place, (role_namespace,)):
+        yield binding, named_object(binding, name, namespace) | subject
+
+
+def _role_name(account: Account, place: Place) -> str:
+    is_alone = place in {Place.CLUSTER, Place.SYSTEM}
+    return account.name if is_alone else f"{account.name}-{place}"
+
+
+def _subject(
+    role: ResourceKind, account: Account, place: Place, system_namespace: str
+) -> Manifest:
+    """Return the fields of a binding of the role to the ServiceAccount."""
+    name = _role_name(account, place)
+    subject = {"kind": "ServiceAccount", "name": account.name, "namespace": system_namespace}
+    return {
+        "roleRef": {"apiGroup": role.group, "kind": role.kind, "name": name},
+        "subjects": [subject],
+    }
