@@ -2,8 +2,7 @@
 
 `manage.py demo_load` creates the rows in the database of a development data directory. All names
 start with `PREFIX`, which also selects the rows to delete. The rows are not due, and their
-resource version is higher than that of any list, so no process reconciles them or marks them as
-deleted.
+resource version is higher than any other, so no process reconciles them or marks them as deleted.
 """
 
 from collections.abc import Iterator

@@ -31,7 +31,7 @@ BANNED: Final = {
     r"\b(no|any|is|are) news\b|\bfarewell\b|\bsign(s)? of life\b|\bin the way\b|\bin its way\b": "change, deletion event, heartbeat, conflicting",
     r"\bwhat (is|was|has|are|were|had) [a-z]+ed\b": "name the thing: 'the desired …', 'the observed …'",
     r"\bever (more|less) (often|seldom)\b|\bmore seldom\b": "with increasing delays",
-    r"\bis ((?-i:none)|no such)\b|\bis no [a-z]+\b|\bare no [a-z]+\b": "is not a X",
+    r"\bis ((?-i:none)|no such)\b|\b(is|are) no (?!longer)[a-z]+\b": "is not a X, has no X, does not exist",
     r"\bfit to be\b|\bto be (had|told|said|seen)\b": "available, visible",
     r"\bmeanwhile\b": "concurrently, in the meantime",
     r"\b(look|looks|looking) after\b": "maintain",

@@ -100,8 +100,8 @@ class ChildRecord:
 class Child:
     """A child process and the read end of its output pipe.
 
-    It is not reaped before `wait`: until then the system does not reuse its pid or its process
-    group, so a signal to the group reaches what the process left behind and nothing else.
+    The process is reaped only by `wait`. Until then, the system does not reuse its pid or its
+    process group, so a signal to the group reaches only the process and its descendants.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], output: int) -> None:
@@ -116,7 +116,7 @@ class Child:
     def exit_code(self) -> int | None:
         """Return the exit code, or `None` while the process is running.
 
-        A negative exit code is the number of the signal that killed the process.
+        If a signal killed the process, the exit code is the negative signal number.
         """
         if self._exit_code is not None:
             return self._exit_code
@@ -199,7 +199,7 @@ def living_members(pid: int, started: str, run: str) -> list[int]:
     """Return the pids of the running processes in the group of a recorded child.
 
     The leader is identified by pid and start time. If it has exited, its pid may have been reused,
-    so each member of the group must carry the variable of the run.
+    so each member of the group must have the environment variable of the run.
     """
     leader = read_process(pid)
     if leader and leader.started != started:

@@ -96,7 +96,7 @@ class Layout:
     valkey: Valkey | None
     nats: Nats | None
     metrics_ports: Mapping[str, int] = field(default_factory=dict)
-    """Metrics port of each process by name; empty if metrics are disabled."""
+    """Metrics port of each process by name. It is empty if metrics are disabled."""
     web_workers: int = 1
     workers: Mapping[str, Worker] = field(default_factory=lambda: WORKERS)
 

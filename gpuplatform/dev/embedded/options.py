@@ -104,7 +104,7 @@ class Options:
         )
 
     def metrics_ports(self, parts: Sequence[str]) -> dict[str, int]:
-        """Return the metrics port of each process by name; empty if metrics are disabled."""
+        """Return a dict from process to metrics port, which is empty if metrics are disabled."""
         if not self.metrics_port:
             return {part: free_port() for part in parts}
         first = int(self.metrics_port)
@@ -112,7 +112,7 @@ class Options:
 
 
 def _number(environment: Mapping[str, str], name: str) -> str:
-    """Return the value of a port variable; empty if the variable is not set.
+    """Return the value of a port variable, or an empty string if the variable is not set.
 
     Raises:
         StartError: If the value is not a valid port number.

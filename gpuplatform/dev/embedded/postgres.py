@@ -210,7 +210,7 @@ class Postgres:
 
 
 def _holder(lock_lines: list[str]) -> int:
-    """Return the pid in a lock file; 0 if the file does not exist or is invalid."""
+    """Return the pid in a lock file, or 0 if the file does not exist or is invalid."""
     return int(lock_lines[0]) if lock_lines and lock_lines[0].isdecimal() else 0
 
 

@@ -11,7 +11,7 @@ class Kind(Protocol):
 
     @property
     def group(self) -> str:
-        """API group, such as `apps`; empty for the core group."""
+        """API group, such as `apps`. The core group is an empty string."""
 
     @property
     def plural(self) -> str:

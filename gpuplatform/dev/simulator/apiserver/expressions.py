@@ -83,8 +83,9 @@ def _member_type(schema: Schema) -> str:
 def value_of(value: Any, schema: Schema) -> Any:
     """Return `value` as a CEL value that contains only the fields that `schema` declares.
 
-    Field names are escaped. A date-time is a timestamp, but a string inside of lists and objects,
-    where the library does not support timestamps. `timestamp(self.at)` works in both cases.
+    Field names are escaped. A date-time value is converted to a timestamp. Inside of lists and
+    objects it remains a string, because the library does not support timestamps there.
+    `timestamp(self.at)` works in both cases.
     """
     if schema.get("format") == "date-time":
         return clock.parse_rfc3339(value)

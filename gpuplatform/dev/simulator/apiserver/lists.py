@@ -171,7 +171,7 @@ def predicate_of(resource: Resource, query: Mapping[str, str]) -> Predicate | No
 
 
 def number_of(query: Mapping[str, str], name: str) -> int:
-    """Return the integer parameter `name` of `query`; 0 if it is absent.
+    """Return the integer parameter `name` of `query`, or 0 if it is absent.
 
     Raises:
         ApiError: 400 if the value is not an integer.

@@ -1,7 +1,7 @@
 """Field ownership: sets of field paths, which are stored in `managedFields`.
 
 A path is a tuple of the elements of `fieldsV1` (`f:spec`, `k:{"name":"a"}`, `v:"x"`); a `.` at
-the end represents the object or list item itself. The rules are those of structured-merge-diff.
+the end represents the object or list item itself. The rules follow structured-merge-diff.
 """
 
 import json

@@ -54,7 +54,7 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """The error message, which contains the expression if the rule has no message."""
+        """The message of the rule, or its expression if the rule has no message."""
         return self.message or self.source
 
 
@@ -77,7 +77,7 @@ def root_schema(schema: Schema) -> Schema:
 def rule_tree(schema: Schema) -> RuleTree | None:
     """Compile the rules of `schema` and its subschemas.
 
-    Returns `None` if there are no rules.
+    Returns `None` if the schemas contain no rules.
 
     Raises:
         ExpressionError: If a rule is invalid.
@@ -113,7 +113,7 @@ def compile_rule(rule: dict[str, Any], schema: Schema) -> Rule:
 
 
 def rule_errors(tree: RuleTree, obj: Manifest, old: Manifest | None) -> Iterator[FieldError]:
-    """Yield an error for each rule that `obj`, the replacement of `old`, violates."""
+    """Yield an error for each violated rule. `old` is the object that `obj` replaces."""
     if old is None:
         yield from _errors(tree, obj, ABSENT, "", None)
     else:

@@ -1,6 +1,6 @@
 """Structural schemas of custom resources: pruning, defaulting and validation.
 
-A schema is the dict in a CustomResourceDefinition. The error messages equal those of Kubernetes.
+A schema is the dict in a CustomResourceDefinition. The error messages are identical to Kubernetes.
 """
 
 import re

@@ -30,7 +30,7 @@ _REFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The exit of a container that ends without being stopped."""
+    """The exit code and run time of a container that exits without being stopped."""
 
     code: int
     after_seconds: float = 0.0
@@ -46,11 +46,11 @@ class Behaviour:
     """The behavior of a container after its start."""
 
     image: str
-    """Full image reference that the runtime reports; empty if the reference is invalid."""
+    """Full image reference, as the runtime reports it, or an empty string if it is invalid."""
     pull_error: str = ""
     exit: Exit | None = None
     ready_after_seconds: float | None = 0.0
-    """Time in seconds from start to ready; `None` if the container never becomes ready."""
+    """Time in seconds from start to ready. `None` means that the container never becomes ready."""
     ignores_sigterm: bool = False
     is_process: bool = False
     """Whether the container is a local process. The other fields then describe the process."""
@@ -71,7 +71,7 @@ def behaviour_of(container: Manifest) -> Behaviour:
 
 
 def full_reference(image: str) -> str:
-    """Return `image` with registry and tag, as containerd does; empty if it is invalid."""
+    """Return `image` with registry and tag, as containerd does, or "" if it is invalid."""
     match = _REFERENCE.fullmatch(image)
     if match is None:
         return ""

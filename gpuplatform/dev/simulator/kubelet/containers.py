@@ -2,7 +2,7 @@
 
 `waiting ContainerCreating → running → terminated → waiting CrashLoopBackOff → running`, or
 `waiting ErrImagePull ⇄ ImagePullBackOff`, or `waiting CreateContainerConfigError` until the
-variables are available. The messages equal the messages of kubelet 1.36.
+variables are available. The messages are identical to kubelet 1.36.
 """
 
 import hashlib

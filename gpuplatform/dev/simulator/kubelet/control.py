@@ -26,7 +26,7 @@ KEY = "control"
 
 @dataclass(frozen=True, slots=True)
 class NodeControl:
-    """The injected faults of a node."""
+    """The fault injection settings of a node."""
 
     failed: bool = False
     not_ready: bool = False
@@ -43,7 +43,7 @@ class Control:
     nodes: dict[str, NodeControl] = field(default_factory=dict)
 
     def node(self, name: str) -> NodeControl:
-        """Return the injected faults of a node."""
+        """Return the fault injection settings of a node."""
         return self.nodes.get(name, NodeControl())
 
 

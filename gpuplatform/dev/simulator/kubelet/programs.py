@@ -39,7 +39,7 @@ class Probe:
 
 
 def module_of(container: Manifest) -> str:
-    """Return the Python module that runs a container; empty if the image or command is unknown."""
+    """Return the Python module that runs a container, or "" if image or command are unknown."""
     if container.get("command") or container.get("args"):
         return ""
     return MODULES.get(container.get("image", ""), "")
