@@ -49,6 +49,22 @@ BANNED: Final = {
     r"\bmay be lost\b.*\beye\b": "best effort",
     r"\bbelongs? into\b": "belongs in",
     r"\bneither\.$": "either",
+    r"(?<!connection )\brefus(e|es|ed|ing|als?)\b(?!:)": "reject, rejection",
+    r"\banswer(s|ed|ing)?\b": "respond, response, handle, return",
+    r"(?<!/)\brights\b(?!\.py)": "permissions",
+    r"(?<!`)\bfaults?\b(?! (injection|proxy))": "error, failure",
+    r"\bfor (people|humans)\b": "human-readable",
+    r"\bin place of\b": "instead of",
+    r"(?-i:\bgone\b)": "deleted, no longer exists, not found",
+    r"\b(stay|stays|stayed)\b": "remains, is unchanged",
+    r"\banymore\b|\bany more\b": "no longer",
+    r"\b(in|at|each|every|one|per|next|this) pass\b": "process, reconciliation, time",
+    r"\bhow many\b": "the number of",
+    r"\b(return|returns|yield|yields) (what|how|why|who|where)\b": "name the thing: 'the reason …', 'the number of …'",
+    r"\b(that|those) of\b": "repeat the noun",
+    r"\bNone for (none|any|one)\b|; (`?None`?|empty) (for|if|when|without)\b": "a sentence: 'Returns `None` if …'",
+    r"Error: \d{3}[,;]": "Raises: 'ApiError: 400 `code` if …'",
+    r"\b(just|exactly) when\b": "if and only if",
 }
 """Patterns, and what is written instead. A finding is a place to read, in any letter case."""
 
