@@ -1,4 +1,4 @@
-"""The kernel of the platform: everything that belongs to no single app."""
+"""The core of the platform: the code that belongs to no single app."""
 
 __version__ = "0.1.0"
-"""The version of the release: package, image, API document and health page."""
+"""The version of the release, in the package, the image, the API document and the health API."""

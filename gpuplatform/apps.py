@@ -1,12 +1,12 @@
-"""Django app configurations: the platform itself, with Celery's hooks, and its admin."""
+"""Django app configurations of the platform and of its admin."""
 
 from django.apps import AppConfig
-from django.contrib.admin.apps import AdminConfig
+from django.contrib.admin.apps import SimpleAdminConfig
 from typing_extensions import override
 
 
 class PlatformConfig(AppConfig):
-    """Carries the commands that belong to no single app."""
+    """The app of the management commands."""
 
     name = "gpuplatform"
     label = "platform"
@@ -14,13 +14,16 @@ class PlatformConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Load the Celery application and its hooks; all processes send messages."""
+        """Load the Celery application and its hooks. All processes send messages."""
         import gpuplatform.celery
         import gpuplatform.processes.task_hooks
         import gpuplatform.processes.worker  # noqa: F401
 
 
-class PlatformAdminConfig(AdminConfig):
-    """Django's admin with the platform's site as the default one."""
+class PlatformAdminConfig(SimpleAdminConfig):
+    """Django's admin with the platform's site as the default one.
+
+    `gpuplatform.urls` loads the admin modules, so that only the web process imports them.
+    """
 
     default_site = "gpuplatform.adminkit.site.pages.PlatformAdminSite"

@@ -1,8 +1,8 @@
-"""The Celery application, known to every process; workers and beat start from here.
+"""The Celery application. Every process loads it; `celery worker` and `celery beat` start it.
 
-`celery worker` and `celery beat` import this file before `--config FILE` is read, so nothing here
-reads a setting. The hooks of their processes are in `gpuplatform.processes`, which the app
-`gpuplatform` loads once Django is set up (`apps.py`).
+`celery worker` and `celery beat` import this module before they parse `--config FILE`, so it must
+not read settings. The hooks of their processes are in `gpuplatform.processes`, which
+`PlatformConfig.ready()` loads.
 """
 
 import os
@@ -14,11 +14,11 @@ from django.conf import settings
 from gpuplatform.configfile import OPTION, use_config_file
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuplatform.settings")
-if not settings.configured:  # Started by Celery, not one of the processes that only send.
+if not settings.configured:  # Celery started this process.
     os.environ.setdefault("GPUPLATFORM_ROLE", "worker")
 
 app = Celery("gpuplatform")
-app.set_default()  # Also for the threads of web and controller.
+app.set_default()  # For all threads of the web process and the controller.
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
     [
@@ -42,14 +42,14 @@ for command in ("worker", "beat"):
         click.Option(
             [OPTION],
             metavar="FILE",
-            is_eager=True,  # Other options have defaults that read the settings.
+            is_eager=True,  # The defaults of other options read the settings.
             expose_value=False,
             callback=_use_config,
-            help="YAML file with settings; see docs/configuration.md.",
+            help="YAML file with settings. See docs/configuration.md.",
         )
     )
 
 
 @signals.setup_logging.connect
 def keep_logging(**_: object) -> None:
-    """Keep the logging of Django's settings: Celery sets up its own unless a receiver exists."""
+    """Keep the logging of the Django settings. Without a receiver, Celery replaces it."""

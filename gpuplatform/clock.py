@@ -1,6 +1,6 @@
 """The wall clock of the platform, which tests can replace.
 
-Code that needs the time calls `now()`; planners get the time as an argument.
+Code that needs the current time calls `now()`. Planners receive the time as an argument.
 """
 
 from datetime import UTC, datetime
@@ -12,15 +12,15 @@ def now() -> datetime:
 
 
 def rfc3339(moment: datetime) -> str:
-    """Return `moment` in the format of Kubernetes: UTC, whole seconds, `Z`."""
+    """Return `moment` in the format of Kubernetes: UTC with whole seconds and the suffix `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_rfc3339(text: str) -> datetime:
-    """Parse a time in the format of Kubernetes.
+    """Return the time in `text`, which has the format of Kubernetes.
 
     Raises:
-        ValueError: `text` is not in this format.
+        ValueError: If `text` does not have this format.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

@@ -1,8 +1,8 @@
-"""The optional YAML file of a process: names of environment variables and their values.
+"""The optional YAML file with the settings of a process, by name of the environment variable.
 
-The settings and the runner of development mode read it before anything else is loaded, so this
-module imports neither Django nor the settings. Values are strings, as in the environment, so that
-`off` and `8080` mean the same in both.
+The settings and the development runner read the file before anything else is loaded, so this
+module imports neither Django nor the settings. Values are strings, so that `off` and `8080` have
+the same meaning in the file and in the environment.
 """
 
 import os
@@ -20,15 +20,15 @@ MAX_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The values of a file, and its faults."""
+    """The values of a file, and the errors in it."""
 
     path: Path | None = None
     values: Mapping[str, str] = field(default_factory=dict)
-    faults: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 def read_config_file(environment: Mapping[str, str]) -> ConfigFile:
-    """Read the file that the environment names, if any; its faults are returned, not raised."""
+    """Read the file that the environment names, if any. Errors are returned, not raised."""
     named = environment.get(CONFIG_VARIABLE, "")
     if not named:
         return ConfigFile()
@@ -37,27 +37,27 @@ def read_config_file(environment: Mapping[str, str]) -> ConfigFile:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES + 1)
         if len(text) > MAX_BYTES:
-            return ConfigFile(path, faults=(f"{path}: larger than 1 MiB",))
+            return ConfigFile(path, errors=(f"{path}: is larger than 1 MiB",))
         return _parsed(path, text.decode())
     except OSError as error:
-        return ConfigFile(path, faults=(f"{path}: cannot be read: {error.strerror}",))
+        return ConfigFile(path, errors=(f"{path}: cannot be read: {error.strerror}",))
     except UnicodeDecodeError:
-        return ConfigFile(path, faults=(f"{path}: not UTF-8",))
+        return ConfigFile(path, errors=(f"{path}: is not UTF-8",))
     except yaml.YAMLError as error:
-        return ConfigFile(path, faults=(f"{path}: not YAML: {_first_line(error)}",))
+        return ConfigFile(path, errors=(f"{path}: is not YAML: {_first_line(error)}",))
 
 
 def with_config_file(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment with the file's values as defaults; empty variables are ignored."""
+    """Return the environment with the values of the file as defaults for empty variables."""
     given = {name: value for name, value in environment.items() if value}
     return {**environment, **read_config_file(environment).values, **given}
 
 
 def take_config_option(arguments: Sequence[str]) -> list[str]:
-    """Remove `--config FILE` from the arguments and set the variable for this file.
+    """Set the variable from `--config FILE`, and return the remaining arguments.
 
     Raises:
-        SystemExit: The option has no value.
+        SystemExit: If the option has no value.
     """
     kept, rest = [], iter(arguments)
     for argument in rest:
@@ -73,13 +73,13 @@ def take_config_option(arguments: Sequence[str]) -> list[str]:
 
 
 def use_config_file(path: str) -> None:
-    """Set the file for this process and its children.
+    """Set the file for this process and its child processes.
 
     Raises:
-        SystemExit: The path is empty.
+        SystemExit: If the path is empty.
     """
     if not path:
-        raise SystemExit(f"{OPTION} needs the path of a file.")
+        raise SystemExit(f"The option {OPTION} requires the path of a file.")
     os.environ[CONFIG_VARIABLE] = str(Path(path).expanduser().absolute())
 
 
@@ -88,22 +88,22 @@ def _parsed(path: Path, text: str) -> ConfigFile:
     if root is None:
         return ConfigFile(path)
     if not isinstance(root, yaml.MappingNode):
-        fault = f"{path}: must consist of names with values, such as 'GPUPLATFORM_LOG_LEVEL: INFO'"
-        return ConfigFile(path, faults=(fault,))
+        error = f"{path}: must map names to values, such as 'GPUPLATFORM_LOG_LEVEL: INFO'"
+        return ConfigFile(path, errors=(error,))
     values: dict[str, str] = {}
-    faults = tuple(_take(path, root, values))
-    return ConfigFile(path, values, faults)
+    errors = tuple(_take(path, root, values))
+    return ConfigFile(path, values, errors)
 
 
 def _take(path: Path, root: yaml.MappingNode, values: dict[str, str]) -> Iterator[str]:
-    """Add the entries to `values`; yield the faults."""
+    """Add the valid entries to `values`, and yield the errors."""
     for key, value in root.value:
         place = f"{path}:{key.start_mark.line + 1}"
         name = str(key.value) if isinstance(key, yaml.ScalarNode) else "the key"
         if not (isinstance(key, yaml.ScalarNode) and isinstance(value, yaml.ScalarNode)):
-            yield f"{name} ({place}): must be one name with one value"
+            yield f"{name} ({place}): must be a name with a single value"
         elif name in values:
-            yield f"{name} ({place}): given twice"
+            yield f"{name} ({place}): is duplicated"
         else:
             values[name] = "" if value.tag.endswith(":null") else str(value.value)
 

@@ -1,44 +1,52 @@
 """Every error of the platform: its code, its HTTP status and the next step of the caller.
 
-Raised where detected; translated at two boundaries only: `kube/` turns a reply of the API server
-into a `ClusterError`, `api/` turns each of these into an `ErrorReply`. `str(error)` is a sentence
-for people: what happened and what to do, safe to show.
+Errors are raised where they are detected and translated at two boundaries only: `kube/` turns a
+response of the API server into a `ClusterError`, `api/` turns each error into an `ErrorReply`.
+`str(error)` is a human-readable sentence that names the problem and the next step. It contains
+nothing confidential.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Self
 
-from typing_extensions import override
-
 
 class Retry(StrEnum):
-    """When a retry can succeed. Read by the drivers only."""
+    """When a retry can succeed. Only the drivers read it."""
 
     NEVER = "never"
     NOW = "now"
-    """Immediately, with a new observation: another writer was faster."""
+    """Immediately, after a new observation: another writer changed the object."""
     LATER = "later"
-    """With backoff: the cause is outside of the platform and can pass."""
+    """With backoff: the cause is outside of the platform and can be temporary."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """A fault of a request: `field` is a JSON path such as `template.ports[1].name`."""
+    """An invalid field of a request.
+
+    `field` is a JSON path such as `template.ports[1].name`. It is empty for the whole request.
+    """
 
     field: str
     message: str
 
 
 class PlatformError(Exception):
-    """An error with a stable `code`, an HTTP status and a sentence for people."""
+    """Base class of the errors of the platform."""
 
     code: ClassVar[str] = "internal_error"
+    """The stable code that callers compare."""
     http_status: ClassVar[int] = 500
     retry: ClassVar[Retry] = Retry.NEVER
     next_step: ClassVar[str] = "Send the traceID to an operator, who finds the cause in the log."
-    """What a caller does about the code, independent of the message."""
+    """The next step of a caller, independent of the message."""
+    example_message: ClassVar[str] = (
+        "The platform failed to process the request. The cause is in its log."
+    )
+    example_details: ClassVar[tuple[FieldError, ...]] = ()
+    example_retry_after: ClassVar[float | None] = None
 
     def __init__(
         self,
@@ -48,7 +56,7 @@ class PlatformError(Exception):
         retry_after: float | None = None,
         context: Mapping[str, object] | None = None,
     ) -> None:
-        """`retry_after` is in seconds; `context` is logged and never shown to a caller."""
+        """`retry_after` is in seconds. `context` is logged and never sent to a caller."""
         super().__init__(message)
         self.message = message
         self.details = tuple(details)
@@ -57,54 +65,49 @@ class PlatformError(Exception):
 
     @classmethod
     def example(cls) -> Self:
-        """Return an instance with a typical message, for the documentation and tests."""
-        return cls("The platform failed to process the request. The cause is in its log.")
+        """Return an instance with a typical message, for responses, documentation and tests."""
+        error = cls(cls.example_message, retry_after=cls.example_retry_after)
+        error.details = cls.example_details
+        return error
 
 
 class RequestError(PlatformError):
-    """The request is wrong; the caller can correct it."""
+    """The request is invalid. The caller can correct it."""
 
     code = "invalid_request"
     http_status = 400
-    next_step = "Correct the fields in `details`; the same request is refused again."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls(
-            "replicas: Must be 0 or more.",
-            details=[FieldError("replicas", "Must be 0 or more.")],
-        )
+    next_step = (
+        "Correct the fields in `details`. If the request is repeated unchanged, it fails again."
+    )
+    example_message = "The body is empty. Send a JSON object."
 
 
 class InvalidSpec(RequestError):
-    """A field of the request breaks a rule."""
+    """The request or one of its fields is invalid."""
+
+    example_message = "replicas: Must be 0 or more."
+    example_details = (FieldError("replicas", "Must be 0 or more."),)
 
 
 class NotFound(RequestError):
-    """The object does not exist, or belongs to another tenant."""
+    """The object does not exist or belongs to another tenant."""
 
     code = "not_found"
     http_status = 404
-    next_step = "Check name, namespace and token. After a deletion it means that it is complete."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("The stock pool 'h100' does not exist in the namespace 'default'.")
+    next_step = (
+        "Check the name, the namespace and the token. After a deletion, the code confirms that the"
+        " object is deleted."
+    )
+    example_message = "The stock pool 'h100' does not exist in the namespace 'default'."
 
 
 class MethodNotAllowed(RequestError):
-    """The path exists and does not have the method."""
+    """The path exists but does not support the method."""
 
     code = "method_not_allowed"
     http_status = 405
     next_step = "Use a method from the header `Allow`."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("This path does not have this method. It has: GET, POST.")
+    example_message = "This path does not support the method. Supported methods: GET, POST."
 
 
 class UnsupportedMediaType(RequestError):
@@ -113,24 +116,16 @@ class UnsupportedMediaType(RequestError):
     code = "unsupported_media_type"
     http_status = 415
     next_step = "Send `Content-Type: application/json`."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("The body must be JSON. Send 'Content-Type: application/json'.")
+    example_message = "The body must be JSON. Send 'Content-Type: application/json'."
 
 
 class TooLarge(RequestError):
-    """The body exceeds the limit."""
+    """The body exceeds the maximum size."""
 
     code = "too_large"
     http_status = 413
-    next_step = "Send less in one request."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("The body is larger than 1 MiB. Send less in one request.")
+    next_step = "Send a smaller body."
+    example_message = "The body is larger than 1 MiB. Send a smaller body."
 
 
 class OperationConflict(RequestError):
@@ -138,54 +133,38 @@ class OperationConflict(RequestError):
 
     code = "operation_conflict"
     http_status = 409
-    next_step = "Use a new operationID for a new request; repeat a request with the same body."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("The operationID 'op-1' belongs to a different request. Use a new one.")
+    next_step = "Use a new operationID for a new request. Repeat a request with the same body."
+    example_message = "The operationID 'op-1' belongs to a different request. Use a new one."
 
 
 class NameConflict(RequestError):
-    """The name is in use."""
+    """The name is already in use."""
 
     code = "name_conflict"
     http_status = 409
     next_step = "Choose another name, or wait until the object with that name is deleted."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls(
-            "The name 'h100' is in use in the namespace 'default'. Choose another name.",
-            details=[FieldError("name", "Is in use.")],
-        )
+    example_message = (
+        "The name 'h100' is already in use in the namespace 'default'. Choose another name."
+    )
+    example_details = (FieldError("name", "Is already in use."),)
 
 
 class PhaseConflict(RequestError):
-    """The object's phase does not allow the request."""
+    """The phase of the object does not allow the request."""
 
     code = "phase_conflict"
     http_status = 409
     next_step = "Wait for the phase that the message names, then retry."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("The stock pool 'h100' is being deleted. Wait until it is gone.")
+    example_message = "The stock pool 'h100' is being deleted. Wait until it is deleted."
 
 
 class InsufficientCapacity(RequestError):
-    """Too little stock is ready."""
+    """Not enough stock is ready."""
 
     code = "insufficient_capacity"
     http_status = 409
     next_step = "Retry later with the same operationID, or ask an operator to seed stock."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("No stock of the GPU spec 'h100-1g' is ready. Retry later.")
+    example_message = "No stock of the GPU spec 'h100-1g' is ready. Retry later."
 
 
 class StaleEtag(RequestError):
@@ -194,11 +173,7 @@ class StaleEtag(RequestError):
     code = "stale_etag"
     http_status = 412
     next_step = "Read the object again and retry with its new `ETag`."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("The GPU unit 'trainer' was changed after it was read. Read it again.")
+    example_message = "The GPU unit 'trainer' was changed after it was read. Read it again."
 
 
 class Unauthenticated(RequestError):
@@ -207,94 +182,75 @@ class Unauthenticated(RequestError):
     code = "unauthenticated"
     http_status = 401
     next_step = "Send a valid token as `Authorization: Bearer <token>`."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("Send an API token.")
+    example_message = "The request has no API token. Send 'Authorization: Bearer <token>'."
 
 
 class NotAllowed(RequestError):
-    """The caller is not allowed to send the request."""
+    """The token does not have the scope that the request requires."""
 
     code = "forbidden"
     http_status = 403
     next_step = "Ask an operator for a token with the required scope."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("This request is not allowed. Ask an operator of the platform.")
+    example_message = "This request is not allowed. Ask an operator of the platform."
 
 
 class Throttled(RequestError):
-    """The caller has too many requests or open invocations."""
+    """The caller sends too many requests or has too many open invocations."""
 
     code = "throttled"
     http_status = 429
-    next_step = "Retry after the seconds in `Retry-After`."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("Too many requests. Retry in 5 seconds.", retry_after=5)
+    next_step = "Retry after the number of seconds in `Retry-After`."
+    example_message = "Too many requests. Retry in 5 seconds."
+    example_retry_after = 5
 
 
 class OperatorUnavailable(PlatformError):
-    """The platform has no cluster, or the cluster does not answer."""
+    """The platform has no cluster, or the cluster does not respond."""
 
     code = "operator_unavailable"
     http_status = 503
-    next_step = "Retry after the seconds in `Retry-After`; an operator checks the cluster."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls(
-            "This platform runs without a cluster (KUBE_MODE=off), so it accepts no changes.",
-            retry_after=60,
-        )
+    next_step = (
+        "Retry after the number of seconds in `Retry-After`. If the error persists, ask an"
+        " operator to check the cluster."
+    )
+    example_message = (
+        "This platform runs without a cluster (KUBE_MODE=off), so it accepts no changes."
+    )
+    example_retry_after = 60
 
 
 class RecoveryNeeded(PlatformError):
-    """Cluster and database do not belong together; an operator must run `recover` first."""
+    """The cluster and the database do not match. An operator must run `recover` first."""
 
     code = "recovery_needed"
     http_status = 503
     next_step = "Ask an operator to stop every process and run `manage.py recover`."
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls(
-            "The cluster and the database do not belong together. Stop every process of the"
-            " platform and run 'manage.py recover'.",
-            retry_after=60,
-        )
+    example_message = (
+        "The cluster and the database do not match. Stop every process of the platform and run"
+        " 'manage.py recover'."
+    )
+    example_retry_after = 60
 
 
 class DatabaseUnavailable(PlatformError):
-    """PostgreSQL does not answer."""
+    """PostgreSQL does not respond or does not accept writes."""
 
     code = "database_unavailable"
     http_status = 503
-    next_step = "Retry after the seconds in `Retry-After`, with the same operationID."
+    next_step = "Retry after the number of seconds in `Retry-After`, with the same operationID."
     retry = Retry.LATER
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("The database does not answer. Retry in 5 seconds.", retry_after=5)
+    example_message = "The database does not respond. Retry in 5 seconds."
+    example_retry_after = 5
 
 
 class InvariantBroken(PlatformError):
-    """The platform itself is faulty: the message is generic, the cause is in the log."""
+    """An internal error of the platform. The cause is in its log."""
 
 
 class ClusterError(PlatformError):
-    """An error of the Kubernetes API server; `reason` is that of its Status, if it sent one.
+    """An error of the Kubernetes API server.
 
-    HTTP never shows it: it becomes the error of an operation or a reason in a status.
+    It is never sent over HTTP: it becomes the error of an operation or a reason in a status.
     """
 
     code = "cluster_error"
@@ -309,7 +265,10 @@ class ClusterError(PlatformError):
         retry_after: float | None = None,
         context: Mapping[str, object] | None = None,
     ) -> None:
-        """`reason`, `status` and `detail` (the message) are those of the API server."""
+        """Store `reason`, `status` and `detail`: the reason, code and message of the Status.
+
+        The reason and the detail are empty if the API server sent no Status.
+        """
         super().__init__(message, retry_after=retry_after, context=context)
         self.reason = reason
         self.status = status
@@ -317,72 +276,66 @@ class ClusterError(PlatformError):
 
 
 class ClusterUnavailable(ClusterError):
-    """No usable answer: network, deadline, 5xx, 429. The request may have been executed.
+    """No usable response: network, deadline, 5xx, 429. The request may have been executed.
 
-    `status` 0 means that there was no answer.
+    `status` is 0 if there was no response.
     """
 
     code = "cluster_unavailable"
     http_status = 503
     retry = Retry.LATER
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls(
-            "The cluster does not answer: connection refused. The platform retries automatically."
-        )
+    example_message = (
+        "The cluster does not respond: connection refused. The platform retries automatically."
+    )
 
 
 class ClusterConflict(ClusterError):
-    """409: the object has changed since it was read (`Conflict`) or exists (`AlreadyExists`)."""
+    """409: the object changed after it was read (`Conflict`) or exists (`AlreadyExists`)."""
 
     code = "cluster_conflict"
     http_status = 409
     retry = Retry.NOW
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("The object was changed at the same time.", reason="Conflict")
+    example_message = "Another client changed the object at the same time."
 
 
 class ClusterGone(ClusterError):
-    """410: the requested version is compacted; a new list is needed."""
+    """410: the requested resource version is compacted; a new list is required."""
 
     code = "cluster_gone"
     retry = Retry.NOW
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls("The cluster no longer has this resource version: too old.", reason="Expired")
+    example_message = "The cluster no longer has this resource version."
 
 
 class ClusterForbidden(ClusterError):
-    """401, 403: missing rights of the platform, or a quota; for an operator of the cluster."""
+    """401, 403: a missing permission of the platform, or a quota. The cluster operator acts."""
 
     code = "cluster_forbidden"
     http_status = 503
     retry = Retry.LATER
-
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls(
-            "The cluster forbids the request: exceeded quota. Ask an operator of the cluster."
-        )
+    example_message = (
+        "The cluster forbids the request: exceeded quota. Ask an operator of the cluster."
+    )
 
 
 class ClusterRejected(ClusterError):
-    """A permanent refusal: 400, 404 of a namespace or kind, 413, 422."""
+    """A permanent rejection: 400, 404 of a namespace or kind, 413, 422."""
 
     code = "cluster_rejected"
     http_status = 400
+    example_message = "The cluster rejects the object: spec.replicas must be 0 or more."
 
-    @classmethod
-    @override
-    def example(cls) -> Self:
-        return cls(
-            "The cluster rejects the object: spec.replicas must be 0 or more.", reason="Invalid"
-        )
+
+def error_classes(kind: type[PlatformError] = PlatformError) -> Iterator[type[PlatformError]]:
+    """Yield `kind` and its subclasses, each after its base class."""
+    yield kind
+    for child in kind.__subclasses__():
+        yield from error_classes(child)
+
+
+def http_errors() -> dict[str, type[PlatformError]]:
+    """Return the error classes of API responses by code, sorted by code.
+
+    If several classes have the same code, the most derived one is returned.
+    """
+    kinds = (kind for kind in error_classes() if not issubclass(kind, ClusterError))
+    return dict(sorted({kind.code: kind for kind in kinds}.items()))

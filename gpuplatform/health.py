@@ -1,7 +1,7 @@
-"""Health of each part of the platform, as values that API, admin, report and metrics render.
+"""Health of the parts of the platform, for the API, the admin, the report and the metrics.
 
-Cluster and processes are read from their rows. Broker, queue and the API server are probed, each
-for at most `PROBE_SECONDS`; the probe of the API server is for the health API only.
+The health of the cluster and of the processes is read from rows. The broker, the queue and the API
+server are probed, each for at most `PROBE_SECONDS`. Only the health API probes the API server.
 """
 
 import logging
@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
 import redis
 from django.conf import settings
 from django.db import connection
+from django.db.models import TextChoices
 from django.db.models.functions import Now
 
 from gpuplatform.errors import PlatformError
@@ -33,16 +32,16 @@ logger = logging.getLogger(__name__)
 PROBE_SECONDS: Final = 1
 
 MAX_BACKLOG: Final = 1_000
-"""A broker queue with more messages grows faster than it is consumed; the alert uses the same."""
+"""Maximum number of messages in a healthy broker queue. The alert uses the same threshold."""
 
 OVERDUE_SECONDS: Final = 120.0
-"""A row that is due for longer is overdue; the alert uses the same."""
+"""Seconds after which a due row is overdue. The alert uses the same threshold."""
 
 SAMPLE_SECONDS: Final = 180.0
-"""Maximum age of a sample that describes the present; beat takes one every 30 seconds."""
+"""Maximum age in seconds of a current sample. Samples are taken every 30 seconds."""
 
 _NEED_CLUSTER: Final = frozenset({Part.CONTROLLER, Part.ACTIVATOR})
-"""Processes that work, and send heartbeats, only while they hold a Lease in the cluster."""
+"""Processes that send heartbeats only while they hold a Lease in the cluster."""
 _NEED_QUEUE: Final = frozenset({Part.ACTIVATOR, Part.RESULTS})
 
 _NO_CLUSTER: Final = "off by configuration (KUBE_MODE=off)"
@@ -52,79 +51,61 @@ _QUEUE_PORT: Final = 4222
 _MAX_GREETING: Final = 64 * 1024
 
 
-class HealthCode(StrEnum):
-    """State of a part. Programs compare codes; the summary and the detail are for people."""
+class HealthCode(TextChoices):
+    """Machine-readable state of a part.
 
-    HEALTHY = "healthy"
-    OFF = "off"
-    BACKLOG = "backlog"
-    NO_SAMPLE = "no_sample"
-    STALE_SAMPLE = "stale_sample"
-    UNKNOWN = "unknown"
-    NOT_RUNNING = "not_running"
-    WAITING_FOR_CLUSTER = "waiting_for_cluster"
-    NO_HEARTBEAT = "no_heartbeat"
-    NO_READY_NODE = "no_ready_node"
-    OVERDUE = "overdue"
-    READ_ONLY = "read_only"
-    RECOVERY_NEEDED = "recovery_needed"
-    UNREACHABLE = "unreachable"
-    WRONG_SERVER = "wrong_server"
+    The label is the human-readable summary.
+    """
 
+    HEALTHY = "healthy", "Healthy"
+    OFF = "off", "Off by configuration"
+    BACKLOG = "backlog", "Many messages are queued"
+    NO_SAMPLE = "no_sample", "No sample yet"
+    STALE_SAMPLE = "stale_sample", "No recent sample; check beat"
+    UNKNOWN = "unknown", "Not observed yet"
+    NOT_RUNNING = "not_running", "Not running"
+    WAITING_FOR_CLUSTER = "waiting_for_cluster", "Waiting for the cluster"
+    NO_HEARTBEAT = "no_heartbeat", f"No heartbeat for {FRESH_SECONDS} s"
+    NO_READY_NODE = "no_ready_node", "No node is ready"
+    OVERDUE = "overdue", "Work is overdue"
+    READ_ONLY = "read_only", "Accepts no writes"
+    RECOVERY_NEEDED = "recovery_needed", "Recovery needed"
+    UNREACHABLE = "unreachable", "Does not respond"
+    WRONG_SERVER = "wrong_server", "Not a NATS server"
 
-SUMMARIES: Final[Mapping[HealthCode, str]] = MappingProxyType(
-    {
-        HealthCode.HEALTHY: "Healthy",
-        HealthCode.OFF: "Off by configuration",
-        HealthCode.BACKLOG: "Many messages are queued",
-        HealthCode.NO_SAMPLE: "No sample yet",
-        HealthCode.STALE_SAMPLE: "No recent sample; check beat",
-        HealthCode.UNKNOWN: "Not observed yet",
-        HealthCode.NOT_RUNNING: "Not running",
-        HealthCode.WAITING_FOR_CLUSTER: "Waiting for the cluster",
-        HealthCode.NO_HEARTBEAT: f"No heartbeat for {FRESH_SECONDS} s",
-        HealthCode.NO_READY_NODE: "No node is ready",
-        HealthCode.OVERDUE: "Work is overdue",
-        HealthCode.READ_ONLY: "Accepts no writes",
-        HealthCode.RECOVERY_NEEDED: "Recovery needed",
-        HealthCode.UNREACHABLE: "Does not answer",
-        HealthCode.WRONG_SERVER: "Not a NATS server",
-    }
-)
-"""What each code means."""
 
 _OK: Final = frozenset({HealthCode.HEALTHY, HealthCode.OFF, HealthCode.BACKLOG})
 _UNAVAILABLE: Final = frozenset({HealthCode.UNREACHABLE, HealthCode.RECOVERY_NEEDED})
-"""States of the cluster in which no process can hold a Lease."""
+"""Codes of the cluster in which no process can hold a Lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartHealth:
-    """Health of one part."""
+    """The health of a part."""
 
     part: str
     code: HealthCode
     detail: str = ""
-    """Specifics for people, such as the error; may be empty."""
+    """Human-readable details, such as the error. Can be empty."""
     since: datetime | None = None
-    """Time of the last heartbeat or observation; of due work, when the oldest row became due."""
+    """Time of the last heartbeat or observation. For due work, when the oldest row became due."""
 
     @property
     def ok(self) -> bool:
-        """Whether the part works, or is off by configuration."""
+        """Whether the part works or is off by configuration."""
         return self.code in _OK
 
     @property
     def summary(self) -> str:
-        """The meaning of the code."""
-        return SUMMARIES[self.code]
+        """The human-readable summary of the code."""
+        return str(self.code.label)
 
 
 def database_health() -> PartHealth:
-    """Return whether the database accepts writes.
+    """Return the health of the database: whether it accepts writes.
 
     Raises:
-        django.db.Error: it does not answer.
+        django.db.Error: If the database does not respond.
     """
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('transaction_read_only')")
@@ -133,7 +114,7 @@ def database_health() -> PartHealth:
 
 
 def recorded_cluster_health() -> PartHealth:
-    """Return the health of the cluster as the controller and the gate recorded it."""
+    """Return the health of the cluster that the controller and the gate recorded."""
     if settings.KUBE_MODE == "off":
         return PartHealth("cluster", HealthCode.OFF, _NO_CLUSTER)
     state = ClusterState.objects.filter(pk=ClusterState.SINGLETON).first() or ClusterState()
@@ -154,7 +135,7 @@ def _cluster_code(state: ClusterState) -> tuple[HealthCode, str]:
 
 
 def probed_cluster_health() -> PartHealth:
-    """Return whether the API server answers now."""
+    """Return the health of the cluster: whether the API server responds now."""
     if settings.KUBE_MODE == "off":
         return PartHealth("cluster", HealthCode.OFF, _NO_CLUSTER)
     try:
@@ -166,9 +147,9 @@ def probed_cluster_health() -> PartHealth:
 
 
 def process_health(cluster: PartHealth) -> list[PartHealth]:
-    """Return the health of each process, from its last heartbeat.
+    """Return the health of each process, determined from its last heartbeat.
 
-    A process that needs the cluster sends none while the `cluster` is unavailable.
+    Processes that need the cluster send no heartbeat while `cluster` is unavailable.
     """
     rows = ProcessHeartbeat.objects.annotate(database_time=Now())
     heartbeats = {
@@ -193,14 +174,14 @@ def _process(
 
 
 def _off_reason(part: Part) -> str:
-    """Return the setting because of which a process does not run; empty if it should run."""
+    """Return the reason why a process is off by configuration, or an empty string."""
     if part in _NEED_CLUSTER | _NEED_QUEUE and settings.KUBE_MODE == "off":
         return _NO_CLUSTER
     return _NO_QUEUE if part in _NEED_QUEUE and not settings.NATS_URL else ""
 
 
 def due_work_health(sample: PlatformSample | None, now: datetime) -> PartHealth:
-    """Return whether rows that are due wait too long for a worker, by the latest sample."""
+    """Return the health of due work: whether a due row waits too long for a worker."""
     part = "due work"
     if sample is None:
         return PartHealth(part, HealthCode.NO_SAMPLE)
@@ -211,12 +192,12 @@ def due_work_health(sample: PlatformSample | None, now: datetime) -> PartHealth:
         return PartHealth(part, HealthCode.HEALTHY, "nothing is due")
     code = HealthCode.OVERDUE if oldest > OVERDUE_SECONDS else HealthCode.HEALTHY
     return PartHealth(
-        part, code, "time since the oldest row is due", now - timedelta(seconds=oldest)
+        part, code, "time since the oldest row became due", now - timedelta(seconds=oldest)
     )
 
 
 def queue_lengths() -> dict[str, int] | None:
-    """Return the number of messages in each broker queue; None if the broker does not answer."""
+    """Return the number of messages by broker queue, or `None` if the broker does not respond."""
     client = redis.Redis.from_url(
         settings.CELERY_BROKER_URL,
         socket_timeout=PROBE_SECONDS,
@@ -232,24 +213,24 @@ def queue_lengths() -> dict[str, int] | None:
                 lengths[name] += length
             return dict(lengths)
     except redis.RedisError as error:
-        logger.warning("the broker does not answer: %s", error)
+        logger.warning("the broker does not respond: %s", error)
         return None
     finally:
         client.close()
 
 
 def broker_health(lengths: Mapping[str, int] | None) -> PartHealth:
-    """Return the health of the broker, from its queue lengths."""
+    """Return the health of the broker, determined from the lengths of its queues."""
     if lengths is None:
         return PartHealth("broker", HealthCode.UNREACHABLE)
     queued = ", ".join(f"{name} {length}" for name, length in lengths.items() if length)
     is_long = max(lengths.values()) > MAX_BACKLOG
-    detail = f"{queued} in queue" if queued else "queues are empty"
+    detail = f"queued messages: {queued}" if queued else "queues are empty"
     return PartHealth("broker", HealthCode.BACKLOG if is_long else HealthCode.HEALTHY, detail)
 
 
 def queue_health() -> PartHealth:
-    """Return whether the NATS server answers with its greeting."""
+    """Return the health of the queue: whether a NATS server sends its greeting."""
     if not settings.NATS_URL:
         return PartHealth("queue", HealthCode.OFF, _NO_QUEUE)
     url = urlsplit(settings.NATS_URL)

@@ -1,4 +1,4 @@
-"""Advisory locks of PostgreSQL, for commands that must not run concurrently on any machine."""
+"""PostgreSQL advisory locks for commands that must not run concurrently."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from django.db import connection
 
 
 class Lock(IntEnum):
-    """Keys of `pg_advisory_lock`; every release uses the same ones."""
+    """Keys of `pg_advisory_lock`. They must not change between releases."""
 
     PREPARATION = 0x6770_7570_6C61_7466
     """"gpuplatf" in ASCII."""
@@ -18,9 +18,9 @@ class Lock(IntEnum):
 
 @contextmanager
 def advisory_lock(lock: Lock) -> Iterator[None]:
-    """Wait for the lock and hold it; the database releases it when the connection ends."""
+    """Hold the lock within the block. The database also releases it if the connection ends."""
     with connection.cursor() as cursor:
-        # Neither the work nor the wait for another holder has a time limit.
+        # Neither the work nor the wait for the lock has a time limit.
         cursor.execute("SET lock_timeout = 0; SET statement_timeout = 0")
         cursor.execute("SELECT pg_advisory_lock(%s)", [lock])
         try:

@@ -1,7 +1,7 @@
-"""Values and threads of one process: created at their first use, never shared across a fork.
+"""Values and threads that belong to one process and are not shared with forked processes.
 
-Connections, locks and threads do not survive a fork. What a module keeps for the whole process is
-therefore held by a `ProcessLocal`, and a forked child creates its own.
+Connections, locks and threads cannot be used after a fork. A module that keeps such a value for
+the whole process uses a `ProcessLocal`, so that a forked process creates its own value.
 """
 
 import os
@@ -18,37 +18,37 @@ ValueT = TypeVar("ValueT")
 
 
 class ProcessLocal(Generic[ValueT]):
-    """Holds one value per process."""
+    """A value per process, created when it is first used."""
 
     def __init__(self, create: Callable[[], ValueT]) -> None:
-        """`create` returns the value; when it raises, the next `get` calls it again."""
+        """`create` returns the value. If it raises an exception, the next `get` calls it again."""
         self._create = create
         self.reset()
         _HOLDERS.add(self)
 
     def get(self) -> ValueT:
-        """Return the value of this process. Safe to call from any thread."""
+        """Return the value of this process. Thread-safe."""
         with self._lock:
             if not self._values:
                 self._values.append(self._create())
             return self._values[0]
 
     def pop(self) -> ValueT | None:
-        """Return the value if there is one, and forget it: the next `get` creates another."""
+        """Remove the value and return it, or return `None`. The next `get` creates a new value."""
         with self._lock:
             return self._values.pop() if self._values else None
 
     def reset(self) -> None:
-        """Forget value and lock: both may be in use by a thread that a forked child lacks."""
+        """Discard the value and the lock, which a thread of the parent process may have in use."""
         self._lock = threading.Lock()
         self._values: list[ValueT] = []
 
 
 class ProcessThreads:
-    """A pool of threads per process, for calls that a caller waits for only a limited time."""
+    """A thread pool per process, for calls for which the caller waits only a limited time."""
 
     def __init__(self, size: int, name: str) -> None:
-        """Start up to `size` threads, each when it is first needed."""
+        """Create a pool of up to `size` threads, which are started when they are needed."""
         self._pool = ProcessLocal(partial(ThreadPoolExecutor, size, thread_name_prefix=name))
 
     def submit(

@@ -1,7 +1,7 @@
 """Sends messages to workers.
 
-A message is a hint: it contains only the id of a row, and a lost message costs time, never work.
-Sending therefore never raises, and never waits long for a broker that does not answer.
+A message is a hint that contains only the id of a row. A lost message delays work but never loses
+it. So sending never raises an exception and never waits long for an unavailable broker.
 """
 
 import logging
@@ -20,23 +20,23 @@ from gpuplatform.process_local import ProcessThreads
 logger = logging.getLogger(__name__)
 
 SEND_SECONDS: Final = 2.0
-"""Maximum wait for the broker to accept a message."""
+"""Maximum duration in seconds of the wait for the broker to accept a message."""
 
 PAUSE_SECONDS: Final = 5.0
-"""Pause after a failure, without any message; sweeps find the rows."""
+"""Duration in seconds after a failure during which no message is sent. Sweeps find the rows."""
 
 MAX_QUEUED: Final = 500
-"""Length up to which sweeps fill a queue; more messages would only repeat waiting ones."""
+"""Maximum length of a queue that sweeps fill. More messages would only be duplicates."""
 
 MAX_COUNTDOWN_SECONDS: Final = 60.0
-"""Far below the visibility timeout, after which the broker would deliver a message again."""
+"""Maximum delay of a message. It is far below the visibility timeout of the broker."""
 
 SCHEDULE_HEADER: Final = "periodic_task_name"
-"""The header with the name of the schedule, as django-celery-beat sets it."""
+"""The message header in which django-celery-beat stores the name of the schedule."""
 
 
 class Queue(StrEnum):
-    """The Celery queues; in production each has its own worker."""
+    """The Celery queues. In production, each queue has its own worker."""
 
     OPERATIONS = "operations"
     RECONCILE = "reconcile"
@@ -44,30 +44,30 @@ class Queue(StrEnum):
 
 
 class Urgency(IntEnum):
-    """The priority of a message; lower values are delivered first."""
+    """The priority of a message. Lower values are delivered first."""
 
     NEXT = 0
     LATER = 3
-    """For work that starts something new, so that work in progress ends sooner."""
+    """For new work, so that work in progress ends sooner."""
     LAST = 6
-    """For work without a waiting caller."""
+    """For work for which no caller waits."""
 
 
 _SEPARATOR: Final = "\x06\x16"
-"""Separates the name of a queue and a priority in the keys of the broker."""
+"""Separator of queue name and priority in the keys of the broker."""
 
 _SENDER = ProcessThreads(1, "hints")
-"""A thread that sends, so that a hanging broker does not block the caller."""
+"""The thread that sends messages, so that an unresponsive broker does not block the caller."""
 
 
 class _Pause:
-    """The end of the pause, on the monotonic clock."""
+    """The pause after a failure. `until` is its end on the monotonic clock."""
 
     until = 0.0
 
 
 def keys_of(queue: Queue) -> tuple[str, ...]:
-    """Return the broker's keys of the messages of a queue."""
+    """Return the keys in the broker that contain the messages of a queue."""
     waiting = (Urgency.LATER, Urgency.LAST)
     return queue.value, *(f"{queue.value}{_SEPARATOR}{urgency.value}" for urgency in waiting)
 
@@ -80,7 +80,7 @@ def enqueue_after_commit(
     urgency: Urgency = Urgency.NEXT,
     countdown: float | None = None,
 ) -> None:
-    """Send a message when the current transaction is committed; none if it is rolled back."""
+    """Send a message after the current transaction is committed."""
 
     def send() -> None:
         enqueue(task, row_id, queue=queue, urgency=urgency, countdown=countdown)
@@ -96,9 +96,9 @@ def enqueue(
     countdown: float | None = None,
     expires: float | None = None,
 ) -> bool:
-    """Send a message now; return False if the broker does not accept it.
+    """Send a message now, and return whether the broker accepted it.
 
-    `countdown` and `expires` are the seconds before and after which it is not delivered.
+    It is delivered after `countdown` seconds and discarded after `expires` seconds.
     """
     return _send(
         task,
@@ -113,7 +113,7 @@ def enqueue(
 def enqueue_schedule(
     task: str, args: Sequence[Any], kwargs: Mapping[str, Any], *, queue: str, schedule: str
 ) -> bool:
-    """Send the message of a beat schedule now; return False if the broker does not accept it."""
+    """Send the message of a beat schedule now, and return whether the broker accepted it."""
     return _send(
         task,
         args=args,
@@ -133,14 +133,16 @@ def _send(task: str, **options: Any) -> bool:
         sending.result(timeout=SEND_SECONDS)
     except (OperationalError, OSError, SendTimeout) as error:
         _Pause.until = time.monotonic() + PAUSE_SECONDS
-        why = str(error) or "timeout"
-        logger.warning("the broker does not accept messages; sweeps will find the rows: %s", why)
+        reason = str(error) or "timeout"
+        logger.warning(
+            "the broker does not accept messages; sweeps will find the rows: %s", reason
+        )
         return False
     return True
 
 
 def enqueue_missed(task: str, row_ids: Sequence[int], *, queue: Queue) -> None:
-    """Send messages for rows that a sweep found due, up to the capacity of the queue."""
+    """Send messages for due rows that a sweep found, up to `MAX_QUEUED` messages in the queue."""
     room = MAX_QUEUED - waiting_messages(queue)
     for row_id in row_ids[: max(room, 0)]:
         if not enqueue(task, row_id, queue=queue):
@@ -148,18 +150,16 @@ def enqueue_missed(task: str, row_ids: Sequence[int], *, queue: Queue) -> None:
 
 
 def waiting_messages(queue: Queue) -> int:
-    """Return the number of waiting messages; 0 if the broker does not answer."""
+    """Return the number of messages in a queue, or 0 if the broker does not respond."""
     try:
         with current_app.connection_for_write() as connection:
             channel: Any = connection.default_channel  # kombu's types omit its methods
             return int(channel.queue_declare(queue.value, passive=True).message_count)
-    except ChannelError:
-        return 0  # A queue without messages does not exist.
-    except (OperationalError, OSError):
-        return 0
+    except (ChannelError, OperationalError, OSError):
+        return 0  # ChannelError: a queue without messages does not exist.
 
 
 def enqueue_retry(task: str, row_id: int, wait: float | None, *, queue: Queue) -> None:
-    """Send a message for a row that is due in `wait` seconds; sweeps cover long waits."""
+    """Send a message for a row that is due in `wait` seconds. Sweeps handle longer waits."""
     if wait is not None and wait <= MAX_COUNTDOWN_SECONDS:
         enqueue(task, row_id, queue=queue, countdown=wait)

@@ -1,4 +1,4 @@
-"""The URLs of the web process."""
+"""URLs of the web process."""
 
 from django.contrib import admin
 from django.urls import include, path
@@ -8,6 +8,8 @@ from gpuplatform.adminkit.site.errors import forbidden, not_found
 from gpuplatform.observability.health_api import Health, livez, readyz
 
 handler403, handler404 = forbidden, not_found
+
+admin.autodiscover()
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),

@@ -1,4 +1,4 @@
-"""WSGI entry of the web process (API, Swagger, admin)."""
+"""WSGI application of the web process (API, Swagger UI, admin)."""
 
 import os
 

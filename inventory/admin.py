@@ -1,56 +1,25 @@
 """Stock pools in the admin."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from django.contrib import admin
 from django.http import HttpRequest
-from django.urls import reverse
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.cluster_section import ClusterSectionAdmin
-from gpuplatform.adminkit.actions.mirrors import (
-    MirrorAdmin,
-    comparison_note,
-    generation_line,
-    mirror_badge,
-    mirror_copies,
-    mirror_facts,
-    mirror_panel,
-    mirror_since,
-    mirror_subject,
-    service_line,
-)
-from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.actions.mirrors import mirror_line
+from gpuplatform.adminkit.actions.resources import ResourceAdmin
 from gpuplatform.adminkit.detail.panels import (
     Comparison,
     Detail,
-    Document,
     Fact,
     RelatedRow,
-    condition_lines,
     secrets_fact,
 )
-from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_shape, phase_title
-from gpuplatform.adminkit.display.causes import register_reasons
-from gpuplatform.adminkit.display.text import (
-    as_yaml,
-    condense,
-    message_or_reason,
-    shortened,
-    visible,
-)
-from gpuplatform.adminkit.display.timeline import Step, timeline
-from gpuplatform.adminkit.lists.filters import (
-    AgeFilter,
-    HistoryFilter,
-    NamespaceFilter,
-    PhaseTabs,
-    ReasonFilter,
-    SpecFilter,
-    TenantFilter,
-)
-from gpuplatform.kube.fields import items
+from gpuplatform.adminkit.display.text import condense, message_or_reason, shortened, visible
+from gpuplatform.adminkit.display.timeline import Step
+from gpuplatform.adminkit.display.urls import page_url
+from gpuplatform.adminkit.lists.model_admin import column
 from gpuplatform.kube.kinds import STOCK_POOL
 from gpuplatform.operations.admin import operations_of
 from gpuplatform.operations.admin_display import operation_steps
@@ -61,36 +30,26 @@ from inventory.core.names import deployment_name
 from inventory.models import GpuSpec, StockPool
 from inventory.phases import POOL_REASONS, PoolPhase, PoolReason
 
-HEALTHY_PHASES = frozenset({PoolPhase.READY})
-"""Phases that need no explanation."""
-
 COUNTING_REASONS = frozenset({PoolReason.DEPLOYMENT_READY, PoolReason.DEPLOYMENT_PROGRESSING})
-"""Reasons whose messages have the number of pods."""
-
-KIND = "StockPool"
-PAGE_URL = "admin:inventory_stockpool_change"
-SPEC_URL = "admin:inventory_gpuspec_change"
-VIEW_PERMISSION = "inventory.view_stockpool"
-
-
-class PoolReasonFilter(ReasonFilter):
-    """The reason of the phase."""
-
-    reasons = POOL_REASONS
+"""Reasons whose messages contain the number of pods."""
 
 
 @admin.register(StockPool)
-class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
-    """The stock pools."""
+class StockPoolAdmin(ResourceAdmin):
+    """The list and the pages of stock pools."""
 
     row_actions = POOL_ACTIONS
     empty_text = (
-        "No stock pools yet. A pool holds GPUs with its own pods until it is deleted; its GPUs"
-        " never become units."
+        "No stock pools yet. The pods of a stock pool hold GPUs until the pool is deleted. Its"
+        " GPUs never become units."
     )
     search_order = 3
+    resource_kind = STOCK_POOL
+    owner_label = POOL_LABEL
+    object_kind = STOCK_POOL.kind
     creation = CREATE
-    healthy_phases = HEALTHY_PHASES
+    healthy_phases = frozenset({PoolPhase.READY})
+    reasons = POOL_REASONS
     noun = "pool"
     sampled = "pools"
     list_display = (
@@ -102,129 +61,77 @@ class StockPoolAdmin(ClusterSectionAdmin, MirrorAdmin):
         "why_column",
         "since",
     )
-    list_display_links = ("name",)
-    list_filter = (
-        SpecFilter,
-        PoolReasonFilter,
-        TenantFilter,
-        NamespaceFilter,
-        AgeFilter,
-        HistoryFilter,
-        PhaseTabs,
-    )
     search_fields = ("name", "spec__image")
     search_help_text = "name, operationID or image"
-    sortable_by = ("name", "namespace", "spec_column", "since")
 
-    @admin.display(description="Ready")
-    def replicas(self, row: StockPool) -> str:
-        """Return the number of available and of desired pods."""
-        return f"{row.available_replicas}/{row.desired_replicas}"
+    replicas = column("Ready", lambda row: f"{row.available_replicas}/{row.desired_replicas}")
 
     @override
     def line(self, row: StockPool) -> RelatedRow:
-        return _line(row)
+        return mirror_line(row, _summary(row))
 
     @override
     def detail(self, row: StockPool) -> Detail:
-        return Detail(
-            title=row.name,
-            badge=mirror_badge(row),
-            since=mirror_since(row),
-            panel=mirror_panel(row, POOL_REASONS, healthy=HEALTHY_PHASES),
+        return self.resource_detail(
+            row,
             facts=_facts(row),
-            comparisons=_comparisons(row),
-            comparison_note=comparison_note(row),
-            timeline=timeline((*operation_steps(row.operation), *_steps(row))),
-            copies=mirror_copies(row, "stockpool"),
-            conditions=condition_lines(
-                row.conditions, failed=row.phase == PoolPhase.FAILED, cause=row.cause
-            ),
-            has_conditions=True,
-            related=[operations_of(KIND, row.pk)],
-            documents=(Document("Spec", visible(as_yaml(row.spec))),),
+            steps=(*operation_steps(row.operation), *_steps(row)),
+            comparisons=[
+                Comparison("Replicas", str(row.desired_replicas), str(row.available_replicas))
+            ],
+            related=[operations_of(self.object_kind, row.pk)],
         )
 
     @override
-    def subject(self, request: HttpRequest, row: StockPool) -> Subject | None:
-        return _subject(row)
+    def deployment_of(self, row: StockPool) -> str:
+        return deployment_name(row.name)
+
+    @override
+    def steps_of_object(self, row_id: int) -> Sequence[Step]:
+        row = StockPool.objects.filter(pk=row_id).first()
+        return list(_steps(row)) if row else ()
+
+    @override
+    def subject_of_object(self, request: HttpRequest, row_id: int) -> Subject | None:
+        row = StockPool.objects.filter(pk=row_id).first()
+        return self.subject(request, row) if row and self.has_view_permission(request) else None
 
 
-def _subject(row: StockPool) -> Subject | None:
-    dependents = deployment_name(row.name)
-    return mirror_subject(row, STOCK_POOL, label=POOL_LABEL, dependents=dependents)
+def spec_fact(name: str) -> Fact:
+    """Return the name of a GPU spec, with a link to its page if the catalogue contains it."""
+    entry = GpuSpec.objects.filter(name=name).first()
+    if name and entry is None:
+        return Fact("GPU spec", f"{name} (not in the catalogue)")
+    return Fact("GPU spec", name, page_url(entry) if entry else "")
 
 
 def _steps(row: StockPool) -> Iterator[Step]:
-    """Yield the phase of a pool, and its readiness while that is pending."""
+    """Yield the phase of a pool and, until the pool is ready, its pending readiness."""
     if row.deleted_at:
         yield Step("Deleted", row.deleted_at, Shape.OFF)
         return
     text = message_or_reason(row.reason, row.message)
     yield Step(phase_title(row.phase), row.phase_since, phase_shape(row.phase), text)
-    if row.phase not in HEALTHY_PHASES | {PoolPhase.EMPTY, PoolPhase.TERMINATING}:
-        pods = f"{row.available_replicas} of {row.desired_replicas} pods"
-        yield Step("Ready", None, Shape.OFF, f"not yet: {pods}")
+    if row.phase not in {PoolPhase.READY, PoolPhase.EMPTY, PoolPhase.TERMINATING}:
+        yield Step("Ready", None, Shape.OFF, f"not yet: {_pods(row)}")
 
 
-def _facts(row: StockPool) -> Sequence[Fact]:
+def _facts(row: StockPool) -> Iterable[Fact]:
     spec = row.spec if isinstance(row.spec, dict) else {}
-    entry = GpuSpec.objects.filter(name=row.spec_name).first()
-    facts = [
-        Fact("GPU spec", row.spec_name, reverse(SPEC_URL, args=[entry.pk]) if entry else ""),
-        Fact("GPUs per pod", str(spec.get("gpu", ""))),
-        Fact("Memory per pod", visible(str(spec.get("memory", "")))),
-        Fact("Image", shortened(str(spec.get("image", "")), 512)),
-        secrets_fact(spec),
-        *mirror_facts(row),
-    ]
-    return [fact for fact in facts if fact.value]
-
-
-def _comparisons(row: StockPool) -> Sequence[Comparison]:
-    if row.deleted_at:
-        return ()
-    lines = [
-        Comparison("Replicas", str(row.desired_replicas), str(row.available_replicas)),
-        generation_line(row),
-    ]
-    if row.service_name or items(row.spec, "template", "ports"):
-        lines.append(service_line(row))
-    return lines
-
-
-def _line(row: StockPool) -> RelatedRow:
-    return RelatedRow(
-        badge=mirror_badge(row),
-        name=str(row),
-        url=reverse(PAGE_URL, args=[row.pk]),
-        text=_summary(row),
-        since=age_html(row.phase_since),
-    )
+    yield spec_fact(row.spec_name)
+    yield Fact("GPUs per pod", str(spec.get("gpu", "")))
+    yield Fact("Memory per pod", visible(str(spec.get("memory", ""))))
+    yield Fact("Image", shortened(str(spec.get("image", "")), 512))
+    yield secrets_fact(spec)
 
 
 def _summary(row: StockPool) -> str:
-    """Return the number of pods, unless the message has it, and the message."""
-    pods = f"{row.available_replicas} of {row.desired_replicas} pods"
+    """Return the message of a pool, preceded by the number of pods unless it contains that."""
     message = shortened(condense(row.message))
     if row.reason in COUNTING_REASONS:
         return message
-    return f"{pods} · {message}" if message else pods
+    return f"{_pods(row)} · {message}" if message else _pods(row)
 
 
-def _rows(row_id: int) -> Sequence[RelatedRow]:
-    return [_line(row) for row in StockPool.objects.filter(pk=row_id)]
-
-
-def _steps_of(row_id: int) -> Sequence[Step]:
-    row = StockPool.objects.filter(pk=row_id).first()
-    return list(_steps(row)) if row else ()
-
-
-def _subject_of(request: HttpRequest, row_id: int) -> Subject | None:
-    row = StockPool.objects.filter(pk=row_id).first()
-    return _subject(row) if row and request.user.has_perm(VIEW_PERMISSION) else None
-
-
-register_reasons(POOL_REASONS)
-register_object_page(KIND, ObjectPage(PAGE_URL, _rows, _steps_of, _subject_of))
+def _pods(row: StockPool) -> str:
+    return f"{row.available_replicas} of {row.desired_replicas} pods"

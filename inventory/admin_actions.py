@@ -1,4 +1,4 @@
-"""Actions on stock pools in the admin, by the services of the API."""
+"""The admin actions on stock pools, which call the services of the API."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
@@ -7,18 +7,12 @@ from gpuplatform.adminkit.actions.action import (
     Action,
     ActionRequest,
     ActionResult,
-    Creation,
     Values,
-    counted,
 )
-from gpuplatform.adminkit.actions.forms import (
-    MEMORY_HELP,
-    OPERATION_ID,
-    DeclaredForm,
-    Suggestions,
-)
+from gpuplatform.adminkit.actions.forms import MEMORY_HELP, DeclaredForm, Suggestions
 from gpuplatform.adminkit.actions.mirrors import ending_obstacle, reconcile_action
-from gpuplatform.operations.admin_actions import result_of
+from gpuplatform.adminkit.display.text import counted
+from gpuplatform.operations.admin_actions import creation, result_of, service_call
 from gpuplatform.reconciliation.mirror import count
 from gpuplatform.tenancy.models import Tenant
 from gpuplatform.tenancy.selectors import tenant_by_name
@@ -35,7 +29,7 @@ from inventory.services.pools import (
 
 
 class PoolForm(DeclaredForm):
-    """The form of a new pool."""
+    """The form that creates a pool."""
 
     declaration = StockPoolCreate
     field_names = (
@@ -54,40 +48,29 @@ class PoolForm(DeclaredForm):
         "memory": "Memory per pod",
     }
     help_texts: ClassVar = {
-        "specName": "The GPU spec of the pods.",
-        "name": "DNS label, up to 58 characters. Leave empty to generate one.",
-        "gpu": "Request and limit.",
-        "image": "Container image reference.",
+        "specName": "GPU spec of the pods.",
+        "name": "DNS label of at most 58 characters. Leave empty to generate a name.",
+        "gpu": "Number of GPUs of each pod, as request and limit.",
+        "image": "Reference of the container image.",
         "memory": MEMORY_HELP,
     }
     suggestions: ClassVar[Suggestions] = {"specName": spec_names}
 
 
 class ScaleForm(DeclaredForm):
-    """The number of pods of a pool."""
+    """The form that changes the number of pods of a pool."""
 
     declaration = StockPoolPatch
     field_names = ("replicas",)
     required_names = frozenset(field_names)
 
 
-def _create(operation_id: str, values: Values) -> tuple[ActionResult, StockPool]:
-    body = StockPoolCreate.parse({**values, OPERATION_ID: operation_id})
-    accepted = pool_create(tenant=tenant_by_name(), body=body)
-    return result_of(accepted), StockPool.objects.get(pk=accepted.operation.object_row or 0)
-
-
 def _scale(request: ActionRequest) -> ActionResult:
-    body = StockPoolPatch.parse({**request.values, OPERATION_ID: request.operation_id})
-    return result_of(pool_update(body=body, **_place(request.row)))
+    body = request.parse(StockPoolPatch)
+    return result_of(pool_update(body=body, **_address(request.row)))
 
 
-def _delete(request: ActionRequest) -> ActionResult:
-    accepted = pool_request_deletion(operation_id=request.operation_id, **_place(request.row))
-    return result_of(accepted)
-
-
-def _place(pool: StockPool) -> dict[str, Any]:
+def _address(pool: StockPool) -> dict[str, Any]:
     tenant: Tenant = pool.tenant or tenant_by_name()
     return {"tenant": tenant, "namespace": pool.namespace, "name": pool.name}
 
@@ -111,7 +94,7 @@ def _delete_consequence(pools: Sequence[StockPool], _: Values) -> str:
 
 
 def _held(pool: StockPool) -> int:
-    """Return the number of GPUs that a pool holds, as the inventory counts them."""
+    """Return the number of GPUs that a pool holds according to the inventory."""
     failed = pool.phase == PoolPhase.FAILED
     return (pool.available_replicas if failed else pool.desired_replicas) * _gpus(pool)
 
@@ -120,7 +103,7 @@ def _gpus(pool: StockPool) -> int:
     return count(pool.spec if isinstance(pool.spec, dict) else {}, "gpu")
 
 
-CREATE: Final = Creation(form=PoolForm, title="Create stock pool", service=_create)
+CREATE: Final = creation("Create stock pool", PoolForm, pool_create, StockPool.objects)
 POOL_ACTIONS: Final = (
     Action(
         name="scale",
@@ -137,7 +120,7 @@ POOL_ACTIONS: Final = (
         label="Delete",
         consequence=_delete_consequence,
         obstacle=ending_obstacle,
-        service=_delete,
+        service=service_call(pool_request_deletion, _address),
         is_final=True,
     ),
 )

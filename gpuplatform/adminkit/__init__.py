@@ -1,1 +1,1 @@
-"""The building blocks of the admin; knows no app."""
+"""The building blocks of the admin; they do not depend on any app."""

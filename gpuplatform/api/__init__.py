@@ -1,1 +1,1 @@
-"""The shared parts of every endpoint: strict JSON, errors, pages, the OpenAPI document."""
+"""Shared code of all endpoints: strict JSON, errors, pagination and the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""The API as pages for browsers: the JSON of a reply, links, and a form for each method."""
+"""HTML pages of the API for browsers: the JSON response, links, and a form for each method."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _ADDRESS: Final = re.compile(r'(?<=")((?:https?:/|/api)/[^\s"\\]+)(?=")')
 
 @dataclass(frozen=True, slots=True)
 class QueryField:
-    """An input of the DELETE form: a query parameter."""
+    """A query parameter as an input of the DELETE form."""
 
     name: str
     value: str
@@ -33,13 +33,13 @@ class QueryField:
 
 
 class FormRenderer(BrowsableAPIRenderer):
-    """Renders pages that follow the declarations of the endpoints."""
+    """Renders a page from the `Endpoint` declarations of a view."""
 
     @override
     def get_context(
         self, data: Any, accepted_media_type: Any, renderer_context: Any
     ) -> dict[str, Any]:
-        """Return the context of the template, with links and the fields of a deletion."""
+        """Return the template context with the links and the fields of the DELETE form."""
         context = super().get_context(data, accepted_media_type, renderer_context)
         request, view = renderer_context["request"], renderer_context["view"]
         is_error = renderer_context["response"].exception
@@ -53,7 +53,7 @@ class FormRenderer(BrowsableAPIRenderer):
     def get_content(
         self, renderer: Any, data: Any, accepted_media_type: Any, renderer_context: Any
     ) -> SafeString:
-        """Return the reply; each value that is an address is a link."""
+        """Return the response as HTML in which each URL is a link."""
         text = super().get_content(renderer, data, accepted_media_type, renderer_context)
         return _with_links(str(text))
 
@@ -61,14 +61,14 @@ class FormRenderer(BrowsableAPIRenderer):
     def get_rendered_html_form(
         self, data: Any, view: APIView, method: str, request: Request
     ) -> Any:
-        """Return only the marker for OPTIONS; forms of fields are not used."""
+        """Return true for OPTIONS, to show its button, and no form with an input per field."""
         return method == "OPTIONS" or None
 
     @override
     def get_raw_data_form(
         self, data: Any, view: APIView, method: str, request: Request
     ) -> forms.Form | None:
-        """Return the form whose text is a valid body for `method`."""
+        """Return the form that contains a valid request body for `method`."""
         endpoint = endpoint_of(view, method)
         if endpoint is None or endpoint.body is None or not _is_allowed(view, method, request):
             return None
@@ -109,15 +109,15 @@ def _is_allowed(view: APIView, method: str, request: Request) -> bool:
 
 
 def _with_links(text: str) -> SafeString:
-    """Return JSON as HTML; only a whole value is an address, not a host in a sentence."""
+    """Return JSON as HTML with links. URLs inside a longer text are not links."""
     link = '<a href="{0}" rel="nofollow noreferrer">{0}</a>'
     parts = _ADDRESS.split(text)
-    shown = (format_html(link if place % 2 else "{}", part) for place, part in enumerate(parts))
-    return SafeString("".join(shown))
+    html = (format_html(link if index % 2 else "{}", part) for index, part in enumerate(parts))
+    return SafeString("".join(html))
 
 
 def _raw_form(media_type: str, text: str) -> forms.Form:
-    """Return the form of a body; `adminkit/browse.js` sends it and knows its fields."""
+    """Return the form of a request body. `adminkit/browse.js` uses its field names."""
     form = forms.Form()
     form.fields["_content_type"] = forms.ChoiceField(
         label="Media type",

@@ -1,7 +1,7 @@
-"""Bodies without a Content-Length (`Transfer-Encoding: chunked`), which Django reads as empty.
+"""Support for request bodies with `Transfer-Encoding: chunked`, which Django reads as empty.
 
-Wraps the WSGI application. A body above the limit is cut one byte past it, so that the parser
-refuses it as too large and the rest is never held in memory.
+At most one byte more than the maximum body size is read, so that the parser rejects a larger body
+without keeping all of it in memory.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ChunkedBodies:
-    """A WSGI application that gives chunked bodies a length."""
+    """WSGI middleware that reads chunked bodies and sets their `Content-Length`."""
 
     def __init__(self, application: "WSGIApplication") -> None:
         self._application = application
@@ -25,7 +25,7 @@ class ChunkedBodies:
     ) -> Iterable[bytes]:
         """Return the response to one request."""
         is_chunked = "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
-        # Without a length the input can be read only if the server marks its end.
+        # Without a length, the input can be read only if the server ends it.
         if is_chunked and environ.get("wsgi.input_terminated"):
             body = environ["wsgi.input"].read(MAX_BODY_BYTES + 1)
             environ["wsgi.input"] = BytesIO(body)

@@ -1,4 +1,4 @@
-"""Variables in paths: an invalid name does not match, so it is a 404 before any view."""
+"""Path converters. A path with an invalid name matches no route, so it returns 404."""
 
 from django.urls import register_converter
 from django.urls.converters import StringConverter
@@ -7,7 +7,7 @@ from gpuplatform.formats import names
 
 
 class NameConverter(StringConverter):
-    """`<name:…>`: the name of a resource as Kubernetes accepts it, also from kubectl."""
+    """`<name:…>`: the name of a Kubernetes resource, which kubectl may have created."""
 
     regex = r"[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?"
 

@@ -1,4 +1,4 @@
-"""The declaration of one method of one route: parsing, documentation and the form follow from it.
+"""Declares a method of a route. Parsing, OpenAPI document and HTML form are derived from it.
 
     class StockPools(ApiView):
         @Endpoint(id="createStockPool", summary="Create a stock pool", tag="Stock pools",
@@ -6,7 +6,7 @@
                   errors=[NameConflict])
         def post(self, request: Request, *, body: StockPoolCreate) -> Response: ...
 
-The method gets `body` if one is declared, `query` if parameters are, and the path's variables.
+The method receives the path variables, and `body` and `query` if they are declared.
 """
 
 import re
@@ -38,12 +38,12 @@ from gpuplatform.formats.model import SpecModel
 Method = Callable[..., HttpResponseBase]
 
 ERRORS_KEY = "x-errors"
-"""Carries the codes of an operation's errors to `openapi.complete`, which removes it."""
+"""OpenAPI extension with the error codes of an operation. `openapi.complete` removes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A reply's model, and values that its example has instead of those of its fields."""
+    """The model of a response, and the values of its example that replace those of the fields."""
 
     model: type[BaseModel]
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -52,30 +52,30 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """What one method accepts and replies; applied to the method as a decorator."""
+    """Decorator that declares the requests and responses of a view method."""
 
     id: str
-    """The stable `operationId` in the OpenAPI document: clients are generated from it."""
+    """The `operationId` in the OpenAPI document. It is stable: generated clients use it."""
     summary: str
     tag: str
     replies: Mapping[int, type[BaseModel] | Sample]
-    """Status to the model of `data`; with a `PageQuery` a list of it."""
+    """The model of `data` by HTTP status. With a `PageQuery`, `data` is a list of the model."""
     body: type[SpecModel] | None = None
     query: type[Query] = NoQuery
     errors: Sequence[type[PlatformError]] = ()
-    """Its own errors, in addition to those that every endpoint has."""
+    """Errors in addition to `usual_errors`."""
     headers: Sequence[OpenApiParameter] = ()
-    """Headers of its requests and responses."""
+    """Headers of the requests and responses."""
     text: str = ""
-    """Description of a plain text reply; `replies` is empty then."""
+    """Description of a plain text response. If it is set, `replies` is empty."""
     is_public: bool = False
-    """Whether it needs no token."""
+    """Whether the endpoint requires no token."""
 
     def __call__(self, method: Method) -> Method:
-        """Return the method with parsing in front and the documentation attached."""
+        """Return the method wrapped with parsing and with its OpenAPI schema attached."""
 
         @wraps(method)
-        def answer(view: APIView, request: Request, **path: Any) -> HttpResponseBase:
+        def parsed(view: APIView, request: Request, **path: Any) -> HttpResponseBase:
             return method(view, request, **path, **self._parsed(request))
 
         documented = extend_schema(
@@ -91,17 +91,17 @@ class Endpoint:
             responses=self._responses(),
             examples=self._request_examples(),
             extensions={ERRORS_KEY: self._error_codes(method.__name__)},
-        )(answer)
+        )(parsed)
         _DECLARED[documented] = self
         return documented
 
     @property
     def operation_id_prefix(self) -> str:
-        """What the operationIDs of its examples begin with, such as `create-stock-pool`."""
+        """The prefix of the operationIDs in examples, such as `create-stock-pool`."""
         return re.sub("(?=[A-Z])", "-", self.id).lower()
 
     def request_example(self, operation_id: str) -> dict[str, Any]:
-        """Return a valid body with this operationID."""
+        """Return an example of the request body with this operationID."""
         assert self.body is not None  # noqa: S101 - called for endpoints with a body only
         has_operation = "operation_id" in self.body.model_fields
         given = {"operationID": operation_id} if has_operation else {}
@@ -118,7 +118,7 @@ class Endpoint:
         return sorted({error.code for error in usual | set(self.errors)})
 
     def _headers(self) -> list[OpenApiParameter]:
-        """Return the headers of accepted writes."""
+        """Return the response headers of an endpoint that accepts operations."""
         if HTTPStatus.ACCEPTED not in self.replies:
             return []
         return [
@@ -154,9 +154,9 @@ class Endpoint:
 
     def _description(self, status: int) -> str:
         if status == HTTPStatus.ACCEPTED:
-            return "The request is accepted and stored."
+            return "The request was accepted."
         is_write = HTTPStatus.ACCEPTED in self.replies
-        return "The request had been accepted before." if is_write else "The request succeeded."
+        return "The request was already accepted." if is_write else "The request succeeded."
 
     def _parsed(self, request: Request) -> dict[str, Any]:
         query = self.query.parse(request.query_params)
@@ -170,18 +170,18 @@ _DECLARED: dict[Method, Endpoint] = {}
 
 
 def endpoint_of(view: APIView, method: str) -> Endpoint | None:
-    """Return the declaration of a view's method, if it has one."""
+    """Return the declaration of a method of a view, or `None` if it has none."""
     return endpoint_of_class(type(view), method)
 
 
 def endpoint_of_class(view: type | None, method: str) -> Endpoint | None:
-    """Return the declaration of a method of a class of views, if it has one."""
+    """Return the declaration of a method of a view class, or `None` if it has none."""
     function = getattr(view, method.lower(), None)
     return _DECLARED.get(function) if function else None
 
 
 def _data(request: Request) -> Any:
-    # DRF reads a body without a length as an empty form, whatever its type.
+    # DRF parses a body without a length as an empty form, whatever its media type.
     if request.META.get("CONTENT_LENGTH") in {None, "", "0"}:
         raise RequestError("The body is empty. Send a JSON object.")
     return request.data

@@ -1,4 +1,4 @@
-"""Errors in the OpenAPI document: each code has one example, each set of codes one response."""
+"""Errors in the OpenAPI document: an example for each code, a response for each set of codes."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -8,64 +8,53 @@ from pydantic import Field
 
 from gpuplatform import errors
 from gpuplatform.api.schema import Reply
-from gpuplatform.errors import ClusterError, PlatformError
+from gpuplatform.errors import PlatformError, http_errors
 
 _REFERENCE: Final = "#/components"
 _EXAMPLE_TRACE_ID: Final = "0f6c1d2e3b4a59687766554433221100"
 
 
-def http_errors() -> dict[str, type[PlatformError]]:
-    """Return the errors that the API replies with, by code."""
-    found: dict[str, type[PlatformError]] = {}
-    for kind in _with_subclasses(PlatformError):
-        if not issubclass(kind, ClusterError):
-            found.setdefault(kind.code, kind)
-    return dict(sorted(found.items()))
-
-
-def _with_subclasses(kind: type[PlatformError]) -> Iterable[type[PlatformError]]:
-    yield kind
-    for child in kind.__subclasses__():
-        yield from _with_subclasses(child)
-
-
 class ErrorDetail(Reply):
-    """One fault of a request."""
+    """One error in a request."""
 
-    field: str = Field(description="JSON path of the field.", examples=["template.ports[1].name"])
-    message: str = Field(description="What is wrong with it.", examples=["Is required."])
+    field: str = Field(
+        description="JSON path of the invalid field.", examples=["template.ports[1].name"]
+    )
+    message: str = Field(description="Description of the error.", examples=["Is required."])
 
 
 class ErrorBody(Reply):
-    """An error: a code for programs, a sentence for people."""
+    """An error with a machine-readable code and a human-readable message."""
 
     code: str = Field(
-        description="Stable code for programs.",
+        description="Stable, machine-readable code of the error.",
         json_schema_extra={"enum": list(http_errors())},
     )
     message: str = Field(
-        description="What happened and what to do.", examples=["replicas: Must be 0 or more."]
+        description="Human-readable description of the error and of the next step.",
+        examples=["replicas: Must be 0 or more."],
     )
     details: list[ErrorDetail] = Field(
-        description="Every fault of an invalid request; empty for other errors.", examples=[[]]
+        description="Invalid fields of the request. Empty if the error is not about a field.",
+        examples=[[]],
     )
     trace_id: str = Field(
-        description="Identifies the HTTP request in the platform's log; equals the header"
+        description="ID of the HTTP request in the platform's log. It equals the response header"
         " `X-Request-ID`.",
         examples=[_EXAMPLE_TRACE_ID],
     )
 
 
 class ErrorReply(Reply):
-    """The body of every error."""
+    """The response body of every error."""
 
     error: ErrorBody
 
 
 def usual_errors(method: str, *, has_body: bool, is_public: bool) -> set[type[PlatformError]]:
-    """Return the errors that an endpoint has because of its method and its body.
+    """Return the errors that every endpoint with this HTTP method can return.
 
-    405 is left out: each path replies with it to every method that it does not list.
+    405 is omitted: every path returns it for the methods that it does not support.
     """
     found: set[type[PlatformError]] = {
         errors.RequestError,
@@ -82,7 +71,7 @@ def usual_errors(method: str, *, has_body: bool, is_public: bool) -> set[type[Pl
 
 
 def error_responses(codes: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Return the `responses` of an operation with these errors: references, by status."""
+    """Return references to the error responses of an operation, by HTTP status."""
     return {
         str(status): {"$ref": f"{_REFERENCE}/responses/{_response_name(group)}"}
         for status, group in _by_status(codes).items()
@@ -90,7 +79,7 @@ def error_responses(codes: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def error_components(sets: Iterable[Iterable[str]]) -> dict[str, dict[str, Any]]:
-    """Return the components that the operations with these sets of errors refer to."""
+    """Return the error components for operations with these sets of error codes."""
     responses = {
         _response_name(group): _response(group)
         for codes in sets
@@ -134,7 +123,7 @@ def _response(codes: tuple[str, ...]) -> dict[str, Any]:
 
 def _has_retry_after(code: str) -> bool:
     kind = http_errors()[code]
-    # A name is in use for a known time while the object that has it is being deleted.
+    # While the object with the name is being deleted, the conflict ends after a known time.
     return kind is errors.NameConflict or kind.example().retry_after is not None
 
 

@@ -1,4 +1,4 @@
-"""A valid example of any declared model, composed of the examples on its fields. Pure."""
+"""Builds an example of a pydantic model from the examples of its fields. Pure."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,16 +12,16 @@ _Mode = Literal["validation", "serialization"]
 
 
 def request_example(model: type[BaseModel], **given: Any) -> dict[str, Any]:
-    """Return a JSON object that the model accepts; `given` replaces fields, by alias.
+    """Return a JSON object that the model accepts as a request.
 
-    Each field has its first example, otherwise its default; an optional field with neither is
-    left out.
+    `given` contains values by alias. Any other field has its first example or its default; an
+    optional field without either is omitted.
     """
     return _example(model, "validation", given)
 
 
 def reply_example(model: type[BaseModel], **given: Any) -> dict[str, Any]:
-    """Return a complete reply: a nullable field without an example is null."""
+    """Return a complete response as a JSON object. A nullable field without an example is null."""
     return _example(model, "serialization", given)
 
 

@@ -1,7 +1,7 @@
-"""Turns every exception of a request into an `ErrorReply`.
+"""Converts every exception of a request to an `ErrorReply`.
 
-Errors of the platform keep their code and message; any other exception is logged in full and
-shown with a generic message. Used by DRF (`exception_handler`) and by the middleware.
+A `PlatformError` keeps its code and message. Any other exception is logged with its traceback, and
+the response has a generic message. DRF (`exception_handler`) and the middleware use this module.
 """
 
 import logging
@@ -45,21 +45,21 @@ _BY_STATUS: Mapping[int, type[errors.PlatformError]] = {
 
 
 def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
-    """Return the reply to an exception of a view; it handles all, so that none becomes HTML."""
+    """Return the response for any exception of a DRF view. Django would respond with HTML."""
     error = platform_error(exc, allowed=context["view"].allowed_methods)
     log(error, exc)
     return Response(envelope(error), status=error.http_status, headers=headers(error))
 
 
 def platform_error(exc: Exception, *, allowed: list[str]) -> errors.PlatformError:
-    """Return the error that the caller sees. `allowed` are the methods of the path."""
+    """Return the error to send to the caller. `allowed` are the HTTP methods of the path."""
     match exc:
         case errors.PlatformError():
             return exc
         case drf.MethodNotAllowed():
             methods = ", ".join(allowed)
             return errors.MethodNotAllowed(
-                f"This path does not have this method. It has: {methods}."
+                f"This path does not support the method. Supported methods: {methods}."
             )
         case OperationalError() | InterfaceError():
             return errors.DatabaseUnavailable.example()
@@ -73,20 +73,20 @@ def platform_error(exc: Exception, *, allowed: list[str]) -> errors.PlatformErro
 
 
 def error_for_status(status: int) -> errors.PlatformError:
-    """Return the generic error of a status."""
+    """Return the generic error for an HTTP status."""
     if status in _BY_STATUS:
         return _BY_STATUS[status].example()
     if status == HTTPStatus.NOT_FOUND:
-        return errors.NotFound("This address does not exist.")
+        return errors.NotFound("This path does not exist.")
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
-        return errors.MethodNotAllowed("This path does not have this method.")
+        return errors.MethodNotAllowed("This path does not support the method.")
     if status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return errors.RequestError("The request is malformed.")
     return errors.InvariantBroken.example()
 
 
 def envelope(error: errors.PlatformError) -> dict[str, Any]:
-    """Return the error as an `ErrorReply` in JSON."""
+    """Return the `ErrorReply` of an error as a JSON object."""
     details = [{"field": one.field, "message": one.message} for one in error.details]
     return {
         "error": {
@@ -99,7 +99,7 @@ def envelope(error: errors.PlatformError) -> dict[str, Any]:
 
 
 def headers(error: errors.PlatformError) -> dict[str, str]:
-    """Return the headers of the error's reply."""
+    """Return the response headers of an error."""
     found: dict[str, str] = {}
     if error.retry_after is not None:
         found["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
@@ -109,8 +109,8 @@ def headers(error: errors.PlatformError) -> dict[str, str]:
 
 
 def log(error: errors.PlatformError, exc: Exception) -> None:
-    """Log what the caller does not see: an internal error in full, an outage in one line."""
+    """Log an internal error with its traceback, and any other 5xx error in one line."""
     if error.http_status == HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.error("internal error in a request", exc_info=exc, extra={"context": error.context})
     elif error.http_status > HTTPStatus.INTERNAL_SERVER_ERROR:
-        logger.warning("replied %s: %s", error.code, exc)
+        logger.warning("responded with %s: %s", error.code, exc)

@@ -1,4 +1,4 @@
-"""Links of a page of the API: rows of a list, the next page, the routes below an object."""
+"""Links on an HTML page of the API: to rows, to the next page, and to the routes of an object."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from gpuplatform.api.pagination import Page
 
 _VARIABLE: Final = re.compile(r"<(?:\w+:)?(\w+)>")
 _SCOPE: Final = ("namespace", "tenant")
-"""Query parameters that belong to the address of an object."""
+"""Query parameters that are part of the URL of an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class _Route:
         return _VARIABLE.findall(self.pattern)
 
     def is_below(self, pattern: str) -> bool:
-        """Whether it has exactly one path segment more than `pattern`."""
+        """Return whether the route has exactly one path segment more than `pattern`."""
         return self.pattern.rpartition("/")[0] == pattern
 
     def address(self, variables: Mapping[str, Any], query: Mapping[str, Any]) -> str:
-        """Return the address; of the query the parts of an object's address that it accepts."""
+        """Return the URL of the route with the query parameters of `_SCOPE` that it accepts."""
         path = _VARIABLE.sub(lambda found: str(variables[found[1]]), self.pattern)
         accepted = self.endpoint.query.model_fields
         scope = {str(key): query[key] for key in _SCOPE if key in accepted and query.get(key)}
@@ -52,7 +52,7 @@ class _Route:
 
 
 def links_of(request: Request, data: Any) -> list[Link]:
-    """Return the links of the reply to a GET."""
+    """Return the links for the response `data` of a GET request, none for other methods."""
     match = request.resolver_match
     if match is None or request.method != "GET":
         return []
@@ -68,7 +68,7 @@ def links_of(request: Request, data: Any) -> list[Link]:
 
 
 def _rows(below: Sequence[_Route], page: Page[Any], query: Mapping[str, str]) -> Iterator[Link]:
-    """Yield a link for each row, if the list has a route for one."""
+    """Yield a link for each row if a route for a single row exists."""
     for route in below:
         variable = route.variables[-1]
         for row in page.rows:

@@ -1,7 +1,8 @@
-"""The outermost layer: a traceID for every request, and JSON for every error below `/api/`.
+"""Sets the traceID of every request, and converts every error below `/api/` to JSON.
 
-Replies of DRF are left alone. Errors that Django itself replies (unknown path, an error in another
-middleware) would be HTML; below `/api/` they become an `ErrorReply` with the same status.
+Django responds to some errors itself, such as an unknown path or an error in another middleware.
+Below `/api/`, its HTML pages are replaced by an `ErrorReply` with the same status. Responses of
+DRF are not changed.
 """
 
 import logging
@@ -23,13 +24,13 @@ logger = logging.getLogger(__name__)
 API_PREFIX: Final = "/api/"
 TRACE_ID_HEADER: Final = "X-Request-ID"
 
-_UNKNOWN_HOST: Final = "This host name is not served here."
+_UNKNOWN_HOST: Final = "The platform does not serve this host name. Check the URL."
 _LONGEST_HOST: Final = 300
 _COMPACT: Final = {"separators": (",", ":")}
 
 
 class RequestMiddleware:
-    """Must be the first in `MIDDLEWARE`."""
+    """The outermost middleware. It must be the first entry of `MIDDLEWARE`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response
@@ -56,7 +57,7 @@ class RequestMiddleware:
         if not is_api:
             return self._get_response(request)
         if "\x00" in request.path_info:
-            # No name of the API contains NUL, and PostgreSQL accepts none in a comparison.
+            # No name contains NUL, and PostgreSQL does not accept it in a comparison.
             return _json(error_for_status(404))
         response = self._get_response(request)
         if _is_error_of_django(response):
@@ -65,7 +66,7 @@ class RequestMiddleware:
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Return the reply to an exception of an API view without DRF; None elsewhere."""
+        """Return the response for an exception of an API view without DRF, otherwise `None`."""
         if not request.path_info.startswith(API_PREFIX):
             return None
         error = platform_error(exception, allowed=[])
@@ -78,7 +79,7 @@ def _is_unknown_host(request: HttpRequest) -> bool:
         request.get_host()
     except DisallowedHost:
         host = request.META.get("HTTP_HOST", "")[:_LONGEST_HOST]
-        logger.warning("host %r refused: it is not in GPUPLATFORM_ALLOWED_HOSTS", host)
+        logger.warning("host %r rejected: it is not in GPUPLATFORM_ALLOWED_HOSTS", host)
         return True
     return False
 

@@ -1,4 +1,4 @@
-"""Completes the OpenAPI document that drf-spectacular generates from the endpoints."""
+"""Postprocessing of the OpenAPI document that drf-spectacular generates."""
 
 import re
 from collections.abc import Iterator
@@ -15,12 +15,13 @@ _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 
 
 def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Return the document with shared components; called by drf-spectacular as its last step.
+    """Return the completed document. drf-spectacular calls this postprocessing hook.
 
-    - Errors and headers become components that the operations refer to.
-    - Path parameters are spelled as fields are.
-    - Routes that need no token have an empty `security`.
-    - Schemas have no titles, which pydantic derives from their names, and no CEL rules.
+    - Errors and headers become components that the operations reference.
+    - Path parameters are renamed to camelCase.
+    - Operations that require no token get an empty `security`.
+    - Titles, which pydantic derives from the names, and CEL rules are removed from schemas.
+    - The description of an enum is the first paragraph of its docstring.
     """
     components = result.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
@@ -30,6 +31,9 @@ def complete(result: dict[str, Any], **_: Any) -> dict[str, Any]:
         _complete_operation(operation, codes)
     components |= error_components(sets)
     components["headers"] = {name: dict(header) for name, header in HEADERS.items()}
+    for schema in schemas.values():
+        if "enum" in schema and "description" in schema:
+            schema["description"] = schema["description"].partition("\n\n")[0]
     components["schemas"] = {name: _plain(schemas[name]) for name in sorted(schemas)}
     result["paths"] = {
         _VARIABLE.sub(lambda match: f"{{{api_alias(match[1])}}}", path): methods
@@ -57,7 +61,7 @@ def _complete_operation(operation: dict[str, Any], codes: list[str]) -> None:
 
 
 def _error_schemas() -> dict[str, Any]:
-    """Return the schemas of an error's body: no operation declares them."""
+    """Return the schemas of the error body, which no operation declares."""
     schema = ErrorReply.model_json_schema(
         by_alias=True, ref_template="#/components/schemas/{model}", mode="serialization"
     )
@@ -66,10 +70,7 @@ def _error_schemas() -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """Return a schema without titles and without the extensions of custom resources.
-
-    A property named `title` is a mapping and stays.
-    """
+    """Return a schema without titles, but with properties named `title`, and without CEL rules."""
     match schema:
         case dict():
             return {

@@ -1,6 +1,7 @@
-"""Keyset pages, newest first: no row is lost or repeated while rows are inserted or deleted.
+"""Keyset pagination, newest first.
 
-A page starts below the last id of the previous one, so its cost does not depend on its position.
+A page starts after the last id of the previous page. So no row is skipped or repeated while rows
+are inserted or deleted, and the cost of a page does not depend on its position.
 """
 
 import base64
@@ -23,17 +24,17 @@ _CURSOR = re.compile(_VERSION + r"\.([1-9][0-9]{0,17})")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Rows, and the cursor of the next page; None on the last page."""
+    """The rows of a page, and the cursor of the next page, which is `None` on the last page."""
 
     rows: Sequence[T]
     next: str | None
 
 
 def paginate(rows: QuerySet[M], query: PageQuery) -> Page[M]:
-    """Return one page of `rows`, highest `id` first.
+    """Return one page of `rows`, sorted by descending id.
 
     Raises:
-        InvalidSpec: the cursor is invalid.
+        InvalidSpec: If the cursor is invalid.
     """
     if query.cursor is not None:
         rows = rows.filter(pk__lt=decode_cursor(query.cursor))
@@ -44,15 +45,15 @@ def paginate(rows: QuerySet[M], query: PageQuery) -> Page[M]:
 
 
 def encode_cursor(row_id: int) -> str:
-    """Return the cursor of the page after the row with this id."""
+    """Return the cursor of the page that starts after the row with this id."""
     return base64.urlsafe_b64encode(f"{_VERSION}.{row_id}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str) -> int:
-    """Return the row id in a cursor.
+    """Return the row id that a cursor contains.
 
     Raises:
-        InvalidSpec: the cursor is invalid.
+        InvalidSpec: If the cursor is invalid.
     """
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
@@ -68,10 +69,10 @@ def decode_cursor(cursor: str) -> int:
 
 
 def _bad_cursor() -> InvalidSpec:
-    message = "Is not a cursor of this API. Use the page.next of the previous page."
+    message = "Is not a valid cursor. Use the value of page.next from the previous page."
     return InvalidSpec(f"cursor: {message}", details=[FieldError("cursor", message)])
 
 
 def mapped(page: Page[Any], rows: Sequence[T]) -> Page[T]:
-    """Return the page with its rows replaced, in the same order."""
+    """Return a page with the rows `rows` and the cursor of `page`."""
     return Page(rows, page.next)

@@ -9,44 +9,44 @@ from gpuplatform.api.query import Query
 
 HEADERS: Final[Mapping[str, dict[str, Any]]] = {
     "X-Request-ID": {
-        "description": "Identifies the HTTP request in the platform's log: the value that the"
-        " request had in this header, if it is 1 to 128 of `[A-Za-z0-9._-]`, otherwise a new one.",
+        "description": "ID of the HTTP request in the platform's log. It is the `X-Request-ID` of"
+        " the request if that matches the pattern, otherwise a generated ID.",
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"},
     },
     "Location": {
-        "description": "Address of the operation or invocation.",
+        "description": "URL of the operation or invocation.",
         "schema": {"type": "string", "format": "uri-reference"},
     },
     "Idempotent-Replayed": {
-        "description": "`true` if the request had been accepted before.",
+        "description": "`true` if the request was already accepted.",
         "schema": {"type": "string", "const": "true"},
     },
     "ETag": {
-        "description": "Version of the object's spec, for `If-Match`; absent until the object"
-        " exists in the cluster.",
+        "description": "Version of the object's spec, for use in `If-Match`. Absent until the"
+        " object exists in the cluster.",
         "schema": {"type": "string", "pattern": '^"[!#-~]{1,128}"$'},
     },
     "Retry-After": {
-        "description": "Seconds after which the request can be repeated.",
+        "description": "Number of seconds to wait before repeating the request.",
         "schema": {"type": "integer", "minimum": 1},
     },
     "WWW-Authenticate": {
-        "description": "The authentication scheme.",
+        "description": "Authentication scheme that the API requires.",
         "schema": {"type": "string", "const": "Bearer"},
     },
 }
-"""The headers of responses, each declared once in the document."""
+"""Response headers by name."""
 
 
 def response_header(name: str, statuses: Collection[int]) -> OpenApiParameter:
-    """Return the declaration that responses with these statuses have the header."""
+    """Declare a header of the responses with these HTTP statuses."""
     return OpenApiParameter(
         name, str, OpenApiParameter.HEADER, response=[str(status) for status in statuses]
     )
 
 
 def query_parameters(query: type[Query], *, operation_id: str) -> list[OpenApiParameter]:
-    """Return the declarations of query parameters; `operation_id` is the example of that one."""
+    """Declare the query parameters. `operation_id` is the example of `operationID`."""
     schema = query.model_json_schema(by_alias=True)
     required = set(schema.get("required", ()))
     definitions = schema.get("$defs", {})
@@ -66,7 +66,7 @@ def query_parameters(query: type[Query], *, operation_id: str) -> list[OpenApiPa
 
 
 def _inlined(declared: Any, definitions: Mapping[str, Any]) -> Any:
-    """Return a schema with its references replaced: parameters have no definitions."""
+    """Return a schema with its references inlined, since parameters have no definitions."""
     if isinstance(declared, list):
         return [_inlined(one, definitions) for one in declared]
     if not isinstance(declared, dict):

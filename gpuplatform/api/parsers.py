@@ -14,7 +14,7 @@ MAX_BODY_BYTES = 1024 * 1024
 
 
 class StrictJSONParser(BaseParser):
-    """Parses a body; each kind of fault has an error of its kind."""
+    """Parses a request body as strict JSON."""
 
     media_type = "application/json"
 
@@ -28,26 +28,26 @@ class StrictJSONParser(BaseParser):
         """Return the parsed body.
 
         Raises:
-            UnsupportedMediaType: it is compressed, or declared in another charset.
-            TooLarge: it is larger than 1 MiB.
-            RequestError: it is not strict JSON.
+            UnsupportedMediaType: If the body is compressed or its charset is not UTF-8.
+            TooLarge: If the body is larger than 1 MiB.
+            RequestError: If the body is not strict JSON.
         """
         headers: Mapping[str, Any] = (parser_context or {})["request"].META
-        refuse_encodings(headers.get("HTTP_CONTENT_ENCODING", ""), media_type or "")
+        reject_encodings(headers.get("HTTP_CONTENT_ENCODING", ""), media_type or "")
         body = stream.read(MAX_BODY_BYTES + 1)
         if len(body) > MAX_BODY_BYTES:
-            raise TooLarge("The body is larger than 1 MiB. Send less in one request.")
+            raise TooLarge(TooLarge.example_message)
         return strict_json.loads(body)
 
 
-def refuse_encodings(content_encoding: str, media_type: str) -> None:
-    """Refuse a body that is declared as compressed or in another charset than UTF-8.
+def reject_encodings(content_encoding: str, media_type: str) -> None:
+    """Reject a body that is declared as compressed or with a charset other than UTF-8.
 
     Raises:
-        UnsupportedMediaType: it is.
+        UnsupportedMediaType: If the body has such a declaration.
     """
     if content_encoding.strip().lower() not in {"", "identity"}:
-        raise UnsupportedMediaType("The body must not be compressed.")
+        raise UnsupportedMediaType("The body must not be compressed. Omit the Content-Encoding.")
     charset = str(_MediaType(media_type).params.get("charset", "utf-8"))
     if charset.strip("\"'").lower() not in {"utf-8", "utf8"}:
         raise UnsupportedMediaType("The body must be UTF-8. Omit the charset.")

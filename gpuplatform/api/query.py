@@ -1,6 +1,6 @@
-"""Query parameters, declared like bodies: an unknown, repeated or malformed one is refused.
+"""Models of query parameters. Unknown, repeated and malformed parameters are rejected.
 
-A view without parameters has `NoQuery`.
+Views without parameters use `NoQuery`.
 """
 
 import re
@@ -22,43 +22,43 @@ from gpuplatform.formats.model import field_errors, invalid_spec
 from gpuplatform.formats.operation_id import OperationID
 
 MAX_VALUES: Final = 20
-"""Values of one filter."""
+"""Maximum number of values of one filter."""
 
 
 def _integer(text: object) -> object:
-    """Accept digits only: pydantic alone would accept ' 1 ', '1_0' and '1.0' too."""
+    """Convert decimal digits to an integer. Pydantic also accepts ' 1 ', '1_0' and '1.0'."""
     if isinstance(text, str):
         if not re.fullmatch("-?[0-9]{1,18}", text):
-            msg = "Must be a whole number."
+            msg = "Must be an integer."
             raise ValueError(msg)
         return int(text)
     return text
 
 
 WholeNumber: Final = BeforeValidator(_integer)
-"""Reads an `Annotated[int, …]` of a query; stands last, so that its bounds are documented."""
+"""Validator of an integer parameter. Last in `Annotated`, so that the schema has the bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Repeatable:
-    """Marks a parameter that takes several values: repeated, or separated by commas."""
+    """Marks a parameter that accepts several values, repeated or separated by commas."""
 
 
 T = TypeVar("T")
 Several = Annotated[tuple[T, ...], Field(max_length=MAX_VALUES), _Repeatable()]
-"""A filter with several values, of which a row has one; `()` without the filter."""
+"""A filter that selects rows with one of several values. `()` selects all rows."""
 Word = Annotated[str, Field(min_length=1, max_length=63)]
 
 
 class Query(BaseModel):
-    """The parameters of one route, by alias."""
+    """Base class of the query parameters of a route."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     @field_validator("*", mode="before")
     @classmethod
-    def refuse_nul(cls, value: object) -> object:
-        """PostgreSQL has no text with NUL in it."""
+    def reject_nul(cls, value: object) -> object:
+        """Reject NUL characters, which PostgreSQL does not store."""
         texts = value if isinstance(value, list) else [value]
         if any(isinstance(text, str) and "\x00" in text for text in texts):
             msg = "Contains a NUL character."
@@ -67,17 +67,17 @@ class Query(BaseModel):
 
     @classmethod
     def parse(cls, given: QueryDict) -> Self:
-        """Read the parameters of a request.
+        """Return the parsed query parameters of a request.
 
         Raises:
-            InvalidSpec: one is unknown, given more than once or malformed.
+            InvalidSpec: If a parameter is unknown, repeated or malformed.
         """
         values: dict[str, Any] = dict(given.items())
         repeatable = cls._repeatable()
         for key in repeatable & values.keys():
             values[key] = [one for text in given.getlist(key) for one in text.split(",")]
         repeated = [
-            FieldError(key, "May be given only once.")
+            FieldError(key, "Must not be repeated.")
             for key in given
             if key not in repeatable and len(given.getlist(key)) > 1
         ]
@@ -86,8 +86,8 @@ class Query(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            faults = (FieldError(_name(one.field), one.message) for one in field_errors(error))
-            raise invalid_spec(dict.fromkeys(faults)) from error
+            errors = (FieldError(_name(one.field), one.message) for one in field_errors(error))
+            raise invalid_spec(dict.fromkeys(errors)) from error
 
     @classmethod
     def _repeatable(cls) -> set[str]:
@@ -99,24 +99,27 @@ class Query(BaseModel):
 
 
 def _name(path: str) -> str:
-    """Return the parameter of a path: `phase[1]` is a value of `phase`."""
+    """Return the parameter name in a JSON path, such as `phase` for `phase[1]`."""
     return path.partition("[")[0]
 
 
 class NoQuery(Query):
-    """No parameters."""
+    """The query of a route without parameters."""
 
 
 class DeletionQuery(Query):
-    """The parameter of every deletion, which has no body."""
+    """The query parameters of a DELETE request, which has no body."""
 
     operation_id: OperationID = Field(alias="operationID")
 
 
 class PageQuery(Query):
-    """The parameters of every list; its own filters are added by inheritance."""
+    """The query parameters of every list. Subclasses add filters."""
 
     limit: Annotated[int, Field(ge=1, le=200), WholeNumber] = Field(
-        default=50, description="Maximum number of rows.", examples=[50]
+        default=50, description="Maximum number of items in the response.", examples=[50]
     )
-    cursor: str | None = Field(default=None, description="The `page.next` of the previous page.")
+    cursor: str | None = Field(
+        default=None,
+        description="Cursor of the page to return: the `page.next` of the previous page.",
+    )

@@ -1,4 +1,4 @@
-"""The JSON of a reply: `{"data": …}`."""
+"""Renders the data of a response as `{"data": …}` in JSON."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ class _Encoder(JSONEncoder):
 
 
 class EnvelopeRenderer(JSONRenderer):
-    """Wraps the data of a view; an error is an envelope already."""
+    """Wraps the data of a view in an envelope. Errors already are one."""
 
     encoder_class = _Encoder
 
@@ -31,7 +31,7 @@ class EnvelopeRenderer(JSONRenderer):
         accepted_media_type: str | None = None,
         renderer_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the reply as JSON."""
+        """Return the response body as JSON."""
         response = (renderer_context or {}).get("response")
         if data is not None and not getattr(response, "exception", False):
             data = _envelope(data)

@@ -1,7 +1,7 @@
-"""One log line for each request, and its duration in the metrics.
+"""Logs every request and records its duration as a metric.
 
-The fields of a line are `method`, `path` (without the query), `status`, `duration_ms`, `tenant`,
-`actor` and `traceID`; the formatter quotes them. Probes and static files are at level DEBUG.
+The fields of a log line are `method`, `path` (without the query), `status`, `duration_ms`,
+`tenant`, `actor` and `traceID`. Requests for probes and static files have the level DEBUG.
 """
 
 import logging
@@ -17,7 +17,7 @@ from gpuplatform.metrics.recorder import count, observe
 logger = logging.getLogger("gpuplatform.requests")
 
 ACTOR_KEY: Final = "gpuplatform.actor"
-"""Key in `request.META` of the token or admin user that sent the request."""
+"""Key in `request.META` of the name of the token or admin user that sent the request."""
 TENANT_KEY: Final = "gpuplatform.tenant"
 """Key in `request.META` of the name of the caller's tenant."""
 
@@ -25,11 +25,11 @@ PROBES: Final = frozenset({"/livez", "/readyz"})
 METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 MAX_PATH: Final = 300
 UNKNOWN_ADDRESS: Final = "unknown-address"
-"""Name of the route that matches every address of the API without a route."""
+"""Name of the catch-all route below `/api/`."""
 
 
 def record_request(request: HttpRequest, status: int, seconds: float, trace_id: str) -> None:
-    """Log and count one answered request."""
+    """Log a completed request and record its metrics."""
     path = request.path_info
     is_static = path.startswith(settings.STATIC_URL)
     fields = {
@@ -42,7 +42,7 @@ def record_request(request: HttpRequest, status: int, seconds: float, trace_id: 
         "traceID": trace_id,
     }
     level = logging.DEBUG if is_static or path in PROBES else logging.INFO
-    logger.log(level, "request answered", extra=fields)
+    logger.log(level, "request completed", extra=fields)
     method = request.method if request.method in METHODS else "other"
     labels = {"method": str(method), "route": "static" if is_static else _route(request)}
     observe(HTTP_SECONDS, seconds, **labels)
@@ -50,7 +50,7 @@ def record_request(request: HttpRequest, status: int, seconds: float, trace_id: 
 
 
 def _route(request: HttpRequest) -> str:
-    """Return the route's pattern, so that no name in an address becomes a label."""
+    """Return the pattern of the route, so that metric labels contain no names of objects."""
     match = request.resolver_match
     if match is None or match.url_name == UNKNOWN_ADDRESS:
         return "unknown"

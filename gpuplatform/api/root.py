@@ -1,4 +1,4 @@
-"""The root of the API: links to its lists and documents."""
+"""The root of the API, with links to its lists and documents."""
 
 from typing import Final
 
@@ -25,15 +25,15 @@ _LINKS: Final = {
     "jobs": "jobs",
     "schema": "schema",
 }
-"""Names of the routes by their keys in the reply."""
+"""Names of the routes by their keys in the response."""
 
 
 class RootReply(Reply):
-    """The root of the API."""
+    """The version of the platform and the links of the API."""
 
     version: str = Field(description="Version of the platform.", examples=[__version__])
     links: dict[str, str] = Field(
-        description="Addresses of the lists and documents of the API.",
+        description="URLs of the lists and documents of the API, by name.",
         examples=[{"gpuUnits": "/api/v1/gpu-units", "health": "/api/v1/health"}],
     )
 
@@ -46,7 +46,7 @@ class ApiRoot(ApiView):
 
     @Endpoint(
         id="getRoot",
-        summary="Read the addresses of the API",
+        summary="Read the version and the links of the API",
         tag="Platform",
         replies={200: RootReply},
         is_public=True,

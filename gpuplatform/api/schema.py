@@ -1,4 +1,4 @@
-"""The base of every reply, and how a reply's data is wrapped."""
+"""Base class of the response models, and the envelope of a response."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,19 +19,19 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import ErrorType
 
 _STRUCTURAL = {*get_args(ErrorType), "null"} - {"value_error"}
-"""Types of the validation errors that a JSON Schema expresses; rules of the models have others."""
+"""Types of validation errors that a JSON Schema can express, unlike `value_error`."""
 
 _UPPER = {"id": "ID", "url": "URL", "uid": "uid"}
 
 
 def api_alias(name: str) -> str:
-    """Return the JSON name of a Python one: `operation_id` is `operationID`."""
+    """Return the JSON name of a Python name: `operationID` for `operation_id`."""
     first, *rest = name.split("_")
     return first + "".join(_UPPER.get(part, part.capitalize()) for part in rest)
 
 
 class Reply(BaseModel):
-    """Base of the models in `data`: created from a row or by name, written in camelCase."""
+    """Base class of the response models. They are created from rows or by field name."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -39,20 +39,20 @@ class Reply(BaseModel):
         alias_generator=api_alias,
         validate_by_name=True,
         validate_by_alias=True,
-        # A field is always present, also with its default: clients may rely on it.
+        # Every field is present in a response, including fields with their default.
         json_schema_serialization_defaults_required=True,
     )
 
 
 class PageInfo(Reply):
-    """The position of the next page."""
+    """Pagination of a list."""
 
-    next: str | None = Field(description="Cursor of the next page; null on the last one.")
+    next: str | None = Field(description="Cursor of the next page. Null on the last page.")
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaOf:
-    """Annotation of a JSON object that is passed on unchanged, documented as a model's."""
+    """Annotation that documents an unvalidated JSON object with the schema of `model`."""
 
     model: type[BaseModel]
 
@@ -64,24 +64,26 @@ class SchemaOf:
 
 
 def conforming_block(model: type[BaseModel], value: Any) -> dict[str, Any] | None:
-    """Return a block of a resource's spec if it has the structure of the model.
+    """Return a block of a resource's spec unchanged if it has the structure of the model.
 
-    The cluster accepts some blocks that break a rule of the model; they are returned unchanged.
+    Returns `None` for any other value. The block may violate a rule of the model that the cluster
+    does not enforce.
     """
     if not isinstance(value, dict):
         return None
     try:
         model.model_validate(value)
     except ValidationError as error:
-        if any(fault["type"] in _STRUCTURAL for fault in error.errors(include_url=False)):
+        if any(one["type"] in _STRUCTURAL for one in error.errors(include_url=False)):
             return None
     return value
 
 
 def words(*enums: type[StrEnum], empty: bool = False) -> dict[str, Any]:
-    """Return the `json_schema_extra` of a string that is a member of one of `enums`.
+    """Return the `json_schema_extra` of a string with the values of `enums`.
 
-    With `empty` also the empty string. The value is not validated: it comes from a status.
+    `empty` adds the empty string. The schema documents the values but does not validate them:
+    they are copied from a status.
     """
     values = [member.value for enum in enums for member in enum]
     return {"enum": [*([""] if empty else []), *dict.fromkeys(values)]}
@@ -89,7 +91,7 @@ def words(*enums: type[StrEnum], empty: bool = False) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def envelope_model(model: type[BaseModel], *, is_page: bool) -> type[BaseModel]:
-    """Return the model of a reply with `model` in its `data`."""
+    """Return the response model with `model`, or a list of it, as `data`."""
     if is_page:
         rows: Any = GenericAlias(list, (model,))
         return create_model(

@@ -1,8 +1,8 @@
-"""Strict parser of JSON, as in RFC 8259. Pure.
+"""Strict JSON parser (RFC 8259). Pure.
 
-The standard decoder accepts documents that parsers interpret differently: duplicate keys (the last
-wins), NaN, 1e400 as infinity, lone surrogates, any depth until the stack overflows. This parser
-refuses each of them with its path.
+Python's decoder accepts documents that other parsers interpret differently: duplicate keys, NaN,
+numbers such as 1e400, lone surrogates, and any depth up to a stack overflow. This parser rejects
+them and reports the path of the value.
 """
 
 import json
@@ -16,27 +16,27 @@ from gpuplatform.formats.text import no_surrogates, quoted
 
 MAX_DEPTH = 64
 MAX_DIGITS = 64
-"""Above every bound of the API, and small enough to convert quickly."""
+"""More digits than any valid number of the API has, and few enough to convert quickly."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
-    """Replaces a refused value in the parsed document, where the walk finds it with its path."""
+class _Invalid:
+    """Replaces an invalid value in the parsed document until `_error` finds its path."""
 
     message: str
     key: str | None = None
 
 
 def loads(body: bytes) -> Any:
-    """Return the parsed JSON text.
+    """Return the parsed value of a JSON text.
 
     Raises:
-        RequestError: it is not JSON, or has a value that parsers interpret differently.
+        RequestError: If the text is not JSON, or if parsers interpret it differently.
     """
     value = _decoded(_text(body))
-    if fault := _fault(value, ()):
-        where = f"{fault.field}: " if fault.field else ""
-        raise RequestError(f"{where}{fault.message}", details=[fault])
+    if error := _error(value, ()):
+        where = f"{error.field}: " if error.field else ""
+        raise RequestError(f"{where}{error.message}", details=[error])
     return value
 
 
@@ -48,7 +48,7 @@ def _text(body: bytes) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        msg = f"The body is not UTF-8: byte {error.start} is invalid."
+        msg = f"The body is not UTF-8: byte {error.start} is invalid. Encode it as UTF-8."
         raise RequestError(msg) from error
 
 
@@ -59,7 +59,7 @@ def _decoded(text: str) -> Any:
             object_pairs_hook=_object,
             parse_int=_integer,
             parse_float=_fraction,
-            parse_constant=lambda name: _Refusal(f"{name} is not JSON."),
+            parse_constant=lambda name: _Invalid(f"{name} is not JSON."),
         )
     except json.JSONDecodeError as error:
         msg = f"The body is not JSON: line {error.lineno}, column {error.colno}: {error.msg}."
@@ -72,53 +72,53 @@ def _too_deep() -> RequestError:
     return RequestError(f"The body is nested more than {MAX_DEPTH} levels deep.")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Refusal:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | _Invalid:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            return _Refusal("Must be unique in its object.", key)
+            return _Invalid("Must be unique in its object.", key)
         found[key] = value
     return found
 
 
-def _integer(digits: str) -> int | _Refusal:
+def _integer(digits: str) -> int | _Invalid:
     if len(digits) > MAX_DIGITS:
-        return _Refusal(f"Has more than {MAX_DIGITS} digits.")
+        return _Invalid(f"Has more than {MAX_DIGITS} digits.")
     return int(digits)
 
 
-def _fraction(digits: str) -> float | _Refusal:
+def _fraction(digits: str) -> float | _Invalid:
     value = float(digits)
-    return value if math.isfinite(value) else _Refusal("Is too large.")
+    return value if math.isfinite(value) else _Invalid("Is too large.")
 
 
-def _fault(value: object, path: tuple[str | int, ...]) -> FieldError | None:
-    """Return the first fault at or below `value`."""
+def _error(value: object, path: tuple[str | int, ...]) -> FieldError | None:
+    """Return the first error in `value`, or `None` if it is valid."""
     if len(path) > MAX_DEPTH:
         raise _too_deep()
     match value:
-        case _Refusal(message, key):
+        case _Invalid(message, key):
             return FieldError(json_path(path if key is None else (*path, key)), message)
         case str():
-            return _text_fault(value, path)
+            return _text_error(value, path)
         case dict():
             keys = (
-                _key_fault(key, path) or _fault(one, (*path, key)) for key, one in value.items()
+                _key_error(key, path) or _error(one, (*path, key)) for key, one in value.items()
             )
             return next(filter(None, keys), None)
         case list():
-            entries = (_fault(one, (*path, index)) for index, one in enumerate(value))
+            entries = (_error(one, (*path, index)) for index, one in enumerate(value))
             return next(filter(None, entries), None)
         case _:
             return None
 
 
-def _key_fault(key: str, path: tuple[str | int, ...]) -> FieldError | None:
-    fault = _text_fault(key, path)
-    return fault and FieldError(fault.field, f"The key {quoted(key)}: {fault.message}")
+def _key_error(key: str, path: tuple[str | int, ...]) -> FieldError | None:
+    error = _text_error(key, path)
+    return error and FieldError(error.field, f"The key {quoted(key)}: {error.message}")
 
 
-def _text_fault(text: str, path: tuple[str | int, ...]) -> FieldError | None:
+def _text_error(text: str, path: tuple[str | int, ...]) -> FieldError | None:
     if "\x00" in text:
         return FieldError(json_path(path), "Contains a NUL character.")
     try:

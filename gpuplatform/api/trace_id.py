@@ -1,4 +1,4 @@
-"""The traceID of the HTTP request that this thread answers, for error bodies and logs."""
+"""The traceID of the current HTTP request, for error responses and logs."""
 
 import re
 import uuid
@@ -14,9 +14,10 @@ _current: ContextVar[str] = ContextVar("trace_id", default="")
 
 
 def accepted_or_new(offered: str, traceparent: str = "") -> str:
-    """Return the caller's own id if it is safe to log, otherwise a new one.
+    """Return the traceID of a request.
 
-    Without an id of the caller (`X-Request-ID`), the trace id of a valid `traceparent` is used.
+    It is the value of `X-Request-ID` (`offered`) if that is safe to log, otherwise the trace id
+    of a valid `traceparent`, otherwise a new id.
 
     Source: W3C, "Trace Context", section 3.2.
     """
@@ -27,18 +28,18 @@ def accepted_or_new(offered: str, traceparent: str = "") -> str:
 
 
 def current_trace_id() -> str:
-    """Return the id of the current request; a new one outside of a request."""
+    """Return the id of the current request, or a new id outside of a request."""
     return _current.get() or uuid.uuid4().hex
 
 
 def request_trace_id() -> str:
-    """Return the id of the current request; empty outside of a request."""
+    """Return the id of the current request, or an empty string outside of a request."""
     return _current.get()
 
 
 @contextmanager
 def tracing(trace_id: str) -> Iterator[None]:
-    """Make `trace_id` the current one within the block."""
+    """Set the current id to `trace_id` within the block."""
     token = _current.set(trace_id)
     try:
         yield

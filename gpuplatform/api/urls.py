@@ -1,6 +1,6 @@
-"""Addresses of the API's documentation, and the 404 of every other address below `/api/`.
+"""URLs of the API root and documentation, and the catch-all route below `/api/`.
 
-Included after every app's routes.
+They must be included after the URLs of every app.
 """
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -16,7 +16,7 @@ from gpuplatform.api.root import ApiRoot
 
 @csrf_exempt
 def unknown_address(_request: HttpRequest) -> HttpResponse:
-    """Reply 404 to every address without a route, so that Django renders no page for it."""
+    """Raise `Http404` for every unknown path below `/api/`, so that the response is JSON."""
     raise Http404
 
 

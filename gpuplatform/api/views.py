@@ -1,27 +1,35 @@
-"""The base of every API view. Methods are declared with `Endpoint`."""
+"""Base class of the API views. Methods are declared with `Endpoint`."""
 
 import re
 
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
 from rest_framework.views import APIView
 from typing_extensions import override
 
 from gpuplatform.api.browsable import FormRenderer
 from gpuplatform.api.endpoint import endpoint_of
-from gpuplatform.api.negotiation import Negotiation
 from gpuplatform.api.parsers import StrictJSONParser
 from gpuplatform.api.renderers import EnvelopeRenderer
 
 
 class ApiView(APIView):
-    """Base class: strict JSON in, an envelope out; the settings decide who may call."""
+    """A view that accepts strict JSON and responds with an envelope, or with HTML to browsers."""
 
     renderer_classes = (EnvelopeRenderer, FormRenderer)
     parser_classes = (StrictJSONParser,)
-    content_negotiation_class = Negotiation
 
     @override
     def get_view_name(self) -> str:
-        """Return the summary of its first method."""
+        """Return the summary of the first declared method, for the title of the HTML page."""
         declared = (endpoint_of(self, method) for method in self.http_method_names)
         summary = next((one.summary for one in declared if one), super().get_view_name())
         return re.split("[,:;]", summary, maxsplit=1)[0]
+
+    @override
+    def perform_content_negotiation(
+        self, request: Request, force: bool = False
+    ) -> tuple[BaseRenderer, str]:
+        """Select a renderer without ever returning 406, so that the caller can read errors."""
+        renderer, _ = super().perform_content_negotiation(request, force=True)
+        return renderer, str(renderer.media_type)

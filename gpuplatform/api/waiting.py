@@ -1,4 +1,4 @@
-"""Requests that wait: a limited number, so that other requests keep threads of the process."""
+"""Limits the number of waiting requests, so that threads remain free for other requests."""
 
 import threading
 import time
@@ -13,17 +13,18 @@ _SLOWER: Final = 1.3
 
 
 class Seats:
-    """A limited number of waiting requests; further ones do not wait."""
+    """A limited number of seats for waiting requests. Requests without a seat do not wait."""
 
     def __init__(self, share: int) -> None:
-        """Set the number: a `share`th of the threads of the process, at least one."""
+        """Create seats for one in `share` threads of the process, at least one seat."""
         self.number = max(settings.WEB_THREADS // share, 1)
         self._free = threading.BoundedSemaphore(self.number)
 
     def wait(self, is_over: Callable[[], bool], seconds: float) -> bool:
-        """Return whether `is_over` became true within `seconds`; without a free seat do not wait.
+        """Return whether `is_over` returns true within `seconds`.
 
-        `is_over` is called at least once, with growing pauses; its exceptions propagate.
+        `is_over` is called once immediately and then, if a seat is free, with growing pauses. Its
+        exceptions propagate.
         """
         if is_over():
             return True

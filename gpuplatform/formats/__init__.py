@@ -1,1 +1,1 @@
-"""The grammars of Kubernetes: quantities, names, image references. Pure."""
+"""Formats of Kubernetes: quantities, names, image references. Pure."""

@@ -1,8 +1,8 @@
 """Image references in the grammar of the kubelet (distribution/reference).
 
-The API server accepts any string as an image, and the failure appears on the node only. References
-that match the grammar and no registry can serve (a port above 65535, an upper-case name without a
-host) are refused too.
+The API server accepts any string as an image, so an invalid one fails only on the node. References
+that match the grammar but that no registry can serve (a port above 65535, an upper-case name
+without a host) are rejected too.
 """
 
 import re
@@ -28,57 +28,58 @@ def image_reference(text: str) -> str:
     """Return `text` if it is a valid image reference.
 
     Raises:
-        ValueError: it is not; the message names the faulty part.
+        ValueError: If it is not valid. The message names the invalid part.
     """
-    fault = _fault(text)
-    if fault:
-        msg = f"{quoted(text)} is not an image reference: {fault}."
+    error = _error(text)
+    if error:
+        msg = f"{quoted(text)} is not a valid image reference: {error}."
         raise ValueError(msg)
     return text
 
 
-def _fault(text: str) -> str:
+def _error(text: str) -> str:
     if not text or len(text) > MAX_LENGTH:
         return f"it must have 1 to {MAX_LENGTH} characters"
     if re.search(r"\s", text):
-        return "it contains a blank"
+        return "it contains whitespace"
     if "://" in text:
-        return "it starts with a scheme; use the host alone, such as registry.example.com/image"
+        return "it starts with a scheme; use only the host, such as registry.example.com/image"
     if _IDENTIFIER.fullmatch(text):
-        return "64 hex digits alone are an image ID; use name@sha256:<digits>"
+        return "64 hexadecimal digits are an image ID; use name@sha256:<digits>"
     name, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
-        return "the digest must be sha256:<64 lower-case hex digits> (or sha384, sha512)"
-    return _name_fault(name)
+        return "the digest must be sha256:<64 lower-case hexadecimal digits> (or sha384, sha512)"
+    return _name_error(name)
 
 
-def _name_fault(name: str) -> str:
+def _name_error(name: str) -> str:
     domain, path = _split_domain(name)
     path, colon, tag = path.partition(":")
     if colon and not _TAG.fullmatch(tag):
         return (
-            "the tag must be 1 to 128 letters, digits, '_', '.', '-', not starting with '.' or '-'"
+            "the tag must be 1 to 128 letters, digits, '_', '.' or '-', and must not start with"
+            " '.' or '-'"
         )
-    if domain and (fault := _domain_fault(domain)):
-        return fault
+    if domain and (error := _domain_error(domain)):
+        return error
     if path != path.lower():
         return "the name must be in lower case"
     if not _PATH.fullmatch(path):
-        return "the name must be lower-case letters and digits with '.', '_', '__' or '-' between"
+        return "the name must be lower-case letters and digits, separated by '.', '_', '__' or '-'"
     if len(f"{domain or 'docker.io/library'}/{path}") > _NAME_MAX:
-        return f"host and name have more than {_NAME_MAX} characters"
+        return f"host and name together have more than {_NAME_MAX} characters"
     return ""
 
 
-def _domain_fault(domain: str) -> str:
+def _domain_error(domain: str) -> str:
     match = _DOMAIN.fullmatch(domain)
     if match is None or not 0 < int(match["port"] or 443) < 65536:
-        return "the host must be a DNS name or an address, with an optional port"
+        return "the host must be a DNS name or an IP address, with an optional port"
     return ""
 
 
 def _split_domain(name: str) -> tuple[str, str]:
-    """Return registry and path as Docker splits them: by a first part with '.' or ':'."""
+    """Return the registry and the path, split as Docker does. The registry may be empty."""
     first, slash, rest = name.partition("/")
     is_domain = slash and ("." in first or ":" in first or first == "localhost")
     return (first, rest) if is_domain else ("", name)

@@ -1,8 +1,8 @@
-"""The base of every declared spec, status and request body, and the messages of its faults.
+"""Base class of specs, statuses and request bodies, and their validation errors.
 
-One frozen pydantic model is the request validation, the OpenAPI component, the CRD schema and the
-reconciler's `InvalidSpec`. JSON types are exact ("1", true and 1.0 are not integers), unknown
-fields and nulls are refused, and every fault has a JSON path and a message.
+The same model validates requests and specs, and defines the OpenAPI component and the CRD schema.
+JSON types are exact: "1", true and 1.0 are not integers. Unknown fields and nulls are rejected.
+Every validation error has a JSON path and a message.
 """
 
 import re
@@ -22,14 +22,14 @@ from typing_extensions import override
 from gpuplatform.errors import FieldError, InvalidSpec
 from gpuplatform.formats.text import quoted
 
-MAX_FAULTS = 20
-"""Limit of the faults in a reply, whatever the body contains."""
+MAX_ERRORS = 20
+"""Maximum number of validation errors in a response."""
 
 _PLAIN_KEY = re.compile("[A-Za-z0-9_-]{1,64}")
-_JSON_WORDS = {
+_JSON_TYPES = {
     "str": "a string",
     "int": "an integer",
-    "float": "a number with a fraction",
+    "float": "a fractional number",
     "bool": "a boolean",
     "NoneType": "null",
     "dict": "an object",
@@ -48,14 +48,14 @@ _WANTED = {
 
 
 class SpecModel(BaseModel):
-    """A frozen value read from JSON by alias; omitted optional fields are None."""
+    """An immutable value, parsed from JSON by alias. Omitted optional fields are `None`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     @field_validator("*", mode="before")
     @classmethod
-    def refuse_null(cls, value: object) -> object:
-        """Refuse null, so that an absent field has one spelling."""
+    def reject_null(cls, value: object) -> object:
+        """Reject null. An optional field must be omitted instead."""
         if value is None:
             raise PydanticCustomError("null", "Must not be null. Omit the field instead.")
         return value
@@ -65,7 +65,7 @@ class SpecModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
     ) -> dict[str, Any]:
-        """Return the schema in which optional fields are absent or of their type, never null."""
+        """Return the schema, in which optional fields are not nullable."""
         schema = handler(core_schema)
         target = handler.resolve_ref_schema(schema)
         for name, declared in target.get("properties", {}).items():
@@ -74,10 +74,10 @@ class SpecModel(BaseModel):
 
     @classmethod
     def parse(cls, raw: object) -> Self:
-        """Return the model of parsed JSON.
+        """Return the model for a parsed JSON value.
 
         Raises:
-            InvalidSpec: it breaks rules; `details` has each fault.
+            InvalidSpec: If the value is invalid. `details` contains each error.
         """
         try:
             return cls.model_validate(raw)
@@ -85,31 +85,30 @@ class SpecModel(BaseModel):
             raise invalid_spec(field_errors(error)) from error
 
     def normalised(self) -> dict[str, Any]:
-        """Return the canonical JSON object of this value, without defaults."""
+        """Return the value as a canonical JSON object without defaults."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 def invalid_spec(details: Iterable[FieldError]) -> InvalidSpec:
-    """Return the error for these faults; its message states the first."""
-    faults = list(details)
-    first = faults[0]
-    sentence = f"{first.field}: {first.message}" if first.field else first.message
-    if len(faults) > 1:
-        more = len(faults) - 1
-        sentence += f" ({more} more {'fault' if more == 1 else 'faults'}.)"
-    return InvalidSpec(sentence, details=faults[:MAX_FAULTS])
+    """Return the error for invalid fields. Its message describes the first one."""
+    errors = list(details)
+    first = errors[0]
+    message = f"{first.field}: {first.message}" if first.field else first.message
+    if len(errors) > 1:
+        more = len(errors) - 1
+        message += f" ({more} more {'error' if more == 1 else 'errors'}.)"
+    return InvalidSpec(message, details=errors[:MAX_ERRORS])
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:
-    """Return each fault of a validation with its JSON path and a message."""
+    """Return the errors of a validation, each with its JSON path and a message."""
     return [
-        FieldError(json_path(fault["loc"]), _sentence(fault))
-        for fault in error.errors(include_url=False)
+        FieldError(json_path(one["loc"]), _message(one)) for one in error.errors(include_url=False)
     ]
 
 
 def json_path(location: Iterable[str | int]) -> str:
-    """Return a path such as `template.ports[1].name`; empty for the whole object."""
+    """Return a JSON path such as `template.ports[1].name`, empty for the whole object."""
     path = ""
     for step in location:
         if isinstance(step, int):
@@ -135,10 +134,10 @@ def _without_null(declared: Mapping[str, Any]) -> dict[str, Any]:
             return {**schema, "anyOf": options}
 
 
-def _sentence(fault: ErrorDetails) -> str:
-    kind, context = fault["type"], fault.get("ctx", {})
+def _message(error: ErrorDetails) -> str:
+    kind, context = error["type"], error.get("ctx", {})
     if kind in _WANTED:
-        given = _JSON_WORDS.get(type(fault["input"]).__name__, "something else")
+        given = _JSON_TYPES.get(type(error["input"]).__name__, "another type")
         return f"Must be {_WANTED[kind]}, not {given}."
     match kind:
         case "missing":
@@ -150,7 +149,7 @@ def _sentence(fault: ErrorDetails) -> str:
         case "literal_error" | "enum":
             return f"Must be {context['expected']}."
         case _:
-            return _bound(kind, context) or f"{fault['msg'].rstrip('.')}."
+            return _bound(kind, context) or f"{error['msg'].rstrip('.')}."
 
 
 def _bound(kind: str, context: Mapping[str, Any]) -> str:
@@ -160,9 +159,9 @@ def _bound(kind: str, context: Mapping[str, Any]) -> str:
         case "less_than_equal":
             return f"Must be {context['le']} or less."
         case "too_long":
-            return f"May have at most {context['max_length']} entries."
+            return f"Must have at most {context['max_length']} items."
         case "string_too_long":
-            return f"May have at most {context['max_length']} characters."
+            return f"Must have at most {context['max_length']} characters."
         case "string_too_short":
             return f"Must have at least {context['min_length']} characters."
         case _:

@@ -1,4 +1,4 @@
-"""The declaration of `operationID`, the idempotency key of every write."""
+"""The field `operationID`, the idempotency key of every write."""
 
 from typing import Annotated
 
@@ -11,9 +11,9 @@ OperationID = Annotated[
     AfterValidator(names.operation_id),
     Field(
         json_schema_extra={"pattern": f"^{names.OPERATION_ID}$"},
-        description="Identifier that the caller chooses for this request, unique within the"
-        " tenant. Repeating the request returns the stored operation; using the identifier for a"
-        " different request is a conflict.",
+        description="Idempotency key that the caller chooses for the request, unique within the"
+        " tenant. Repeating the request returns the stored operation. Using the key for another"
+        " request is a conflict.",
         examples=["request-1"],
     ),
 ]

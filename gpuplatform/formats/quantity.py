@@ -1,8 +1,7 @@
 """Kubernetes quantities: a strict subset of the grammar of `resource.ParseQuantity`. Pure.
 
-It refuses text for which the API server hangs (huge exponents), changes the value (`Ki` and `.` as
-0, more than nano precision rounded up, more than 2^63-1 capped) or trims blanks. `MAX_LENGTH`
-bounds the work.
+It rejects text for which the API server hangs (huge exponents), changes the value (`Ki` and `.`
+become 0, values are rounded up to nano precision and limited to 2^63-1) or trims whitespace.
 """
 
 import re
@@ -12,11 +11,11 @@ from typing import Self
 from gpuplatform.formats.text import quoted
 
 MAX_LENGTH = 48
-"""Longer than any useful quantity, and short enough to parse quickly."""
+"""Longer than any meaningful quantity, and short enough to parse quickly."""
 
 NANO = 10**9
 MAX_VALUE = 2**63 - 1
-"""The API server silently caps larger values at this one."""
+"""The API server silently reduces larger values to this value."""
 
 _QUANTITY = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
@@ -39,7 +38,7 @@ class Quantity:
         """Return the exact quantity.
 
         Raises:
-            ValueError: `text` is not a quantity, or Kubernetes would change its value.
+            ValueError: If `text` is not a quantity or Kubernetes would change its value.
         """
         if len(text) > MAX_LENGTH:
             msg = f"{quoted(text)} is not a quantity: it has more than {MAX_LENGTH} characters."
@@ -52,7 +51,7 @@ class Quantity:
         return cls(-nanos if match["sign"] == "-" else nanos)
 
     def canonical(self) -> str:
-        """Return the canonical text: the shorter of the binary and the decimal form.
+        """Return the canonical form: the shorter of the binary and the decimal form.
 
         The API server stores both forms unchanged.
         """
@@ -61,19 +60,19 @@ class Quantity:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the amount has no fraction."""
+        """Whether the amount is an integer."""
         return self.nanos % NANO == 0
 
     def __int__(self) -> int:
-        """Return the whole amount, rounded up as Kubernetes does."""
+        """Return the amount as an integer, rounded up as in Kubernetes."""
         return -(-self.nanos // NANO)
 
 
 def canonical(text: str) -> str:
-    """Return the canonical form of a quantity: equal values have equal texts.
+    """Return the canonical form of a quantity. Equal values have the same canonical form.
 
     Raises:
-        ValueError: see `Quantity.parse`.
+        ValueError: If `Quantity.parse` rejects `text`.
     """
     return Quantity.parse(text).canonical()
 
@@ -82,7 +81,8 @@ def memory(text: str, *, minimum: str = "1Mi") -> str:
     """Return the canonical form of an amount of memory: whole bytes, at least `minimum`.
 
     Raises:
-        ValueError: it is not a quantity, has a fraction of a byte, or is less than `minimum`.
+        ValueError: If `text` is not a quantity, not a whole number of bytes, or less than
+            `minimum`.
     """
     amount = Quantity.parse(text)
     if amount < Quantity.parse(minimum):
@@ -97,11 +97,11 @@ def memory(text: str, *, minimum: str = "1Mi") -> str:
 
 
 def cpu(text: str, *, maximum: str = "1M") -> str:
-    """Return the canonical form of an amount of CPU: whole thousandths, at least one of them.
+    """Return the canonical form of an amount of CPU: a multiple of 1m, at least 1m.
 
     Raises:
-        ValueError: it is not a quantity, not a multiple of 1m (the scheduler would round it up),
-            less than 1m, or more than `maximum`, which is far below the kubelet's limit.
+        ValueError: If `text` is not a quantity, not a multiple of 1m (the scheduler would round it
+            up), less than 1m, or more than `maximum`, which is far below the kubelet's limit.
     """
     amount = Quantity.parse(text)
     if amount < Quantity.parse("1m"):
@@ -125,22 +125,22 @@ def _nanos(match: re.Match[str], text: str) -> int:
     numerator = (digits << binary) * _ten_to(power)
     nanos, rest = divmod(numerator, _ten_to(-power))
     if rest:
-        msg = f"{quoted(text)} is more precise than Kubernetes stores (one billionth)."
+        msg = f"{quoted(text)} is more precise than Kubernetes supports (nano). Round the value."
         raise ValueError(msg)
     if nanos > MAX_VALUE * NANO:
-        msg = f"{quoted(text)} is larger than Kubernetes stores (2^63 - 1)."
+        msg = f"{quoted(text)} exceeds the maximum of Kubernetes (2^63 - 1)."
         raise ValueError(msg)
     return nanos
 
 
 def _ten_to(power: int) -> int:
-    return int(f"1{'0' * power}")  # 1 for a negative power
+    return int(f"1{'0' * power}")  # 1 if the power is negative
 
 
 def _exponent(exponent: str | None, suffix: str, text: str) -> int:
     if exponent is None:
         return _DECIMAL.get(suffix, 0)
-    power = int(exponent)  # short: the whole text is
+    power = int(exponent)  # The text is short, so this is fast.
     if abs(power) > _MAX_EXPONENT:
         msg = f"{quoted(text)} has an exponent above {_MAX_EXPONENT}. {_SAMPLE}"
         raise ValueError(msg)

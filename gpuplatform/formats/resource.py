@@ -1,4 +1,4 @@
-"""The spec of a resource, which any client of the cluster may have written. Pure."""
+"""Validates the spec of a resource that any client of the cluster can write. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -11,11 +11,11 @@ Spec = TypeVar("Spec")
 
 
 def valid_spec(resource: Mapping[str, Any], parse: Callable[[Any], Spec]) -> Spec:
-    """Return the spec as `parse` returns it.
+    """Return the spec of a resource, parsed with `parse`.
 
     Raises:
-        InvalidSpec: it breaks a rule, or the resource's name is too long for its objects; the
-            paths of the faults start at the resource.
+        InvalidSpec: If the spec is invalid or the name of the resource is too long for the names
+            of its objects. The JSON paths start at the resource.
     """
     try:
         dns_label(resource["metadata"]["name"], max_length=OWN_NAME_MAX)
@@ -24,5 +24,7 @@ def valid_spec(resource: Mapping[str, Any], parse: Callable[[Any], Spec]) -> Spe
     try:
         return parse(resource.get("spec") or {})
     except InvalidSpec as error:
-        faults = [FieldError(f"spec.{f.field}".rstrip("."), f.message) for f in error.details]
-        raise invalid_spec(faults) from error
+        errors = [
+            FieldError(f"spec.{one.field}".rstrip("."), one.message) for one in error.details
+        ]
+        raise invalid_spec(errors) from error

@@ -1,8 +1,8 @@
-"""Text for a container: command, arguments and environment values. Pure.
+"""Validates text for a container: command, arguments and environment values. Pure.
 
-A value must reach the process unchanged. This module refuses text that would be refused or changed
-on the way: by PostgreSQL (NUL), by the YAML parser of a server-side apply (control characters and
-line separators), or by the kernel (strings above 128 KiB).
+A value must reach the process unchanged. This module rejects text that PostgreSQL (NUL), the YAML
+parser of a server-side apply (control characters and line separators) or the kernel (strings above
+128 KiB) would reject or change.
 """
 
 import re
@@ -15,7 +15,7 @@ _SHOWN = 40
 
 
 def quoted(text: str) -> str:
-    """Return `text` for a message: quoted, escaped and shortened."""
+    """Return `text` quoted, escaped and shortened, for a message."""
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     return ascii(shown) if _SURROGATE.search(shown) or not shown.isprintable() else f"'{shown}'"
 
@@ -24,10 +24,10 @@ def no_surrogates(text: str) -> str:
     """Return `text` if it is valid Unicode.
 
     Raises:
-        ValueError: it contains half of a surrogate pair, which UTF-8 cannot encode.
+        ValueError: If it contains a lone surrogate, which UTF-8 cannot encode.
     """
     if found := _SURROGATE.search(text):
-        msg = f"Contains U+{ord(found[0]):04X}, half of a surrogate pair, which is not valid text."
+        msg = f"Contains the lone surrogate U+{ord(found[0]):04X}, which is not valid Unicode."
         raise ValueError(msg)
     return text
 
@@ -36,16 +36,17 @@ def container_text(text: str, *, max_bytes: int = 32 * 1024) -> str:
     """Return `text` if it reaches a container unchanged.
 
     Raises:
-        ValueError: it has control characters, invalid Unicode, or more than `max_bytes` in UTF-8.
+        ValueError: If it contains control characters or invalid Unicode, or is longer than
+            `max_bytes` in UTF-8.
     """
     no_surrogates(text)
     if found := _UNSAFE.search(text):
         msg = (
-            f"Contains the character U+{ord(found[0]):04X} at position {found.start()},"
-            " which would not reach the container unchanged."
+            f"Contains the character U+{ord(found[0]):04X} at position {found.start()}."
+            " Remove it: it would not reach the container unchanged."
         )
         raise ValueError(msg)
     if len(text.encode()) > max_bytes:
-        msg = f"Is longer than {max_bytes} bytes."
+        msg = f"Must have at most {max_bytes} bytes."
         raise ValueError(msg)
     return text

@@ -1,8 +1,8 @@
 """CEL rules that the API server enforces on custom resources. Pure.
 
-A spec model declares them in `json_schema_extra`; they repeat a check of the same model, so that
-`kubectl apply` refuses what the API refuses. Source: "Common Expression Language in Kubernetes"
-and "Validation rules" in the Kubernetes documentation.
+A spec model declares them in `json_schema_extra`. They repeat validations of the model, so that
+the API server rejects the same specs as the API. Source: "Common Expression Language in
+Kubernetes" and "Validation rules" in the Kubernetes documentation.
 """
 
 from collections.abc import Iterable
@@ -12,21 +12,21 @@ VALIDATIONS: Final = "x-kubernetes-validations"
 
 
 def cel(rule: str, message: str, *, field_path: str = "") -> dict[str, str]:
-    """Return one rule: a CEL expression over `self`, and the message of its violation.
+    """Return a rule: a CEL expression about `self`, and the message if it is false.
 
-    `field_path` names the field below `self` that is at fault, such as `.access.primaryPort`.
+    `field_path` is the invalid field below `self`, such as `.access.primaryPort`.
     """
     found = {"rule": rule, "message": message}
     return found | ({"fieldPath": field_path} if field_path else {})
 
 
 def validated(*rules: dict[str, str]) -> dict[str, Any]:
-    """Return the rules as an entry of `json_schema_extra`."""
+    """Return the `json_schema_extra` that contains the rules."""
     return {VALIDATIONS: list(rules)}
 
 
 def immutable(field: str) -> dict[str, str]:
-    """Return the rule on an object that the required field `field` keeps its first value."""
+    """Return the rule for an object that its required field `field` cannot be changed."""
     return cel(
         f"self.{field} == oldSelf.{field}",
         f"{field} cannot be changed.",
@@ -35,7 +35,7 @@ def immutable(field: str) -> dict[str, str]:
 
 
 def none_of(values: Iterable[str], prefixes: Iterable[str], message: str) -> dict[str, str]:
-    """Return the rule that excludes strings in `values` and strings with one of `prefixes`."""
+    """Return the rule that rejects the strings in `values` and strings with one of `prefixes`."""
     names = ", ".join(f"'{value}'" for value in sorted(values))
     starts = "".join(f" && !self.startsWith('{prefix}')" for prefix in prefixes)
     return cel(f"!(self in [{names}]){starts}", message)

@@ -1,1 +1,1 @@
-"""State machines: tables of phases, one guarded transition, Kubernetes conditions."""
+"""State machines: phase tables, guarded transitions and Kubernetes conditions."""

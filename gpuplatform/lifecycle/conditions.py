@@ -1,4 +1,4 @@
-"""Kubernetes conditions as plain dicts, with the rules of the API conventions.
+"""Kubernetes conditions as dicts, merged as the API conventions require.
 
 Source: Kubernetes API conventions, "Typical status properties". Pure.
 """
@@ -13,12 +13,12 @@ from gpuplatform.clock import rfc3339
 ConditionStatus = Literal["True", "False", "Unknown"]
 
 DEGRADED: Final = "Degraded"
-"""Type of the condition of a resource that runs with a known fault."""
+"""Type of the condition of a resource that runs with a known problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition: its type and status, the reason as a CamelCase value, a message for people."""
+    """An observed condition. The reason is in CamelCase; the message is human-readable."""
 
     type: str
     status: ConditionStatus
@@ -30,10 +30,10 @@ class Condition:
 def merge_conditions(
     present: Sequence[dict[str, Any]], observed: Sequence[Condition], now: datetime
 ) -> list[dict[str, Any]]:
-    """Return the conditions of `present`, replaced by those of `observed` of the same type.
+    """Return the conditions in `present`, updated with the conditions in `observed`.
 
-    `lastTransitionTime` changes only with the status of that type. Types that were not observed
-    stay.
+    Conditions are matched by type and sorted by type. Conditions without an observation are
+    unchanged. `lastTransitionTime` changes only if the status changes.
     """
     before = {str(condition.get("type")): condition for condition in present}
     merged = dict(before)

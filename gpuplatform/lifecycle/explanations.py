@@ -1,7 +1,7 @@
-"""What reasons and causes mean, and what a person does about them; each is declared once.
+"""Explanations of reasons and causes: the meaning and the next step. Pure.
 
-An app declares them with its reasons. The admin shows them, and `docs/reasons.md` is generated
-from them. Pure.
+Each app declares them with its reasons. The admin displays them, and `docs/reasons.md` contains
+them.
 """
 
 from collections.abc import Mapping
@@ -10,38 +10,37 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, Self, TypeVar
 
-ReasonT = TypeVar("ReasonT", bound=str)
 ExplainedT = TypeVar("ExplainedT", bound="ExplainedReason")
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """When a reason is given, and what to do then."""
+    """The meaning of a reason or cause, and the next step of the reader."""
 
     meaning: str
     next_step: str
     title: str = ""
-    """What people see instead of the value; empty: derived from the value."""
+    """Displayed title. If it is empty, the title is derived from the value."""
     is_well: bool = False
-    """Whether the reason is given while nothing is wrong."""
+    """Whether the reason describes a normal state."""
     causes: "Mapping[str, Explanation]" = field(default_factory=dict)
-    """The causes of the reason, where it has more than one."""
+    """Explanations of the causes of the reason, by cause."""
 
 
 class Declared(NamedTuple):
-    """A value of an `ExplainedReason` that several enums have."""
+    """A value and its explanation that several `ExplainedReason` enums share."""
 
     value: str
     explanation: Explanation
 
 
 class ExplainedReason(StrEnum):
-    """Base of reasons that are declared with their explanations."""
+    """Base class of enums whose members are declared with explanations."""
 
     explanation: Explanation
 
     def __new__(cls, value: str, explanation: Explanation) -> Self:
-        """Return the member of that value."""
+        """Return a member with the value and the explanation."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.explanation = explanation
@@ -49,10 +48,5 @@ class ExplainedReason(StrEnum):
 
 
 def explanations(reasons: type[ExplainedT]) -> Mapping[ExplainedT, Explanation]:
-    """Return the explanations of all reasons, by reason."""
+    """Return the explanations of all members, by member."""
     return MappingProxyType({reason: reason.explanation for reason in reasons})
-
-
-def next_steps(reasons: Mapping[ReasonT, Explanation]) -> MappingProxyType[ReasonT, str]:
-    """Return what a person does next, by reason."""
-    return MappingProxyType({reason: found.next_step for reason, found in reasons.items()})

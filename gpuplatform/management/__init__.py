@@ -1,1 +1,1 @@
-"""Commands of the platform, and what they share."""
+"""Management commands of the platform, and their shared code."""

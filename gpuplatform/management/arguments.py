@@ -1,4 +1,4 @@
-"""Types of the commands' arguments; invalid values are usage errors."""
+"""Argument types of the commands. argparse reports invalid values as usage errors."""
 
 import math
 from argparse import ArgumentTypeError
@@ -8,13 +8,13 @@ def seconds(text: str) -> float:
     """Return a number of seconds.
 
     Raises:
-        ArgumentTypeError: The text is not a number of 0 or more.
+        ArgumentTypeError: If the text is not a number of at least 0.
     """
     try:
         length = float(text)
     except ValueError:
         length = math.nan
     if not 0 <= length < math.inf:
-        msg = f"'{text}' is not a number of seconds: 0 or more"
+        msg = f"'{text}' is not a valid number of seconds. Use a number of at least 0."
         raise ArgumentTypeError(msg)
     return length

@@ -1,5 +1,6 @@
-"""The base of the commands that write files from declarations in the code."""
+"""Base class of the commands that generate files from declarations in the code."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,26 +10,33 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
 
-class GeneratedFilesCommand(BaseCommand):
-    """Writes files; `--check` only compares. Needs neither a database nor a cluster."""
+class GeneratedFilesCommand(BaseCommand, ABC):
+    """Writes or, with `--check`, compares files. Requires neither a database nor a cluster."""
 
     requires_system_checks = ()
     source: ClassVar[str]
-    """The declaration that the files are generated from, for messages."""
+    """Source of the files, for messages."""
     directory: ClassVar[Path]
     make_target: ClassVar[str] = "make manifests"
-    """The command that regenerates the files of the repository."""
+    """Command that regenerates the files in the repository."""
 
+    @abstractmethod
     def files(self, directory: Path) -> Mapping[Path, str]:
-        """Return the text of each file."""
-        raise NotImplementedError
+        """Return the text of each file, by path."""
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--check", action="store_true", help="Write nothing; fail if a file differs."
+            "--check",
+            action="store_true",
+            help="Compare the files without writing them. Fails if a file differs.",
         )
-        parser.add_argument("--directory", type=Path, default=self.directory)
+        parser.add_argument(
+            "--directory",
+            type=Path,
+            default=self.directory,
+            help="Directory of the files (default: their directory in the repository).",
+        )
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
@@ -41,14 +49,14 @@ class GeneratedFilesCommand(BaseCommand):
                 self.stdout.write(f"wrote {path}")
         elif stale:
             names = ", ".join(path.name for path in stale)
-            msg = f"{names} differs from {self.source}. Run '{self.make_target}'."
+            msg = f"Files that differ from {self.source}: {names}. Run '{self.make_target}'."
             raise CommandError(msg)
         else:
             self.stdout.write(f"All files match {self.source}.")
 
 
 def yaml_text(header: str, *documents: Mapping[str, Any]) -> str:
-    """Return the documents as one YAML file below a header line."""
+    """Return a YAML file with a header line and the documents."""
     return header + yaml.safe_dump_all(
         documents, sort_keys=False, width=100, allow_unicode=True, explicit_start=False
     )

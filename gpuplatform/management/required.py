@@ -1,8 +1,11 @@
-"""What a command requires: a queue, a cluster."""
+"""The queue and the cluster of a command. Errors become `CommandError`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.core.management.base import CommandError
 
-from gpuplatform.errors import PlatformError
+from gpuplatform.errors import ClusterError, OperatorUnavailable, PlatformError
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.modes import get_cluster
 from serverless.queue.errors import QueueUnavailable
@@ -10,10 +13,10 @@ from serverless.queue.gateway import Queue, get_queue
 
 
 def required_queue() -> Queue:
-    """Return the queue of this process; it connects at its first call.
+    """Return the queue of this process. It connects on first use.
 
     Raises:
-        CommandError: No queue is configured.
+        CommandError: If no queue is configured.
     """
     try:
         return get_queue()
@@ -22,12 +25,27 @@ def required_queue() -> Queue:
 
 
 def required_cluster() -> Cluster:
-    """Return the cluster of this process, without a request to it.
+    """Return the cluster of this process without sending a request to it.
 
     Raises:
-        CommandError: The platform runs without a cluster, or no usable configuration was found.
+        CommandError: If the platform runs without a cluster or its configuration is not valid.
     """
     try:
         return get_cluster()
     except PlatformError as error:
         raise CommandError(str(error)) from error
+
+
+@contextmanager
+def cluster_errors(problem: str) -> Iterator[None]:
+    """Convert an error of the cluster within the block to a `CommandError`.
+
+    Raises:
+        CommandError: If the cluster returns an error or does not respond. The message starts with
+            `problem`.
+    """
+    try:
+        yield
+    except (ClusterError, OperatorUnavailable) as error:
+        msg = f"{problem}: {error}"
+        raise CommandError(msg) from error

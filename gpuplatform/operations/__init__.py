@@ -1,1 +1,1 @@
-"""Accepted requests: idempotency, their order, and what operators do about them."""
+"""Operations: acceptance, idempotency, order, execution, cancellation and retry of requests."""

@@ -3,26 +3,18 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
 from gpuplatform.adminkit.actions.cluster_section import ClusterSectionAdmin
-from gpuplatform.adminkit.detail.links import (
-    ObjectPage,
-    object_rows,
-    object_steps,
-    object_subject,
-    object_url,
-    register_object_page,
-)
 from gpuplatform.adminkit.detail.panels import (
     Copy,
     Detail,
@@ -44,21 +36,21 @@ from gpuplatform.adminkit.display.text import (
     visible,
 )
 from gpuplatform.adminkit.display.timeline import timeline
+from gpuplatform.adminkit.display.urls import list_url, page_url
 from gpuplatform.adminkit.lists.filters import (
+    ChoiceFilter,
     CreatedFilter,
     PhaseTabs,
     RecentValuesFilter,
     TenantFilter,
 )
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin
+from gpuplatform.adminkit.lists.objects import object_url, page_of_kind
 from gpuplatform.adminkit.overview.failing import FailingRows
-from gpuplatform.adminkit.overview.sections import (
-    CountedRows,
-    Line,
-    OverviewSection,
-)
+from gpuplatform.adminkit.overview.sections import CountedRows, OverviewSection
 from gpuplatform.adminkit.schedules.pages import register_schedules
 from gpuplatform.clock import now
+from gpuplatform.lifecycle.explanations import Explanation
 from gpuplatform.operations.admin_actions import CANCEL, RETRY
 from gpuplatform.operations.admin_display import (
     kind_title,
@@ -68,25 +60,24 @@ from gpuplatform.operations.admin_display import (
 )
 from gpuplatform.operations.interventions import OPERATION_KIND, cancel_obstacle
 from gpuplatform.operations.models import Operation
-from gpuplatform.operations.phases import OPEN_PHASES, WAIT_NEXT_STEPS, OperationPhase
+from gpuplatform.operations.phases import OPEN_PHASES, OPERATION_WAITS, OperationPhase
 from gpuplatform.operations.registry import kind_names
 from gpuplatform.reconciliation.inspection import Subject
 
-LIST_URL = "admin:operations_operation_changelist"
 PAGE_URL = "admin:operations_operation_change"
 LATEST_OPERATIONS = 8
 FAILED_WITHIN = timedelta(hours=1)
-"""How long a failed operation counts as failing now."""
+"""Duration for which a failed operation is listed on the overview."""
 
 RELATED_OPERATIONS = 10
-RETRYABLE = "Retry the operation, or send the request again with a new operationID."
+RETRYABLE = "Retry the operation, or repeat the request with a new operationID."
 BY_PLATFORM = "the platform"
 AUTOMATIC = "The platform retries automatically."
 CORRECT = "Correct the request and send it with a new operationID."
 
 
 class ReasonFilter(RecentValuesFilter):
-    """The reason of its wait or failure."""
+    """The reason why an operation waits or failed."""
 
     title = "reason"
     parameter_name = "reason"
@@ -95,43 +86,40 @@ class ReasonFilter(RecentValuesFilter):
 
 
 class NamespaceFilter(RecentValuesFilter):
-    """The namespace of the operation's object."""
+    """The namespace of the object of an operation."""
 
     title = "namespace"
     parameter_name = "namespace"
     fields = ("object_namespace",)
 
 
-class KindFilter(admin.SimpleListFilter):
-    """The kind of operation."""
+class KindFilter(ChoiceFilter):
+    """Filters by the kind of operation."""
 
     title = "kind"
     parameter_name = "kind"
-    template = "admin/choice_filter.html"
+    field = "kind"
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
-        return sorted(((name, kind_title(name)) for name in kind_names()), key=_label)
+        return sorted(((name, kind_title(name)) for name in kind_names()), key=itemgetter(1))
 
     @override
     def has_output(self) -> bool:
         return True
 
-    @override
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(kind=self.value()) if self.value() else queryset
-
 
 @admin.register(Operation)
 class OperationAdmin(ClusterSectionAdmin):
-    """Every accepted request and its outcome."""
+    """The list and the pages of the operations."""
 
     row_actions = (CANCEL, RETRY)
     empty_text = (
-        "No operations yet. Every accepted request of the API or the admin is an operation; ended"
-        " ones are retained for 30 days."
+        "No operations yet. Every accepted request of the API or the admin is an operation. Ended"
+        " operations are retained for 30 days."
     )
     search_order = 5
+    object_kind = OPERATION_KIND
     list_display = (
         "phase_column",
         "job_column",
@@ -154,12 +142,12 @@ class OperationAdmin(ClusterSectionAdmin):
 
     @admin.display(description="Phase")
     def phase_column(self, row: Operation) -> SafeString:
-        """Return the badge."""
+        """Return the badge of the phase."""
         return phase_badge(row.phase)
 
     @admin.display(description="Operation")
     def job_column(self, row: Operation) -> SafeString:
-        """Return the kind, for screen readers with the object."""
+        """Return the kind, followed by the object for screen readers."""
         return format_html(
             '{}<span class="visually-hidden"> {}</span>',
             kind_title(row.kind),
@@ -168,12 +156,12 @@ class OperationAdmin(ClusterSectionAdmin):
 
     @admin.display(description="operationID")
     def operation_column(self, row: Operation) -> SafeString:
-        """Return the operationID."""
+        """Return the operationID, formatted for the list."""
         return operation_id_html(row.operation_id)
 
     @admin.display(description="Object")
     def object_column(self, row: Operation) -> SafeString:
-        """Return the object with a link to its page, and its namespace."""
+        """Return the object with a link to its page and its namespace."""
         url = object_url(row.object_kind, row.object_row)
         name = format_html("{}", operation_subject(row))
         if url:
@@ -188,14 +176,14 @@ class OperationAdmin(ClusterSectionAdmin):
 
     @admin.display(description="Message", empty_value="")
     def why_column(self, row: Operation) -> SafeString:
-        """Return the progress of several objects, and why it waits or failed."""
+        """Return the progress of the operation, and the reason why it waits or failed."""
         progress = progress_bar(row.progress_done, row.progress_total)
         reason = message_html(row.error_code or row.reason, row.error_message or row.message)
         return format_html("{}{}", progress, reason)
 
     @admin.display(description="Since")
     def since(self, row: Operation) -> SafeString:
-        """Return the time since its last phase change."""
+        """Return the time since the last change of the phase."""
         return age_html(_since(row))
 
     @override
@@ -208,18 +196,21 @@ class OperationAdmin(ClusterSectionAdmin):
 
     @override
     def subject(self, request: HttpRequest, row: Operation) -> Subject | None:
-        return object_subject(request, row.object_kind, row.object_row)
+        page = page_of_kind(row.object_kind)
+        if row.object_row is None or page is None:
+            return None
+        return page.subject_of_object(request, row.object_row)
 
     @override
     def page_context(self, request: HttpRequest, row: Operation) -> dict[str, Any]:
-        """Leave the live data out where the operation's object is gone or has none."""
+        """Omit the live data if the object of the operation does not exist."""
         context = super().page_context(request, row)
         return context if self.subject(request, row) else {**context, "cluster_url": ""}
 
     @override
     def overview_section(self) -> OverviewSection:
         """Return the operations by phase, recent failures, long waits, and the newest ones."""
-        rows, url = Operation.objects.all(), reverse(LIST_URL)
+        rows, url = Operation.objects.all(), list_url(Operation)
         failed = FailingRows(
             "operation",
             rows.filter(phase=OperationPhase.FAILED, ended_at__gt=Now() - FAILED_WITHIN),
@@ -249,9 +240,10 @@ class OperationAdmin(ClusterSectionAdmin):
 
     @override
     def detail(self, row: Operation) -> Detail:
-        related = object_rows(row.object_kind, row.object_row)
+        page, row_id = page_of_kind(row.object_kind), row.object_row
+        related = page.rows_of_object(row_id) if page and row_id else ()
         is_creation = row.kind.endswith(".create")
-        created = object_steps(row.object_kind, row.object_row) if is_creation else ()
+        created = page.steps_of_object(row_id) if is_creation and page and row_id else ()
         return Detail(
             title=operation_title(row),
             badge=phase_badge(row.phase),
@@ -262,20 +254,12 @@ class OperationAdmin(ClusterSectionAdmin):
             copies=(Copy("operationID", visible(row.operation_id)),),
             related=[Related("Objects", related)],
             is_right_short=True,
-            documents=_documents(row),
+            documents=[Document("Request", visible(as_yaml(row.payload)))] if row.payload else (),
         )
 
 
-def _label(choice: tuple[str, str]) -> str:
-    return choice[1]
-
-
-def _documents(row: Operation) -> Sequence[Document]:
-    return (Document("Request", visible(as_yaml(row.payload))),) if row.payload else ()
-
-
 def _place(row: Operation) -> str:
-    """Return namespace and name of the object; the catalogue has no namespaces."""
+    """Return `namespace/name` of the object, or only its name if it has no namespace."""
     return "/".join(part for part in (row.object_namespace, row.object_name) if part)
 
 
@@ -286,7 +270,7 @@ def _since(row: Operation) -> Any:
 
 
 def _panel(row: Operation) -> Panel | None:
-    """Return why it failed, or what it waits for."""
+    """Return the reason why the operation failed or waits, or `None` if neither applies."""
     if row.phase == OperationPhase.FAILED:
         next_step = RETRYABLE if row.error_retryable else CORRECT
         ended = format_html("{}. ", ago_html(row.ended_at)) if row.ended_at else ""
@@ -298,13 +282,13 @@ def _panel(row: Operation) -> Panel | None:
             next_step=format_html("{}{}", ended, next_step),
         )
     if row.phase in OPEN_PHASES and row.reason:
-        known: Mapping[Any, str] = WAIT_NEXT_STEPS
+        known: Mapping[Any, Explanation] = OPERATION_WAITS
         return Panel(
             shape=Shape.WAITING,
             title=reason_html(row.reason),
             text=visible(row.message),
             since=age_html(_since(row)),
-            next_step=known.get(row.reason) or AUTOMATIC,
+            next_step=known[row.reason].next_step if row.reason in known else AUTOMATIC,
         )
     return None
 
@@ -320,6 +304,7 @@ def _facts(row: Operation, objects: Sequence[RelatedRow]) -> Sequence[Fact]:
         Fact("UID", row.object_uid),
         Fact("Tenant", row.tenant.name),
         Fact("Requested by", visible(row.asked_by) or BY_PLATFORM),
+        Fact("traceID", row.trace_id),
         Fact("Cancellation", cancel_obstacle(row) if is_open else ""),
         _linked("Cancelled by", row.cancelled_by),
         _linked("Retry of", row.retry_of),
@@ -336,56 +321,46 @@ def _facts(row: Operation, objects: Sequence[RelatedRow]) -> Sequence[Fact]:
 
 
 def _states(rows: Sequence[RelatedRow]) -> str:
-    """Return the number of rows by state; not all objects of a seeding need to be ready."""
+    """Return the number of objects by state, such as `2 ready, 1 starting`."""
     states = Counter(strip_tags(row.badge).lower() for row in rows)
     return ", ".join(f"{number} {state}" for state, number in states.items())
 
 
 def _next_attempt(due: datetime) -> str:
-    """Return when a worker retries it; one that is due waits for a worker only."""
+    """Return the time of the next attempt as text. A due operation waits only for a worker."""
     return ago_html(due) if due > now() else "when a worker is free"
 
 
 def _linked(label: str, row: Operation | None) -> Fact:
-    return Fact(label, visible(str(row)), operation_url(row)) if row else Fact(label, "")
+    return Fact(label, visible(str(row)), page_url(row)) if row else Fact(label, "")
 
 
 def operations_of(kind: str, row: int, *further: int | None) -> Related:
-    """Return the newest operations on an object; `further` are ids of related ones."""
+    """Return the newest operations on an object. `further` are ids of other related operations."""
     about = Q(object_kind=kind, object_row=row) | Q(pk__in=[pk for pk in further if pk])
     newest = Operation.objects.filter(about).order_by("-id")[:RELATED_OPERATIONS]
     return Related("Operations", [_related_row(each) for each in newest])
-
-
-def operation_url(row: Operation) -> str:
-    """Return the address of an operation's page."""
-    return reverse(PAGE_URL, args=[row.pk])
 
 
 def _related_row(row: Operation) -> RelatedRow:
     return RelatedRow(
         badge=phase_badge(row.phase),
         name=operation_title(row),
-        url=operation_url(row),
+        url=page_url(row),
         text=operation_id_html(row.operation_id),
         since=age_html(row.created_at),
     )
 
 
-def _line(row: Operation) -> Line:
+def _line(row: Operation) -> RelatedRow:
     done = f"{row.progress_done} of {row.progress_total}" if row.progress_total > 1 else ""
-    return Line(
+    return RelatedRow(
         badge=phase_badge(row.phase, kind_title(row.kind)),
         name=shortened(operation_subject(row), 50),
-        url=operation_url(row),
+        url=page_url(row),
         text=shortened(row.error_message or row.message or done),
         since=age_html(_since(row)),
     )
 
 
-def _rows(row_id: int) -> Sequence[RelatedRow]:
-    return [_related_row(row) for row in Operation.objects.filter(pk=row_id)]
-
-
-register_object_page(OPERATION_KIND, ObjectPage(PAGE_URL, _rows))
 register_schedules()

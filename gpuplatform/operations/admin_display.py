@@ -1,17 +1,16 @@
-"""How the admin names operations and draws their timelines.
+"""Titles and timelines of operations in the admin.
 
-An operation of the kind `unit.create` has the title `Create GPU unit trainer`; the kind itself is
-in the facts of its page and in the API.
+An operation of the kind `unit.create` has the title `Create GPU unit trainer`. The API and the
+facts of the page show the kind itself.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from gpuplatform.adminkit.detail.links import object_url
 from gpuplatform.adminkit.display.badges import Shape
 from gpuplatform.adminkit.display.text import humanize, shortened, visible
 from gpuplatform.adminkit.display.timeline import Step
-from gpuplatform.operations.interventions import OPERATION_KIND
+from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 
@@ -24,12 +23,12 @@ _NOUNS: Final[Mapping[str, str]] = {
 _VERBS: Final[Mapping[str, str]] = {"update": "Change"}
 _SEED: Final = "stock.seed"
 _TITLES: Final[Mapping[str, str]] = {"stock.remove": "Remove stock unit"}
-"""Titles of kinds that do not follow from noun and verb."""
+"""Titles of kinds that are not composed of verb and noun."""
 _CREATING: Final = frozenset({"stockpool.create", "unit.create", _SEED})
 
 
 def kind_title(kind: str) -> str:
-    """Return the title of a kind of operation: `Create GPU unit` for `unit.create`."""
+    """Return the title of a kind of operation, such as `Create GPU unit` for `unit.create`."""
     if kind in _TITLES:
         return _TITLES[kind]
     noun, _, verb = kind.partition(".")
@@ -37,24 +36,24 @@ def kind_title(kind: str) -> str:
 
 
 def operation_subject(operation: Operation) -> str:
-    """Return the name of the operation's object; that of a seeding is its GPU spec."""
+    """Return the name of the object of an operation, or the GPU spec of a seeding."""
     spec = operation.payload.get("specName") if operation.kind == _SEED else None
     return visible(str(spec or operation.object_name))
 
 
 def operation_title(operation: Operation) -> str:
-    """Return kind and subject: `Create GPU unit trainer`."""
+    """Return the title of an operation, such as `Create GPU unit trainer`."""
     return f"{kind_title(operation.kind)} {operation_subject(operation)}".strip()
 
 
 def operation_steps(operation: Operation | None) -> Iterator[Step]:
-    """Yield the acceptance of an operation, and its end or what it waits for."""
+    """Yield the timeline of an operation: its acceptance, then its end or its current wait."""
     if operation is None:
         return
     caller = f", requested by {visible(operation.asked_by)}" if operation.asked_by else ""
-    text, url = visible(operation.operation_id) + caller, object_url(OPERATION_KIND, operation.pk)
+    text, url = visible(operation.operation_id) + caller, page_url(operation)
     yield Step("Accepted", operation.created_at, text=text, url=url)
-    # Its success means that the object is in the cluster, not that the object is ready.
+    # A successful create means that the object exists in the cluster, not that it is ready.
     success = "In the cluster" if operation.kind in _CREATING else "Done"
     match operation.phase:
         case OperationPhase.SUCCEEDED:

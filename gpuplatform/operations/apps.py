@@ -5,7 +5,7 @@ from typing_extensions import override
 
 
 class OperationsConfig(AppConfig):
-    """Accepts, orders and executes operations."""
+    """Configuration of the app `operations`."""
 
     name = "gpuplatform.operations"
     label = "operations"
@@ -13,7 +13,7 @@ class OperationsConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Register the kinds of operation of this app."""
+        """Register the operation kinds of this app."""
         from gpuplatform.operations.interventions import register_operations
 
         register_operations()

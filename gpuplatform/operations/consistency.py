@@ -1,7 +1,7 @@
-"""Compares rows with the cluster, for `manage.py check_consistency`. Reads only.
+"""Compares the database with the cluster, for `manage.py check_consistency`. Read-only.
 
-The cluster is read before the rows, so a change in progress may be reported once. A fault is what
-appears in two runs, some seconds apart.
+The cluster is read before the rows, so a change in progress can be reported once. Only a fault
+that two consecutive comparisons find is a real inconsistency.
 """
 
 from collections import Counter
@@ -15,16 +15,16 @@ from gpuplatform.kube.kinds import Manifest
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 from gpuplatform.operations.provenance import has_marks, was_written_by_platform
-from gpuplatform.operations.selectors import marks_of, operations_of_resources
+from gpuplatform.operations.selectors import makers_among, marks_of, operations_about
 from gpuplatform.reconciliation.models import MirrorRow
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """A difference between rows and cluster."""
+    """An inconsistency between the database and the cluster."""
 
     kind: str
-    """Kind of the difference: `leaked`, `lost`, `doubled`, `orphaned`, …"""
+    """Kind of the inconsistency, such as `leaked`, `lost`, `doubled` or `orphaned`."""
     name: str
     message: str
 
@@ -34,48 +34,50 @@ class Fault:
 
 
 def full_name(resource: Manifest) -> str:
-    """Return `namespace/name`."""
+    """Return `namespace/name` of a resource."""
     return f"{resource['metadata']['namespace']}/{resource['metadata']['name']}"
 
 
 def row_faults(resources: Sequence[Manifest], rows: QuerySet[MirrorRow]) -> Iterator[Fault]:
-    """Yield the differences between resources, which were read before, and their live rows."""
-    makers = operations_of_resources(resources)
+    """Yield the faults between `resources` and `rows`. The resources must be read first."""
+    creators = makers_among(operations_about(resources), resources)
     live = list(rows.filter(deleted_at__isnull=True))
     known, seen = {row.uid for row in live}, {one["metadata"]["uid"] for one in resources}
     for resource in resources:
-        maker = makers.get(resource["metadata"]["uid"])
-        is_open = maker is not None and maker.phase in OPEN_PHASES
+        creator = creators.get(resource["metadata"]["uid"])
+        is_open = creator is not None and creator.phase in OPEN_PHASES
         if resource["metadata"]["uid"] not in known and not is_open:
-            yield Fault("leaked", full_name(resource), "the resource exists, its row does not")
+            yield Fault("leaked", full_name(resource), "the resource exists but has no row")
     for row in live:
         if row.uid and row.uid not in seen and row.deletion_requested_at is None:
-            yield Fault("lost", str(row), "the row exists, its resource does not")
+            yield Fault("lost", str(row), "the row exists but its resource does not")
     yield from _never_created([row for row in live if not row.uid])
 
 
 def _never_created(rows: Sequence[MirrorRow]) -> Iterator[Fault]:
-    makers = {row.pk: int(getattr(row, "operation_id", None) or 0) for row in rows}
-    still_open = Operation.objects.filter(id__in=set(makers.values()), phase__in=OPEN_PHASES)
+    creators = {row.pk: int(getattr(row, "operation_id", None) or 0) for row in rows}
+    still_open = Operation.objects.filter(id__in=set(creators.values()), phase__in=OPEN_PHASES)
     waiting = set(still_open.values_list("id", flat=True))
     for row in rows:
-        if makers[row.pk] not in waiting:
+        if creators[row.pk] not in waiting:
             yield Fault(
                 "lost",
                 str(row),
-                "the resource was never created, and no open operation will create it",
+                "the resource was never created and no open operation creates it",
             )
 
 
 def doubled_faults(resources: Sequence[Manifest], *, per: str = "") -> Iterator[Fault]:
-    """Yield resources that one operation created twice; `per` is an annotation that may differ."""
+    """Yield resources that one operation created more than once for an annotation value `per`."""
 
     def key(resource: Manifest) -> tuple[str, ...]:
         annotations = resource["metadata"]["annotations"]
         return (*marks_of(resource), str(annotations.get(per, "")))
 
-    made = [one for one in resources if has_marks(one) and was_written_by_platform(one)]
-    counts = Counter(key(resource) for resource in made)
-    for resource in made:
+    created = [one for one in resources if has_marks(one) and was_written_by_platform(one)]
+    counts = Counter(key(resource) for resource in created)
+    for resource in created:
         if counts[key(resource)] > 1:
-            yield Fault("doubled", full_name(resource), "its operation created more than one")
+            yield Fault(
+                "doubled", full_name(resource), "its operation created more than one resource"
+            )

@@ -1,4 +1,4 @@
-"""Which operation the row of a discovered resource belongs to. Called by the apps' mirrors."""
+"""Finds the operation that created a discovered resource. Called by the mirrors of the apps."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,16 +15,16 @@ def discovered_columns(
     is_left: Callable[[Manifest, Operation | None], bool] = is_leftover,
     is_single: bool = True,
 ) -> Mapping[str, Any] | None:
-    """Return tenant and operation of the row for a resource that has none.
+    """Return the columns `tenant` and `operation` of the new row of a resource without a row.
 
-    None where it gets no row: its operation is open and creates the row itself, or a late write
-    of an ended operation created the resource. A copy that a person created has the annotations
-    of the original, and no operation.
+    Returns `None` if the resource gets no row: its operation is open and creates the row itself,
+    or the resource is a leftover of an ended operation. A resource that a person copied has the
+    annotations of the original; its operation is `None`.
 
     Args:
-        resource: the resource, read before its operation.
-        is_left: whether a late write created it.
-        is_single: whether an operation on its kind creates exactly one resource.
+        resource: The resource, read before its operation.
+        is_left: Returns whether the resource is a leftover of the operation.
+        is_single: Whether an operation on this kind of resource creates exactly one resource.
     """
     operation = operation_of(resource)
     if operation is not None and operation.phase in OPEN_PHASES:

@@ -1,7 +1,7 @@
-"""Executes one operation until it ends or has to wait.
+"""Executes an operation until it ends or has to wait.
 
-Called by the task with the id of the operation's row. If a worker is killed, another one continues
-when the lease has expired: everything before the recorded outcome can be repeated.
+The task calls `run` with the id of the operation's row. If the worker is killed, another worker
+continues after the lease has expired. Everything before the recorded outcome is idempotent.
 """
 
 import logging
@@ -48,25 +48,28 @@ from gpuplatform.reconciliation.leases import RowLease, claim, renewing
 logger = logging.getLogger(__name__)
 
 MAX_STARTS = 10
-"""Number of consecutive starts without an outcome after which an operation fails."""
+"""Maximum number of consecutive starts without an outcome before an operation fails."""
 
 RUN_SECONDS = 25.0
-"""Maximum duration of all calls of a run, over all its checkpoints."""
+"""Maximum duration in seconds of all calls to the cluster in one run."""
 
 FOLLOW_UP_SECONDS = 5.0
-"""Maximum duration of the calls after a recorded success."""
+"""Maximum duration in seconds of the calls to the cluster after a recorded success."""
 
 MIN_STEP_SECONDS = 5.0
-"""A step begins only if at least this much of the run's time is left."""
+"""Minimum remaining time of the run in seconds that a further step requires."""
 
 
 def run(row_id: int, *, on_end: Callable[[int], None] = lambda _: None) -> float | None:
-    """Claim the operation if it is due, free and first of its object; execute and record it.
+    """Claim the operation, execute it and record the outcome.
 
-    `on_end` is called with the row's id if this run ended the operation.
+    An operation can be claimed if it is due, no other worker holds its lease, and no earlier
+    operation on the same object is open. `on_end` is called with the id of the row if this run
+    ended the operation.
 
     Returns:
-        Seconds until the next attempt; None if it ended or could not be claimed.
+        The seconds until the next attempt, or `None` if the operation ended or could not be
+        claimed.
     """
     runnable = operations_runnable().filter(kind__in=_executable_kinds())
     lease = claim(
@@ -85,30 +88,27 @@ def run(row_id: int, *, on_end: Callable[[int], None] = lambda _: None) -> float
 
 
 def _executable_kinds() -> list[str]:
-    """Return the kinds that this release knows and can execute now.
-
-    During an upgrade a newer release may have accepted operations of other kinds.
-    """
+    """Return the kinds of operation that this release knows and can execute now."""
     if not gate.is_closed() and epoch.matches():
         return kind_names()
     return [] if gate.awaits_recovery() else kind_names(without_cluster=True)
 
 
 def _outcome(lease: RowLease[Operation]) -> Outcome | None:
-    """Execute the operation; an error of the cluster becomes an outcome.
+    """Execute the operation and convert an error of the cluster to an outcome.
+
+    Other errors are not caught. Such a start has no outcome: the lease expires and the operation
+    is started again, up to `MAX_STARTS` times.
 
     Returns:
-        The outcome; None if a checkpoint found that the lease was lost.
-
-    A fault of the platform is not caught: the start has no outcome, the lease expires, and the
-    operation is started again, up to `MAX_STARTS` times.
+        The outcome, or `None` if the lease was lost at a checkpoint.
     """
     operation = lease.row
     if operation.starts > MAX_STARTS:
         return Failed(
             InvariantBroken.code,
-            f"The operation was started {MAX_STARTS} times without a result. The log of the"
-            " operations worker has the cause.",
+            f"The operation was started {MAX_STARTS} times without a result. See the log of the"
+            " operations worker for the cause.",
             retryable=True,
         )
     try:
@@ -119,7 +119,7 @@ def _outcome(lease: RowLease[Operation]) -> Outcome | None:
 
 
 def _steps(lease: RowLease[Operation]) -> Outcome | None:
-    """Execute step by step until there is an outcome; record each checkpoint."""
+    """Execute the steps until one returns an outcome, and record each checkpoint."""
     operation: Operation = lease.row
     while True:
         step = operation_kind(operation.kind).execute(get_cluster(), operation)
@@ -130,7 +130,7 @@ def _steps(lease: RowLease[Operation]) -> Outcome | None:
             rows = lease.guarded().select_related("tenant").select_for_update(of=("self",))
             fresh = rows.first()
             if fresh is None:
-                logger.info("a step of %s is dropped: its lease was lost", operation)
+                logger.info("dropping a step of %s: its lease was lost", operation)
                 return None
             outcome = step.record(fresh)
             if outcome is not None:
@@ -144,13 +144,13 @@ def _steps(lease: RowLease[Operation]) -> Outcome | None:
 
 
 def _after(error: ClusterError, failures: int) -> Outcome:
-    """Return the outcome for an error: only a deterministic rejection ends the operation."""
+    """Return the outcome for an error. Only a permanent rejection ends the operation."""
     if gate.is_unreachable(error):
         gate.close(error)
     seconds = error.retry_after or backoff_seconds(failures)
     match error:
         case ClusterRejected():
-            # A missing object, such as a namespace, may exist when the request is sent again.
+            # A missing object, such as a namespace, can exist when the request is repeated.
             return Failed("invalid_request", str(error), retryable=error.reason == "NotFound")
         case ClusterConflict():
             return Waiting(
@@ -168,7 +168,7 @@ def _after(error: ClusterError, failures: int) -> Outcome:
 def _record(
     lease: RowLease[Operation], outcome: Outcome, on_end: Callable[[int], None]
 ) -> float | None:
-    """Record the outcome in one transaction, guarded by the lease; return the seconds to wait."""
+    """Record the outcome under the lease. Return the seconds until the next attempt, if any."""
     if isinstance(outcome, Waiting):
         waits: dict[str, Any] = {
             "reason": outcome.reason,
@@ -182,7 +182,7 @@ def _record(
         wanted = lease.guarded().filter(cancelled_by__isnull=True)
         if _move(wanted, OperationPhase.PENDING, waits):
             return outcome.seconds
-        outcome = Cancelled()  # Or the lease was lost; then this changes nothing either.
+        outcome = Cancelled()  # If the lease was lost instead, the update below has no effect.
     with transaction.atomic():
         phase, changes = _end(outcome)
         moved = _move(lease.guarded(), phase, {**ENDED, **changes})
@@ -194,12 +194,12 @@ def _record(
             _follow_up(lease.row, outcome)
         on_end(lease.row.pk)
     else:
-        logger.info("the outcome of %s is dropped: its lease was lost", lease.row)
+        logger.info("dropping the outcome of %s: its lease was lost", lease.row)
     return None
 
 
 def _follow_up(operation: Operation, success: Done) -> None:
-    """Run the kind's follow-up of a success; if it fails, a reconciler does the same later."""
+    """Run the follow-up of a success. If it fails, a reconciler does the same later."""
     follow_up = operation_kind(operation.kind).follow_up
     if follow_up is None:
         return
@@ -207,11 +207,11 @@ def _follow_up(operation: Operation, success: Done) -> None:
         with deadline(FOLLOW_UP_SECONDS):
             follow_up(get_cluster(), operation, success)
     except ClusterError as error:
-        logger.info("the follow-up of %s is left to a reconciler: %s", operation, error)
+        logger.info("the follow-up of %s failed; a reconciler will do it: %s", operation, error)
 
 
 def _end(outcome: Done | Failed | Cancelled) -> tuple[OperationPhase, dict[str, Any]]:
-    """Return the final phase of an outcome, and the other columns that it sets."""
+    """Return the final phase for an outcome, and the other columns to set."""
     match outcome:
         case Done():
             uid = str((outcome.resource or {}).get("metadata", {}).get("uid", ""))
@@ -230,7 +230,7 @@ def _end(outcome: Done | Failed | Cancelled) -> tuple[OperationPhase, dict[str, 
 
 
 def _move(rows: QuerySet[Operation], to: OperationPhase, changes: dict[str, Any]) -> bool:
-    """Move a guarded row, release its lease and reset its starts; return whether it moved."""
+    """Change the phase, release the lease and reset `starts`; return whether a row changed."""
     moved = transition(
         rows,
         OPERATION_TRANSITIONS,

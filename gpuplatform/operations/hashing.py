@@ -1,6 +1,6 @@
-"""The hash of a request, by which a replay is recognised. Pure.
+"""Hashes of requests, which identify replays. Pure.
 
-A hash never changes for a given version. A release writes a new version only if the previous
+The algorithm of a version never changes. A release may write a new version only if the previous
 release can read it.
 """
 
@@ -14,9 +14,9 @@ HASH_VERSION = 1
 
 
 def _version_1(kind: str, name: str, payload: Mapping[str, Any]) -> str:
-    """SHA-256 over kind, name and the canonical JSON of the normalised payload.
+    """Return the SHA-256 digest of kind, name and payload as canonical JSON.
 
-    The kind of operation represents method and route. The payload does not contain the
+    The kind of operation represents the method and the route. The payload does not contain the
     operationID.
     """
     canonical = json.dumps(
@@ -33,9 +33,11 @@ _VERSIONS: Mapping[int, Callable[[str, str, Mapping[str, Any]], str]] = MappingP
 def request_hash(
     kind: str, name: str, payload: Mapping[str, Any], *, version: int = HASH_VERSION
 ) -> str:
-    """Return the hash of the normalised `payload` for the object called `name`, as 64 hex digits.
+    """Return the hash of a request as 64 hexadecimal digits.
+
+    `name` is the full name of the object, `payload` the normalized request.
 
     Raises:
-        KeyError: this release does not know the version.
+        KeyError: If this release does not know `version`.
     """
     return _VERSIONS[version](kind, name, payload)

@@ -1,7 +1,7 @@
-"""Interventions of operators: cancelling operations that wait, retrying operations that failed.
+"""Cancels open operations and retries failed operations on behalf of operators.
 
-A cancellation is an operation on an operation; a retry is the same request under the operationID
-of the retry. Called by API and admin.
+A cancellation is an operation whose object is another operation. A retry is the request of the
+failed operation with a new operationID. The API and the admin call this module.
 """
 
 from enum import StrEnum
@@ -47,24 +47,24 @@ from gpuplatform.operations.telemetry import operation_ended
 from gpuplatform.queueing import Queue, enqueue_after_commit
 
 OPERATION_KIND: Final = "Operation"
-"""The kind of the object of a cancellation."""
+"""The object kind of a cancellation."""
 
 ENDING_SECONDS: Final = 1.0
 
 
 class Intervention(StrEnum):
-    """The kinds of operation on operations."""
+    """The kinds of operation whose object is an operation."""
 
     CANCEL = "job.cancel"
 
 
 def register_operations() -> None:
-    """Register the kinds of operation of this app."""
+    """Register the operation kinds of this app."""
     register(OperationKind(Intervention.CANCEL, _cancelled, needs_cluster=False))
 
 
 def cancel_obstacle(operation: Operation) -> str:
-    """Return why an operation cannot be cancelled, as a sentence; empty if it can."""
+    """Return the reason why an operation cannot be cancelled, or an empty string if it can."""
     when = _kind(operation).cancellable
     if operation.phase in ENDED_PHASES:
         return f"It has ended as {operation.phase}."
@@ -73,16 +73,18 @@ def cancel_obstacle(operation: Operation) -> str:
     if operation.cancelled_by_id:
         return "It is already being cancelled."
     if operation.phase == OperationPhase.RUNNING and when is not Cancellable.BETWEEN_STEPS:
-        return "A worker executes it. Cancel it while it waits."
-    if when is Cancellable.UNSTARTED and operation.reason:  # Each run that waits leaves one.
-        return "It was started and may have been applied."
+        return "A worker is executing it. Cancel it while it waits."
+    if (
+        when is Cancellable.UNSTARTED and operation.reason
+    ):  # A run that ends in a wait sets the reason.
+        return "It was started, so its change may already be applied."
     return ""
 
 
 def retry_obstacle(operation: Operation) -> str:
-    """Return why an operation cannot be retried, as a sentence; empty if it can."""
+    """Return the reason why an operation cannot be retried, or an empty string if it can."""
     if operation.phase != OperationPhase.FAILED:
-        return f"It has not failed: it is {operation.phase}."
+        return f"It has not failed; its phase is {operation.phase}."
     if not operation.error_retryable or _kind(operation).retry is None:
         return "It would fail again. Send a corrected request."
     retry = Operation.objects.filter(retry_of=operation).first()
@@ -90,14 +92,14 @@ def retry_obstacle(operation: Operation) -> str:
 
 
 def operation_cancel(*, operation: Operation, operation_id: str) -> Accepted:
-    """Accept the cancellation of an open operation: what it created stays, the rest is not done.
+    """Accept the cancellation of an open operation. Objects that it created are not deleted.
 
-    An operation that waits has ended when this returns. One that a worker executes ends after its
-    current step, and the cancellation waits for that.
+    A waiting operation ends immediately. An operation that a worker executes ends after its
+    current step; the cancellation waits until then.
 
     Raises:
-        PhaseConflict: it has ended, or can no longer be cancelled.
-        OperationConflict: the operationID belongs to another request.
+        PhaseConflict: If the operation has ended or cannot be cancelled.
+        OperationConflict: If the operationID belongs to another request.
     """
 
     def prepare(cancellation: Operation) -> int:
@@ -125,15 +127,15 @@ def operation_cancel(*, operation: Operation, operation_id: str) -> Accepted:
 
 
 def operation_retry(*, operation: Operation, operation_id: str) -> Accepted:
-    """Accept the request of a failed operation again, under another operationID.
+    """Accept the request of a failed operation again with another operationID.
 
-    The failed operation stays unchanged, so replays of it return it. It can be retried once; if
-    the retry fails, the retry can be retried.
+    The failed operation is unchanged: a replay of its request still returns it. It can be retried
+    once. If the retry fails, the retry can be retried.
 
     Raises:
-        PhaseConflict: it has not failed, would fail again, or was already retried.
-        OperationConflict: the operationID belongs to another request.
-        PlatformError: the request is rejected as it would be for its caller.
+        PhaseConflict: If the operation has not failed, would fail again or was already retried.
+        OperationConflict: If the operationID belongs to another request.
+        PlatformError: If the request is rejected again.
     """
     check_writable()
     with transaction.atomic():
@@ -153,9 +155,9 @@ def operation_retry(*, operation: Operation, operation_id: str) -> Accepted:
 
 
 def _locked(operation: Operation) -> Operation:
-    """Return the operation, locked: a worker that claims or ends it waits for this transaction."""
+    """Lock the row of an operation against claims, until the transaction ends, and return it."""
     rows = Operation.objects.select_related("tenant").filter(pk=operation.pk)
-    # Foreign keys to it can still be inserted, such as in the history of its object.
+    # `no_key` allows other transactions to insert foreign keys to the row.
     found = rows.select_for_update(of=("self",), no_key=True).first()
     if found is None:
         msg = f"The operation '{operation}' no longer exists."
@@ -183,7 +185,7 @@ def _end(target: Operation, cancellation: Operation) -> None:
 
 
 def _kind(operation: Operation) -> OperationKind:
-    """Return the kind; for one that this release does not know, a kind without interventions."""
+    """Return the kind of an operation. A kind that this release does not know has no retry."""
     try:
         return operation_kind(operation.kind)
     except InvariantBroken:
@@ -191,10 +193,14 @@ def _kind(operation: Operation) -> OperationKind:
 
 
 def _cancelled(_: Cluster, operation: Operation) -> Outcome:
-    """Wait until the cancelled operation has ended."""
+    """Execute a cancellation: wait until the cancelled operation has ended."""
     target = Operation.objects.filter(pk=operation.object_row or 0).first()
     if target is not None and target.phase in OPEN_PHASES:
-        return Waiting(OperationWait.CANCELLING, "The current step ends first.", ENDING_SECONDS)
+        return Waiting(
+            OperationWait.CANCELLING, "The operation ends after its current step.", ENDING_SECONDS
+        )
     if target is None or target.phase == OperationPhase.CANCELLED:
         return Done()
-    return Failed("phase_conflict", f"The operation '{target}' ended as {target.phase} before.")
+    return Failed(
+        "phase_conflict", f"The operation '{target}' had already ended as {target.phase}."
+    )

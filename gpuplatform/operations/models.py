@@ -1,4 +1,4 @@
-"""The row of an operation: one accepted request and its outcome."""
+"""The model of operations."""
 
 from typing import ClassVar
 
@@ -14,83 +14,86 @@ from gpuplatform.tenancy.models import Tenant
 
 
 class Operation(LeasedRow):
-    """One accepted request. It is kept for 30 days after it ended and its object was deleted.
+    """An accepted request and its outcome. The ids are in the order of acceptance.
 
-    The order of the ids is the order of acceptance. Written by the services, the driver and the
-    interventions of this app only.
+    Only the services, the driver and the interventions of this app write rows.
     """
 
     tenant = models.ForeignKey(
-        Tenant, on_delete=models.PROTECT, help_text="The tenant of the request."
+        Tenant, on_delete=models.PROTECT, help_text="Tenant that owns the operation."
     )
     operation_id = models.CharField(
-        max_length=128, help_text="The caller's idempotency key, unique within the tenant."
+        max_length=128, help_text="Idempotency key of the request. Unique within the tenant."
     )
     asked_by = models.CharField(
         max_length=MAX_ACTOR_LENGTH,
         blank=True,
         db_default="",
-        help_text="The token or admin user that sent the request; empty: created automatically.",
+        help_text="Token or admin user that sent the request. Empty if created automatically.",
     )
     trace_id = models.CharField(
         max_length=128,
         blank=True,
         db_default="",
-        help_text="The traceID of the HTTP request that was accepted; empty without one.",
+        help_text="ID of the accepted HTTP request in the log. Empty if created automatically.",
     )
     kind = models.CharField(
-        max_length=64, help_text="Kind of the request, such as `stockpool.create`."
+        max_length=64, help_text="Kind of the operation, such as `stockpool.create`."
     )
-    payload = models.JSONField(default=dict, help_text="The normalised request.")
+    payload = models.JSONField(default=dict, help_text="Normalized request.")
     request_hash = models.CharField(max_length=64, help_text="Hash of the request.")
-    hash_version = models.PositiveSmallIntegerField(help_text="Version of the hash.")
+    hash_version = models.PositiveSmallIntegerField(help_text="Version of the hash algorithm.")
     phase = models.CharField(
         max_length=16,
         choices=OperationPhase.choices,
         default=OperationPhase.PENDING,
         help_text="Phase of the operation.",
     )
-    reason = models.CharField(max_length=64, blank=True, help_text="Why it waits, as a code.")
-    reason_since = models.DateTimeField(
-        null=True, blank=True, help_text="Since when it waits for this reason."
+    reason = models.CharField(
+        max_length=64, blank=True, help_text="Code of the reason for the wait."
     )
-    message = models.TextField(blank=True, help_text="Why it waits, for people.")
-    error_code = models.CharField(max_length=64, blank=True, help_text="Why it failed, as a code.")
-    error_message = models.TextField(blank=True, help_text="Why it failed, for people.")
+    reason_since = models.DateTimeField(
+        null=True, blank=True, help_text="Time at which the wait for this reason started."
+    )
+    message = models.TextField(blank=True, help_text="Human-readable reason for the wait.")
+    error_code = models.CharField(max_length=64, blank=True, help_text="Code of the error.")
+    error_message = models.TextField(blank=True, help_text="Human-readable error.")
     error_retryable = models.BooleanField(
         default=False, help_text="Whether the same request with a new operationID can succeed."
     )
     object_kind = models.CharField(max_length=32, help_text="Kubernetes kind of the object.")
     object_namespace = models.CharField(max_length=63, help_text="Namespace of the object.")
     object_name = models.CharField(max_length=253, help_text="Name of the object.")
-    object_row = models.BigIntegerField(null=True, help_text="Id of the object's row.")
+    object_row = models.BigIntegerField(null=True, help_text="ID of the row of the object.")
     object_uid = models.CharField(
         max_length=36,
         blank=True,
-        help_text="UID of the object, recorded when the operation succeeds.",
+        help_text="UID of the object. Recorded when the operation succeeds.",
     )
-    progress_done = models.PositiveIntegerField(default=0, help_text="Objects that are done.")
-    progress_total = models.PositiveIntegerField(default=1, help_text="Objects of the operation.")
+    progress_done = models.PositiveIntegerField(
+        default=0, help_text="Number of processed objects."
+    )
+    progress_total = models.PositiveIntegerField(default=1, help_text="Total number of objects.")
     cancelled_by = models.ForeignKey(
         "self",
         null=True,
         on_delete=models.SET_NULL,
         related_name="cancels",
-        help_text="The operation that cancels this one; it takes effect after the current step.",
+        help_text="Operation that cancels this one after its current step.",
     )
     retry_of = models.OneToOneField(
         "self",
         null=True,
         on_delete=models.SET_NULL,
         related_name="retried_by",
-        help_text="The failed operation that this one retries.",
+        help_text="Failed operation that this one retries.",
     )
     starts = models.PositiveSmallIntegerField(
-        default=0, help_text="Consecutive starts without an outcome."
+        default=0, help_text="Number of consecutive starts without an outcome."
     )
-    created_at = models.DateTimeField(db_default=Now(), help_text="When it was accepted.")
-    updated_at = models.DateTimeField(db_default=Now(), help_text="When it last changed.")
-    ended_at = models.DateTimeField(null=True, blank=True, help_text="When it ended.")
+    created_at = models.DateTimeField(db_default=Now(), help_text="Time of acceptance.")
+    updated_at = models.DateTimeField(db_default=Now(), help_text="Time of the last change.")
+    ended_at = models.DateTimeField(null=True, blank=True, help_text="Time at which it ended.")
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
@@ -121,7 +124,7 @@ class Operation(LeasedRow):
             models.Index(fields=["ended_at"], name="operation_ended"),
             models.Index(fields=["phase", "-id"], name="operation_phase"),
             models.Index(fields=["kind", "-id"], name="operation_kind"),
-            # For a maximum age: an index by id would read every older row.
+            # For the filter by maximum age. An index by id would read every older row.
             models.Index(fields=["created_at"], name="operation_created"),
         ]
 

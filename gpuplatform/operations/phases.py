@@ -1,16 +1,15 @@
-"""The phases of an operation."""
+"""Phases of operations, and the reasons for which operations wait."""
 
-from enum import StrEnum
 from types import MappingProxyType
 
 from django.db.models import TextChoices
 
-from gpuplatform.lifecycle.explanations import Explanation, next_steps
+from gpuplatform.lifecycle.explanations import ExplainedReason, Explanation, explanations
 from gpuplatform.lifecycle.transition import PhaseTable, open_phases, terminal_phases
 
 
 class OperationPhase(TextChoices):
-    """The state of an accepted request.
+    """Phase of an operation. `Succeeded` means stored in the cluster, not ready.
 
     ::
 
@@ -19,8 +18,8 @@ class OperationPhase(TextChoices):
            │  └── waits ──────┘ └─ cancel (a seeding, between its steps) ──> Cancelled
            └── cancel ──> Cancelled
 
-    An operator cancels an operation that waits; the worker that claimed it makes every other
-    move. *Succeeded* means that the change is stored in the cluster, not that the object is ready.
+    An operator cancels a waiting operation. The worker that claimed the operation makes every
+    other transition.
     """
 
     PENDING = "Pending", "Pending"
@@ -32,14 +31,16 @@ class OperationPhase(TextChoices):
 
 OPERATION_PHASES: MappingProxyType[OperationPhase, str] = MappingProxyType(
     {
-        OperationPhase.PENDING: "It waits for a worker, an earlier operation, or its reason.",
-        OperationPhase.RUNNING: "A worker executes it.",
+        OperationPhase.PENDING: "The operation waits for a worker, for an earlier operation on the"
+        " object, or because of its reason.",
+        OperationPhase.RUNNING: "A worker executes the operation.",
         OperationPhase.SUCCEEDED: "The change is stored in the cluster.",
-        OperationPhase.FAILED: "It failed; the error code is the cause.",
-        OperationPhase.CANCELLED: "An operator cancelled it; objects that it created remain.",
+        OperationPhase.FAILED: "The operation failed. The error code names the cause.",
+        OperationPhase.CANCELLED: "An operator cancelled the operation. Objects that it"
+        " created remain.",
     }
 )
-"""Meaning of each phase."""
+"""The meaning of each phase."""
 
 OPERATION_TRANSITIONS: PhaseTable = MappingProxyType(
     {
@@ -64,56 +65,66 @@ OPEN_PHASES = open_phases(OPERATION_TRANSITIONS)
 ENDED_PHASES = terminal_phases(OPERATION_TRANSITIONS)
 
 
-class OperationWait(StrEnum):
-    """Reasons for which an operation of any kind waits; apps define further ones."""
+class OperationWait(ExplainedReason):
+    """Reasons for which an operation of any kind waits. Apps define additional reasons."""
 
-    CLUSTER_UNAVAILABLE = "ClusterUnavailable"
-    CLUSTER_FORBIDDEN = "ClusterForbidden"
-    CLUSTER_REJECTED = "ClusterRejected"
-    CLUSTER_ERROR = "ClusterError"
-    CONFLICT = "Conflict"
-    PROGRESSING = "Progressing"
-    CANCELLING = "Cancelling"
-    LEFTOVER_IN_THE_WAY = "LeftoverInTheWay"
-
-
-OPERATION_WAITS: MappingProxyType[OperationWait, Explanation] = MappingProxyType(
-    {
-        OperationWait.CLUSTER_UNAVAILABLE: Explanation(
-            "The cluster does not answer, answers 5xx or limits the rate of requests.",
-            "Check the API server and the network; the operation is retried automatically.",
+    CLUSTER_UNAVAILABLE = (
+        "ClusterUnavailable",
+        Explanation(
+            "The cluster does not respond, responds with 5xx or limits the rate of requests.",
+            "Check the API server and the network. The operation is retried automatically.",
         ),
-        OperationWait.CLUSTER_FORBIDDEN: Explanation(
-            "The cluster refuses the request because of permissions or quota; see the message.",
-            "Grant the permission or raise the quota; the operation is retried automatically.",
+    )
+    CLUSTER_FORBIDDEN = (
+        "ClusterForbidden",
+        Explanation(
+            "The cluster rejects the request because of a missing permission or a quota.",
+            "Grant the permission or raise the quota that the message names. The operation is"
+            " retried automatically.",
         ),
-        OperationWait.CLUSTER_REJECTED: Explanation(
-            "The cluster refuses to stop the unit; a stop is retried until it succeeds.",
-            "Remove the obstacle in the message, such as an admission policy.",
+    )
+    CLUSTER_REJECTED = (
+        "ClusterRejected",
+        Explanation(
+            "The cluster rejects the stop of the unit. The stop is retried until it succeeds.",
+            "Remove the cause that the message names, such as an admission policy.",
         ),
-        OperationWait.CLUSTER_ERROR: Explanation(
-            "The cluster answered with another error; see the message.",
-            "Read the message; the operation is retried automatically.",
+    )
+    CLUSTER_ERROR = (
+        "ClusterError",
+        Explanation(
+            "The cluster returned another error.",
+            "Resolve the error in the message. The operation is retried automatically.",
         ),
-        OperationWait.CONFLICT: Explanation(
+    )
+    CONFLICT = (
+        "Conflict",
+        Explanation(
             "Another writer changed the object at the same time.",
-            "Wait; if it persists, find the other writer of the object.",
+            "Wait. If the conflict persists, find the other writer of the object.",
         ),
-        OperationWait.PROGRESSING: Explanation(
-            "A long operation has finished a step and continues.",
-            "Wait; the progress shows how much is done.",
+    )
+    PROGRESSING = (
+        "Progressing",
+        Explanation(
+            "The operation has completed a step and continues with the next one.",
+            "Wait. The progress shows the number of processed objects.",
         ),
-        OperationWait.CANCELLING: Explanation(
-            "A cancellation waits until the current step of a worker has ended.",
-            "Wait; it ends automatically.",
+    )
+    CANCELLING = (
+        "Cancelling",
+        Explanation(
+            "The cancellation waits until the operation has completed its current step.",
+            "Wait. The cancellation ends automatically.",
         ),
-        OperationWait.LEFTOVER_IN_THE_WAY: Explanation(
-            "A late write of an ended operation left an object with that name.",
-            "Wait; the platform deletes it.",
+    )
+    LEFTOVER_IN_THE_WAY = (
+        "LeftoverInTheWay",
+        Explanation(
+            "A late write of an ended operation created an object with the same name.",
+            "Wait. The platform deletes the leftover object.",
         ),
-    }
-)
-"""Meaning and next step for each reason."""
+    )
 
-WAIT_NEXT_STEPS = next_steps(OPERATION_WAITS)
-"""Next step for each reason."""
+
+OPERATION_WAITS = explanations(OperationWait)

@@ -1,6 +1,6 @@
-"""Annotations by which a resource names the operations that created it and changed it last. Pure.
+"""Annotations of a resource that identify the operations that created and changed it. Pure.
 
-From them `manage.py recover` rebuilds operations, and a repeated create recognises its object.
+`manage.py recover` rebuilds operations from them, and a repeated create identifies its object.
 """
 
 import re
@@ -16,7 +16,7 @@ OPERATION_ID_ANNOTATION: Final = f"{GROUP}/operation-id"
 REQUEST_HASH_ANNOTATION: Final = f"{GROUP}/request-hash"
 HASH_VERSION_ANNOTATION: Final = f"{GROUP}/hash-version"
 APPLIED_OPERATION_ANNOTATION: Final = f"{GROUP}/applied-operation"
-"""The id of the last operation that changed the spec; an older one is not applied over it."""
+"""The id of the last operation that changed the spec. Older operations are not applied."""
 
 _VALID_MARKS: Final = {
     TENANT_ANNOTATION: r"[-a-z0-9]{1,63}",
@@ -24,11 +24,11 @@ _VALID_MARKS: Final = {
     REQUEST_HASH_ANNOTATION: r"[0-9a-f]{64}",
     HASH_VERSION_ANNOTATION: r"[0-9]{1,4}",
 }
-"""Valid values: a person with rights on the resource can write any text there."""
+"""Patterns of valid values. A user who can edit the resource can write any value."""
 
 
 def marks(operation: Operation) -> dict[str, str]:
-    """Return the annotations of a resource that `operation` creates."""
+    """Return the annotations for a resource that `operation` creates."""
     return {
         TENANT_ANNOTATION: operation.tenant.name,
         OPERATION_ID_ANNOTATION: operation.operation_id,
@@ -39,19 +39,19 @@ def marks(operation: Operation) -> dict[str, str]:
 
 
 def annotations(resource: Manifest) -> dict[str, Any]:
-    """Return the annotations of a resource; empty without any."""
+    """Return the annotations of a resource, an empty dict if it has none."""
     found = resource.get("metadata", {}).get("annotations")
     return found if isinstance(found, dict) else {}
 
 
 def has_marks(resource: Manifest) -> bool:
-    """Return whether an operation created `resource`, by valid annotations."""
+    """Return whether `resource` has valid annotations of an operation that created it."""
     found = annotations(resource)
     return all(re.fullmatch(mark, str(found.get(key, ""))) for key, mark in _VALID_MARKS.items())
 
 
 def bears(resource: Manifest, operation: Operation) -> bool:
-    """Return whether `operation` created `resource`."""
+    """Return whether the annotations of `resource` name `operation` as its creator."""
     found = annotations(resource)
     wanted = marks(operation)
     return all(
@@ -61,7 +61,7 @@ def bears(resource: Manifest, operation: Operation) -> bool:
 
 
 def was_written_by_platform(resource: Manifest) -> bool:
-    """Return whether a worker wrote the object itself, and not only its status.
+    """Return whether the platform wrote the resource itself, not only its status.
 
     Source: Kubernetes documentation, "Server-Side Apply", field management.
     """
@@ -73,6 +73,6 @@ def was_written_by_platform(resource: Manifest) -> bool:
 
 
 def applied_operation(resource: Manifest) -> int:
-    """Return the id of the last operation that changed `resource`; 0 if it names none."""
+    """Return the id of the last operation that changed `resource`, 0 if it has no valid one."""
     value = str(annotations(resource).get(APPLIED_OPERATION_ANNOTATION, ""))
     return int(value) if value.isdecimal() and len(value) < 19 else 0

@@ -1,4 +1,4 @@
-"""The kinds of operation; each app registers its own in `ready()`."""
+"""Registry of the kinds of operation. Each app registers its kinds in `ready()`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ from gpuplatform.operations.services import Accepted
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The change is stored in the cluster; `resource` is the object as the cluster returned it."""
+    """The change is stored in the cluster. `resource` is the object that the cluster returned."""
 
     resource: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The operation cannot continue yet, for a temporary reason."""
+    """The operation waits for `seconds` before the next attempt, for a temporary reason."""
 
     reason: str
-    """Member of an app's enum of waits, such as `OperationWait`."""
+    """A member of an app's enum of waits, such as `OperationWait`."""
     message: str
     seconds: float
     is_failure: bool = False
-    """Whether an attempt failed, so that the backoff increases."""
+    """Whether the attempt failed, which increases the backoff."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A deterministic rejection. `resource` is the conflicting object, if it was read."""
+    """The operation failed permanently. `resource` is the conflicting object, if known."""
 
     code: str
     message: str
@@ -44,26 +44,26 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The operation was cancelled, and has reached a point where it can end."""
+    """The operation was cancelled and can end now."""
 
 
 Outcome: TypeAlias = Done | Waiting | Failed | Cancelled
 
 
 def settled_outcome(outcome: Done | Failed | Cancelled) -> Done | Failed:
-    """Return the outcome for the app's `settle`: a cancellation releases what a failure would."""
+    """Return the outcome to pass to `settle`, which handles a cancellation like a failure."""
     if isinstance(outcome, Cancelled):
-        return Failed("cancelled", "An operator cancelled it.")
+        return Failed("cancelled", "An operator cancelled the operation.")
     return outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A step is done that has to be recorded before the next one.
+    """A completed step that must be recorded before the next step.
 
-    The driver calls `record` in a transaction in which the operation is locked under its lease,
-    and then `execute` again with the operation as it is now. If `record` returns an outcome, it is
-    the operation's, and `record` has written nothing.
+    The driver calls `record` in a transaction with the locked operation, and then `execute` again
+    with the updated operation. If `record` returns an outcome, it must not have written anything;
+    the operation ends or waits with this outcome.
     """
 
     record: Callable[[Operation], Outcome | None]
@@ -73,72 +73,71 @@ Step: TypeAlias = Outcome | Checkpoint
 
 
 class Cancellable(Enum):
-    """When an operator may cancel an operation of a kind."""
+    """When an operator can cancel an operation of a kind."""
 
     NEVER = "never"
-    """Accepting it has already changed something, or it must not be left undone."""
+    """Its acceptance already changes rows, or it must be completed."""
     UNSTARTED = "unstarted"
-    """Until its first claim: after that, a write without an answer may have been applied."""
+    """Until a worker first claims it: after that, its write may already be applied."""
     WAITING = "waiting"
-    """While no worker executes it: what a late write creates is a leftover."""
+    """While no worker executes it. An object that a late write creates is a leftover."""
     BETWEEN_STEPS = "between steps"
-    """At any time: a worker that executes it ends it after the current step is recorded."""
+    """At any time. If a worker executes it, it ends after its current step is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRequest:
-    """A failed operation, and the operationID under which its remainder is requested again."""
+    """A failed operation and the operationID of its retry."""
 
     failed: Operation
     operation_id: str
 
     def payload(self) -> dict[str, Any]:
-        """Return the payload of the failed request with the new operationID, for its model."""
+        """Return the request body of the retry: the failed payload with the new operationID."""
         return {**self.failed.payload, "operationID": self.operation_id}
 
     def of_same_object(self, accepted: Accepted) -> Accepted:
-        """Return the accepted retry, if its object is that of the failed operation.
+        """Return the accepted retry if it has the same object as the failed operation.
 
         Raises:
-            PhaseConflict: the object was deleted, and another one has its name.
+            PhaseConflict: If the object was deleted and another object has its name.
         """
         if accepted.operation.object_row != self.failed.object_row:
-            msg = f"The object of '{self.failed}' was deleted; another one has its name."
+            msg = (
+                f"The object of '{self.failed}' was deleted, and another object has its name."
+                " Send a new request."
+            )
             raise PhaseConflict(msg)
         return accepted
 
 
 def done_when_accepted(_: Cluster, __: Operation) -> Step:
-    """Execute nothing: accepting the operation has done everything."""
+    """Succeed immediately: the acceptance of the operation already changed the rows."""
     return Done()
 
 
 def settle_nothing(_: Operation, __: Done | Failed) -> None:
-    """Write no row: accepting the operation has written all of them."""
+    """Write no rows: the acceptance of the operation already wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperationKind:
-    """One kind of operation.
-
-    `execute` calls the cluster; it can be repeated, opens no transaction and writes no row.
-    `settle` writes the rows of the outcome, in the transaction that ends the operation; a
-    cancelled operation is settled like a failed one. `retry` sends the request of a failed
-    operation to the app's service again; without it, failures of the kind are permanent. Kinds
-    without `needs_cluster` are also executed while the cluster is unavailable. `follow_up` runs
-    after a success is recorded; if the worker is killed before it, a reconciler does the same.
-    `retained` returns ended operations that still decide something about their object: they are
-    not deleted.
-    """
+    """A kind of operation."""
 
     name: str
     execute: Callable[[Cluster, Operation], Step] = done_when_accepted
+    """Changes the cluster. Must be idempotent, open no transaction and write no rows."""
     settle: Callable[[Operation, Done | Failed], None] = settle_nothing
+    """Writes the rows of the outcome in the transaction that ends the operation."""
     cancellable: Cancellable = Cancellable.NEVER
     retry: Callable[[RetryRequest], Accepted] | None = None
+    """Sends the request of a failed operation again. Without it, failures are permanent."""
     needs_cluster: bool = True
+    """Whether the operation waits while the cluster is unavailable."""
     follow_up: Callable[[Cluster, Operation, Done], None] | None = None
+    """Runs after a success is recorded. A reconciler does the same if the worker is killed."""
     retained: Callable[[], QuerySet[Operation]] | None = None
+    """Returns ended operations that are not deleted because their objects still need them."""
 
 
 _kinds: dict[str, OperationKind] = {}
@@ -148,7 +147,7 @@ def register(kind: OperationKind) -> None:
     """Register a kind.
 
     Raises:
-        InvariantBroken: another kind has the name.
+        InvariantBroken: If another kind with the same name is registered.
     """
     if _kinds.setdefault(kind.name, kind) is not kind:
         msg = f"the kind of operation {kind.name} is registered twice"
@@ -156,10 +155,10 @@ def register(kind: OperationKind) -> None:
 
 
 def operation_kind(name: str) -> OperationKind:
-    """Return the kind of that name.
+    """Return the kind with this name.
 
     Raises:
-        InvariantBroken: this release does not know the kind.
+        InvariantBroken: If this release does not know the kind.
     """
     try:
         return _kinds[name]
@@ -169,12 +168,12 @@ def operation_kind(name: str) -> OperationKind:
 
 
 def operations_retained() -> list[QuerySet[Operation]]:
-    """Return the operations that are not deleted after their retention."""
+    """Return the querysets of operations that are kept after their retention."""
     return [kind.retained() for kind in _kinds.values() if kind.retained is not None]
 
 
 def kind_names(*, without_cluster: bool = False) -> list[str]:
-    """Return the names of all kinds, sorted, or of those that do not need the cluster."""
+    """Return the sorted names of all kinds, or only of kinds that do not need the cluster."""
     return sorted(
         name for name, kind in _kinds.items() if not (without_cluster and kind.needs_cluster)
     )

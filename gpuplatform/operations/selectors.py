@@ -32,21 +32,21 @@ from gpuplatform.reconciliation.epoch import newest_operation
 from gpuplatform.tenancy.models import Tenant
 
 MAX_SEARCHED: Final = 50_000
-"""Number of operations that a search reads. Generated names are random, so an index of trigrams
-would not find them faster."""
+"""Number of operations that a search reads. A trigram index would not make it faster, because
+generated names are random."""
 
 
 def operations_of(tenant: Tenant) -> QuerySet[Operation]:
-    """Return a tenant's operations, newest first."""
+    """Return the operations of a tenant, newest first."""
     return Operation.objects.filter(tenant=tenant).select_related("tenant").order_by("-id")
 
 
 def operations_with(
     rows: QuerySet[Operation], text: str, *, among: int = MAX_SEARCHED
 ) -> QuerySet[Operation]:
-    """Return the rows with `text` in operationID or object name, among the newest operations.
+    """Return the rows whose operationID or object name contains `text`, ignoring case.
 
-    Case is ignored.
+    Only the newest `among` operations are searched.
     """
     oldest = Operation.objects.order_by("-id").values("id")[among : among + 1]
     matches = Q(operation_id__icontains=text) | Q(object_name__icontains=text)
@@ -54,10 +54,10 @@ def operations_with(
 
 
 def operation_get(tenant: Tenant, operation_id: str) -> Operation:
-    """Return the tenant's operation of that operationID.
+    """Return the operation of a tenant with this operationID.
 
     Raises:
-        NotFound: the tenant has none.
+        NotFound: If the tenant has no such operation.
     """
     operation = operations_of(tenant).filter(operation_id=operation_id).first()
     if operation is None:
@@ -67,7 +67,7 @@ def operation_get(tenant: Tenant, operation_id: str) -> Operation:
 
 
 def operations_runnable() -> QuerySet[Operation]:
-    """Return the open operations without an earlier open one on the same object."""
+    """Return the open operations without an earlier open operation on the same object."""
     earlier = Operation.objects.filter(
         object_kind=OuterRef("object_kind"),
         object_namespace=OuterRef("object_namespace"),
@@ -79,7 +79,7 @@ def operations_runnable() -> QuerySet[Operation]:
 
 
 def operations_due(limit: int, kinds: Sequence[str]) -> list[int]:
-    """Return the ids of operations of these kinds that a worker may claim, oldest first."""
+    """Return the ids of due operations of these kinds that a worker can claim, oldest first."""
     free = Q(lease_expires_at__isnull=True) | Q(lease_expires_at__lt=Now())
     due = operations_runnable().filter(free, due_at__lte=Now(), kind__in=kinds).order_by("id")
     return list(due.values_list("id", flat=True)[:limit])
@@ -103,7 +103,7 @@ def next_after(row_id: int) -> list[int]:
 
 
 def pending_operations() -> tuple[int, float | None]:
-    """Return the number of open operations, and the age of the oldest in seconds."""
+    """Return the number of open operations and the age of the oldest one in seconds, if any."""
     age = ExpressionWrapper(Now() - Min("created_at"), output_field=DurationField())
     totals = Operation.objects.filter(phase__in=OPEN_PHASES).aggregate(count=Count("id"), age=age)
     oldest: timedelta | None = totals["age"]
@@ -111,7 +111,7 @@ def pending_operations() -> tuple[int, float | None]:
 
 
 def operations_between(since: datetime, until: datetime) -> tuple[int, int]:
-    """Return the number of operations accepted, and failed, after `since` and up to `until`."""
+    """Return the numbers of accepted and of failed operations after `since`, up to `until`."""
     accepted = Operation.objects.filter(created_at__gt=since, created_at__lte=until)
     failed = Operation.objects.filter(
         phase=OperationPhase.FAILED, ended_at__gt=since, ended_at__lte=until
@@ -120,28 +120,23 @@ def operations_between(since: datetime, until: datetime) -> tuple[int, int]:
 
 
 def operation_of(resource: Manifest) -> Operation | None:
-    """Return the operation that `resource` names as its creator, if it is in this database."""
+    """Return the operation that `resource` names as its creator, or `None` if it has no row."""
     tenant, operation_id = marks_of(resource)
     found = Operation.objects.select_related("tenant")
     return found.filter(tenant__name=tenant, operation_id=operation_id).first()
 
 
-def operations_of_resources(resources: Sequence[Manifest]) -> dict[str, Operation]:
-    """Return the operations that created `resources`, by the resource's UID."""
-    return makers_among(operations_about(resources), resources)
-
-
 def is_applied(resource: Manifest, operation: Operation) -> bool:
-    """Return whether `operation`, or a later one that replaces it, was applied to `resource`.
+    """Return whether `operation` or a later operation was applied to `resource`.
 
-    A person with rights on the resource can write any id there; one of no operation is ignored.
+    Ids without an operation are ignored: a user who can edit the resource can write any id.
     """
     applied = applied_operation(resource)
     return applied == operation.pk or operation.pk < applied <= newest_operation()
 
 
 def operations_about(resources: Sequence[Manifest]) -> list[Operation]:
-    """Return the operations that created `resources` or were applied to them last; one query."""
+    """Return the operations that created or last changed `resources`, with one query."""
     ids = {_searchable(annotations(one).get(OPERATION_ID_ANNOTATION)) for one in resources}
     applied = {applied_operation(one) for one in resources} - {0}
     about = Q(operation_id__in=ids - {""}) | Q(id__in=applied)
@@ -151,7 +146,7 @@ def operations_about(resources: Sequence[Manifest]) -> list[Operation]:
 def makers_among(
     operations: Sequence[Operation], resources: Sequence[Manifest]
 ) -> dict[str, Operation]:
-    """Return those of `operations` that created `resources`, by the resource's UID."""
+    """Return the operations among `operations` that created `resources`, by resource UID."""
     by_marks = {(one.tenant.name, one.operation_id): one for one in operations}
     return {
         resource["metadata"]["uid"]: by_marks[marks]
@@ -161,7 +156,7 @@ def makers_among(
 
 
 def marks_of(resource: Manifest) -> tuple[str, str]:
-    """Return the tenant's name and the operationID that `resource` names; empty without any."""
+    """Return the tenant name and the operationID in the annotations, or empty strings."""
     marks = annotations(resource)
     return (
         _searchable(marks.get(TENANT_ANNOTATION)),
@@ -170,15 +165,15 @@ def marks_of(resource: Manifest) -> tuple[str, str]:
 
 
 def _searchable(mark: object) -> str:
-    """Return an annotation as text without NUL, which PostgreSQL does not store."""
+    """Return an annotation as text without NUL, which PostgreSQL does not accept."""
     return "" if mark is None else str(mark).replace("\x00", "")
 
 
 def is_leftover(resource: Manifest, operation: Operation | None) -> bool:
-    """Return whether `resource` is a leftover: its operation ended with another object.
+    """Return whether `resource` is a leftover, which a late write of `operation` created.
 
-    `resource` has to be read before `operation`. A person's copy, which has the annotations of the
-    original, is not a leftover: the platform did not write it, or it has another name.
+    `resource` must be read before `operation`. A resource that a person copied has the annotations
+    of the original but is not a leftover: it has another name or was not written by the platform.
     """
     metadata = resource["metadata"]
     return (

@@ -1,7 +1,7 @@
-"""Accepts operations. The only writer of new operation rows.
+"""Accepts operations. The only module that inserts operation rows.
 
-Called by the apps' services, never by a view. Accepting is one transaction without a network call:
-it inserts the operation and writes the app's row of the object.
+The services of the apps call it; views do not. An operation is accepted in one transaction without
+a network call, which also writes the app's row of the object.
 """
 
 import json
@@ -44,22 +44,22 @@ from gpuplatform.tenancy.actor import current_actor
 from gpuplatform.tenancy.models import Tenant
 
 DELETION_SECONDS = 5
-"""Seconds after which a caller may use the name of an object that is being deleted."""
+"""Seconds after which a caller can retry to use the name of an object that is being deleted."""
 
 RETENTION_DAYS = 30
-"""Days for which replays of an ended operation return it. Published in the API's documentation."""
+"""Number of days for which an ended operation is kept for replays. The API documents it."""
 
 ENDED: Mapping[str, Any] = MappingProxyType(
     {"reason": "", "reason_since": None, "message": "", "due_at": None, "ended_at": Now()}
 )
-"""Columns that every end of an operation sets, in addition to its phase."""
+"""Columns that are set when an operation ends, in addition to its phase."""
 
 _OBJECTS = ("stock_pools", "gpu_units", "claimed_stock", "functions")
-"""Reverse relations of rows whose operation is not deleted."""
+"""Reverse relations of the rows that keep their operation from being deleted."""
 
 
 class OperationTask(StrEnum):
-    """Names of this app's tasks."""
+    """Names of the tasks of this app."""
 
     RUN = "operations.run_operation"
     SWEEP = "operations.sweep_operations"
@@ -68,7 +68,7 @@ class OperationTask(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One normalised write: tenant, operationID, kind, object and payload."""
+    """A normalized write request."""
 
     tenant: Tenant
     operation_id: str
@@ -78,27 +78,27 @@ class Request:
     name: str
     payload: Mapping[str, Any] = field(default_factory=dict)
     urgency: Urgency = Urgency.NEXT
-    """Priority among the operations that wait."""
+    """Priority of the operation in the queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The operation of a request; `is_replay` if it was accepted before."""
+    """The operation of a request. `is_replay` is true if it was already accepted."""
 
     operation: Operation
     is_replay: bool
 
 
 def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -> Accepted:
-    """Accept `request`, or return the operation that it was accepted as before.
+    """Accept `request`, or return its operation if it was already accepted.
 
-    `prepare` writes the row of the object in the same transaction and returns its id; if it
-    raises, nothing is stored.
+    `prepare` writes the row of the object in the same transaction and returns its id. If it
+    raises an exception, nothing is stored.
 
     Raises:
-        OperationConflict: the operationID belongs to another request.
-        OperatorUnavailable: the platform runs without a cluster.
-        RecoveryNeeded: cluster and database do not belong together.
+        OperationConflict: If the operationID belongs to another request.
+        OperatorUnavailable: If the platform runs without a cluster.
+        RecoveryNeeded: If the cluster and the database do not match.
     """
     check_writable()
     with transaction.atomic():
@@ -120,7 +120,7 @@ def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -
     )
     if operation.request_hash != _expected_hash(request, operation.hash_version):
         msg = (
-            f"The operationID '{request.operation_id}' was used for another request."
+            f"The operationID '{request.operation_id}' belongs to a different request."
             " Use a new one for a new request."
         )
         raise OperationConflict(msg)
@@ -128,41 +128,41 @@ def operation_accept(request: Request, *, prepare: Callable[[Operation], int]) -
 
 
 def check_writable() -> None:
-    """Check that the platform has a cluster and that it belongs to this database.
+    """Check that the platform has a cluster and that the cluster matches the database.
 
     Raises:
-        OperatorUnavailable: the platform runs without a cluster (`KUBE_MODE=off`, or `auto`
+        OperatorUnavailable: If the platform runs without a cluster (`KUBE_MODE=off`, or `auto`
             without a configured cluster).
-        RecoveryNeeded: cluster and database do not belong together.
+        RecoveryNeeded: If the cluster and the database do not match.
     """
     with suppress(ClusterUnavailable):  # An outage: the operation waits.
         get_cluster()
     if gate.awaits_recovery():
-        raise RecoveryNeeded(str(RecoveryNeeded.example()), retry_after=60)
+        raise RecoveryNeeded.example()
 
 
 def name_conflict(
     holders: QuerySet[Any], what: str, *, where: str = "", field: str = "name"
 ) -> NameConflict:
-    """Return the error for a name in use: `holders` are the rows that have, or had, it.
+    """Return the error for a name that is already in use by one of `holders`.
 
-    `what` is the object for the message, as in "stock pool 'h100'"; `where` is appended to it.
+    In the message, `what` is the object, such as "stock pool 'h100'", and `where` follows it.
     """
-    details = [FieldError(field, "Is in use.")]
+    details = [FieldError(field, "Is already in use.")]
     deleting = holders.filter(deleted_at__isnull=True, deletion_requested_at__isnull=False)
     if deleting.exists():
-        msg = f"The {what} is still being deleted. Try again when it is deleted."
+        msg = f"The {what} is still being deleted. Retry when it is deleted."
         return NameConflict(msg, details=details, retry_after=DELETION_SECONDS)
-    return NameConflict(f"A {what} exists{where}. Choose another name.", details=details)
+    return NameConflict(f"A {what} already exists{where}. Choose another name.", details=details)
 
 
 def operation_rebuild(
     resource: Manifest, *, kind: str, batch: str = "", total: int = 1
 ) -> Operation:
-    """Insert the ended operation that created `resource`, for a database that lost it.
+    """Insert the ended operation that created `resource` into a database that lost it.
 
-    A replay of the request then returns it. For an operation that created several objects, `batch`
-    is the name of its object and `total` the number of objects.
+    A replay of the request then returns the operation. If the operation created several objects,
+    `batch` is the name of its object and `total` the number of objects.
     """
     marks, metadata = annotations(resource), resource["metadata"]
     tenant, _ = Tenant.objects.get_or_create(
@@ -189,9 +189,9 @@ def operation_rebuild(
 
 
 def operations_prune(retained: Iterable[QuerySet[Operation]] = ()) -> int:
-    """Delete operations past their retention whose object's row is deleted; return the count.
+    """Delete operations after their retention, and return the number of deleted rows.
 
-    Operations of the querysets in `retained` are not deleted.
+    Operations with an existing object, and operations in one of `retained`, are kept.
     """
     ended = Operation.objects.filter(
         phase__in=ENDED_PHASES, ended_at__lt=Now() - timedelta(days=RETENTION_DAYS)
@@ -203,7 +203,7 @@ def operations_prune(retained: Iterable[QuerySet[Operation]] = ()) -> int:
 
 
 def _expected_hash(request: Request, version: int) -> str | None:
-    """Return the hash of `request`; None for a version that this release does not know."""
+    """Return the hash of `request`, or `None` if this release does not know the version."""
     try:
         return request_hash(request.kind, _full_name(request), request.payload, version=version)
     except KeyError:
@@ -215,9 +215,9 @@ def _full_name(request: Request) -> str:
 
 
 def _lock_object(request: Request) -> None:
-    """Serialise the writes on one object, so that the order of their ids is their order.
+    """Lock the object for this transaction, so that operations on it commit in the order of ids.
 
-    The id is assigned at the insert: without the lock, a later id could be committed first.
+    An id is assigned at the insert. Without the lock, a higher id could be committed first.
     """
     key = "/".join((request.object_kind, request.namespace, request.name))
     with connection.cursor() as cursor:
@@ -225,9 +225,9 @@ def _lock_object(request: Request) -> None:
 
 
 def _insert(request: Request) -> Operation | None:
-    """Insert the operation and return it; None if its operationID exists already.
+    """Insert the operation and return it, or return `None` if the operationID already exists.
 
-    One statement decides: of two concurrent inserts, the second waits for the end of the first.
+    A single statement prevents races: a concurrent insert waits until this transaction ends.
     """
     columns: dict[str, int | str | bool] = {
         "tenant_id": request.tenant.pk,

@@ -1,4 +1,4 @@
-"""The resource that an operation creates, changes or deletes. The same for every kind."""
+"""Creates, changes and deletes the resource of an operation, for every kind of resource."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,35 +20,35 @@ RowT = TypeVar("RowT", bound=MirrorRow)
 LEFTOVER_SECONDS: Final = 2.0
 
 _NOT_FOUND: Final = "NotFound"
-"""Reason with which the API server rejects a change of an object that does not exist."""
+"""Reason in the Status of the API server if the object does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target(Generic[RowT]):
-    """Operations on the resources of one kind, whose rows are `model`."""
+    """Executes operations on the resources of one kind. `model` is the model of their rows."""
 
     kind: ResourceKind
     model: type[RowT]
     noun: str
-    """The kind in messages, such as "GPU unit"."""
+    """Noun for the kind in messages, such as "GPU unit"."""
 
     def row(self, operation: Operation) -> RowT:
-        """Return the row of the operation's object."""
+        """Return the row of the object of the operation."""
         return self.model._default_manager.get(pk=operation.object_row or 0)  # noqa: SLF001 - Django's documented name
 
     def named(self, cluster: Cluster, operation: Operation) -> Manifest | None:
-        """Return the resource with the name of the operation's object."""
+        """Return the resource with the name of the object, or `None` if it does not exist."""
         name, namespace = operation.object_name, operation.object_namespace
         return cluster.get(self.kind, name, namespace=namespace)
 
     def read(self, cluster: Cluster, operation: Operation) -> Manifest | None:
-        """Return the resource that the create recorded; None if it is deleted or was not created.
+        """Return the resource with the UID that the create operation recorded in the row.
 
-        Rules `recorduid` and `order`: operations on one object run in order, so the row has the
-        UID that the create recorded.
+        Returns `None` if the resource is deleted or was never created. Model rules `recorduid` and
+        `order`: operations on an object run in order, so the UID is already recorded.
 
         Raises:
-            ClusterConflict: the answer without it was a stale read.
+            ClusterConflict: If a stale read returned no resource.
         """
         rows = self.model._default_manager.filter(pk=operation.object_row or 0)  # noqa: SLF001 - Django's documented name
         row = rows.first()
@@ -68,13 +68,14 @@ class Target(Generic[RowT]):
         spec: Manifest,
         annotations: Mapping[str, str] | None = None,
     ) -> Done | Failed:
-        """Patch the spec of the resource that was read; fail if it is deleted.
+        """Patch the spec of the resource `found`, or fail if it is deleted.
 
-        Rule `rvpatch`: UID and resource version guard the patch. Rule `applied`: the patch
-        annotates the id of its operation, so that an older one is not applied over it.
+        Model rule `rvpatch`: the UID and the resource version guard the patch. Model rule
+        `applied`: the patch sets the annotation with the id of the operation, so that an older
+        operation is not applied later.
 
         Raises:
-            ClusterConflict: the resource changed since it was read.
+            ClusterConflict: If the resource changed after it was read.
         """
         metadata = found["metadata"]
         applied = {APPLIED_OPERATION_ANNOTATION: str(operation.pk)}
@@ -95,44 +96,45 @@ class Target(Generic[RowT]):
             raise
 
     def delete(self, cluster: Cluster, operation: Operation) -> Done:
-        """Delete the resource; one that does not exist counts as deleted."""
+        """Delete the resource. Succeeds if it does not exist."""
         found = self.read(cluster, operation)
         if found is None:
             return Done()
         metadata = found["metadata"]
-        # Rule `uidunit`: never the next resource of that name.
+        # Model rule `uidunit`: the UID protects a new resource with the same name.
         cluster.delete(
             self.kind, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
         )
         return Done(found)
 
     def existing(self, found: Manifest, operation: Operation) -> Done | Waiting | Failed:
-        """Return the outcome of a create that found a resource: its own, a leftover or another.
+        """Return the outcome of a create if a resource `found` already has the name.
 
-        Rule `leftover`: a leftover of an ended operation is not a name conflict.
+        The create succeeds if `operation` created the resource, waits if the resource is a
+        leftover (model rule `leftover`), and fails otherwise.
         """
         if bears(found, operation):
             return Done(found)
         if is_leftover(found, operation_of(found)):
             return Waiting(
                 OperationWait.LEFTOVER_IN_THE_WAY,
-                "An ended operation left an object with that name; the platform deletes it.",
+                "An ended operation created an object with the name. The platform deletes it.",
                 LEFTOVER_SECONDS,
             )
         return Failed(
             "name_conflict",
-            f"A {self.noun} '{operation.object_name}' that this operation did not create exists in"
-            f" the namespace '{operation.object_namespace}'. Choose another name.",
+            f"Another {self.noun} '{operation.object_name}' already exists in the namespace"
+            f" '{operation.object_namespace}'. Choose another name.",
             resource=found,
         )
 
     def missing(self, operation: Operation) -> Failed:
-        """Return the outcome of a change whose resource is deleted."""
+        """Return the outcome of a change if the resource does not exist."""
         return Failed("not_found", f"The {self.noun} '{operation.object_name}' does not exist.")
 
 
 def replacement(present: Manifest, wanted: Manifest) -> Manifest:
-    """Return the merge patch from `present` to `wanted`; keys that are not wanted become null."""
+    """Return the JSON merge patch that changes `present` to `wanted`."""
     patch: Manifest = {key: None for key in present if key not in wanted}
     for key, value in wanted.items():
         before = present.get(key)

@@ -1,4 +1,4 @@
-"""Celery tasks of operations. Each is a hint: it can be lost, repeated and run concurrently."""
+"""Celery tasks of operations. Messages are hints: tasks may be lost, repeated or concurrent."""
 
 from celery import shared_task
 
@@ -13,7 +13,7 @@ from gpuplatform.reconciliation.heartbeats import Part, report_activity
 
 @shared_task(name=OperationTask.RUN)
 def run_operation(row_id: int) -> None:
-    """Execute one operation as far as possible; enqueue the operation that waits for it."""
+    """Execute an operation as far as possible, then enqueue the operation that waits for it."""
     report_activity(Part.OPERATIONS)
     wait = driver.run(row_id, on_end=_enqueue_next)
     enqueue_retry(OperationTask.RUN, row_id, wait, queue=Queue.OPERATIONS)
@@ -21,22 +21,22 @@ def run_operation(row_id: int) -> None:
 
 @shared_task(name=OperationTask.SWEEP)
 def sweep_operations() -> None:
-    """Enqueue every due operation, so that none is lost."""
+    """Enqueue every due operation whose message may be lost."""
     kinds = kind_names(without_cluster=not gate.probe())
     enqueue_missed(OperationTask.RUN, operations_due(MAX_QUEUED, kinds), queue=Queue.OPERATIONS)
 
 
 @shared_task(name=OperationTask.PRUNE)
 def prune_operations() -> None:
-    """Delete operations past their retention."""
+    """Delete operations after their retention."""
     operations_prune(operations_retained())
 
 
 def _enqueue_next(ended: int) -> None:
-    """Enqueue the operation that waited for an ended one.
+    """Enqueue the operation that waited for the ended operation.
 
-    Only the run that ended it does so. Sweeps repeat hints; if every late hint enqueued another
-    one, a queue that was long once would stay long under load.
+    Only the run that ended the operation calls this. Sweeps send messages repeatedly: if each
+    message enqueued another one, a long queue would never become shorter under load.
     """
     for following in next_after(ended):
         enqueue(OperationTask.RUN, following, queue=Queue.OPERATIONS)

@@ -1,4 +1,4 @@
-"""Log lines and metrics of an operation: one line when it is first claimed, one when it ends."""
+"""Logs and metrics of operations: a log line at the first claim and a log line at the end."""
 
 import logging
 from collections.abc import Mapping
@@ -20,8 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 def operation_claimed(operation: Operation) -> None:
-    """Record that a worker claimed the operation; repeated claims are not recorded."""
-    is_first = operation.starts == 1 and not operation.reason  # Each wait leaves its reason.
+    """Record the first claim of an operation by a worker. Later claims are ignored."""
+    is_first = (
+        operation.starts == 1 and not operation.reason
+    )  # A run that ends in a wait sets the reason.
     if is_first:
         seconds = _age_seconds(operation)
         observe(CLAIM_SECONDS, seconds, kind=operation.kind)
@@ -29,7 +31,7 @@ def operation_claimed(operation: Operation) -> None:
 
 
 def operation_ended(operation: Operation, phase: OperationPhase, code: str = "") -> None:
-    """Record the end of the operation; `code` is that of its error."""
+    """Record the end of an operation. `code` is the error code of a failure."""
     seconds = _age_seconds(operation)
     count(OPERATIONS_ENDED, kind=operation.kind, phase=phase.value)
     if phase == OperationPhase.SUCCEEDED:
@@ -41,7 +43,7 @@ def operation_ended(operation: Operation, phase: OperationPhase, code: str = "")
 
 
 def _fields(operation: Operation, seconds: float) -> Mapping[str, Any]:
-    """Return the fields of a line; `seconds` is the time since the operation was accepted."""
+    """Return the fields of a log line. `seconds` is the time since the acceptance."""
     place = (operation.object_kind, operation.object_namespace, operation.object_name)
     return {
         "operationID": operation.operation_id,

@@ -1,4 +1,4 @@
-"""Conditional changes: a change of exactly the version of a resource that the caller read."""
+"""Conditional changes, which apply only to the version of a resource that the caller read."""
 
 from typing import Final
 
@@ -7,22 +7,22 @@ from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OPEN_PHASES
 
 IF_MATCH: Final = "ifMatch"
-"""In the payload of a change: the version that the caller read."""
+"""Key in the payload of a change with the version that the caller read."""
 
 
 def version_of(uid: str, generation: int) -> str:
-    """Return the name of a version of a resource's spec; empty until the resource exists."""
+    """Return the identifier of a version of a spec, empty if the resource does not exist yet."""
     return f"{uid}-{generation}" if uid else ""
 
 
 def check_version(operation: Operation, expected: str | None, current: str, noun: str) -> None:
-    """Accept a conditional change only if the version is current and stays so.
+    """Check that the version that a conditional change expects is current and remains current.
 
-    Called in the transaction that accepts `operation`, with the object's row locked. Without
-    `expected` the change is unconditional.
+    Must be called in the transaction that accepts `operation`, with the row of the object locked.
+    If `expected` is `None`, the change is unconditional.
 
     Raises:
-        StaleEtag: the object has another version, or another operation on it is open.
+        StaleEtag: If the object has another version or another operation on it is open.
     """
     if expected is None:
         return
@@ -35,10 +35,10 @@ def check_version(operation: Operation, expected: str | None, current: str, noun
     if expected != current:
         raise stale(noun)
     if others.exists():
-        msg = f"A change of {noun} is in progress. Wait for it, then read it again."
+        msg = f"A change of {noun} is in progress. Wait until it is complete, then read it again."
         raise StaleEtag(msg)
 
 
 def stale(noun: str) -> StaleEtag:
-    """Return the error for a version that is not the current one."""
+    """Return the error for a version that is not current."""
     return StaleEtag(f"{noun[0].upper()}{noun[1:]} was changed after it was read. Read it again.")

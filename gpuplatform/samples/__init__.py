@@ -1,1 +1,1 @@
-"""Samples of the platform and runs of periodic tasks, for the admin."""
+"""Samples of the platform and runs of periodic tasks, which the admin displays."""

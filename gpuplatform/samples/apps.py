@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class SamplesConfig(AppConfig):
-    """Samples, and runs of periodic tasks."""
+    """Configuration of the app `samples`."""
 
     name = "gpuplatform.samples"
     label = "samples"

@@ -1,6 +1,6 @@
-"""Capacity as values: built by `units.capacity`, served by the API, and stored for the overview.
+"""Values of the capacity. `units.capacity` computes them, the API and the overview show them.
 
-A stored document of another release is read as far as both know its fields.
+Unknown fields in a stored document of another release are ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,25 +13,25 @@ class _Value(BaseModel):
 
 
 class SpecCapacity(_Value):
-    """The units of one GPU spec. Counts are units, except in `gpus`.
+    """The capacity of one GPU spec, in numbers of units except in `gpus`.
 
-    At every instant `ready + claimed + starting + failed + deleting` is `total`.
+    `ready + claimed + starting + failed + deleting` always equals `total`.
     """
 
     name: str
     product: str = ""
-    """GPU product; empty: any."""
+    """The GPU product, or an empty string for any product."""
     gpu: int = 0
-    """GPUs of one unit."""
+    """Number of GPUs of one unit."""
     is_catalogued: bool = True
-    """Whether the catalogue has it; resources that a person creates may name any."""
+    """Whether the catalogue contains the spec. Resources created with kubectl can name any."""
     misfit: str = ""
-    """Why no node can ever hold a unit of it, as a sentence; empty if one can."""
+    """Sentence that explains why no node can run a unit, or an empty string if a node can."""
     is_enabled: bool = True
     warm_target: int = 0
     is_top_up_paused: bool = False
     free: int | None = None
-    """Number of further units that the free GPUs of its product would hold; None if unknown."""
+    """Number of further units that fit the free GPUs of the product, `None` if unknown."""
     ready: int = 0
     claimed: int = 0
     starting: int = 0
@@ -43,35 +43,35 @@ class SpecCapacity(_Value):
     deleted: int = 0
     pods_of_pools: int = 0
     gpus: Mapping[str, int] = {}
-    """GPUs by what holds or wants them, a key for each of `units.capacity.USES`."""
+    """Number of GPUs by use. The keys are `units.capacity.USES`."""
     idle_gpu_seconds_day: int = 0
-    """GPU-seconds that its ready stock held within the last day."""
+    """GPU-seconds for which ready stock was idle within the last day."""
 
     @property
     def total(self) -> int:
-        """Number of stock units, in any state."""
+        """Number of stock units in any state."""
         return self.seeded - self.consumed - self.deleted
 
 
 class ProductCapacity(_Value):
-    """The GPUs of one product, and what holds them."""
+    """The capacity of one GPU product, in numbers of GPUs except in `nodes`."""
 
     name: str
-    """Empty: nodes or specs without a product."""
+    """The product, or an empty string for nodes and specs without a product."""
     nodes: int = 0
     total: int = 0
-    """GPUs that the nodes have; some may not be allocatable."""
+    """Number of GPUs of the nodes, including GPUs that are not allocatable."""
     allocatable: int = 0
     free: int = 0
-    """GPUs that nothing of the platform holds."""
+    """Number of GPUs that no pod of the platform holds."""
     gpus: Mapping[str, int] = {}
 
 
 class Capacity(_Value):
-    """Capacity by GPU spec and by GPU product, and the number of rows in each phase."""
+    """Capacity by GPU spec and by GPU product, and the number of rows by phase."""
 
     specs: Sequence[SpecCapacity] = ()
     products: Sequence[ProductCapacity] | None = None
-    """None if the nodes of the cluster are not known."""
+    """The products, or `None` if the nodes of the cluster are unknown."""
     counts: Mapping[str, Mapping[str, int]] = {}
-    """Rows by phase, by what they are, such as `stock`; only in a stored document."""
+    """Number of rows by phase, by kind of row such as `stock`. Only in stored documents."""

@@ -1,4 +1,4 @@
-"""Rows for display: no decision reads them, and all of them have a short retention."""
+"""Models of samples and runs. They are only displayed, and have a short retention."""
 
 from typing import ClassVar, Final
 
@@ -8,30 +8,34 @@ from django.db.models.functions import Now
 from typing_extensions import override
 
 KEPT_RUNS: Final = 20
-"""Number of runs of each schedule that are kept."""
+"""Number of runs that are kept for each schedule."""
 
 
 class RunOutcome(models.TextChoices):
-    """Outcome of a run of a periodic task."""
+    """The outcome of a run of a periodic task."""
 
     SUCCEEDED = "Succeeded", "Succeeded"
     FAILED = "Failed", "Failed"
 
 
 class TaskRun(models.Model):
-    """One run of a schedule's task, recorded by the worker; the newest runs are kept."""
+    """A run of a periodic task, recorded by the worker. Only the newest runs are kept."""
 
-    task_id = models.CharField(max_length=64, unique=True, help_text="Celery's id of the message.")
-    schedule = models.CharField(max_length=200, help_text="Name of the schedule that sent it.")
-    started_at = models.DateTimeField(help_text="When a worker started it.")
+    task_id = models.CharField(max_length=64, unique=True, help_text="ID of the Celery task.")
+    schedule = models.CharField(
+        max_length=200, help_text="Name of the schedule that sent the task."
+    )
+    started_at = models.DateTimeField(help_text="Time at which a worker started the task.")
     ended_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it ended; empty: it runs, or its worker was killed."
+        null=True,
+        blank=True,
+        help_text="Time at which the task ended. Empty if it is running or was killed.",
     )
     outcome = models.CharField(
         max_length=16, choices=RunOutcome.choices, blank=True, help_text="Outcome of the run."
     )
     message = models.CharField(
-        max_length=300, blank=True, help_text="The exception that it raised."
+        max_length=300, blank=True, help_text="Exception that the task raised."
     )
 
     class Meta:
@@ -53,29 +57,33 @@ class TaskRun(models.Model):
 
 
 class PlatformSample(models.Model):
-    """What happened on the platform since the previous sample. Kept for two days.
+    """Statistics of the platform since the previous sample. Kept for two days.
 
-    *Claim to ready* is the time from the acceptance of a unit, which claims its stock, until the
-    unit was ready first: of those that became ready within the last hour, and the last day.
+    The columns `hour_…` and `day_…` describe the units that became ready within the last hour and
+    the last day: their number and the quantiles of the time from claim to ready, in seconds.
     """
 
-    at = models.DateTimeField(help_text="Time up to which operations are counted.")
-    seconds = models.FloatField(help_text="Seconds that the sample covers.")
+    at = models.DateTimeField(help_text="End of the period of the sample.")
+    seconds = models.FloatField(help_text="Duration of the period in seconds.")
     accepted = models.PositiveIntegerField(help_text="Number of accepted operations.")
     failed = models.PositiveIntegerField(help_text="Number of failed operations.")
     oldest_due_seconds = models.FloatField(
-        null=True, help_text="Seconds since the oldest row is due; empty: none is due."
+        null=True, help_text="Seconds since the oldest due row became due. Empty if no row is due."
     )
     hour_claims = models.PositiveIntegerField(
-        help_text="Units that became ready within the last hour."
+        help_text="Number of units that became ready within the last hour."
     )
-    hour_p50 = models.FloatField(null=True, help_text="Half of them took at most these seconds.")
-    hour_p95 = models.FloatField(null=True, help_text="19 of 20 took at most these seconds.")
+    hour_p50 = models.FloatField(null=True, help_text="Median from claim to ready in seconds.")
+    hour_p95 = models.FloatField(
+        null=True, help_text="95th percentile from claim to ready in seconds."
+    )
     day_claims = models.PositiveIntegerField(
-        help_text="Units that became ready within the last day."
+        help_text="Number of units that became ready within the last day."
     )
-    day_p50 = models.FloatField(null=True, help_text="Half of them took at most these seconds.")
-    day_p95 = models.FloatField(null=True, help_text="19 of 20 took at most these seconds.")
+    day_p50 = models.FloatField(null=True, help_text="Median from claim to ready in seconds.")
+    day_p95 = models.FloatField(
+        null=True, help_text="95th percentile from claim to ready in seconds."
+    )
 
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
@@ -89,13 +97,13 @@ class PlatformSample(models.Model):
 
 
 class CapacitySnapshot(models.Model):
-    """The one row with the latest capacity, which beat counts for the pages."""
+    """The latest capacity, in a single row. A periodic task updates it for the pages."""
 
     SINGLETON: ClassVar[int] = 1
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
-    at = models.DateTimeField(db_default=Now(), help_text="When it was stored.")
-    document = models.JSONField(help_text="A `samples.capacity.Capacity`.")
+    at = models.DateTimeField(db_default=Now(), help_text="Time at which it was stored.")
+    document = models.JSONField(help_text="JSON of a `samples.capacity.Capacity`.")
 
     class Meta:
         constraints: ClassVar[list[models.BaseConstraint]] = [

@@ -1,4 +1,4 @@
-"""Queries of samples and runs."""
+"""Queries of samples and of runs of periodic tasks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ DAY_STEP: Final = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The samples of a minute, or of a quarter of an hour, added up."""
+    """The sum of the samples of one minute or of 15 minutes."""
 
     at: datetime
-    """When it begins."""
+    """Start of the period."""
     seconds: float = 0.0
-    """Seconds that the samples cover; 0: no sample."""
+    """Seconds that the samples cover, 0 without samples."""
     accepted: int = 0
     failed: int = 0
     p50: float | None = None
@@ -33,11 +33,11 @@ class Bucket:
 
     @property
     def rate(self) -> float | None:
-        """Accepted operations per minute; None without a sample."""
+        """Number of accepted operations per minute, `None` without samples."""
         return self.accepted / self.seconds * 60 if self.seconds else None
 
     def plus(self, other: "Bucket") -> "Bucket":
-        """Return the sum of both, with the begin of this one and the later quantiles."""
+        """Return the sum of both buckets, with the start of this one and the later quantiles."""
         return Bucket(
             self.at,
             self.seconds + other.seconds,
@@ -49,7 +49,7 @@ class Bucket:
 
 
 def runs_of(schedules: Sequence[str]) -> Mapping[str, Sequence[TaskRun]]:
-    """Return the newest runs of each schedule, newest first, with one query."""
+    """Return the newest runs of each schedule by its name, newest first, with one query."""
     newest_first = Window(RowNumber(), partition_by="schedule", order_by="-started_at")
     ranked = TaskRun.objects.filter(schedule__in=schedules).annotate(rank=newest_first)
     runs: dict[str, list[TaskRun]] = {}
@@ -59,12 +59,12 @@ def runs_of(schedules: Sequence[str]) -> Mapping[str, Sequence[TaskRun]]:
 
 
 def latest_sample() -> PlatformSample | None:
-    """Return the newest sample."""
+    """Return the newest sample, or `None` if no sample exists."""
     return PlatformSample.objects.order_by("-at").first()
 
 
 def buckets_of_a_day() -> list[Bucket]:
-    """Return the last day, oldest first, in quarters of an hour, and the last hour in minutes."""
+    """Return the last day in buckets of 15 minutes, the last hour in minutes, oldest first."""
     recent = When(at__gt=Now() - HOUR, then=_begin_of(HOUR_STEP))
     rows = (
         PlatformSample.objects.filter(at__gt=Now() - DAY)
@@ -73,13 +73,13 @@ def buckets_of_a_day() -> list[Bucket]:
         .values("begin")
         .annotate(
             covered=Sum("seconds"),
-            jobs=Sum("accepted"),
-            faults=Sum("failed"),
+            accepted_sum=Sum("accepted"),
+            failed_sum=Sum("failed"),
             p50=Avg("hour_p50"),
             p95=Avg("hour_p95"),
         )
         .order_by("begin")
-        .values_list("begin", "covered", "jobs", "faults", "p50", "p95")
+        .values_list("begin", "covered", "accepted_sum", "failed_sum", "p50", "p95")
     )
     return [Bucket(*row) for row in rows]
 
@@ -96,11 +96,11 @@ def _begin_of(step: timedelta) -> Any:
 
 
 def latest_capacity() -> tuple[datetime | None, Capacity | None]:
-    """Return the latest capacity and its time; None without one, or if it is unreadable."""
+    """Return the time and the value of the latest capacity, `None` if missing or invalid."""
     snapshot = CapacitySnapshot.objects.filter(pk=CapacitySnapshot.SINGLETON).first()
     if snapshot is None:
         return None, None
     try:
         return snapshot.at, Capacity.model_validate(snapshot.document)
     except ValidationError:
-        return snapshot.at, None  # Stored by another release; the next sample replaces it.
+        return snapshot.at, None  # Another release stored it. The next sample replaces it.

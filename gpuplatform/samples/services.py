@@ -1,4 +1,4 @@
-"""Stores and deletes samples and runs. The only writer of this app's rows."""
+"""Stores and deletes samples and runs. The only writer of the rows of this app."""
 
 from datetime import timedelta
 from typing import Final
@@ -16,16 +16,16 @@ from gpuplatform.samples.models import (
 )
 
 RUN_RETENTION: Final = timedelta(days=30)
-"""Retention of runs, also of deleted schedules."""
+"""Retention of runs, including runs of deleted schedules."""
 
 SAMPLE_RETENTION: Final = timedelta(days=2)
-"""Twice the time that the overview displays."""
+"""Retention of samples: twice the period that the overview displays."""
 
 _MESSAGE_LENGTH: Final = 300
 
 
 def run_began(task_id: str, *, schedule: str) -> None:
-    """Record that a worker started a schedule's task; a redelivered task starts again."""
+    """Record that a worker started a periodic task. If it is redelivered, it starts again."""
     TaskRun.objects.bulk_create(
         [TaskRun(task_id=task_id, schedule=schedule[:200], started_at=Now())],
         update_conflicts=True,
@@ -34,21 +34,21 @@ def run_began(task_id: str, *, schedule: str) -> None:
     )
 
 
-def run_ended(task_id: str, fault: BaseException | None = None) -> None:
-    """Record that the task ended, and the exception that it raised."""
-    outcome = RunOutcome.SUCCEEDED if fault is None else RunOutcome.FAILED
-    message = "" if fault is None else _text_of(fault)
+def run_ended(task_id: str, error: BaseException | None = None) -> None:
+    """Record that a periodic task ended. `error` is the exception of a failed task."""
+    outcome = RunOutcome.SUCCEEDED if error is None else RunOutcome.FAILED
+    message = "" if error is None else _text_of(error)
     open_run = TaskRun.objects.filter(task_id=task_id, ended_at__isnull=True)
     open_run.update(ended_at=Now(), outcome=outcome, message=message)
 
 
 def runs_prune() -> int:
-    """Delete all but the newest runs of each schedule; return the count."""
+    """Delete all but the newest runs of each schedule, and return the number of deleted runs."""
     newest_first = Window(RowNumber(), partition_by="schedule", order_by="-started_at")
     ranked = TaskRun.objects.annotate(rank=newest_first)
     old = Q(rank__gt=KEPT_RUNS) | Q(started_at__lt=Now() - RUN_RETENTION)
-    numbers = list(ranked.filter(old).order_by().values_list("pk", flat=True))
-    return TaskRun.objects.filter(pk__in=numbers).delete()[0]
+    ids = list(ranked.filter(old).order_by().values_list("pk", flat=True))
+    return TaskRun.objects.filter(pk__in=ids).delete()[0]
 
 
 def capacity_store(capacity: Capacity) -> None:
@@ -66,10 +66,10 @@ def capacity_store(capacity: Capacity) -> None:
 
 
 def samples_prune() -> int:
-    """Delete samples past their retention; return the count."""
+    """Delete samples after their retention, and return the number of deleted samples."""
     return PlatformSample.objects.filter(at__lt=Now() - SAMPLE_RETENTION).delete()[0]
 
 
-def _text_of(fault: BaseException) -> str:
-    text = str(fault).replace("\x00", "") or type(fault).__name__
+def _text_of(error: BaseException) -> str:
+    text = str(error).replace("\x00", "") or type(error).__name__
     return " ".join(text.split())[:_MESSAGE_LENGTH]

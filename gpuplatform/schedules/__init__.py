@@ -1,1 +1,1 @@
-"""The beat schedules of all apps: one table in code, which `prepare_database` brings in."""
+"""The beat schedules of all apps. `prepare_database` writes them to the database."""

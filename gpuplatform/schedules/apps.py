@@ -1,10 +1,10 @@
-"""The app that owns the records of schedules."""
+"""The Django app of schedule records."""
 
 from django.apps import AppConfig
 
 
 class SchedulesConfig(AppConfig):
-    """Carries the record of what the platform wrote to each schedule."""
+    """Configuration of the app `schedules`."""
 
     name = "gpuplatform.schedules"
     label = "schedules"

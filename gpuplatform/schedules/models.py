@@ -1,4 +1,4 @@
-"""What the platform wrote to the schedules, to recognize what operators edited."""
+"""Records of the schedules that the platform wrote, to detect changes by operators."""
 
 from typing import ClassVar
 
@@ -7,15 +7,16 @@ from typing_extensions import override
 
 
 class ScheduleRecord(models.Model):
-    """The values that the platform last wrote to one schedule.
+    """The values that the platform last wrote to a schedule.
 
-    It outlives the schedule that an operator deletes: so the schedule is not created again.
+    If an operator deletes the schedule, the record remains, so that the schedule is not created
+    again.
     """
 
     name = models.CharField(max_length=200, primary_key=True, help_text="Name of the schedule.")
     values = models.JSONField(
         default=dict,
-        help_text="Fields as they were last written; a field that is missing is the operator's.",
+        help_text="Values that the platform last wrote, by field.",
     )
 
     class Meta:

@@ -1,8 +1,8 @@
-"""Brings the table of schedules into the database, and keeps what operators edited there.
+"""Writes the table of schedules to the database, and keeps changes by operators.
 
-Each field of a schedule is compared with the value that the platform last wrote. A field that is
-unchanged follows the table; a field that an operator edited stays. A schedule that an operator
-deleted or renamed is not created again, and one that was dropped from the table is deleted.
+A field is updated from the table if it still has the value that the platform last wrote; a field
+that an operator changed is kept. A schedule that an operator deleted or renamed is not created
+again. A schedule that is removed from the table is deleted.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ SECONDS = IntervalSchedule.SECONDS
 
 @transaction.atomic
 def sync_schedules() -> None:
-    """Create, update and delete schedules as the table has them. Idempotent."""
+    """Create, update and delete schedules according to the table. Idempotent."""
     records = {record.name: record for record in ScheduleRecord.objects.all()}
     tasks = {task.name: task for task in PeriodicTask.objects.select_related("interval")}
     for schedule in SCHEDULES:
@@ -56,7 +56,7 @@ def _wanted(schedule: Schedule) -> dict[str, Any]:
 
 
 def _current(task: PeriodicTask) -> dict[str, Any]:
-    """Return the same fields of a row; a time of day, or another unit, equals no seconds."""
+    """Return the fields of a row. `every_seconds` is `None` unless its interval is in seconds."""
     interval = task.interval
     is_in_seconds = interval is not None and interval.period == SECONDS
     return {
@@ -69,7 +69,7 @@ def _current(task: PeriodicTask) -> dict[str, Any]:
 
 
 def _write(task: PeriodicTask, values: Mapping[str, Any]) -> None:
-    """Set the fields and save; the save makes beat read the schedules again."""
+    """Set the fields and save the row, which makes beat reload the schedules."""
     fields = dict(values)
     if (every := fields.pop("every_seconds", None)) is not None:
         task.interval = _interval(every)

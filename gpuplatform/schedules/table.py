@@ -1,8 +1,8 @@
-"""Every beat schedule of the platform, as an installation gets it.
+"""The initial beat schedules of the platform.
 
-`manage.py prepare_database` brings the table into the database (`sync.py`); operators edit the
-schedules there, in the admin under *Periodic tasks*. The name is a schedule's identity: a row that
-is renamed here counts as one that was dropped and another that is new.
+`manage.py prepare_database` writes the table to the database (`sync.py`). Operators edit the
+schedules in the admin under *Periodic tasks*. The name identifies a schedule: renaming an entry
+here deletes the schedule and creates a new one.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ DAY: Final = 24 * HOUR
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """One periodic task: what is sent, how often, and what it is for."""
+    """A periodic task: the message, its interval and its purpose."""
 
     name: str
     task: str
@@ -32,7 +32,7 @@ class Schedule:
 
     @property
     def expire_seconds(self) -> int:
-        """Seconds after which a worker drops the message: by then the next one was sent."""
+        """Seconds after which a worker discards the message, since a newer one was sent."""
         return max(self.every_seconds, MINUTE)
 
 
@@ -41,7 +41,7 @@ SCHEDULES: Final = (
         "Sweep operations",
         OperationTask.SWEEP,
         15,
-        "Enqueues every operation that is due, in case its message was lost.",
+        "Enqueues every due operation, in case its message was lost.",
     ),
     Schedule(
         "Prune operations",
@@ -53,7 +53,7 @@ SCHEDULES: Final = (
         "Sweep stock pools",
         InventoryTask.SWEEP_POOLS,
         15,
-        "Enqueues every stock pool that is due, in case its message was lost.",
+        "Enqueues every due stock pool, in case its message was lost.",
     ),
     Schedule(
         "Reconcile all stock pools",
@@ -78,7 +78,7 @@ SCHEDULES: Final = (
         "Sweep GPU units",
         UnitTask.SWEEP_UNITS,
         15,
-        "Enqueues every GPU unit that is due, in case its message was lost.",
+        "Enqueues every due GPU unit, in case its message was lost.",
     ),
     Schedule(
         "Reconcile all GPU units",
@@ -103,38 +103,40 @@ SCHEDULES: Final = (
         "Top up stock",
         UnitTask.TOP_UP_STOCK,
         30,
-        "Seeds stock up to the warm targets, and removes the stock of disabled GPU specs.",
+        "Seeds stock up to the warm targets and removes the stock of disabled GPU specs.",
     ),
     Schedule(
         "Sample capacity",
         UnitTask.SAMPLE_CAPACITY,
         5 * MINUTE,
-        "Stores a sample of the units and the idle stock of each GPU spec.",
+        "Stores the numbers of units and of idle stock units of each GPU spec.",
     ),
     Schedule(
         "Prune GPU units",
         UnitTask.PRUNE_UNITS,
         DAY,
-        "Deletes the rows of deleted GPU units, their history and capacity samples after 30 days.",
+        "Deletes the rows and the history of deleted GPU units, and capacity samples, after 30"
+        " days.",
     ),
     Schedule(
         "Prune invocations",
         ServerlessTask.PRUNE,
         HOUR,
-        "Deletes invocations and their results after 7 days, and deleted functions after 30 days.",
+        "Deletes invocations and results after 7 days, and rows of deleted functions after 30"
+        " days.",
     ),
     Schedule(
         "Report the steady state",
         PlatformTask.REPORT,
         30,
-        "Logs one line with pools, units, operations, queues and the parts that are down.",
+        "Logs the state of pools, units, operations and queues, and the parts that are down.",
     ),
     Schedule(
         "Sample the platform",
         PlatformTask.SAMPLE,
         30,
-        "Stores what the overview shows: capacity, operations per minute, time from claim to"
-        " ready.",
+        "Stores the values that the overview displays: capacity, operations per minute and time"
+        " from claim to ready.",
     ),
     Schedule(
         "Prune samples",

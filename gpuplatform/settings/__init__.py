@@ -1,7 +1,7 @@
-"""Django's settings, derived from the process settings in `environment`.
+"""Django settings, derived from the process settings in `environment`.
 
-DEBUG is off everywhere, so that errors look the same in development as in production. Development
-mode is `GPUPLATFORM_DEV`.
+DEBUG is always off, so that errors look the same in development and in production. The setting of
+development mode is `GPUPLATFORM_DEV`.
 """
 
 from importlib.util import find_spec
@@ -58,7 +58,7 @@ INSTALLED_APPS = [
     "units.apps.UnitsConfig",
     "serverless.apps.ServerlessConfig",
 ]
-if GPUPLATFORM_DEV and find_spec("gpuplatform.dev"):  # The image does not contain it.
+if GPUPLATFORM_DEV and find_spec("gpuplatform.dev"):  # The image does not contain this package.
     INSTALLED_APPS.append("gpuplatform.dev.apps.DevelopmentConfig")
 
 MIDDLEWARE = [
@@ -98,11 +98,11 @@ TEMPLATES = [
 
 
 def _database() -> dict[str, Any]:
-    """Return the default database: time limits on every statement, a pool in web only.
+    """Return the default database. Every statement has a time limit.
 
-    Other processes keep one connection; a worker keeps it from task to task.
+    Only the web process has a connection pool. Other processes use one persistent connection.
     """
-    url = ENVIRONMENT.effective_database_url()
+    url = ENVIRONMENT.effective_url("DATABASE_URL")
     database: dict[str, Any] = dict(
         dj_database_url.parse(url or "postgres://app@127.0.0.1:5432/app")
     )
@@ -114,10 +114,10 @@ def _database() -> dict[str, Any]:
         f"-c lock_timeout=2000 -c statement_timeout={statement_seconds * 1000}"
         " -c idle_in_transaction_session_timeout=15000"
     )
-    # A restart of the server causes no failed request.
+    # A request does not fail because the server was restarted.
     database["CONN_HEALTH_CHECKS"] = True
     if is_web:
-        # By default the pool doubles the pause between its attempts up to five minutes.
+        # The default of the pool doubles the pause between its attempts up to five minutes.
         options["pool"] = {"min_size": 1, "max_size": 8, "timeout": 5, "reconnect_timeout": 5}
     else:
         database["CONN_MAX_AGE"] = 60
@@ -127,15 +127,14 @@ def _database() -> dict[str, Any]:
 DATABASES = {"default": _database()}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = ENVIRONMENT.effective_redis_url()
+REDIS_URL = ENVIRONMENT.effective_url("REDIS_URL")
 
-NATS_URL = ENVIRONMENT.effective_nats_url()
+NATS_URL = ENVIRONMENT.effective_url("NATS_URL")
 NATS_SEED = ENVIRONMENT.effective_nats_seed()
 NATS_REPLICAS = ENVIRONMENT.gpuplatform_nats_replicas
 
-# The visibility timeout exceeds the time limit of tasks and is the same in every process, since
-# the shortest one applies to all. The guarantee against lost work is the sweep of due rows, not
-# this.
+# The visibility timeout exceeds the time limit of tasks. It is the same in every process, because
+# the shortest one applies to all. Sweeps of due rows, not this timeout, prevent lost work.
 TASK_SOFT_SECONDS, TASK_HARD_SECONDS = 60, 120
 CELERY_BROKER_URL = REDIS_URL or "redis://127.0.0.1:6379/0"
 CELERY_BROKER_TRANSPORT_OPTIONS = {
@@ -143,7 +142,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "unacked_restore_interval": 10,
     "unacked_restore_throttle": 1,
     "socket_keepalive": True,
-    # A worker waits long for messages; a sender must not wait for a broker that hangs.
+    # A worker waits for messages; a sender must not wait for a broker that hangs.
     "socket_timeout": 30 if ENVIRONMENT.gpuplatform_role == "worker" else 2,
     "socket_connect_timeout": 1,
     "max_retries": 1,
@@ -154,11 +153,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_RESULT_EXPIRES = None  # No results are stored, so beat needs no schedule that deletes them.
+CELERY_RESULT_EXPIRES = None  # Results are not stored, so beat needs no schedule to delete them.
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-# Django's rules decide when a connection is closed, as in web; Celery's default is each task.
+# Django closes connections, as in the web process. By default Celery closes them after each task.
 CELERY_DB_REUSE_MAX = 1_000_000_000
 CELERY_TASK_SOFT_TIME_LIMIT = TASK_SOFT_SECONDS
 CELERY_TASK_TIME_LIMIT = TASK_HARD_SECONDS

@@ -1,34 +1,35 @@
-"""How the OpenAPI document is generated. Settings import it, so it imports only the version."""
+"""Settings of drf-spectacular. The Django settings import this module, so it imports no apps."""
 
 from typing import Any
 
 from gpuplatform import __version__
 
 _DESCRIPTION = """\
-Stock, GPU units, functions and the operations on them.
+The API manages GPU units, functions, stock, and the operations on them.
 
-Every write has an `operationID`, which the caller chooses, and can be repeated safely. A new
-request is answered with 202 and its operation; a repeated one with 200 and the same operation.
-An operation that has `Succeeded` is stored in the cluster; whether its object is *ready* is in
-the object's own `phase`.
+Every write request has an `operationID` that the caller chooses, and can be repeated safely. The
+response to a new request is 202 with its operation. The response to a repeated request is 200 with
+the same operation. The phase `Succeeded` of an operation means that the change is stored in the
+cluster. The `phase` of the object shows whether the object is ready.
 
-Lists are sorted newest first. A filter with several values, repeated (`phase=Ready&phase=Failed`)
-or separated by commas (`phase=Ready,Failed`), selects the rows that have one of them.
+Lists are sorted by creation, newest first. A filter can have several values, either repeated
+(`phase=Ready&phase=Failed`) or separated by commas (`phase=Ready,Failed`). The response contains
+the items that match one of the values.
 
-Every error has the same body (`ErrorReply`). A method that a path does not list is answered with
-405 `method_not_allowed`.
+All errors have the same response body, `ErrorReply`. The response to a method that a path does not
+support is 405 `method_not_allowed`.
 """
 
 _TAGS = {
-    "GPU units": "Pods with GPUs that users run, each on a claimed stock unit.",
-    "Functions": "Images that answer invocations on workers, which run only while there is work.",
+    "GPU units": "Pods with GPUs that users run. Each unit claims a ready stock unit.",
+    "Functions": "Images that process invocations on workers, which run only while there is work.",
     "Invocations": "Requests to functions, and their results.",
-    "Operations": "The accepted requests of the caller's tenant.",
-    "Stock pools": "Declared pools of pods that hold GPUs. For operators.",
-    "Stock": "Reserved GPU capacity that units claim, and the inventory. For operators.",
-    "GPU specs": "The catalogue of GPU capacity by name. For operators.",
-    "Operations (operators)": "The accepted requests of any tenant. For operators.",
-    "Platform": "The addresses of the API and the health of the platform. They need no token.",
+    "Operations": "Accepted requests of the caller's tenant.",
+    "Stock pools": "Declared pools of pods that reserve GPUs. Requires the operator scope.",
+    "Stock": "Reserved GPU capacity for units, and the inventory. Requires the operator scope.",
+    "GPU specs": "Catalogue of the named kinds of GPU capacity. Requires the operator scope.",
+    "Operations (operators)": "Accepted requests of any tenant. Requires the operator scope.",
+    "Platform": "Links of the API and health of the platform. No token is required.",
 }
 
 SPECTACULAR_SETTINGS: dict[str, Any] = {
@@ -57,11 +58,11 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "operation": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
         "request": {"type": "string", "pattern": "^[a-z0-9_-]{1,48}$"},
     },
-    # The document has no secrets, and a browser that opens Swagger cannot send a token yet.
+    # The document is public: a browser that opens Swagger UI cannot send a token.
     "SERVE_AUTHENTICATION": [],
     "SERVE_PERMISSIONS": [],
     "POSTPROCESSING_HOOKS": ["gpuplatform.api.openapi.complete"],
-    # Everything is served by this host, also on a machine without the Internet.
+    # Swagger UI must work without access to the Internet.
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SWAGGER_UI_SETTINGS": {

@@ -1,10 +1,10 @@
-"""Loads the process settings, reports all faults together, and knows the origin of each value.
+"""Loads the process settings, reports all errors together, and determines the origin of values.
 
-The environment overrides the file, the file overrides the defaults. Development mode fills in what
-is left, from the platform that runs in the data directory or with its defaults.
+The environment overrides the file, and the file overrides the defaults. In development mode,
+missing values are taken from the platform that runs in the data directory.
 
-A command without any required setting joins the platform that `make run` started in the data
-directory: it is then in development mode. One required setting is enough to prevent that.
+If no required setting is set, a command uses the platform that `make run` started in the data
+directory: it then runs in development mode.
 """
 
 import difflib
@@ -25,7 +25,7 @@ NAMES: Final = tuple(name.upper() for name in Environment.model_fields)
 OTHERS: Final = frozenset(
     {CONFIG_VARIABLE, "GPUPLATFORM_RUN", "GPUPLATFORM_RUN_BY", "GPUPLATFORM_IMAGE"}
 )
-"""Variables of the runner, of compose and of this module."""
+"""Other variables with the prefix: of the development runner, of compose and of this module."""
 
 TEST_PREFIX: Final = "GPUPLATFORM_TEST_"
 REQUIRED: Final = (
@@ -34,11 +34,11 @@ REQUIRED: Final = (
     "DATABASE_URL",
     "REDIS_URL",
 )
-"""The required settings, outside development mode."""
+"""The settings that are required outside development mode."""
 
 MASK: Final = "********"
 RUNNING: Final = "running platform"
-"""The origin of values from the platform that `make run` started."""
+"""The origin of values of the platform that `make run` started."""
 
 _SERVICE_VARIABLE = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_.+)?|PORT)$"
@@ -48,7 +48,7 @@ _SECRET_PARAMETER = re.compile("pass|secret|token|key", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSetting:
-    """One setting with its effective value, masked if secret, and its origin."""
+    """The effective value of a setting, masked if it is secret, and its origin."""
 
     name: str
     value: str
@@ -56,13 +56,13 @@ class EffectiveSetting:
 
 
 def load_environment() -> Environment:
-    """Read the settings of this process.
+    """Return the settings of this process.
 
     Raises:
-        SystemExit: A value is wrong or missing; one message reports every fault.
+        SystemExit: If a value is invalid or missing. The message contains all errors.
     """
     file = read_config_file(os.environ)
-    faults = [*file.faults, *_unknown(file, os.environ)]
+    errors = [*file.errors, *_unknown(file, os.environ)]
     known = {name.lower(): text for name, text in file.values.items() if name in NAMES and text}
     given = {**file.values, **{name.upper(): text for name, text in os.environ.items() if text}}
     settings: Environment | None = None
@@ -72,25 +72,26 @@ def load_environment() -> Environment:
             known["gpuplatform_dev"] = given["GPUPLATFORM_DEV"] = "1"
             settings = Environment(**known)  # type: ignore[arg-type]  # as above
     except ValidationError as error:
-        faults += [
+        errors += [
             f"{'.'.join(map(str, one['loc'])).upper()}: {one['msg'].removeprefix('Value error, ')}"
             for one in error.errors(include_input=False, include_url=False)
         ]
-    faults += _missing(given)
-    if faults or settings is None:
-        raise SystemExit("The settings are wrong:\n" + "\n".join(f"  {fault}" for fault in faults))
+    errors += _missing(given)
+    if errors or settings is None:
+        raise SystemExit("The settings are invalid:\n" + "\n".join(f"  {one}" for one in errors))
     return settings
 
 
 def effective_settings() -> list[EffectiveSetting]:
-    """Return every effective setting of this process with its origin, secrets masked."""
+    """Return the effective settings of this process. Secrets are masked."""
     file = read_config_file(os.environ)
     settings = load_environment()
     upper = {name.upper() for name, text in os.environ.items() if text}
     effective = {
-        "DATABASE_URL": settings.effective_database_url(),
-        "REDIS_URL": settings.effective_redis_url(),
-        "NATS_URL": settings.effective_nats_url(),
+        **{
+            name: settings.effective_url(name)
+            for name in ("DATABASE_URL", "REDIS_URL", "NATS_URL")
+        },
         "GPUPLATFORM_NATS_SEED": settings.effective_nats_seed(),
         "KUBE_MODE": settings.effective_kube_mode(),
         "KUBECONFIG": settings.effective_kubeconfig(),
@@ -118,7 +119,7 @@ def effective_settings() -> list[EffectiveSetting]:
 
 
 def masked(name: str, text: str) -> str:
-    """Return the value with secrets, passwords and secret parameters of URLs masked."""
+    """Return the value of a setting with secrets, and passwords in URLs, masked."""
     extra = Environment.model_fields[name.lower()].json_schema_extra
     if isinstance(extra, dict) and extra.get("secret"):
         return MASK if text else ""
@@ -137,7 +138,7 @@ def masked(name: str, text: str) -> str:
 
 
 def _unknown(file: ConfigFile, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a message for each name that is not a setting."""
+    """Yield an error for each unknown name in the file and in the environment."""
     for name in file.values:
         if name not in NAMES:
             yield f"{name} ({file.path}): unknown setting{_suggestion(name)}"
@@ -149,7 +150,7 @@ def _unknown(file: ConfigFile, environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_service_variable(name: str, text: str) -> bool:
-    """Return whether Kubernetes set the variable: every pod gets some for every Service."""
+    """Return whether Kubernetes set the variable, which it does for every Service."""
     return bool(_SERVICE_VARIABLE.search(name)) and (
         not name.endswith("_PORT") or "://" in text or "_SERVICE_PORT" in name
     )
@@ -162,27 +163,27 @@ def _suggestion(name: str) -> str:
 
 
 def _joins_running_platform(settings: Environment, given: Mapping[str, str]) -> bool:
-    """Return whether a command has no required setting, and a development platform runs."""
+    """Return whether this is a command without required settings and `make run` is running."""
     is_configured = any(given.get(name) for name in (*REQUIRED, "GPUPLATFORM_DEV"))
     is_command = settings.gpuplatform_role == "command"
     return is_command and not is_configured and settings.addresses_file.exists()
 
 
 def _missing(given: Mapping[str, str]) -> list[str]:
-    """Return a message for each missing setting, outside development mode."""
+    """Return an error for each required setting that is missing outside development mode."""
     try:
         is_dev = TypeAdapter(bool).validate_python(given.get("GPUPLATFORM_DEV") or False)
     except ValidationError:
         return []
     if is_dev:
         return []
-    faults = [
-        f"{name}: missing. {Environment.model_fields[name.lower()].description}"
+    errors = [
+        f"{name}: is missing. {Environment.model_fields[name.lower()].description}"
         for name in REQUIRED
         if not given.get(name)
     ]
-    if len(faults) == len(REQUIRED) and given.get("GPUPLATFORM_ROLE", "command") == "command":
-        faults.append("GPUPLATFORM_DEV: not set, and no platform of 'make run' was found")
+    if len(errors) == len(REQUIRED) and given.get("GPUPLATFORM_ROLE", "command") == "command":
+        errors.append("GPUPLATFORM_DEV: is not set, and no platform of 'make run' was found")
     if given.get("KUBE_MODE", "").strip().lower() == "simulated":
-        faults.append("KUBE_MODE: the simulated cluster is available in development mode only")
-    return faults
+        errors.append("KUBE_MODE: the simulated cluster is available in development mode only")
+    return errors

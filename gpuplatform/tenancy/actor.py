@@ -1,7 +1,7 @@
-"""The actor of the current request: the token or the admin user on whose behalf it runs.
+"""The actor of the current request: the token or the admin user that sent it.
 
-The API's permission and the admin's middleware set it. An operation stores it (`asked_by`) and the
-request's log line shows it; no decision reads it.
+The permission of the API and the middleware of the admin set it. Operations store it (`asked_by`)
+and log lines contain it. No decision depends on it.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,18 +19,18 @@ _actor: ContextVar[str] = ContextVar("actor", default="")
 
 
 def current_actor() -> str:
-    """Return the actor; empty for what the platform does automatically."""
+    """Return the actor, or an empty string if the platform acts automatically."""
     return _actor.get()
 
 
 def set_actor(actor: str) -> None:
-    """Set the actor until the request, or the enclosing block of `acting_as`, ends."""
+    """Set the actor until the end of the request or of the enclosing `acting_as` block."""
     _actor.set(actor[:MAX_ACTOR_LENGTH])
 
 
 @contextmanager
 def acting_as(actor: str) -> Iterator[None]:
-    """Set the actor for the block."""
+    """Set the actor within the block."""
     token = _actor.set(actor[:MAX_ACTOR_LENGTH])
     try:
         yield
@@ -39,23 +39,23 @@ def acting_as(actor: str) -> Iterator[None]:
 
 
 class ActorMiddleware:
-    """Resets the actor when a request ends, and sets it for users of the admin.
+    """Sets the actor for requests of admin users, and resets it when a request ends.
 
-    It must come after Django's authentication.
+    Must be placed after Django's authentication middleware.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """Answer one request."""
+        """Return the response to a request."""
         with acting_as(""):
             response = self._get_response(request)
             request.META[ACTOR_KEY] = current_actor()
             return response
 
     def process_view(self, request: HttpRequest, *_: Any) -> None:
-        """Set the user of the admin; the API's permission sets callers."""
+        """Set the actor for a page of the admin. `ScopePermission` sets it for the API."""
         match = request.resolver_match
         if match is not None and match.app_name == "admin" and request.user.is_authenticated:
             set_actor(f"admin user '{request.user.get_username()}'")

@@ -17,7 +17,7 @@ from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.lists.filters import PhaseTabs, TenantFilter
-from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin, Usage
+from gpuplatform.adminkit.lists.model_admin import ObjectAdmin, Usage
 from gpuplatform.tenancy import admin_people, admin_tokens
 from gpuplatform.tenancy.models import Tenant
 
@@ -26,7 +26,7 @@ __all__ = ["admin_people", "admin_tokens"]
 
 
 @admin.register(Tenant)
-class TenantAdmin(ReadOnlyAdmin):
+class TenantAdmin(ObjectAdmin):
     """The tenants and their usage."""
 
     search_order = 6
@@ -36,24 +36,24 @@ class TenantAdmin(ReadOnlyAdmin):
 
     @admin.display(description="GPU units")
     def units(self, row: Any) -> str:
-        """Return the number of its GPU units."""
+        """Return the number of GPU units of the tenant."""
         return str(row.usage.units) if row.usage else ""
 
     @admin.display(description="Failed")
     def failed(self, row: Any) -> SafeString:
-        """Return the number of its failed GPU units."""
+        """Return the number of failed GPU units of the tenant."""
         if not row.usage or not row.usage.failed:
             return SafeString("0" if row.usage else "")
         return shape_badge(Shape.FAILED, str(row.usage.failed))
 
     @admin.display(description="GPUs")
     def gpus(self, row: Any) -> str:
-        """Return the number of GPUs that its units hold."""
+        """Return the number of GPUs that the units of the tenant hold."""
         return str(row.usage.gpus) if row.usage else ""
 
     @admin.display(description="Since")
     def since(self, row: Tenant) -> SafeString:
-        """Return the tenant's age."""
+        """Return the age of the tenant."""
         return age_html(row.created_at)
 
     @override
@@ -92,16 +92,16 @@ class TenantAdmin(ReadOnlyAdmin):
 
 
 def _usage(request: HttpRequest, tenants: Collection[int]) -> dict[int, Usage | None]:
-    """Return the usage of each tenant by its id; None where the user may not view it."""
+    """Return the usage of each tenant by id, `None` if the admin user may not view units."""
     found: dict[int, Usage | None] = dict.fromkeys(tenants)
     for page in admin.site._registry.values():  # noqa: SLF001 - Django has no public accessor
-        if isinstance(page, ReadOnlyAdmin) and page.has_view_permission(request):
+        if isinstance(page, ObjectAdmin) and page.has_view_permission(request):
             found.update(page.usage(tenants))
     return found
 
 
 def _lists(request: HttpRequest, tenant: Tenant) -> Iterator[Fact]:
-    """Yield the number of a tenant's rows in each list, and of the failed ones, as links."""
+    """Yield the numbers of all rows and of failed rows of a tenant in each list, as links."""
     pages = [
         page
         for page in admin.site._registry.values()  # noqa: SLF001 - as above
@@ -128,7 +128,7 @@ def _lists(request: HttpRequest, tenant: Tenant) -> Iterator[Fact]:
 
 
 def _tabs(page: Any) -> type[PhaseTabs] | None:
-    """Return the tabs of a list, which have the name of its phase column."""
+    """Return the phase tabs of a list, or `None` if it has none."""
     kinds = (one for one in page.list_filter if isinstance(one, type))
     return next((one for one in kinds if issubclass(one, PhaseTabs)), None)
 

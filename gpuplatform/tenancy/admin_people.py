@@ -1,4 +1,4 @@
-"""People and groups in the admin: accounts, and their permissions."""
+"""User accounts and groups in the admin."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
@@ -15,9 +15,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import counted
 from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.text import counted
 from gpuplatform.adminkit.lists.filters import YesNoFilter
 from gpuplatform.adminkit.lists.model_admin import (
     Deletion,
@@ -47,12 +47,12 @@ _SUMMARIES: Final = {
 
 
 def _summary(group: Group) -> str:
-    """Return the permissions of a built-in group as text; empty for other groups."""
+    """Return the summary of a built-in group, or an empty string for other groups."""
     return next((text for name, text in _SUMMARIES.items() if name.value == group.name), "")
 
 
 class GroupsField(MultipleModelChoiceField):
-    """Groups as check boxes, each with a summary of its permissions."""
+    """Check boxes of groups, each with a summary of its permissions."""
 
     widget = forms.CheckboxSelectMultiple
 
@@ -68,7 +68,7 @@ _SSO_HELP: Final = "Without a password, the person must log in through SSO."
 
 
 class NewPersonForm(PersonCreation):
-    """Name and password of a new person; the next page has the permissions."""
+    """The form for the name and the password of a new person."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -77,7 +77,7 @@ class NewPersonForm(PersonCreation):
 
 
 class NewPasswordForm(PasswordForm):
-    """A new password of another person."""
+    """The form for the new password of a person."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -86,7 +86,7 @@ class NewPasswordForm(PasswordForm):
 
 
 def _label_password_fields(fields: dict[str, forms.Field]) -> None:
-    """Set labels, help texts and messages of the password fields."""
+    """Set the labels, help texts and error messages of the password fields."""
     set_required_message(fields)
     usable = fields.get("usable_password")
     if isinstance(usable, forms.ChoiceField):
@@ -96,16 +96,16 @@ def _label_password_fields(fields: dict[str, forms.Field]) -> None:
 
 
 class PersonForm(ModelForm):
-    """Name and permissions of a person."""
+    """The form for the name and the permissions of a person."""
 
     groups = GroupsField(
         Group.objects.order_by("-name"),
         required=False,
-        help_text="Each group grants its permissions.",
+        help_text="A person has the permissions of all selected groups.",
     )
     user_permissions = PermissionsField(
         label="Permissions",
-        help_text="In addition to those of the groups. Groups are easier to maintain.",
+        help_text="Permissions in addition to the groups. Groups are easier to maintain.",
     )
 
     class Meta:
@@ -121,7 +121,7 @@ class PersonForm(ModelForm):
         }
         help_texts: ClassVar[dict[str, str]] = {
             "username": _NAME,
-            "is_active": "Clear instead of deleting the person, to keep the admin log.",
+            "is_active": "Clear this instead of deleting the person, to keep the admin log.",
             "is_staff": "Required to log in to the admin.",
             "is_superuser": "Bypasses all permission checks.",
         }
@@ -134,7 +134,7 @@ class PersonForm(ModelForm):
 
 
 class ActiveFilter(YesNoFilter):
-    """Whether the account is active."""
+    """Filters people by whether the account is active."""
 
     title = "active"
     parameter_name = "active"
@@ -143,7 +143,7 @@ class ActiveFilter(YesNoFilter):
 
 
 class SuperuserFilter(YesNoFilter):
-    """Whether permission checks are bypassed."""
+    """Filters people by whether they bypass permission checks."""
 
     title = "superuser"
     parameter_name = "superuser"
@@ -152,7 +152,7 @@ class SuperuserFilter(YesNoFilter):
 
 
 class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
-    """The accounts, and their groups and permissions."""
+    """The list and the pages of user accounts."""
 
     form = PersonForm
     add_form = NewPersonForm
@@ -180,7 +180,7 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
 
     @admin.display(description="State")
     def state(self, row: User) -> SafeString:
-        """Return whether the person can log in to the admin."""
+        """Return a badge with the state of the account."""
         if not row.is_active:
             return shape_badge(Shape.OFF, "Disabled")
         if not row.is_staff:
@@ -191,18 +191,18 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
 
     @admin.display(description="Groups")
     def group_names(self, row: User) -> str:
-        """Return the groups of the person."""
+        """Return the names of the groups of the person."""
         names = ["superuser"] if row.is_superuser else []
         return ", ".join([*names, *(group.name for group in row.groups.all())]) or "none"
 
     @admin.display(description="Last log-in", ordering="-last_login")
     def since(self, row: User) -> SafeString:
-        """Return the time of the last log-in."""
+        """Return the time since the last log-in."""
         return age_html(row.last_login)
 
     @admin.display(description="Password")
     def password_set(self, row: User) -> SafeString:
-        """Return whether a password is set, and a link that sets another one."""
+        """Return whether a password is set, with a link to set a new one."""
         text = "Set" if row.has_usable_password() else "Not set"
         return format_html('{}. <a class="button" href="../password/">Set password</a>', text)
 
@@ -213,7 +213,7 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
 
     @admin.display(description="Created")
     def created(self, row: User) -> SafeString:
-        """Return the time of creation."""
+        """Return the time at which the account was created."""
         return ago_html(row.date_joined)
 
     @override
@@ -224,7 +224,7 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
         )
         name = "This person" if len(rows) == 1 else "These people"
         return Deletion(
-            f"{name} can no longer log in; their operations are kept, with the name."
+            f"{name} can no longer log in. Their operations are kept with the user name."
             f"{lost if written else ''} To keep the log, clear 'Active' instead. This cannot be"
             " undone.",
             [(row.username, row.get_full_name()) for row in rows],
@@ -236,7 +236,7 @@ class PersonAdmin(PlatformModelAdmin, PeopleAdmin):
 
 
 class GroupForm(ModelForm):
-    """Name and permissions of a group."""
+    """The form for the name and the permissions of a group."""
 
     permissions = PermissionsField(label="Permissions")
 
@@ -252,7 +252,7 @@ class GroupForm(ModelForm):
 
 
 class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
-    """The groups and their permissions."""
+    """The list and the pages of groups."""
 
     form = GroupForm
     filter_horizontal = ()
@@ -262,23 +262,23 @@ class PlatformGroupAdmin(PlatformModelAdmin, GroupAdmin):
 
     @admin.display(description="Permissions")
     def summary(self, row: Any) -> str:
-        """Return a summary of its permissions, or their number."""
+        """Return the summary of a built-in group, or the number of permissions."""
         return _summary(row) or counted(row.permission_count, "permission")
 
     @admin.display(description="People")
     def people(self, row: Group) -> str:
-        """Return the members."""
+        """Return the user names of the members."""
         return ", ".join(sorted(person.username for person in row.user_set.all())) or "none"
 
     @override
     def deletion(self, rows: Sequence[Group]) -> Deletion:
         members = len({person.pk for row in rows for person in row.user_set.all()})
         people = "1 person loses" if members == 1 else f"{members} people lose"
-        again = "A deleted group is not recreated, not even on restart."
+        again = "The platform does not recreate a deleted group, not even on restart."
         if any(_summary(row) for row in rows):
             again += (
-                " A later release can recreate a built-in group, with the permissions that the"
-                " release adds only."
+                " A later release can recreate a built-in group, but only with the permissions"
+                " that the release adds."
             )
         return Deletion(
             f"{people} the permissions of {'this group' if len(rows) == 1 else 'these groups'}; no"

@@ -1,4 +1,4 @@
-"""API tokens in the admin: created, shown once, revoked after a confirmation."""
+"""API tokens in the admin. The secret of a token is displayed only once, after its creation."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -20,13 +20,13 @@ from gpuplatform.adminkit.actions.action import (
     ActionRequest,
     ActionResult,
     Values,
-    counted,
 )
 from gpuplatform.adminkit.actions.forms import datetime_field
 from gpuplatform.adminkit.actions.model_admin import ActionAdmin
 from gpuplatform.adminkit.detail.panels import Copy, Detail, Fact, Panel, RelatedRow
 from gpuplatform.adminkit.display.age import age, age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
+from gpuplatform.adminkit.display.text import counted
 from gpuplatform.adminkit.lists.filters import TenantFilter
 from gpuplatform.adminkit.lists.model_admin import ModelAdmin, ModelForm
 from gpuplatform.tenancy.models import ApiToken, Scope, Tenant
@@ -34,7 +34,7 @@ from gpuplatform.tenancy.services import token_create, token_revoke
 
 RECENT: Final = timedelta(days=1)
 _EXAMPLES: Final = {Scope.USER.value: "gpu-units", Scope.OPERATOR.value: "jobs"}
-"""The name of a list that a token can read, by its scope."""
+"""Name of the route in the example request, by scope of the token."""
 
 
 def _revoke_consequence(rows: Sequence[ApiToken], _values: Values) -> str:
@@ -72,12 +72,12 @@ REVOKE: Final = Action(
 
 
 class TokenForm(ModelForm):
-    """The form of a new token; the platform generates the secret."""
+    """The form for a new token. The platform generates the secret."""
 
     tenant = forms.ModelChoiceField(
         Tenant.objects.order_by("name"),
         empty_label="Select…",
-        help_text="The tenant that the token acts for.",
+        help_text="Tenant on whose behalf the token acts.",
     )
     scopes = forms.MultipleChoiceField(
         choices=Scope.choices,
@@ -89,10 +89,12 @@ class TokenForm(ModelForm):
     class Meta:
         model = ApiToken
         fields = ("tenant", "name", "scopes", "expires_at")
-        help_texts: ClassVar[dict[str, str]] = {"name": "Purpose; unique within the tenant."}
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "Purpose of the token. Unique within the tenant."
+        }
 
     def clean_expires_at(self) -> datetime | None:
-        """Refuse a time in the past."""
+        """Return the expiry, and reject a time in the past."""
         moment: datetime | None = self.cleaned_data["expires_at"]
         if moment is not None and moment <= clock.now():
             msg = "Must be in the future."
@@ -102,7 +104,7 @@ class TokenForm(ModelForm):
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(ActionAdmin):
-    """The tokens; only the page after the creation has a secret."""
+    """The list and the pages of the API tokens."""
 
     form = TokenForm
     row_actions = (REVOKE,)
@@ -111,36 +113,36 @@ class ApiTokenAdmin(ActionAdmin):
     list_filter = (TenantFilter,)
     search_fields = ("name", "hint")
     search_help_text = "name or prefix"
-    empty_text = "No API tokens yet. Programs call the API with a token: create one for each."
+    empty_text = "No API tokens yet. Create one for each program that calls the API."
 
     @admin.display(description="State")
     def state(self, row: ApiToken) -> SafeString:
-        """Return whether it is valid."""
+        """Return a badge with the state of the token."""
         return _badge(row)
 
     @admin.display(description="Scopes")
     def scope_names(self, row: ApiToken) -> str:
-        """Return its scopes."""
+        """Return the scopes of the token."""
         return ", ".join(row.scopes)
 
     @admin.display(description="Prefix")
     def prefix(self, row: ApiToken) -> str:
-        """Return the beginning of the secret."""
+        """Return the first characters of the secret."""
         return f"{row.hint}…"
 
     @admin.display(description="Expires")
     def expires(self, row: ApiToken) -> SafeString:
-        """Return the expiry."""
+        """Return the time at which the token expires."""
         return _expiry(row)
 
     @admin.display(description="Last used")
     def used(self, row: ApiToken) -> SafeString:
-        """Return the time of the last request."""
+        """Return the time at which the token was last used."""
         return ago_html(row.last_used_at) if row.last_used_at else SafeString("never")
 
     @admin.display(description="Age")
     def since(self, row: ApiToken) -> SafeString:
-        """Return the token's age."""
+        """Return the age of the token."""
         return age_html(row.created_at)
 
     @override
@@ -191,7 +193,7 @@ class ApiTokenAdmin(ActionAdmin):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Create a token by Django's form; its response has the secret and cannot be repeated."""
+        """Create a token with Django's form. The response contains the secret."""
         return ModelAdmin.add_view(self, request, form_url, extra_context)
 
     @override
@@ -221,9 +223,9 @@ class ApiTokenAdmin(ActionAdmin):
             "detail": {"copies": copies, "facts": _facts(obj)},
             "page_url": self.line(obj).url if self.has_view_permission(request) else "",
         }
-        answer = TemplateResponse(request, "admin/token_created.html", context)
-        answer.headers["Cache-Control"] = "no-store"
-        return answer
+        response = TemplateResponse(request, "admin/token_created.html", context)
+        response.headers["Cache-Control"] = "no-store"
+        return response
 
 
 def _badge(row: ApiToken) -> SafeString:
@@ -239,7 +241,7 @@ def _has_expired(row: ApiToken) -> bool:
 
 
 def _panel(row: ApiToken) -> Panel | None:
-    """Return that requests with the token are rejected; None for a valid one."""
+    """Return the panel of a revoked or expired token, or `None` for a valid token."""
     if not row.revoked_at and not _has_expired(row):
         return None
     return Panel(
@@ -247,7 +249,7 @@ def _panel(row: ApiToken) -> Panel | None:
         title="Revoked" if row.revoked_at else "Expired",
         text="Requests with this token are rejected.",
         since=age_html(row.revoked_at or row.expires_at),
-        next_step="Create a new token for programs that still use it.",
+        next_step="Create a new token for programs that still use this one.",
     )
 
 

@@ -5,7 +5,7 @@ from typing_extensions import override
 
 
 class TenancyConfig(AppConfig):
-    """Tenants, and the tokens that call on their behalf."""
+    """Configuration of the app `tenancy`."""
 
     name = "gpuplatform.tenancy"
     label = "tenancy"
@@ -13,5 +13,5 @@ class TenancyConfig(AppConfig):
 
     @override
     def ready(self) -> None:
-        """Register the security scheme of the OpenAPI document."""
+        """Register the security scheme for the OpenAPI document."""
         from gpuplatform.tenancy import openapi as _openapi  # noqa: F401 - registers itself

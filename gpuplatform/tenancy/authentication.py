@@ -1,4 +1,4 @@
-"""Authentication by API token, and the permission of every API view.
+"""Authentication with API tokens, and the permission class of all API views.
 
 Source: RFC 6750, "The OAuth 2.0 Authorization Framework: Bearer Token Usage", section 2.1.
 """
@@ -23,28 +23,31 @@ if TYPE_CHECKING:
 
 
 class TokenAuthentication(BaseAuthentication):
-    """Reads `Authorization: Bearer <token>` into a `Caller`.
+    """Authenticates requests with `Authorization: Bearer <token>`.
 
-    Sessions are not accepted: no page can make a browser that is logged in to the admin call the
-    API, so the API needs no protection against CSRF.
+    Sessions of the admin are not accepted, so the API requires no CSRF protection.
     """
 
     @override
     def authenticate(self, request: Request) -> tuple[None, Caller] | None:
-        """Return the caller; None without a token where one is required.
+        """Return the caller, or `None` if the request lacks a required token.
 
         Raises:
-            Unauthenticated: the token is unknown, expired or revoked.
+            Unauthenticated: If the token is malformed, unknown, expired or revoked.
         """
         header = get_authorization_header(request)
         if not header:
             return self._without_token(request)
         scheme, _, secret = header.partition(b" ")
         if scheme.lower() != b"bearer" or not secret.strip():
-            raise Unauthenticated("Send the token as 'Authorization: Bearer <token>'.")
+            raise Unauthenticated(
+                "The Authorization header is malformed. Send 'Authorization: Bearer <token>'."
+            )
         token = token_used(secret.strip().decode("latin-1"))
         if token is None:
-            raise Unauthenticated("The API token is unknown, expired or revoked.")
+            raise Unauthenticated(
+                "The API token is unknown, expired or revoked. Send a valid token."
+            )
         return None, Caller(frozenset(token.scopes), token)
 
     def _without_token(self, request: Request) -> tuple[None, Caller] | None:
@@ -58,24 +61,24 @@ class TokenAuthentication(BaseAuthentication):
 
 
 class ScopePermission(BasePermission):
-    """Admits authenticated callers to the addresses of their scopes."""
+    """Allows callers to access the paths of their scopes."""
 
     @override
     def has_permission(self, request: Request, view: "APIView") -> bool:
-        """Admit the caller, and record it as the actor of the request.
+        """Return true, and record the caller as the actor of the request.
 
         Raises:
-            Unauthenticated: the request has no valid token.
-            NotAllowed: the token lacks the scope of this address.
+            Unauthenticated: If the request has no valid token.
+            NotAllowed: If the token does not have the scope that the path requires.
         """
         caller = request.auth
         if not isinstance(caller, Caller):
-            raise Unauthenticated(str(Unauthenticated.example()))
+            raise Unauthenticated.example()
         set_actor(caller.actor)
         if caller.token:
             request.META[TENANT_KEY] = caller.token.tenant.name
         scope = scope_of(request.path_info)
         if scope not in caller.scopes:
-            msg = f"This address requires a token with the scope '{scope}'."
+            msg = f"This path requires a token with the scope '{scope}'. Ask an operator for one."
             raise NotAllowed(msg)
         return True

@@ -1,7 +1,6 @@
-"""Groups of admin users and their permissions; migrations insert them.
+"""Groups of admin users and their permissions, for use in migrations.
 
-A migration adds permissions once and never removes any, so an operator's edit of a group is kept.
-Called by migrations only, with their own `apps`.
+A migration adds permissions once and never removes any, so changes by operators are kept.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ from django.apps.registry import Apps
 
 
 class StaffGroup(StrEnum):
-    """The groups that every installation has."""
+    """The built-in groups of admin users."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -26,23 +25,23 @@ _AND_HIGHER: Final[Mapping[StaffGroup, tuple[StaffGroup, ...]]] = {
 }
 
 
-def grant(apps: Apps, group: StaffGroup, rights: Iterable[str]) -> None:
+def grant(apps: Apps, group: StaffGroup, names: Iterable[str]) -> None:
     """Grant permissions to a group and to the groups above it.
 
-    `rights` are permissions as Django names them, such as `inventory.scale_stockpool`. A missing
-    permission is created: Django creates its own only after all migrations.
+    `names` are permission names of Django, such as `inventory.scale_stockpool`. Missing
+    permissions are created, since Django creates permissions only after all migrations.
     """
     groups = [
-        apps.get_model("auth", "Group").objects.get_or_create(name=name.value)[0]
-        for name in _AND_HIGHER[group]
+        apps.get_model("auth", "Group").objects.get_or_create(name=one.value)[0]
+        for one in _AND_HIGHER[group]
     ]
-    permissions = [_permission(apps, right) for right in rights]
+    permissions = [_permission(apps, name) for name in names]
     for granted in groups:
         granted.permissions.add(*permissions)
 
 
-def _permission(apps: Apps, right: str) -> Any:
-    app_label, _, codename = right.partition(".")
+def _permission(apps: Apps, name: str) -> Any:
+    app_label, _, codename = name.partition(".")
     verb, _, model = codename.partition("_")
     content_type, _ = apps.get_model("contenttypes", "ContentType").objects.get_or_create(
         app_label=app_label, model=model

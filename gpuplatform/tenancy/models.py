@@ -1,4 +1,4 @@
-"""Rows of tenants, within which an operationID is unique, and of API tokens."""
+"""Models of tenants and of API tokens."""
 
 from typing import ClassVar
 
@@ -13,12 +13,14 @@ class Tenant(models.Model):
     """A party that owns units and operations. A migration inserts the default tenant."""
 
     name = models.CharField(
-        max_length=63, unique=True, help_text="A DNS label; used in annotations of resources."
+        max_length=63,
+        unique=True,
+        help_text="DNS label that identifies the tenant, also in annotations of resources.",
     )
     namespace = models.CharField(
-        max_length=63, unique=True, help_text="Namespace of the tenant's units."
+        max_length=63, unique=True, help_text="Namespace of the units of the tenant."
     )
-    created_at = models.DateTimeField(auto_now_add=True, help_text="When it was created.")
+    created_at = models.DateTimeField(auto_now_add=True, help_text="Time of creation.")
 
     class Meta:
         ordering: ClassVar[list[str]] = ["name"]
@@ -29,43 +31,50 @@ class Tenant(models.Model):
 
 
 class Scope(models.TextChoices):
-    """The addresses that a token may call."""
+    """The paths of the API that a token may call."""
 
-    OPERATOR = "operator", "Operator: stock, pools, specs and every job"
-    USER = "user", "User: GPU units of the tenant"
+    OPERATOR = "operator", "Operator: stock, pools, GPU specs and all operations"
+    USER = "user", "User: GPU units, functions and operations of the tenant"
 
 
 class ApiToken(models.Model):
-    """A secret with which a program calls the API. Only its digest is stored."""
+    """A token with which a program calls the API. Only the digest of its secret is stored."""
 
     tenant = models.ForeignKey(
         Tenant,
         on_delete=models.CASCADE,
         related_name="tokens",
-        help_text="The tenant on whose behalf the token calls.",
+        help_text="Tenant on whose behalf the token acts.",
     )
     name = models.CharField(
-        max_length=63, help_text="Purpose of the token; unique within its tenant."
+        max_length=63, help_text="Purpose of the token. Unique within the tenant."
     )
     digest = models.CharField(
-        max_length=64, unique=True, editable=False, help_text="SHA-256 of the secret."
+        max_length=64, unique=True, editable=False, help_text="SHA-256 digest of the secret."
     )
     hint = models.CharField(
-        max_length=12, editable=False, help_text="First characters of the secret, to recognise it."
+        max_length=12,
+        editable=False,
+        help_text="First characters of the secret, for identification.",
     )
     scopes = ArrayField(
         models.CharField(max_length=16, choices=Scope.choices),
-        help_text="Addresses that it may call.",
+        help_text="Scopes of the token.",
     )
-    created_at = models.DateTimeField(auto_now_add=True, help_text="When it was created.")
+    created_at = models.DateTimeField(auto_now_add=True, help_text="Time of creation.")
     expires_at = models.DateTimeField(
-        null=True, blank=True, help_text="When it stops being valid; empty: never."
+        null=True,
+        blank=True,
+        help_text="Time at which the token expires. Empty if it never expires.",
     )
     revoked_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When it was revoked."
+        null=True, blank=True, editable=False, help_text="Time at which the token was revoked."
     )
     last_used_at = models.DateTimeField(
-        null=True, blank=True, editable=False, help_text="When it was last used, to the minute."
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="Time at which the token was last used, to the minute.",
     )
 
     class Meta:

@@ -1,11 +1,11 @@
-"""The security scheme of API tokens in the OpenAPI document; imported when the apps are ready."""
+"""OpenAPI security scheme of API tokens. Must be imported after the apps are ready."""
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from typing_extensions import override
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # drf-spectacular's metaclass has no types
-    """The scheme `token`, for which Swagger's Authorize button asks."""
+    """The security scheme `token`, which the Authorize button of Swagger UI uses."""
 
     target_class = "gpuplatform.tenancy.authentication.TokenAuthentication"
     name = "token"
@@ -15,5 +15,5 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
         return {
             "type": "http",
             "scheme": "bearer",
-            "description": "An API token, created by an operator (`manage.py token_create`).",
+            "description": "API token that an operator creates (`manage.py token_create`).",
         }

@@ -23,10 +23,10 @@ USE_RECORDED_EVERY: Final = timedelta(minutes=1)
 def token_create(
     *, tenant: Tenant, name: str, scopes: Collection[str], expires_at: datetime | None = None
 ) -> tuple[ApiToken, str]:
-    """Create a token; return it with its secret, of which only the digest is stored.
+    """Create a token, and return it with its secret. Only the digest of the secret is stored.
 
     Raises:
-        NameConflict: the tenant has a token of that name.
+        NameConflict: If the tenant already has a token with this name.
     """
     secret = TOKEN_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
     try:
@@ -40,13 +40,13 @@ def token_create(
                 expires_at=expires_at,
             )
     except IntegrityError as error:
-        msg = f"The tenant '{tenant}' has a token '{name}'. Choose another name."
-        raise NameConflict(msg, details=[FieldError("name", "Is in use.")]) from error
+        msg = f"The tenant '{tenant}' already has a token '{name}'. Choose another name."
+        raise NameConflict(msg, details=[FieldError("name", "Is already in use.")]) from error
     return token, secret
 
 
 def token_used(secret: str) -> ApiToken | None:
-    """Return the valid token with that secret and record its use, at most once a minute."""
+    """Return the valid token with this secret, if any, and record its use once a minute."""
     valid = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
     tokens = ApiToken.objects.filter(valid, revoked_at__isnull=True, digest=_digest(secret))
     token = tokens.select_related("tenant").first()
@@ -56,13 +56,13 @@ def token_used(secret: str) -> ApiToken | None:
 
 
 def token_revoke(token: ApiToken) -> bool:
-    """Revoke a token; return whether it was not revoked before."""
+    """Revoke a token, and return whether it was not already revoked."""
     active = ApiToken.objects.filter(pk=token.pk, revoked_at__isnull=True)
     return bool(active.update(revoked_at=Now()))
 
 
 def _digest(secret: str) -> str:
-    # A secret of 256 random bits cannot be guessed, so it needs no slow hash.
+    # A secret with 256 random bits cannot be guessed, so a slow hash is not necessary.
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

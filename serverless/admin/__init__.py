@@ -1,4 +1,4 @@
-"""Functions and invocations in the admin; importing it registers the pages."""
+"""Functions and invocations in the admin; the import registers the pages."""
 
 from serverless.admin import functions, invocations
 

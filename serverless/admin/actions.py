@@ -1,18 +1,12 @@
-"""Actions of operators on functions and invocations, through the services of the API."""
+"""The admin actions on functions and invocations, which call the services of the API."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
-from gpuplatform.adminkit.actions.action import (
-    Action,
-    ActionRequest,
-    ActionResult,
-    Values,
-    counted,
-)
-from gpuplatform.adminkit.actions.forms import OPERATION_ID, DeclaredForm
-from gpuplatform.operations.admin_actions import result_of
-from gpuplatform.operations.services import Accepted
+from gpuplatform.adminkit.actions.action import Action, ActionRequest, ActionResult, Values
+from gpuplatform.adminkit.actions.forms import DeclaredForm
+from gpuplatform.adminkit.display.text import counted
+from gpuplatform.operations.admin_actions import result_of, service_call
 from serverless.models import Function, Invocation
 from serverless.phases import InvocationState
 from serverless.requests import FunctionScale
@@ -23,46 +17,24 @@ from units.models import GpuUnit
 
 
 class ScaleForm(DeclaredForm):
-    """The limits of a function's number of workers."""
+    """The form that changes the minimum and maximum number of workers of a function."""
 
     declaration = FunctionScale
     field_names = ("minWorkers", "maxWorkers")
     required_names = frozenset(field_names)
 
 
+def _address(function: Function) -> dict[str, Any]:
+    return {"tenant": function.tenant, "request_id": function.request_id}
+
+
+def _invocation_address(row: Invocation) -> dict[str, Any]:
+    return {"tenant": row.tenant, "invocation_id": row.invocation_id}
+
+
 def _scale(request: ActionRequest) -> ActionResult:
-    function: Function = request.row
-    body = FunctionScale.parse({**request.values, OPERATION_ID: request.operation_id})
-    return result_of(
-        function_scale(tenant=function.tenant, request_id=function.request_id, body=body)
-    )
-
-
-def _delete(request: ActionRequest) -> ActionResult:
-    function: Function = request.row
-    return result_of(
-        function_request_deletion(
-            tenant=function.tenant,
-            request_id=function.request_id,
-            operation_id=request.operation_id,
-        )
-    )
-
-
-def _with(service: Callable[..., Accepted]) -> Callable[[ActionRequest], ActionResult]:
-    """Return an action that calls a service on an invocation, for its tenant."""
-
-    def act(request: ActionRequest) -> ActionResult:
-        row: Invocation = request.row
-        return result_of(
-            service(
-                tenant=row.tenant,
-                invocation_id=row.invocation_id,
-                operation_id=request.operation_id,
-            )
-        )
-
-    return act
+    body = request.parse(FunctionScale)
+    return result_of(function_scale(body=body, **_address(request.row)))
 
 
 def _limits(function: Function) -> Values:
@@ -71,21 +43,23 @@ def _limits(function: Function) -> Values:
 
 
 def _obstacle(function: Function) -> str:
-    """Return why a function cannot be changed; empty if it can."""
+    """Return a sentence if a function is deleted or being deleted, otherwise an empty string."""
     if function.deleted_at:
-        return "The function is deleted."
+        return "The function is already deleted."
     return "The function is being deleted." if function.deletion_requested_at else ""
 
 
 def _cancel_obstacle(row: Invocation) -> str:
     if row.state == InvocationState.QUEUED:
         return ""
-    return f"Only a queued invocation can be cancelled; this one is {row.state}."
+    return (
+        f"Only a queued invocation can be cancelled. This invocation is {row.get_state_display()}."
+    )
 
 
 def _replay_obstacle(row: Invocation) -> str:
     if row.state != InvocationState.DEAD_LETTERED:
-        return f"Only a dead letter can be replayed; this invocation is {row.state}."
+        return f"Only a dead letter can be replayed. This invocation is {row.get_state_display()}."
     return _obstacle(row.function)
 
 
@@ -94,9 +68,9 @@ def _scale_consequence(functions: Sequence[Function], values: Values) -> str:
     number, workers = len(functions), workers_of_all(functions)
     before = sum(function.parsed_spec.max_workers for function in functions)
     return (
-        f"Sets the limits of {counted(number, 'function')} to {minimum} to {maximum} workers each."
-        f" The maximum in total changes from {before} to {maximum * number};"
-        f" {counted(len(workers), 'worker', 'runs', 'run')} now, and"
+        f"Sets the number of workers of {counted(number, 'function')} to {minimum} to {maximum}"
+        f" each. The total maximum changes from {before} to {maximum * number}."
+        f" {counted(len(workers), 'worker', 'is', 'are')} running, and"
         f" {counted(minimum * number, 'worker', 'is', 'are')} kept even when idle. Running workers"
         " are not replaced; surplus workers are stopped when they are idle."
     )
@@ -110,8 +84,8 @@ def _delete_consequence(functions: Sequence[Function], _: Values) -> str:
         (running, counted(running, "running invocation", "finishes", "finish")),
         (len(workers), _stops(workers)),
     ]
-    happens = [text for number, text in ends if number]
-    end = f": {', '.join(happens)}." if happens else " without open invocations or workers."
+    effects = [text for number, text in ends if number]
+    end = f": {', '.join(effects)}." if effects else " without open invocations or workers."
     return f"Deletes {counted(len(functions), 'function')}{end} This cannot be undone."
 
 
@@ -124,7 +98,7 @@ def _stops(workers: Sequence[GpuUnit]) -> str:
 def _cancel_consequence(rows: Sequence[Invocation], _: Values) -> str:
     return (
         f"Cancels {counted(len(rows), 'invocation')} of {_functions(rows)} before a worker starts"
-        f" {'it' if len(rows) == 1 else 'them'}. This cannot be undone; the caller can invoke the"
+        f" {'it' if len(rows) == 1 else 'them'}. This cannot be undone. Callers can invoke the"
         " function again with a new invocationID."
     )
 
@@ -160,7 +134,7 @@ FUNCTION_ACTIONS: Final = (
         label="Delete",
         consequence=_delete_consequence,
         obstacle=_obstacle,
-        service=_delete,
+        service=service_call(function_request_deletion, _address),
         is_final=True,
     ),
 )
@@ -170,15 +144,15 @@ INVOCATION_ACTIONS: Final = (
         label="Cancel",
         consequence=_cancel_consequence,
         obstacle=_cancel_obstacle,
-        service=_with(invocation_cancel),
+        service=service_call(invocation_cancel, _invocation_address),
         is_final=True,
-        button="Yes, cancel",
+        button="Cancel invocation",
     ),
     Action(
         name="replay",
         label="Replay",
         consequence=_replay_consequence,
         obstacle=_replay_obstacle,
-        service=_with(invocation_replay),
+        service=service_call(invocation_replay, _invocation_address),
     ),
 )

@@ -4,11 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from django.urls import reverse
-
 from gpuplatform import clock
-from gpuplatform.adminkit.actions.action import counted
-from gpuplatform.adminkit.actions.mirrors import mirror_badge, mirror_panel
+from gpuplatform.adminkit.actions.mirrors import mirror_badge, mirror_panel, mirror_since
 from gpuplatform.adminkit.detail.panels import (
     Comparison,
     Copy,
@@ -19,22 +16,24 @@ from gpuplatform.adminkit.detail.panels import (
     RelatedRow,
     secrets_fact,
 )
-from gpuplatform.adminkit.display.age import age_html
+from gpuplatform.adminkit.display.age import age_html, span
 from gpuplatform.adminkit.display.badges import Shape, phase_shape, shape_badge
 from gpuplatform.adminkit.display.causes import cause_of, title_of
 from gpuplatform.adminkit.display.text import (
     NONE,
     as_yaml,
     condense,
+    counted,
     message_or_reason,
     shortened,
     visible,
 )
-from gpuplatform.adminkit.display.timeline import Step, span, timeline
-from gpuplatform.operations.admin import operation_url, operations_of
+from gpuplatform.adminkit.display.timeline import Step, timeline
+from gpuplatform.adminkit.display.urls import page_url
+from gpuplatform.operations.admin import operations_of
 from gpuplatform.operations.admin_display import operation_steps
-from inventory.models import GpuSpec
-from serverless.admin.lines import invocation_line, invocation_url
+from inventory.admin import spec_fact
+from serverless.admin.lines import invocation_line
 from serverless.admin.recent import RecentOutcomes, recent_outcomes
 from serverless.core.spec import FunctionSpec
 from serverless.models import Function, Invocation
@@ -44,20 +43,18 @@ from serverless.services.names import FUNCTION_KIND
 from units.admin.detail import unit_line
 from units.selectors import claimable
 
-PAGE: Final = "admin:serverless_function_change"
-SPEC_URL: Final = "admin:inventory_gpuspec_change"
 HEALTHY_PHASES: Final = frozenset({FunctionPhase.READY})
 SHOWN_INVOCATIONS: Final = 10
 SHOWN_FAILED_WORKERS: Final = 3
 
 
 def function_detail(row: Function) -> Detail:
-    """Return the whole page."""
+    """Return the content of a function's page."""
     spec = row.parsed_spec
     return Detail(
         title=row.request_id,
         badge=mirror_badge(row),
-        since=age_html(row.deleted_at or row.phase_since),
+        since=mirror_since(row),
         panel=mirror_panel(row, FUNCTION_REASONS, healthy=HEALTHY_PHASES),
         facts=[fact for fact in (*_facts(row), *_limits(spec), *_record(row)) if fact.value],
         comparisons=() if row.deleted_at else _comparisons(row, spec),
@@ -71,30 +68,15 @@ def function_detail(row: Function) -> Detail:
     )
 
 
-def function_line(row: Function) -> RelatedRow:
-    """Return a function as a line on another page."""
-    return RelatedRow(
-        badge=mirror_badge(row),
-        name=row.request_id,
-        url=reverse(PAGE, args=[row.pk]),
-        text=shortened(row.message),
-        since=age_html(row.deleted_at or row.phase_since),
-    )
-
-
 def success_rate(recent: RecentOutcomes) -> str:
-    """Return the share of the newest invocations that succeeded."""
+    """Return the percentage of the newest invocations that succeeded, or a dash without any."""
     return NONE if recent.success_rate is None else f"{recent.success_rate:.0%}"
 
 
 def _facts(row: Function) -> Iterable[Fact]:
-    """Yield its declaration and its current numbers."""
+    """Yield the declaration and the current numbers of a function."""
     recent = recent_outcomes([row.pk]).get(row.pk, RecentOutcomes())
-    entry = GpuSpec.objects.filter(name=row.spec_name).first()
-    if entry is None:
-        yield Fact("GPU spec", f"{row.spec_name} (not in the catalogue)")
-    else:
-        yield Fact("GPU spec", row.spec_name, reverse(SPEC_URL, args=[entry.pk]))
+    yield spec_fact(row.spec_name)
     yield Fact("Image", visible(str(row.spec.get("image", ""))))
     yield secrets_fact(row.spec)
     yield Fact("Backlog", str(current_backlog(row)))
@@ -105,12 +87,12 @@ def _facts(row: Function) -> Iterable[Fact]:
         f"{success_rate(recent)} of the last {recent.ended}" if recent.ended else "",
     )
     if failure := recent.last_failure:
-        url = invocation_url(failure)
+        url = page_url(failure)
         yield Fact("Last failure", message_or_reason(failure.failure_class, failure.error), url)
     if not row.deletion_requested_at:
         if row.start_failures:
             yield Fact("Failed starts", f"{row.start_failures} in a row")
-            # Each failed worker consumes stock, so the lack of stock may be a second obstacle.
+            # Each failed worker consumes stock, so missing stock can also prevent the next start.
             has_stock = claimable(row.spec_name).exists()
             yield Fact("Stock for the next start", "" if has_stock else "none ready")
         if row.starts_after is not None and row.starts_after > clock.now():
@@ -121,19 +103,19 @@ def _limits(spec: FunctionSpec) -> Iterable[Fact]:
     """Yield the effective limits, including defaults."""
     workers = f"{spec.min_workers} to {spec.max_workers}"
     yield Fact("Workers", f"{workers}, each {counted(spec.concurrency, 'invocation')} at a time")
-    yield Fact("Timeout", f"{_span(spec.timeout_seconds)} for each invocation")
-    delays = ", ".join(_span(seconds) for seconds in spec.backoff_seconds[: spec.max_deliver - 1])
+    yield Fact("Timeout", f"{span(spec.timeout_seconds)} for each invocation")
+    delays = ", ".join(span(seconds) for seconds in spec.backoff_seconds[: spec.max_deliver - 1])
     is_once = spec.max_deliver == 1
     attempts = "1" if is_once else f"up to {spec.max_deliver}, with delays of {delays}"
     yield Fact("Attempts", attempts)
-    idle = _span(spec.idle_timeout_seconds)
+    idle = span(spec.idle_timeout_seconds)
     yield Fact("Idle timeout", f"scales to {spec.min_workers or 'zero'} after {idle} idle")
 
 
 def _record(row: Function) -> Iterable[Fact]:
-    """Yield its tenant, its operation and its times."""
+    """Yield the tenant, the operation and the times of a function."""
     yield Fact("Tenant", row.tenant.name)
-    yield Fact("Created by", visible(row.operation.operation_id), operation_url(row.operation))
+    yield Fact("Created by", visible(row.operation.operation_id), page_url(row.operation))
     yield Fact.time("Requested", row.created_at)
     yield Fact.time("Changed", row.updated_at)
     yield Fact.time("Last active", row.last_active_at)
@@ -143,13 +125,13 @@ def _record(row: Function) -> Iterable[Fact]:
 
 
 def _steps(row: Function) -> Iterator[Step]:
-    """Yield the steps of its creation, and its current phase."""
+    """Yield the steps of the creation of a function, and its current phase."""
     yield from operation_steps(row.operation)
     phase = "Deleted" if row.deleted_at else row.phase
-    is_well = row.phase in HEALTHY_PHASES
-    text = row.message if is_well else title_of(row.reason, cause_of(row))
+    is_healthy = row.phase in HEALTHY_PHASES
+    text = row.message if is_healthy else title_of(row.reason, cause_of(row))
     yield Step(phase, row.deleted_at or row.phase_since, phase_shape(phase), shortened(text))
-    if row.phase not in HEALTHY_PHASES and not row.deletion_requested_at and not row.deleted_at:
+    if not is_healthy and not row.deletion_requested_at and not row.deleted_at:
         yield Step(
             "Ready", None, Shape.OFF, f"not yet: {counted(row.workers_ready, 'ready worker')}"
         )
@@ -162,7 +144,7 @@ def _comparisons(row: Function, spec: FunctionSpec) -> Sequence[Comparison]:
 
 
 def _workers(row: Function) -> Related:
-    """Return its workers, and the last failed ones while no worker can start."""
+    """Return the workers of a function, and the last failed workers while no worker can start."""
     lines = [unit_line(unit) for unit in workers_of(row)]
     if row.start_failures and not row.deleted_at:
         lines += map(_failed_worker, failed_workers_of(row)[:SHOWN_FAILED_WORKERS])
@@ -170,7 +152,7 @@ def _workers(row: Function) -> Related:
 
 
 def _failed_worker(unit: Any) -> RelatedRow:
-    """Return a deleted worker with its failure."""
+    """Return a deleted worker as a line with its failure."""
     badge = shape_badge(Shape.FAILED, "Failed, deleted")
     return replace(unit_line(unit), badge=badge, text=shortened(condense(unit.failed_because)))
 
@@ -179,7 +161,3 @@ def _newest(row: Function) -> Related:
     newest = Invocation.objects.filter(function=row).defer("payload", "result_body")
     lines = [invocation_line(one) for one in newest.order_by("-id")[:SHOWN_INVOCATIONS]]
     return Related("Newest invocations", lines)
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:g} s" if seconds < 10 else span(seconds)

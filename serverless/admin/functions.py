@@ -1,4 +1,4 @@
-"""The list of functions."""
+"""Functions in the admin."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -10,12 +10,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
-from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
+from gpuplatform.adminkit.actions.mirrors import MirrorAdmin, mirror_line
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
 from gpuplatform.adminkit.display.age import age_html, ago_html
-from gpuplatform.adminkit.display.causes import register_reasons
 from gpuplatform.adminkit.display.text import shortened
+from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.adminkit.lists.filters import (
     AgeFilter,
     HistoryFilter,
@@ -24,15 +23,10 @@ from gpuplatform.adminkit.lists.filters import (
     SpecFilter,
     TenantFilter,
 )
+from gpuplatform.adminkit.lists.model_admin import column
 from serverless.admin.actions import FUNCTION_ACTIONS
-from serverless.admin.function_detail import (
-    HEALTHY_PHASES,
-    PAGE,
-    function_detail,
-    function_line,
-    success_rate,
-)
-from serverless.admin.lines import failure_title, invocation_url
+from serverless.admin.function_detail import HEALTHY_PHASES, function_detail, success_rate
+from serverless.admin.lines import failure_title
 from serverless.admin.recent import RecentOutcomes, recent_outcomes
 from serverless.models import Function, Invocation
 from serverless.phases import FUNCTION_REASONS
@@ -40,23 +34,28 @@ from serverless.selectors import current_backlog, with_oldest
 from serverless.services.names import FUNCTION_KIND
 
 
-class FunctionReasonFilter(ReasonFilter):
-    """Filters by reason."""
-
-    reasons = FUNCTION_REASONS
+def _workers(row: Function) -> str:
+    numbers = {
+        "starting": row.workers_starting,
+        "draining": row.workers_draining,
+    }
+    others = [f"{number} {state}" for state, number in numbers.items() if number]
+    return ", ".join([f"{row.workers_ready} ready", *others])
 
 
 @admin.register(Function)
 class FunctionAdmin(MirrorAdmin):
-    """Functions, with backlog, workers and success rate."""
+    """The list and the pages of functions."""
 
     row_actions = FUNCTION_ACTIONS
     empty_text = (
-        "No functions yet. A function is an image that answers requests on GPU units,"
-        " which run only while there is work. Create one through the API:"
-        " POST /api/v1/serverless/functions."
+        "No functions yet. A function is a container image that handles requests on GPU units,"
+        " which run only while there is work. Users create functions through the API (POST"
+        " /api/v1/serverless/functions)."
     )
     search_order = 7
+    object_kind = FUNCTION_KIND
+    reasons = FUNCTION_REASONS
     healthy_phases = HEALTHY_PHASES
     noun = "function"
     name_field = "request_id"
@@ -75,7 +74,7 @@ class FunctionAdmin(MirrorAdmin):
     list_display_links = ("name_column",)
     list_filter = (
         SpecFilter,
-        FunctionReasonFilter,
+        ReasonFilter,
         TenantFilter,
         AgeFilter,
         HistoryFilter,
@@ -85,52 +84,24 @@ class FunctionAdmin(MirrorAdmin):
     search_help_text = "name or operationID"
     sortable_by: ClassVar[tuple[str, ...]] = ("name_column", "backlog_column", "since")
 
-    @admin.display(description="Name", ordering="request_id")
-    def name_column(self, row: Function) -> str:
-        """Return the name."""
-        return row.request_id
-
-    @admin.display(description="Tenant")
-    def tenant_column(self, row: Function) -> str:
-        """Return the tenant: names are unique only within it."""
-        return row.tenant.name
-
-    @admin.display(description="Backlog", ordering="backlog")
-    def backlog_column(self, row: Function) -> int:
-        """Return the number of open invocations."""
-        return current_backlog(row)
-
-    @admin.display(description="Workers")
-    def workers_column(self, row: Function) -> str:
-        """Return the number of workers by state."""
-        parts = [f"{row.workers_ready} ready"]
-        if row.workers_starting:
-            parts.append(f"{row.workers_starting} starting")
-        if row.workers_draining:
-            parts.append(f"{row.workers_draining} draining")
-        return ", ".join(parts)
-
-    @admin.display(description="Oldest")
-    def oldest_column(self, row: Any) -> SafeString:
-        """Return the age of the oldest open invocation."""
-        return age_html(row.oldest_open_at)
-
-    @admin.display(description="Success")
-    def success_column(self, row: Any) -> str:
-        """Return the share of the newest invocations that succeeded."""
-        return success_rate(row.recent)
+    name_column = column("Name", lambda row: row.request_id, ordering="request_id")
+    tenant_column = column("Tenant", lambda row: row.tenant.name)
+    backlog_column = column("Backlog", current_backlog, ordering="backlog")
+    workers_column = column("Workers", _workers)
+    oldest_column = column("Oldest", lambda row: age_html(row.oldest_open_at))
+    success_column = column("Success", lambda row: success_rate(row.recent))
 
     @override
     @admin.display(description="Message", empty_value="")
     def why_column(self, row: Any) -> SafeString:
-        """Return why it is not ready; of a ready one, its last failed invocation."""
+        """Return the message of a function or, if it is ready, its last failed invocation."""
         failure: Invocation | None = row.recent.last_failure
         if row.phase not in HEALTHY_PHASES or failure is None or failure.completed_at is None:
             return super().why_column(row)
         return format_html(
             '<span class="why" title="{}">Last failure: <a href="{}">{}</a>, {}</span>',
             f"{failure.failure_class}: {shortened(failure.error)}",
-            invocation_url(failure),
+            page_url(failure),
             failure_title(failure.failure_class or failure.state),
             ago_html(failure.completed_at),
         )
@@ -148,16 +119,8 @@ class FunctionAdmin(MirrorAdmin):
 
     @override
     def line(self, row: Function) -> RelatedRow:
-        return function_line(row)
+        return mirror_line(row, shortened(row.message))
 
     @override
     def detail(self, row: Function) -> Detail:
         return function_detail(row)
-
-
-def _rows(key: int) -> Sequence[RelatedRow]:
-    return [function_line(row) for row in Function.objects.filter(pk=key)]
-
-
-register_reasons(FUNCTION_REASONS)
-register_object_page(FUNCTION_KIND, ObjectPage(PAGE, _rows))

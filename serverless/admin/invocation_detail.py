@@ -1,4 +1,4 @@
-"""The page of an invocation: its outcome, its steps, and what it waits for."""
+"""The page of an invocation: its outcome or what it waits for, its facts and its timeline."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -6,17 +6,17 @@ from typing import Final
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gpuplatform.adminkit.detail.links import object_url
 from gpuplatform.adminkit.detail.panels import Detail, Document, Fact, Panel
 from gpuplatform.adminkit.display.age import age_html, ago_html
 from gpuplatform.adminkit.display.badges import Shape, phase_shape
 from gpuplatform.adminkit.display.causes import cause_of, next_step_of, title_of
 from gpuplatform.adminkit.display.counts import capped, capped_counts
 from gpuplatform.adminkit.display.masking import masked_headers
-from gpuplatform.adminkit.display.text import as_yaml, visible
+from gpuplatform.adminkit.display.text import as_yaml, counted, visible
 from gpuplatform.adminkit.display.timeline import Step, timeline
+from gpuplatform.adminkit.lists.objects import object_url
 from gpuplatform.operations.admin import operations_of
-from serverless.admin.lines import failure_title, state_badge
+from serverless.admin.lines import failure_title, invocation_since, state_badge
 from serverless.models import Invocation
 from serverless.phases import FAILED_STATES, FAILURE_CLASSES, FUNCTION_REASONS, InvocationState
 from serverless.selectors import open_invocations
@@ -27,32 +27,32 @@ from units.services.names import UNIT_KIND
 
 SHOWN_BYTES: Final = 4096
 FIRST_ERROR_STATUS: Final = 400
-"""From here on, workers count an HTTP status as a failure."""
+"""The lowest HTTP status that workers count as a failure."""
 
 
 def invocation_detail(row: Invocation) -> Detail:
-    """Return the whole page."""
-    worker, jobs = _worker(row), operations_of(INVOCATION_KIND, row.pk)
+    """Return the content of an invocation's page."""
+    worker, operations = _worker(row), operations_of(INVOCATION_KIND, row.pk)
     return Detail(
         title=row.invocation_id,
         badge=state_badge(row),
-        since=age_html(row.completed_at or row.attempted_at or row.accepted_at),
+        since=invocation_since(row),
         panel=_failure(row, worker) if row.state in FAILED_STATES else _waiting(row),
         facts=[fact for fact in _facts(row, worker) if fact.value],
         timeline=timeline(_steps(row, worker)),
-        related=[jobs] if jobs.rows else [],
+        related=[operations] if operations.rows else [],
         documents=list(_documents(row)),
     )
 
 
 def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:
-    """Return why it did not succeed, when it ended, and where the worker's log is."""
+    """Return the failure of an invocation, with a link to the log of its worker."""
     log = ""
     if worker is not None and not worker.deleted_at:
         url = object_url(UNIT_KIND, worker.pk)
-        log = format_html(' Its worker still exists: <a href="{}">see its log</a>.', url)
+        log = format_html(' The worker still exists. <a href="{}">View its log</a>.', url)
     elif row.worker:
-        log = " Its worker and the worker's log are deleted."
+        log = " The worker and its log no longer exist."
     ended = format_html("{}. ", ago_html(row.completed_at)) if row.completed_at else ""
     next_step = next_step_of(FAILURE_CLASSES, row.failure_class)
     title = failure_title(row.failure_class or row.state)
@@ -67,7 +67,7 @@ def _failure(row: Invocation, worker: GpuUnit | None) -> Panel:
 
 
 def _waiting(row: Invocation) -> Panel | None:
-    """Return what a queued invocation waits for."""
+    """Return the explanation of the wait of a queued invocation."""
     if row.state != InvocationState.QUEUED:
         return None
     function = row.function
@@ -75,17 +75,17 @@ def _waiting(row: Invocation) -> Panel | None:
     link = format_html('<a href="{}">{}</a>', url, function.request_id)
     [before] = capped_counts([open_invocations(function).filter(pk__lt=row.pk)])
     others = "1 invocation is" if before == 1 else f"{capped(before)} invocations are"
-    place = f"{others} ahead of it." if before else ""
+    place = f"{others} ahead of this one." if before else ""
     if row.is_blocked:
         cause = cause_of(function)
         next_step = next_step_of(FUNCTION_REASONS, function.reason, cause)
         title = f"Waiting: {title_of(function.reason, cause)}"
         text = format_html("Function {}: {}", link, visible(function.message))
     elif row.published_at is None:
-        title, next_step = "Waiting to be published", "Wait; the relay publishes it to the queue."
-        text = format_html("The queue of function {} does not have it yet.", link)
+        title, next_step = "Waiting to be published", "The relay publishes it automatically."
+        text = format_html("The invocation is not in the queue of function {} yet.", link)
     else:
-        title, next_step = "Waiting for a worker", "Wait until a worker is ready."
+        title, next_step = "Waiting for a worker", "It starts when a worker is ready."
         text = format_html("Function {}: {}", link, visible(function.message))
     return Panel(
         shape=Shape.WAITING,
@@ -106,16 +106,16 @@ def _facts(row: Invocation, worker: GpuUnit | None) -> Iterable[Fact]:
     yield Fact("Attempts", f"{row.attempts}{of}")
     deleted = " (deleted)" if row.worker and (worker is None or worker.deleted_at) else ""
     yield Fact("Worker", f"{visible(row.worker)}{deleted}", _worker_url(worker))
-    yield Fact("Status", "" if row.status_code is None else str(row.status_code))
+    yield Fact("HTTP status", "" if row.status_code is None else str(row.status_code))
     size = f"{row.result_bytes} bytes" if row.result_bytes else "empty"
     size += ", truncated" if row.is_truncated else ""
-    yield Fact("Answer", size if row.status_code is not None else "")
-    times = "" if row.publications < 2 else f"{row.publications} times"
+    yield Fact("Response body", size if row.status_code is not None else "")
+    times = "" if row.publications < 2 else counted(row.publications, "time")
     yield Fact("Published", times)
 
 
 def _worker(row: Invocation) -> GpuUnit | None:
-    """Return the GPU unit that was its last worker, if its row still exists."""
+    """Return the GPU unit that was the last worker of an invocation, if its row still exists."""
     if not row.worker:
         return None
     units = GpuUnit.objects.filter(
@@ -129,7 +129,7 @@ def _worker_url(worker: GpuUnit | None) -> str:
 
 
 def _steps(row: Invocation, worker: GpuUnit | None) -> Iterator[Step]:
-    """Yield what happened, and the next step if it has not ended."""
+    """Yield the steps of an invocation, and the next step if it has not ended."""
     name, url = visible(row.worker), _worker_url(worker)
     is_retried = row.attempts > 1
     yield Step("Accepted", row.accepted_at)
@@ -143,7 +143,7 @@ def _steps(row: Invocation, worker: GpuUnit | None) -> Iterator[Step]:
         text = f"attempt {row.attempts}, {name}"
         yield Step("Retried", row.attempted_at, Shape.READY, text, url)
     if row.stored_at is not None and row.completed_at is not None:
-        yield _answer(row)
+        yield _response(row)
     ended_at = row.stored_at or row.completed_at
     if ended_at is not None:
         stored = "stored" if row.stored_at else ""
@@ -154,11 +154,11 @@ def _steps(row: Invocation, worker: GpuUnit | None) -> Iterator[Step]:
         yield Step("Ended", None, Shape.OFF, "not yet")
 
 
-def _answer(row: Invocation) -> Step:
+def _response(row: Invocation) -> Step:
     if row.status_code is None:
-        return Step("Failed without an answer", row.completed_at, Shape.FAILED)
+        return Step("No response", row.completed_at, Shape.FAILED)
     shape = Shape.READY if row.status_code < FIRST_ERROR_STATUS else Shape.FAILED
-    return Step("Answered", row.completed_at, shape, f"status {row.status_code}")
+    return Step("Response received", row.completed_at, shape, f"status {row.status_code}")
 
 
 def _documents(row: Invocation) -> Iterator[Document]:
@@ -166,11 +166,11 @@ def _documents(row: Invocation) -> Iterator[Document]:
     if row.headers:
         yield Document("Headers", visible(as_yaml(masked_headers(row.headers))))
     if row.result_body:
-        title = f"Answer ({visible(row.result_content_type)})"
+        title = f"Response body ({visible(row.result_content_type)})"
         yield Document(title, _text(bytes(row.result_body)))
 
 
 def _text(body: bytes) -> str:
-    """Return the first part of a body as text."""
+    """Return at most the first `SHOWN_BYTES` of a body as text."""
     shown = visible(body[:SHOWN_BYTES].decode(errors="replace"))
     return shown if len(body) <= SHOWN_BYTES else f"{shown}\n… {len(body)} bytes"

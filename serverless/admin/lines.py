@@ -1,42 +1,38 @@
-"""An invocation as a line on other pages, and titles of failures."""
+"""Parts of invocations that several pages display."""
 
-from typing import Final
-
-from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.detail.panels import RelatedRow
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import phase_badge
 from gpuplatform.adminkit.display.text import humanize, message_or_reason, visible
+from gpuplatform.adminkit.display.urls import page_url
 from serverless.models import Invocation
 from serverless.phases import FAILURE_CLASSES
 
-PAGE: Final = "admin:serverless_invocation_change"
-
 
 def failure_title(failure_class: str) -> str:
-    """Return the title of a failure class for people."""
+    """Return the title of a failure class."""
     explanation = FAILURE_CLASSES.get(failure_class)
     return (explanation and explanation.title) or humanize(failure_class)
 
 
 def state_badge(row: Invocation) -> SafeString:
-    """Return the badge of an invocation's state."""
+    """Return the badge of the state of an invocation."""
     return phase_badge(row.state, row.get_state_display())
 
 
-def invocation_url(row: Invocation) -> str:
-    """Return the URL of an invocation's page."""
-    return reverse(PAGE, args=[row.pk])
+def invocation_since(row: Invocation) -> SafeString:
+    """Return the time since the last change of an invocation."""
+    return age_html(row.completed_at or row.attempted_at or row.accepted_at)
 
 
 def invocation_line(row: Invocation) -> RelatedRow:
-    """Return an invocation as a line."""
+    """Return an invocation as a line of a table on another page."""
     return RelatedRow(
         badge=state_badge(row),
         name=visible(row.invocation_id),
-        url=invocation_url(row),
+        url=page_url(row),
         text=message_or_reason(row.failure_class, row.error),
-        since=age_html(row.completed_at or row.accepted_at),
+        since=invocation_since(row),
     )

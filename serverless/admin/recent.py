@@ -1,4 +1,4 @@
-"""Outcomes of the newest invocations of functions."""
+"""The outcomes of the newest invocations of functions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from serverless.models import Invocation
 from serverless.phases import FAILED_STATES, InvocationState
 
 NEWEST: Final = 200
-"""Number of invocations of each function that are counted."""
+"""Number of the newest invocations of each function that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecentOutcomes:
-    """Outcomes of a function's newest invocations."""
+    """The outcomes of the newest invocations of a function."""
 
     succeeded: int = 0
     failed: int = 0
@@ -23,17 +23,17 @@ class RecentOutcomes:
 
     @property
     def ended(self) -> int:
-        """Number of invocations that ended and were not cancelled."""
+        """The number of invocations that succeeded or failed."""
         return self.succeeded + self.failed
 
     @property
     def success_rate(self) -> float | None:
-        """Share of those that succeeded, 0 to 1; None if there are none."""
+        """The share of ended invocations that succeeded, from 0 to 1; `None` without any."""
         return self.succeeded / self.ended if self.ended else None
 
 
 def recent_outcomes(functions: Collection[int]) -> Mapping[int, RecentOutcomes]:
-    """Return the outcomes by function id, with two queries."""
+    """Return the outcomes by the id of the function, with two queries."""
     if not functions:
         return {}
     table = connection.ops.quote_name(Invocation._meta.db_table)  # noqa: SLF001 - Django's public name

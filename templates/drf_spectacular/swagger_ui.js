@@ -2,7 +2,7 @@
 
 const random = () => Array.from(crypto.getRandomValues(new Uint8Array(4)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/* An operationID identifies one request: each page proposes new ones, so that the first try is one. */
+/* An operationID identifies one request, so each page load suggests new ones. */
 const fresh = (operationID) => operationID.replace(/-1$/, `-${random()}`);
 
 const refreshBody = (content) => {

@@ -4,6 +4,7 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+import gpuplatform.urls  # noqa: F401 - registers the pages of the admin
 from tests.factories.admin_rows import Rows
 
 PASSWORD = "correct horse battery"
@@ -48,7 +49,7 @@ def hostile_text() -> str:
 
 @pytest.fixture
 def password(operator: User) -> str:
-    """The operator's password: hashing one is slow on purpose, so few tests have it."""
+    """The password of the operator; few tests use this fixture, because hashing is slow."""
     operator.set_password(PASSWORD)
     operator.save()
     return PASSWORD

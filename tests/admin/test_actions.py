@@ -1,4 +1,4 @@
-"""Actions on pools, units and stock: confirmed with numbers, performed by services, logged.
+"""Actions on pools, units and stock: confirmation with numbers, effects and log entries.
 
 The sentences are in tests/golden/admin; tests here assert their numbers.
 """
@@ -53,9 +53,9 @@ def other_tenants_unit() -> ActiveUnit:
     return unit(tenant=tenant, namespace=tenant.namespace)
 
 
-def _refused(page: Page) -> list[list[str]]:
-    """Return the names of the refused rows, by obstacle."""
-    return [[line.name for line in lines] for _obstacle, lines in page.context["refused"]]
+def _rejected(page: Page) -> list[list[str]]:
+    """Return the names of the rejected rows, by obstacle."""
+    return [[line.name for line in lines] for _obstacle, lines in page.context["impossible"]]
 
 
 def kinds() -> list[str]:
@@ -77,7 +77,7 @@ class TestPools:
         assert before == []
         assert kinds() == ["stockpool.update"] * 2
         assert [row.payload for row in Operation.objects.all()[:1]] == [{"replicas": 5}]
-        assert [result.context[key] for key in ("done", "refused")] == [2, 0]
+        assert [result.context[key] for key in ("done", "rejected")] == [2, 0]
 
     def test_the_scale_form_starts_with_the_present_replicas(
         self, operator_client: Client, rows: Rows
@@ -119,7 +119,7 @@ class TestPools:
         assert numbers(deletion.context["consequence"]) == [1, 2, 0]
         assert numbers(scaling.context["consequence"]) == [2, 1, +1]
 
-    def test_pools_in_deletion_are_refused_and_listed(
+    def test_pools_in_deletion_are_rejected_and_listed(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
         pool, terminating = rows.pool(), rows.pool("Terminating", deletion_requested_at=now())
@@ -128,10 +128,10 @@ class TestPools:
         confirm(operator_client, page)
 
         assert [line.name for _, line in page.context["lines"]] == [str(pool)]
-        assert _refused(page) == [[str(terminating)]]
+        assert _rejected(page) == [[str(terminating)]]
         assert kinds() == ["stockpool.delete"]
 
-    def test_no_button_is_offered_where_every_row_is_refused(
+    def test_no_button_is_offered_where_every_row_is_rejected(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
         page = press(operator_client, "delete", rows.pool(deletion_requested_at=now()))
@@ -159,12 +159,12 @@ class TestPools:
         page = confirm(operator_client, choose(operator_client, "scale", *pools), replicas="5")
         StockPool.objects.filter(pk=pools[0].pk).update(deletion_requested_at=now())
 
-        answer = confirm(operator_client, page).context
+        response = confirm(operator_client, page).context
 
-        assert [answer[key] for key in ("done", "refused")] == [1, 1]
-        listed = operator_client.get(answer["operations_url"]).context["cl"]
+        assert [response[key] for key in ("done", "rejected")] == [1, 1]
+        listed = operator_client.get(response["operations_url"]).context["cl"]
         assert list(listed.queryset) == [Operation.objects.get()]
-        results = [(one.row, one.is_done, bool(one.result.url)) for one in answer["results"]]
+        results = [(one.row, one.is_done, bool(one.result.url)) for one in response["results"]]
         assert results == [(pools[0], False, False), (pools[1], True, True)]
         assert LogEntry.objects.count() == 1
 
@@ -180,10 +180,10 @@ class TestPools:
             "template": json.dumps({"envs": [FROM_SECRET]}),
         }
 
-        answers = [operator_client.post(ADD_POOL, entered) for _ in range(2)]
+        responses = [operator_client.post(ADD_POOL, entered) for _ in range(2)]
 
         pool = StockPool.objects.get()
-        assert [answer.headers["Location"] for answer in answers] == (
+        assert [response.headers["Location"] for response in responses] == (
             [address(pool, "change", pool.pk)] * 2
         )
         assert (pool.namespace, pool.name) == ("default", "h100")
@@ -301,7 +301,7 @@ class TestUnits:
         assert kinds() == ["unit.start"]
         assert GpuUnit.objects.filter(claimed_by__kind="unit.start").count() == 1
 
-    def test_a_unit_in_a_namespace_without_a_tenant_is_refused(
+    def test_a_unit_in_a_namespace_without_a_tenant_is_rejected(
         self, operator_client: Client, cluster: FakeCluster
     ) -> None:
         row = unit(tenant=None, namespace="by-hand")
@@ -348,11 +348,11 @@ class TestStock:
 
         page = choose(operator_client, "remove", *terminating, stock())
 
-        (refused,) = _refused(page)
-        assert sorted(refused) == sorted(str(row) for row in terminating)
-        assert page.context["refused_count"] == 5
+        (rejected,) = _rejected(page)
+        assert sorted(rejected) == sorted(str(row) for row in terminating)
+        assert page.context["impossible_count"] == 5
 
-    def test_claimed_and_consumed_stock_is_refused(
+    def test_claimed_and_consumed_stock_is_rejected(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
         claimed = stock(claimed_by=rows.operation("Pending"))
@@ -360,9 +360,9 @@ class TestStock:
 
         page = choose(operator_client, "remove", claimed, consumed)
 
-        assert sorted(_refused(page)) == sorted([[str(claimed)], [str(consumed)]])
+        assert sorted(_rejected(page)) == sorted([[str(claimed)], [str(consumed)]])
 
-    def test_stock_claimed_before_the_confirmation_is_refused(
+    def test_stock_claimed_before_the_confirmation_is_rejected(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
         row = stock()
@@ -379,12 +379,12 @@ class TestStock:
     ) -> None:
         entered = {"key": KEY, "specName": "new-1", "replicas": "2", "gpu": "1", "memory": "1Gi"}
 
-        answer = operator_client.post(SEED, entered, follow=True)
+        response = operator_client.post(SEED, entered, follow=True)
 
         assert GpuUnit.objects.filter(spec_name="new-1").count() == 2
         operation = Operation.objects.get()
         link = reverse("admin:operations_operation_change", args=[operation.pk])
-        assert f'href="{link}"' in str(*answer.context["messages"])
+        assert f'href="{link}"' in str(*response.context["messages"])
 
     def test_a_value_that_contradicts_the_catalogue_is_an_error_of_its_field(
         self, operator_client: Client, cluster: FakeCluster
@@ -432,9 +432,9 @@ def test_an_empty_selection_is_an_error(
 ) -> None:
     row: Model = rows.pool()
 
-    answer = operator_client.post(address(row, "do", "delete"), body, follow=True)
+    response = operator_client.post(address(row, "do", "delete"), body, follow=True)
 
-    assert [message.level_tag for message in answer.context["messages"]] == ["error"]
+    assert [message.level_tag for message in response.context["messages"]] == ["error"]
     assert not Operation.objects.exists()
 
 
@@ -487,19 +487,19 @@ def test_settings_are_changed_for_one_row_only(
     assert len(page.messages) == 1
 
 
-def test_too_many_rows_are_refused(operator_client: Client, rows: Rows) -> None:
+def test_too_many_rows_are_rejected(operator_client: Client, rows: Rows) -> None:
     many = [rows.pool() for _ in range(MAX_ROWS + 1)]
 
     assert numbers(choose(operator_client, "delete", *many).messages[0]) == [MAX_ROWS]
 
 
 def test_an_unknown_action_is_not_found(operator_client: Client, rows: Rows) -> None:
-    answer = operator_client.post(address(rows.pool(), "do", "explode"))
+    response = operator_client.post(address(rows.pool(), "do", "explode"))
 
-    assert answer.status_code == 404
+    assert response.status_code == 404
 
 
 def test_a_get_of_an_action_redirects_to_the_list(operator_client: Client, rows: Rows) -> None:
-    answer = operator_client.get(address(rows.pool(), "do", "delete"))
+    response = operator_client.get(address(rows.pool(), "do", "delete"))
 
-    assert (answer.status_code, answer.headers["Location"]) == (302, POOLS)
+    assert (response.status_code, response.headers["Location"]) == (302, POOLS)

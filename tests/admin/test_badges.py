@@ -31,7 +31,7 @@ def test_every_phase_has_a_shape(machine: type[TextChoices]) -> None:
     assert set(machine.values) <= set(PHASE_SHAPES)
 
 
-def test_a_badge_has_a_shape_a_text_and_a_colour() -> None:
+def test_a_badge_has_a_shape_a_text_and_a_color() -> None:
     badge = phase_badge("Failed")
 
     assert 'class="phase failed"' in badge

@@ -1,4 +1,4 @@
-"""In a browser: log-in, content policy and layout of all pages."""
+"""Browser tests of the log-in, the Content Security Policy and the layout of all pages."""
 
 import os
 import re
@@ -44,9 +44,9 @@ document.addEventListener("securitypolicyviolation", (event) =>
 """
 
 MADE = ("inventory_gpuspec", "inventory_stockpool", "units_stockunit")
-"""What forms of ours make."""
+"""Rows that forms of the platform create."""
 SLOW_MS = 120_000
-"""A large document of other people's scripts takes long to be drawn on a busy machine."""
+"""The timeout for Swagger UI, which takes long to render on a busy machine."""
 
 IN_A_BROWSER = [
     pytest.mark.browser,
@@ -54,7 +54,7 @@ IN_A_BROWSER = [
     pytest.mark.django_db(transaction=True, serialized_rollback=True),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
 ]
-"""The marks of all tests in a browser."""
+"""The marks of all browser tests."""
 
 pytestmark = IN_A_BROWSER
 
@@ -72,7 +72,7 @@ def browser(django_db_setup: None) -> Iterator[Browser]:
 
 
 class Visit:
-    """A tab that notes every complaint of the browser."""
+    """A tab that records all errors and warnings of the browser."""
 
     def __init__(self, page: Page, server: str) -> None:
         self.page = page
@@ -85,9 +85,9 @@ class Visit:
 
     def open(self, path: str) -> int:
         """Open a page and wait until it is loaded."""
-        answer = self.page.goto(self._server + path, wait_until="load")
-        assert answer is not None
-        return answer.status
+        response = self.page.goto(self._server + path, wait_until="load")
+        assert response is not None
+        return response.status
 
     def log_in(self, name: str, password: str) -> None:
         """Log in with the form."""
@@ -114,7 +114,7 @@ def visit(browser: Browser, live_server: LiveServer) -> Iterator[Visit]:
 
 
 def _paths(rows: Rows, user: User) -> list[str]:
-    """Return every kind of page of every model, with rows that say a lot."""
+    """Return the URLs of all kinds of pages of all models, with rows that have long values."""
     interval = IntervalSchedule.objects.create(every=45, period=IntervalSchedule.SECONDS)
     crontab = CrontabSchedule.objects.create(minute="15", hour="3")
     task = PeriodicTask.objects.create(name="x", task="gone.task", interval=interval)
@@ -316,7 +316,7 @@ def test_stock_is_seeded_from_a_specs_page_and_its_progress_is_shown(
 
 
 def _fail_at(cluster: FakeCluster, post: int, error: ClusterUnavailable) -> None:
-    """Let the cluster fail at a POST, and when it is repeated immediately."""
+    """Let a POST to the cluster fail, including its immediate retry."""
     posts = 0
 
     def count(verb: str, kind: object) -> None:
@@ -355,7 +355,7 @@ def test_units_are_deleted_after_the_consequence_was_confirmed(
     assert visit.complaints == []
 
 
-def test_a_viewer_sees_no_button_and_is_refused(
+def test_a_viewer_sees_no_button_and_is_rejected(
     visit: Visit, cluster: FakeCluster, rows: Rows, operator: User, password: str
 ) -> None:
     pool = rows.pool()

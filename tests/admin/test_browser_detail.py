@@ -1,4 +1,4 @@
-"""In a browser: live data, copying and accessibility of the pages of objects."""
+"""Browser tests of the pages of objects: live data, copying and accessibility."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 FIND_FAULTS = """() => axe.run(document, {preload: false}).then((found) =>
   found.violations.filter((one) => ["serious", "critical"].includes(one.impact))
     .map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`))"""
-AWAY = "The cluster does not answer. The platform tries again by itself."
+UNAVAILABLE = "The cluster is not responding. The platform retries automatically."
 
 pytestmark = IN_A_BROWSER
 
@@ -64,15 +64,15 @@ def test_live_data_are_loaded_after_the_page_and_can_be_refreshed(
     visit: Visit, cluster: FakeCluster, operator: User, password: str
 ) -> None:
     unit = unit_row()
-    cluster.fail("get", None, ClusterUnavailable(AWAY))
+    cluster.fail("get", None, ClusterUnavailable(UNAVAILABLE))
     visit.log_in("operator", password)
 
     visit.open(reverse("admin:units_activeunit_change", args=[unit.pk]))
 
     part = visit.page.locator("#cluster")
-    expect(part).to_contain_text(AWAY)
+    expect(part).to_contain_text(UNAVAILABLE)
     part.get_by_text("Refresh").click()
-    expect(part).not_to_contain_text(AWAY)
+    expect(part).not_to_contain_text(UNAVAILABLE)
     expect(part).to_contain_text("Owned objects")
     assert visit.page.url.endswith("/change/")
     assert visit.complaints == []

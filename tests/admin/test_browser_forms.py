@@ -1,4 +1,4 @@
-"""In a browser: the layout of forms, also of Django's."""
+"""Browser tests of the layout of forms, including those of Django."""
 
 from typing import Any
 

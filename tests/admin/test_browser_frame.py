@@ -1,4 +1,4 @@
-"""In a browser: the header of the pages."""
+"""Browser tests of the page header."""
 
 import re
 from datetime import timedelta

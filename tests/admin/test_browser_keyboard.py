@@ -1,4 +1,4 @@
-"""In a browser with the keyboard only: focus order, menus and forms."""
+"""Browser tests that use only the keyboard: focus order, menus and forms."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def keys(visit: Visit, operator: User, password: str) -> Visit:
 
 
 def stops(page: Page, key: str) -> list[dict[str, Any]]:
-    """Press a key until the page's first stop comes again; return the stops on the way."""
+    """Press a key until the focus returns to the first element; return the focused elements."""
     found: list[dict[str, Any]] = []
     page.evaluate("document.activeElement.blur()")
     for _ in range(MOST_STOPS):
@@ -66,7 +66,7 @@ def stops(page: Page, key: str) -> list[dict[str, Any]]:
 
 
 def reach(page: Page, name: str) -> None:
-    """Go on by Tab until something of that name has the focus."""
+    """Press Tab until an element with the name has the focus."""
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
         if page.evaluate(STOP)["name"] == name:

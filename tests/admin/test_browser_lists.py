@@ -1,4 +1,4 @@
-"""In a browser: lists are readable at common widths."""
+"""Browser tests of lists at common widths."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ CARDS = """() => [...document.querySelectorAll("#result_list tbody tr")].map((ro
 
 @pytest.fixture
 def shown(rows: Rows, cluster: FakeCluster) -> None:
-    """Rows that say a lot, and some that say nothing in most columns."""
+    """Rows with long values, and rows with empty values in most columns."""
     job = rows.operation(
         "Failed",
         operation_id=f"admin-{'7' * 32}-5995",

@@ -30,9 +30,9 @@ pytestmark = pytest.mark.django_db
 
 
 def page(client: Client, url: str, **query: str) -> str:
-    answer = client.get(url, query)
-    assert answer.status_code == 200, answer
-    return answer.content.decode()
+    response = client.get(url, query)
+    assert response.status_code == 200, response
+    return response.content.decode()
 
 
 def url_of(row: Model, kind: str, *args: Any) -> str:
@@ -197,10 +197,10 @@ class TestBulkDelete:
         rows.operation(asked_by="leaves")
         unit_row(deletion_requested_at=now())
 
-        answer = operator_client.post(
+        response = operator_client.post(
             reverse("admin:auth_user_delete", args=[leaves.pk]), {"post": "yes"}
         )
 
-        assert answer.status_code == 302
+        assert response.status_code == 302
         assert not User.objects.filter(pk=leaves.pk).exists()
         assert [Operation.objects.count(), GpuUnit.objects.count()] == [1, 1]

@@ -1,4 +1,4 @@
-"""The confirmation before rows are deleted by a form."""
+"""The confirmation page before rows are deleted."""
 
 import pytest
 from django.contrib.admin.models import CHANGE, LogEntry

@@ -1,4 +1,4 @@
-"""Error pages: in the admin with the navigation, elsewhere without a query."""
+"""Error pages: with the navigation in the admin, without a query elsewhere."""
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -26,19 +26,19 @@ def viewer() -> Client:
 
 
 def test_a_missing_row_leads_to_its_list(operator_client: Client) -> None:
-    answer = operator_client.get(GONE)
-    page = answer.content.decode()
+    response = operator_client.get(GONE)
+    page = response.content.decode()
 
-    assert answer.status_code == 404
+    assert response.status_code == 404
     assert f'<a href="{POOLS}">Stock pools</a>' in page
     assert 'aria-label="Main"' in page
 
 
 def test_a_missing_permission_shows_user_and_groups(viewer: Client) -> None:
-    answer = viewer.get(NEW_POOL)
+    response = viewer.get(NEW_POOL)
 
-    assert answer.status_code == 403
-    account, advice = answer.context["texts"]
+    assert response.status_code == 403
+    account, advice = response.context["texts"]
     assert "'vera'" in account
     assert "viewer" in account
     assert advice == errors.ASK_FOR_ACCESS
@@ -49,11 +49,11 @@ def test_a_kind_that_cannot_be_created_needs_no_permission(
     viewer: Client, operator_client: Client
 ) -> None:
     for client in (viewer, operator_client):
-        answer = client.get(NEW_TENANT)
+        response = client.get(NEW_TENANT)
 
-        assert answer.status_code == 403
-        assert len(answer.context["texts"]) == 1
-        assert errors.ASK_FOR_ACCESS not in answer.context["texts"]
+        assert response.status_code == 403
+        assert len(response.context["texts"]) == 1
+        assert errors.ASK_FOR_ACCESS not in response.context["texts"]
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/favicon.ico"])
@@ -61,7 +61,7 @@ def test_an_error_outside_of_the_admin_costs_no_query(
     operator_client: Client, django_assert_num_queries: DjangoAssertNumQueries, path: str
 ) -> None:
     with django_assert_num_queries(0):
-        answer = operator_client.get(path)
+        response = operator_client.get(path)
 
-    assert answer.status_code == 404
-    assert [template.name for template in answer.templates][:1] == ["404.html"]
+    assert response.status_code == 404
+    assert [template.name for template in response.templates][:1] == ["404.html"]

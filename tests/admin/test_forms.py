@@ -1,4 +1,4 @@
-"""Forms with invalid input: all errors at the same time, each at its field."""
+"""Forms with invalid input display all errors, each next to its field."""
 
 import re
 
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.django_db
 
 def errors_of(client: Client, path: str, **entered: object) -> dict[str, str]:
     """Submit a form; return the errors of its fields."""
-    answer = client.post(path, entered)
-    assert answer.status_code == 200, answer
-    rows = re.split('<div class="form-row', answer.content.decode())[1:]
+    response = client.post(path, entered)
+    assert response.status_code == 200, response
+    rows = re.split('<div class="form-row', response.content.decode())[1:]
     errors = {}
     for row in rows:
         (name,) = re.findall(r"^[a-z ]* field-(\w+)", row)
@@ -97,11 +97,11 @@ def test_the_error_of_a_log_in_is_the_same_for_name_and_password(
 ) -> None:
     path = reverse("admin:login")
 
-    answers = [
+    responses = [
         client.post(path, {"username": name, "password": "x"}) for name in ("operator", "a")
     ]
 
-    known, unknown = (answer.context["form"].non_field_errors() for answer in answers)
+    known, unknown = (response.context["form"].non_field_errors() for response in responses)
     assert known == unknown
     assert len(known) == 1
 
@@ -113,8 +113,8 @@ def test_the_own_password_is_required_and_changed(
     assert errors_of(operator_client, OWN_PASSWORD)["old_password"] == REQUIRED
     new = {"new_password1": f"{PASSWORD} 2", "new_password2": f"{PASSWORD} 2"}
 
-    answer = operator_client.post(OWN_PASSWORD, {"old_password": password, **new}, follow=True)
+    response = operator_client.post(OWN_PASSWORD, {"old_password": password, **new}, follow=True)
 
-    assert answer.redirect_chain == [(reverse("admin:password_change_done"), 302)]
+    assert response.redirect_chain == [(reverse("admin:password_change_done"), 302)]
     operator.refresh_from_db()
     assert operator.check_password(f"{PASSWORD} 2")

@@ -66,7 +66,7 @@ def made_token() -> ApiToken:
 
 
 def shown(label: str) -> Model:
-    """Make a row of a model, of which each of its actions may be asked for."""
+    """Create a row of a model on which all of its actions are possible."""
     rows = Rows()
     makers: dict[str, Any] = {
         "inventory.stockpool": rows.pool,
@@ -108,19 +108,19 @@ def test_a_viewer_views_every_list_but_people_and_creates_nothing(
 
 
 @pytest.mark.parametrize(("label", "action"), ACTIONS)
-def test_a_viewer_who_posts_an_action_is_refused(
+def test_a_viewer_who_posts_an_action_is_rejected(
     viewer: Client, cluster: FakeCluster, label: str, action: str
 ) -> None:
     row = shown(label)
     before = Operation.objects.count()
     body = {"_selected_action": row.pk, "key": KEY, "submitted": "1"}
 
-    answers = [
+    responses = [
         viewer.post(address(row, "do", action), body),
         viewer.post(address(row, "changelist"), {**body, "action": action}),
     ]
 
-    assert [answer.status_code for answer in answers] == [403, 403]
+    assert [response.status_code for response in responses] == [403, 403]
     assert Operation.objects.count() == before
 
 
@@ -137,14 +137,14 @@ def test_a_viewer_has_no_button_on_a_page(viewer: Client, label: str) -> None:
 @pytest.mark.parametrize(
     "label", sorted(label for label, page in PAGES.items() if page.actions or label in ACTING)
 )
-def test_actions_of_django_itself_are_refused_as_well(viewer: Client, label: str) -> None:
+def test_actions_of_django_itself_are_rejected_as_well(viewer: Client, label: str) -> None:
     names = ["delete_selected", *(PAGES[label].actions or ())]
     for name in names:
         body = {"action": name, "_selected_action": "1", "post": "yes"}
 
-        answer = viewer.post(path_of(PAGES[label], "changelist"), body)
+        response = viewer.post(path_of(PAGES[label], "changelist"), body)
 
-        assert answer.status_code == 403, name
+        assert response.status_code == 403, name
 
 
 @pytest.mark.parametrize(("label", "action"), [one for one in ACTIONS if one[0] != TOKENS])
@@ -154,10 +154,10 @@ def test_an_operator_has_every_action_but_those_on_tokens(
     row = shown(label)
 
     body = {"action": action, "_selected_action": row.pk}
-    answer = in_operators.post(address(row, "changelist"), body)
+    response = in_operators.post(address(row, "changelist"), body)
 
-    assert answer.status_code == 200
-    assert f'action="{address(row, "do", action)}"' in answer.content.decode()
+    assert response.status_code == 200
+    assert f'action="{address(row, "do", action)}"' in response.content.decode()
 
 
 @pytest.mark.parametrize("label", sorted(PAGES))
@@ -169,20 +169,20 @@ def test_an_operator_creates_everything_but_tokens_and_people(
         isinstance(page, ActionAdmin) and page.creation is not None
     )
 
-    answer = in_operators.get(path_of(page, "add"))
+    response = in_operators.get(path_of(page, "add"))
 
     is_open = can_be_made and label not in {*OF_ADMINS, TOKENS}
-    assert answer.status_code == (200 if is_open else 403)
+    assert response.status_code == (200 if is_open else 403)
 
 
 def test_an_operator_changes_schedules_and_revokes_no_token(in_operators: Client) -> None:
     token = made_token()
 
     body = {"action": "revoke", "_selected_action": token.pk}
-    answer = in_operators.post(path_of(PAGES[TOKENS], "changelist"), body)
+    response = in_operators.post(path_of(PAGES[TOKENS], "changelist"), body)
     schedules = in_operators.get(path_of(PAGES["django_celery_beat.periodictask"], "changelist"))
 
-    assert answer.status_code == 403
+    assert response.status_code == 403
     assert ApiToken.objects.get().revoked_at is None
     assert "Disable" in schedules.content.decode()
 

@@ -1,4 +1,4 @@
-"""The list of changes of units."""
+"""The list of unit changes."""
 
 from datetime import timedelta
 
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.django_db
 
 
 def page(client: Client, **query: str) -> str:
-    answer = client.get(URL, query)
-    assert answer.status_code == 200, answer
-    return answer.content.decode()
+    response = client.get(URL, query)
+    assert response.status_code == 200, response
+    return response.content.decode()
 
 
 def change(unit: GpuUnit, phase: str = "Failed", **fields: object) -> UnitHistory:
@@ -80,16 +80,16 @@ def test_changes_are_limited_to_permitted_roles() -> None:
     assert "of-a-tenant" not in text
 
 
-def test_without_permission_for_units_the_history_is_refused(viewer_client: Client) -> None:
+def test_without_permission_for_units_the_history_is_rejected(viewer_client: Client) -> None:
     assert viewer_client.get(URL).status_code == 403
 
 
 def test_a_change_links_to_the_page_of_its_unit(operator_client: Client) -> None:
     row = change(unit := unit_row())
 
-    answer = operator_client.get(reverse("admin:units_unithistory_change", args=[row.pk]))
+    response = operator_client.get(reverse("admin:units_unithistory_change", args=[row.pk]))
 
-    assert answer.headers["Location"].endswith(f"/activeunit/{unit.pk}/change/")
+    assert response.headers["Location"].endswith(f"/activeunit/{unit.pk}/change/")
 
 
 def test_the_number_of_queries_does_not_depend_on_the_rows(

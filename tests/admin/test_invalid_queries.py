@@ -16,18 +16,18 @@ pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
     ],
 )
 def test_an_invalid_filter_redirects_to_the_list(operator_client: Client, path: str) -> None:
-    answer = operator_client.get(path, follow=True)
+    response = operator_client.get(path, follow=True)
 
-    assert answer.status_code in {200, 400}
-    assert b"Traceback" not in answer.content
+    assert response.status_code in {200, 400}
+    assert b"Traceback" not in response.content
 
 
 def test_an_invalid_selection_deletes_nothing(operator_client: Client) -> None:
     body = {"action": "delete_selected", "_selected_action": "\x00"}
 
-    answer = operator_client.post("/admin/auth/group/", body, follow=True)
+    response = operator_client.post("/admin/auth/group/", body, follow=True)
 
-    assert answer.status_code == 200
+    assert response.status_code == 200
 
 
 def test_an_unknown_filter_is_a_warning_once(operator_client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Live data of an object: a section that never delays its page."""
+"""The section with live data of an object, which never delays its page."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ __all__ = ["cluster"]
 pytestmark = pytest.mark.django_db
 
 SECRET = "hunter2-of-the-template"
-AWAY = "no answer from 10.0.0.1"
+UNAVAILABLE = "no response from 10.0.0.1"
 
 
 def part_url(row: GpuUnit | StockPool) -> str:
@@ -36,9 +36,9 @@ def part_url(row: GpuUnit | StockPool) -> str:
 
 
 def part(client: Client, row: GpuUnit | StockPool, **headers: str) -> str:
-    answer = client.get(part_url(row), headers=headers)
-    assert answer.status_code == 200, answer
-    return answer.content.decode()
+    response = client.get(part_url(row), headers=headers)
+    assert response.status_code == 200, response
+    return response.content.decode()
 
 
 def owned(name: str, owner: str, label: dict[str, str], **more: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def owned(name: str, owner: str, label: dict[str, str], **more: Any) -> dict[str
 
 
 def a_failing_pool(cluster: FakeCluster, rows: Rows) -> StockPool:
-    """Make a pool with a Deployment, a pod that cannot pull, and an Event about it."""
+    """Create a pool with a Deployment, a pod whose image pull fails, and its Event."""
     pool = rows.pool("Failed", name="h100", service_name="pool-h100")
     label = {POOL_LABEL: "h100"}
     env = [{"name": "TOKEN", "value": SECRET}]
@@ -224,29 +224,29 @@ def test_objects_of_another_resource_of_that_name_are_not_shown(
     assert (section.objects, section.resource) == ([], "")
 
 
-class TestAway:
-    def test_a_cluster_that_does_not_answer_is_one_fault_after_one_call(
+class TestUnavailable:
+    def test_an_unresponsive_cluster_is_one_error_after_one_call(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
         asked: list[str] = []
         cluster.on_call = lambda verb, _: asked.append(verb)
-        cluster.fail("get", None, ClusterUnavailable(AWAY), times=99)
+        cluster.fail("get", None, ClusterUnavailable(UNAVAILABLE), times=99)
 
         section = operator_client.get(part_url(rows.pool())).context["cluster"]
 
-        assert (section.faults, section.is_unreadable) == ([AWAY], True)
+        assert (section.errors, section.is_unreadable) == ([UNAVAILABLE], True)
         assert asked == ["get"]
 
     def test_a_closed_gate_prevents_the_call(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
-        ClusterState.objects.update_or_create(id=1, defaults={"failures": 3, "error": AWAY})
+        ClusterState.objects.update_or_create(id=1, defaults={"failures": 3, "error": UNAVAILABLE})
         asked: list[str] = []
         cluster.on_call = lambda verb, _: asked.append(verb)
 
         text = part(operator_client, rows.pool())
 
-        assert AWAY in text
+        assert UNAVAILABLE in text
         assert asked == []
 
     def test_a_platform_without_a_cluster_has_no_live_data(
@@ -256,7 +256,7 @@ class TestAway:
 
         assert operator_client.get(part_url(rows.pool())).context["cluster"].is_unreadable
 
-    def test_a_refused_call_does_not_affect_the_others(
+    def test_a_rejected_call_does_not_affect_the_others(
         self, operator_client: Client, cluster: FakeCluster, rows: Rows
     ) -> None:
         pool = a_failing_pool(cluster, rows)
@@ -266,7 +266,7 @@ class TestAway:
         section = operator_client.get(part_url(pool)).context["cluster"]
 
         assert not section.is_unreadable
-        assert section.faults == ["forbidden"]
+        assert section.errors == ["forbidden"]
         assert [section.events, section.log] == [[], ""]
         assert "0 of 2 available" in [line.text for line in section.objects]
 
@@ -310,9 +310,9 @@ def test_stock_is_not_found_among_active_units(
 ) -> None:
     stock = stock_row()
 
-    answer = operator_client.get(reverse("admin:units_activeunit_cluster", args=[stock.pk]))
+    response = operator_client.get(reverse("admin:units_activeunit_cluster", args=[stock.pk]))
 
-    assert answer.status_code == 404
+    assert response.status_code == 404
 
 
 def test_hostile_text_of_the_cluster_is_escaped(

@@ -1,4 +1,4 @@
-"""In a browser: the overview refreshes without a reload."""
+"""Browser tests of the refresh of the overview."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -68,7 +68,7 @@ def test_the_overview_shows_a_failure_and_its_recovery_without_a_reload(
     assert visit.complaints == []
 
 
-def test_a_page_without_an_answer_shows_a_banner_until_it_gets_one(
+def test_a_page_without_a_response_shows_a_banner_until_it_gets_one(
     visit: Visit, rows: Rows, operator: User, password: str
 ) -> None:
     visit.log_in("operator", password)

@@ -1,4 +1,4 @@
-"""The navigation shows the number of failed rows on every page, from one query."""
+"""The number of failed rows in the navigation of every page, from one query."""
 
 import re
 
@@ -21,7 +21,7 @@ GROUPS = reverse("admin:auth_group_changelist")
 
 
 def counts(client: Client, address: str = GROUPS) -> dict[str, str]:
-    """Return the numbers of the navigation by the names next to them."""
+    """Return the numbers in the navigation by the names of their links."""
     page = client.get(address).content.decode()
     found = re.findall(r">([^<>]+)<b class=\"failed\" title=\"[^\"]+\">([^<]+)<", page)
     return dict(found)

@@ -11,6 +11,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from gpuplatform.adminkit.actions.model_admin import MAX_ROWS
+from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.operations.admin_display import kind_title
 from gpuplatform.operations.models import Operation
 from tests.factories.admin_rows import Rows
@@ -58,6 +59,15 @@ def phase(operation: Operation) -> str:
     return Operation.objects.get(pk=operation.pk).phase
 
 
+def test_the_page_shows_the_trace_id_of_the_request(operator_client: Client, rows: Rows) -> None:
+    operation = rows.operation(trace_id="4bf92f3577b34da6")
+
+    response = operator_client.get(page_url(operation))
+
+    facts = {fact.label: fact.value for fact in response.context["detail"].facts}
+    assert facts["traceID"] == "4bf92f3577b34da6"
+
+
 def test_the_consequence_is_shown_before_the_action(
     operator_client: Client, cluster: FakeCluster
 ) -> None:
@@ -75,7 +85,7 @@ def test_a_cancellation_is_an_operation_in_the_log(
 ) -> None:
     operation, other = waiting(), failed()
     page = choose(operator_client, "cancel", operation, other)
-    assert page.context["refused_count"] == 1
+    assert page.context["impossible_count"] == 1
 
     result = confirm(operator_client, page)
 
@@ -114,7 +124,7 @@ def test_a_common_obstacle_is_shown_once(operator_client: Client, cluster: FakeC
 
     page = choose(operator_client, "cancel", *ended)
 
-    ((_obstacle, lines),) = page.context["refused"]
+    ((_obstacle, lines),) = page.context["impossible"]
     assert len(lines) == 2
 
 
@@ -161,7 +171,7 @@ def test_the_page_of_an_operation_offers_possible_actions(
 
 
 @pytest.mark.parametrize("action", ["cancel", "retry"])
-def test_a_viewer_is_refused(viewer: Client, cluster: FakeCluster, action: str) -> None:
+def test_a_viewer_is_rejected(viewer: Client, cluster: FakeCluster, action: str) -> None:
     operation = waiting()
     body = {"_selected_action": operation.pk, "key": f"admin-{'0' * 32}"}
 
@@ -174,7 +184,7 @@ def test_a_viewer_is_refused(viewer: Client, cluster: FakeCluster, action: str) 
     assert 'name="_selected_action"' not in viewer.get(OPERATIONS).content.decode()
 
 
-def test_too_many_rows_are_refused(operator_client: Client, rows: Rows) -> None:
+def test_too_many_rows_are_rejected(operator_client: Client, rows: Rows) -> None:
     many = [rows.operation("Failed") for _ in range(MAX_ROWS + 1)]
 
     page = choose(operator_client, "retry", *many)

@@ -36,9 +36,9 @@ pytestmark = pytest.mark.django_db
 
 
 def _page(client: Client, url: str, **query: str) -> str:
-    answer = client.get(url, query)
-    assert answer.status_code == 200, answer
-    return answer.content.decode()
+    response = client.get(url, query)
+    assert response.status_code == 200, response
+    return response.content.decode()
 
 
 def _detail(client: Client, row: StockPool | Operation) -> str:
@@ -255,9 +255,9 @@ class TestLists:
         "query", ["q=%00", "phase=%00", "reason=%00", "phase=nonsense", "p=x", "p=99999", "o=zz"]
     )
     def test_invalid_parameters_are_ignored(self, operator_client: Client, query: str) -> None:
-        answer = operator_client.get(f"{POOLS}?{query}", follow=True)
+        response = operator_client.get(f"{POOLS}?{query}", follow=True)
 
-        assert answer.status_code == 200
+        assert response.status_code == 200
 
 
 class TestDetail:
@@ -373,12 +373,12 @@ class TestHostileText:
 class TestPermissions:
     @pytest.mark.parametrize("url", [INDEX, POOLS, JOBS])
     def test_pages_need_a_log_in(self, client: Client, url: str) -> None:
-        answer = client.get(url)
+        response = client.get(url)
 
-        assert answer.status_code == 302
-        assert answer.headers["Location"].startswith(reverse("admin:login"))
+        assert response.status_code == 302
+        assert response.headers["Location"].startswith(reverse("admin:login"))
 
-    def test_a_viewer_without_the_permission_is_refused(
+    def test_a_viewer_without_the_permission_is_rejected(
         self, viewer_client: Client, rows: Rows
     ) -> None:
         operation = rows.operation()

@@ -1,4 +1,4 @@
-"""People and groups: permissions as check boxes; hidden ones are kept."""
+"""Users and groups: permissions as checkboxes; hidden permissions remain unchanged."""
 
 import re
 
@@ -49,9 +49,9 @@ def test_saving_removes_cleared_permissions_and_keeps_hidden_ones(
 
     chosen = [right("view_stockpool").pk]
     body = {"name": "night shift", "permissions": chosen}
-    answer = operator_client.post(page_of(group), body)
+    response = operator_client.post(page_of(group), body)
 
-    assert answer.status_code == 302
+    assert response.status_code == 302
     held = group.permissions.values_list("codename", flat=True)
     assert set(held) == {"view_stockpool", "view_logentry"}
 
@@ -60,9 +60,9 @@ def test_a_hidden_permission_cannot_be_granted(operator_client: Client) -> None:
     group = Group.objects.create(name="day shift")
 
     body = {"name": "day shift", "permissions": [right("delete_session").pk]}
-    answer = operator_client.post(page_of(group), body)
+    response = operator_client.post(page_of(group), body)
 
-    assert answer.status_code == 200
+    assert response.status_code == 200
     assert not group.permissions.exists()
 
 
@@ -72,11 +72,11 @@ def test_a_person_joins_a_group_and_keeps_the_password(operator_client: Client) 
 
     page = operator_client.get(page_of(person)).content.decode()
     body = {"username": "anna", "is_active": "on", "is_staff": "on", "groups": [viewer.pk]}
-    answer = operator_client.post(page_of(person), body)
+    response = operator_client.post(page_of(person), body)
 
     assert re.search(r"</?input[^>]*>\s*viewer: \w", page)
     assert "argon2" not in page
-    assert answer.status_code == 302
+    assert response.status_code == 302
     person.refresh_from_db()
     assert person.check_password("correct-horse-battery")
     assert list(person.groups.all()) == [viewer]

@@ -1,4 +1,4 @@
-"""Titles of reasons and causes, with the reason code next to them on the page of one object."""
+"""Titles of reasons and causes, with the reason code on the page of an object."""
 
 import html
 import re
@@ -31,9 +31,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
 
 def page(client: Client, address: str) -> str:
-    answer = client.get(address)
-    assert answer.status_code == 200, answer
-    return answer.content.decode()
+    response = client.get(address)
+    assert response.status_code == 200, response
+    return response.content.decode()
 
 
 def of_unit(client: Client, unit: GpuUnit, kind: str = "activeunit") -> str:
@@ -150,7 +150,7 @@ def test_the_cause_of_a_delay_is_explained_before_the_start_has_failed(
     assert "as it is" in text
 
 
-def test_a_starting_unit_has_the_colour_of_its_phase(operator_client: Client) -> None:
+def test_a_starting_unit_has_the_color_of_its_phase(operator_client: Client) -> None:
     words = "The pod is starting."
     unit = unit_row(UnitPhase.PROGRESSING, reason="UnitProgressing", message=words)
 
@@ -168,7 +168,7 @@ def test_an_unknown_selected_reason_is_shown_in_the_filter(operator_client: Clie
     assert "<summary>Reason: Nonsense" in page(operator_client, f"{listed}?reason=Nonsense")
 
 
-def test_the_filter_offers_faults_and_their_causes(operator_client: Client) -> None:
+def test_the_filter_offers_failures_and_their_causes(operator_client: Client) -> None:
     unit_row()
 
     offered = choices(operator_client, "units_activeunit")

@@ -1,4 +1,4 @@
-"""Periodic tasks in the admin: valid changes, runs and immediate runs."""
+"""Periodic tasks in the admin: changes, scheduled runs and immediate runs."""
 
 import math
 import re
@@ -59,8 +59,8 @@ def _form(schedule: PeriodicTask, **changes: Any) -> dict[str, Any]:
 def _errors(client: Client, schedule: PeriodicTask, **changes: Any) -> list[str]:
     """Submit changes; return the names of the fields with errors."""
     url = reverse("admin:django_celery_beat_periodictask_change", args=[schedule.pk])
-    answer = client.post(url, _form(schedule, **changes))
-    return [] if answer.status_code == 302 else list(answer.context["adminform"].form.errors)
+    response = client.post(url, _form(schedule, **changes))
+    return [] if response.status_code == 302 else list(response.context["adminform"].form.errors)
 
 
 def _run(number: str, seconds: float, message: str) -> None:
@@ -95,11 +95,11 @@ def test_interval_can_be_changed(operator_client: Client, schedule: PeriodicTask
 
 
 @pytest.mark.parametrize(
-    ("every", "period", "is_refused"),
+    ("every", "period", "is_rejected"),
     [(4, "seconds", True), (4_999_999, "microseconds", True), (5, "seconds", False)],
 )
-def test_an_interval_below_five_seconds_is_refused(
-    operator_client: Client, schedule: PeriodicTask, every: int, period: str, *, is_refused: bool
+def test_an_interval_below_five_seconds_is_rejected(
+    operator_client: Client, schedule: PeriodicTask, every: int, period: str, *, is_rejected: bool
 ) -> None:
     before = schedule.interval
     other = IntervalSchedule.objects.create(every=every, period=period)
@@ -107,8 +107,8 @@ def test_an_interval_below_five_seconds_is_refused(
     errors = _errors(operator_client, schedule, interval=other.pk)
 
     schedule.refresh_from_db()
-    assert errors == (["interval"] if is_refused else [])
-    assert schedule.interval == (before if is_refused else other)
+    assert errors == (["interval"] if is_rejected else [])
+    assert schedule.interval == (before if is_rejected else other)
 
 
 def test_a_shared_interval_cannot_be_shortened_below_that(
@@ -116,14 +116,14 @@ def test_a_shared_interval_cannot_be_shortened_below_that(
 ) -> None:
     url = reverse("admin:django_celery_beat_intervalschedule_change", args=[interval.pk])
 
-    answer = operator_client.post(url, {"every": 2, "period": "seconds"})
+    response = operator_client.post(url, {"every": 2, "period": "seconds"})
 
     interval.refresh_from_db()
-    assert list(answer.context["adminform"].form.errors) == ["every"]
+    assert list(response.context["adminform"].form.errors) == ["every"]
     assert interval.every == 45
 
 
-def test_an_unknown_task_stays_until_it_is_changed(
+def test_an_unknown_task_is_kept_until_it_is_changed(
     operator_client: Client, interval: IntervalSchedule
 ) -> None:
     old = PeriodicTask.objects.create(name="old", task="gone.task", interval=interval)
@@ -152,7 +152,7 @@ def test_an_invalid_value_is_an_error_of_its_field(
     assert _errors(operator_client, schedule, **changes) == [field]
 
 
-def test_interval_and_crontab_together_are_refused(
+def test_interval_and_crontab_together_are_rejected(
     operator_client: Client, schedule: PeriodicTask
 ) -> None:
     crontab = CrontabSchedule.objects.create(minute="15", hour="3")
@@ -202,11 +202,11 @@ def test_run_now_sends_the_task_and_is_logged(
 ) -> None:
     PeriodicTask.objects.filter(pk=schedule.pk).update(enabled=False, args="[1]")
 
-    answer = operator_client.post(
+    response = operator_client.post(
         LIST, {"action": "run_now", "_selected_action": schedule.pk}, follow=True
     )
 
-    assert [message.level_tag for message in answer.context["messages"]] == ["success"]
+    assert [message.level_tag for message in response.context["messages"]] == ["success"]
     assert broker.hints(Queue.PERIODIC) == 1
     assert LogEntry.objects.get().object_id == str(schedule.pk)
 
@@ -219,9 +219,9 @@ def test_run_now_of_a_page_redirects_to_it(
     (target,) = re.findall(r'<form method="post" action="([^"]+)">[^§]*?>Run now<', text)
     body = {"action": "run_now", "_selected_action": schedule.pk, "from_page": "1"}
 
-    answer = operator_client.post(target, body)
+    response = operator_client.post(target, body)
 
-    assert (target, answer.headers["Location"]) == (LIST, place)
+    assert (target, response.headers["Location"]) == (LIST, place)
 
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -271,11 +271,11 @@ def test_run_now_without_a_broker_is_an_error(
 ) -> None:
     monkeypatch.setattr(queueing._Pause, "until", math.inf)
 
-    answer = operator_client.post(
+    response = operator_client.post(
         LIST, {"action": "run_now", "_selected_action": schedule.pk}, follow=True
     )
 
-    assert [message.level_tag for message in answer.context["messages"]] == ["error"]
+    assert [message.level_tag for message in response.context["messages"]] == ["error"]
     assert not LogEntry.objects.exists()
 
 

@@ -1,4 +1,4 @@
-"""The search over all lists: from a name, an operationID, an image or a UID to a row's page."""
+"""The global search by name, operationID, image or UID."""
 
 import re
 
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.django_db
 
 
 def found(client: Client, text: str) -> list[str]:
-    """Return the models whose rows are found, in the order of the page."""
-    answer = client.get(SEARCH, {"q": text})
-    assert answer.status_code == 200
-    page = answer.content.decode().partition('class="search filters"')[2]
+    """Return the models of the results, in the order of the page."""
+    response = client.get(SEARCH, {"q": text})
+    assert response.status_code == 200
+    page = response.content.decode().partition('class="search filters"')[2]
     return re.findall(r'<a href="/admin/[a-z_]+/([a-z]+)/[0-9]+/change/"', page)
 
 
@@ -84,7 +84,7 @@ def test_lists_without_permission_are_not_searched(db: None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\x00", "%", "it's", "x" * 5000])
-def test_any_query_is_answered(operator_client: Client, text: str) -> None:
+def test_any_query_has_a_response(operator_client: Client, text: str) -> None:
     unit_row()
 
     assert found(operator_client, text) == []

@@ -37,9 +37,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("cluster")]
 
 
 def page(client: Client, url: str, **query: str) -> str:
-    answer = client.get(url, query)
-    assert answer.status_code == 200, answer
-    return answer.content.decode()
+    response = client.get(url, query)
+    assert response.status_code == 200, response
+    return response.content.decode()
 
 
 def detail(client: Client, row: Function | Invocation) -> str:
@@ -223,7 +223,7 @@ def test_page_of_invocation_shows_steps_in_order(operator_client: Client) -> Non
 
     text = detail(operator_client, row)
 
-    steps = ["Accepted", "In the queue", "Started", "Retried", "Answered", "Succeeded"]
+    steps = ["Accepted", "In the queue", "Started", "Retried", "Response received", "Succeeded"]
     found = [step for step in re.findall(r"</svg>([^<]+)</span>", text) if step in steps]
     assert found[-len(steps) :] == steps
     assert "sequence 42 " in text
@@ -297,7 +297,7 @@ def test_filters_and_search_find_invocations(operator_client: Client) -> None:
     assert "first" in page(operator_client, INVOCATIONS, q="fir")
 
 
-def test_user_without_permission_is_refused(viewer_client: Client) -> None:
+def test_user_without_permission_is_rejected(viewer_client: Client) -> None:
     row = accept(function_row("echo"))
     address = reverse("admin:serverless_invocation_change", args=[row.pk])
 

@@ -1,4 +1,4 @@
-"""Actions on functions and invocations: consequences, effects, log entries."""
+"""Actions on functions and invocations: confirmations, effects and log entries."""
 
 import re
 from typing import Any
@@ -32,7 +32,7 @@ def worker(function: Function) -> None:
 
 
 def in_state(state: InvocationState, **asked: Any) -> Invocation:
-    """Insert an invocation in this state, of a new function."""
+    """Insert an invocation of a new function with the state."""
     row = accept(function_row(**asked))
     changes: dict[str, Any] = {"state": state}
     if state not in {InvocationState.QUEUED, InvocationState.RUNNING}:
@@ -46,12 +46,12 @@ def kinds() -> list[str]:
 
 
 def operations() -> list[str]:
-    """Return the kinds of operation, without the creations of functions."""
+    """Return the kinds of the operations except the creations of functions."""
     return [kind for kind in kinds() if kind != "function.create"]
 
 
 def numbers(page: str) -> list[int]:
-    """Return the numbers in the consequence that a page shows, in their order."""
+    """Return the numbers in the consequence on a page, in the order of the text."""
     (consequence,) = re.findall(r'<p class="consequence">([^<]*)</p>', page)
     return [int(number) for number in re.findall(r"\d+", consequence)]
 
@@ -82,13 +82,13 @@ def test_scale_form_has_current_limits(operator_client: Client) -> None:
 
 
 @pytest.mark.parametrize(("fewest", "most"), [("3", "2"), ("0", "0"), ("-1", "1"), ("x", "1")])
-def test_invalid_limits_are_refused_at_their_field(
+def test_invalid_limits_are_rejected_at_their_field(
     operator_client: Client, fewest: str, most: str
 ) -> None:
     page = press(operator_client, "scale", function_row(), minWorkers=fewest, maxWorkers=most)
 
     assert "errorlist" in page
-    assert "What happens" not in page
+    assert "<h2>Effects" not in page
 
 
 def test_deletion_shows_cancelled_running_and_released(

@@ -29,7 +29,7 @@ TITLE = WORKER_CAUSES[CAUSE].title
 
 
 def fact(text: str, label: str) -> str:
-    """Return the value of a fact on a page; empty if the page does not show it."""
+    """Return the value of a fact on a page, or an empty string if the page omits it."""
     found = re.search(rf"<dt>{label}</dt><dd><bdi>([^<]*)", text)
     return found[1] if found else ""
 
@@ -79,7 +79,7 @@ def test_page_of_function_shows_effective_limits(operator_client: Client) -> Non
     assert fact(of_other, "Attempts") == "1"
 
 
-def test_answer_with_error_status_is_failed_step(operator_client: Client) -> None:
+def test_response_with_error_status_is_failed_step(operator_client: Client) -> None:
     row = ended(
         function_row("echo"),
         InvocationState.FAILED,
@@ -90,7 +90,7 @@ def test_answer_with_error_status_is_failed_step(operator_client: Client) -> Non
 
     text = detail(operator_client, row)
 
-    assert re.search(r'class="phase failed"[^A]*</svg>Answered<', text)
+    assert re.search(r'class="phase failed"[^A]*</svg>Response received<', text)
 
 
 def test_queued_invocation_shows_why_function_is_blocked(operator_client: Client) -> None:
@@ -109,8 +109,8 @@ def test_queued_invocation_shows_why_function_is_blocked(operator_client: Client
     for text in (oldest, newest):
         assert f"<h2>Waiting: {TITLE}</h2>" in text
         assert f'<a href="{place}">echo</a>: ' in text
-    assert "1 invocation is ahead of it." in newest
-    assert "ahead of it." not in oldest
+    assert "1 invocation is ahead of this one." in newest
+    assert "ahead of this one." not in oldest
 
 
 def test_queued_invocation_of_ready_function_is_not_blocked(operator_client: Client) -> None:
@@ -137,19 +137,19 @@ def test_failure_links_to_log_of_existing_worker(
     text = detail(operator_client, row)
 
     log_link = (
-        f'<a href="{reverse("admin:units_activeunit_change", args=[unit.pk])}">see its log</a>'
+        f'<a href="{reverse("admin:units_activeunit_change", args=[unit.pk])}">View its log</a>'
     )
     assert (log_link in text) is not is_deleted
 
 
-def test_answer_is_shown_only_if_there_is_one(operator_client: Client) -> None:
+def test_response_is_shown_only_if_there_is_one(operator_client: Client) -> None:
     function = function_row("echo")
     lost = {"failure_class": "framework_timeout", "result_body": b""}
     expired = ended(function, InvocationState.EXPIRED, **lost)
     empty = ended(function, status_code=204, result_body=b"")
 
-    assert "Answer" not in detail(operator_client, expired)
-    assert "<dt>Answer</dt><dd><bdi>empty</bdi>" in detail(operator_client, empty)
+    assert "Response" not in detail(operator_client, expired)
+    assert "<dt>Response body</dt><dd><bdi>empty</bdi>" in detail(operator_client, empty)
 
 
 def test_state_has_same_label_in_tab_list_and_page(operator_client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Changes of the catalogue in the admin, by the rules and services of the API."""
+"""Changes of the catalogue in the admin through the services of the API."""
 
 import re
 from typing import Any
@@ -77,15 +77,15 @@ def test_specs_are_found_by(operator_client: Client, query: str) -> None:
 
 
 def test_a_spec_is_created_by_the_service(operator_client: Client, cluster: FakeCluster) -> None:
-    answer = operator_client.post(ADD, form(memory="65536Mi", warmTarget="2"), follow=True)
+    response = operator_client.post(ADD, form(memory="65536Mi", warmTarget="2"), follow=True)
 
     row = GpuSpec.objects.get()
     assert (row.name, row.memory, row.warm_target) == ("g1.1", "64Gi", 2)
     operation = Operation.objects.get()
     assert (operation.kind, operation.object_row) == ("gpuspec.create", row.pk)
-    assert answer.redirect_chain[-1][0] == address(row, "change", row.pk)
+    assert response.redirect_chain[-1][0] == address(row, "change", row.pk)
     link = reverse("admin:operations_operation_change", args=[operation.pk])
-    assert f'href="{link}"' in str(*answer.context["messages"])
+    assert f'href="{link}"' in str(*response.context["messages"])
     assert KEY in LogEntry.objects.get().change_message
 
 
@@ -189,12 +189,12 @@ def test_a_field_has_a_help_text_with_an_example(operator_client: Client) -> Non
 def test_only_a_disabled_spec_is_deleted(operator_client: Client, cluster: FakeCluster) -> None:
     row = spec_row()
 
-    refused = press(operator_client, "delete", row)
+    rejected = press(operator_client, "delete", row)
     GpuSpec.objects.update(is_enabled=False)
     page = press(operator_client, "delete", row)
     confirm(operator_client, page)
 
-    assert (refused.context["refused_count"], refused.context["lines"]) == (1, [])
+    assert (rejected.context["impossible_count"], rejected.context["lines"]) == (1, [])
     assert numbers(page.context["consequence"]) == [1, 0, 0]
     assert not GpuSpec.objects.exists()
     assert Operation.objects.get().kind == "gpuspec.delete"
@@ -266,7 +266,7 @@ def test_a_number_is_required(operator_client: Client, cluster: FakeCluster, act
     assert len(page.context["form"].errors) == 1
 
 
-def test_without_a_cluster_changes_are_refused(
+def test_without_a_cluster_changes_are_rejected(
     operator_client: Client, settings: Settings
 ) -> None:
     settings.KUBE_MODE = "off"
@@ -288,12 +288,12 @@ def test_no_spec_is_deleted_without_the_service(
     row = spec_row(is_enabled=False)
 
     body = {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"}
-    answers = [
+    responses = [
         operator_client.post(LIST, body),
         operator_client.post(address(row, "delete", row.pk), {"post": "yes"}),
     ]
 
-    assert [answer.status_code for answer in answers] == [403, 403]
+    assert [response.status_code for response in responses] == [403, 403]
     assert GpuSpec.objects.exists()
 
 

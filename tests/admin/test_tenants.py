@@ -1,4 +1,4 @@
-"""Tenants: their usage, as links to the lists."""
+"""The usage of tenants, with links to the lists."""
 
 import re
 

@@ -130,7 +130,7 @@ def _action(action: Action, samples: Sequence[Model]) -> Iterator[str]:
             text = action.consequence(some, VALUES.get(action.name, {}))
             yield f"  {len(some)}: {text}"
     if obstacle := action.obstacle(samples[0]):
-        yield f"  Refused: {obstacle}"
+        yield f"  Rejected: {obstacle}"
 
 
 def _form(title: str, form: forms.BaseForm) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""API tokens in the admin: created, shown once, revoked."""
+"""API tokens in the admin: creation, one-time display and revocation."""
 
 import re
 from datetime import timedelta
@@ -18,9 +18,9 @@ LIST = "/admin/tenancy/apitoken/"
 
 def _add(client: Client, **changes: object) -> Page:
     form = {"tenant": tenant_by_name().pk, "name": "ci", "scopes": ["operator"], **changes}
-    answer = client.post(f"{LIST}add/", form)
-    assert answer.status_code == 200
-    return Page(answer)
+    response = client.post(f"{LIST}add/", form)
+    assert response.status_code == 200
+    return Page(response)
 
 
 def created(client: Client, name: str = "ci") -> ApiToken:

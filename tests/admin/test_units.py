@@ -1,4 +1,4 @@
-"""The pages of stock and of active units."""
+"""The lists and pages of stock units and active units."""
 
 import re
 from datetime import timedelta
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.django_db
 
 
 def page(client: Client, url: str, **query: str) -> str:
-    answer = client.get(url, query)
-    assert answer.status_code == 200, answer
-    return answer.content.decode()
+    response = client.get(url, query)
+    assert response.status_code == 200, response
+    return response.content.decode()
 
 
 def detail(client: Client, row: GpuUnit) -> str:
@@ -196,10 +196,10 @@ class TestDetail:
         stock = stock_row()
         by_kind = reverse("admin:units_activeunit_change", args=[stock.pk])
 
-        answer = operator_client.get(by_kind)
+        response = operator_client.get(by_kind)
 
-        assert answer.status_code == 302
-        assert answer.headers["Location"].endswith(f"/stockunit/{stock.pk}/change/")
+        assert response.status_code == 302
+        assert response.headers["Location"].endswith(f"/stockunit/{stock.pk}/change/")
 
     def test_history_is_shown_newest_first(self, operator_client: Client, rows: Rows) -> None:
         unit = unit_row()

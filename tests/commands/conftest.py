@@ -20,7 +20,7 @@ Hold: TypeAlias = Callable[[Lock, Callable[[], object]], AbstractContextManager[
 
 @pytest.fixture
 def hold(transactional_db: None) -> Hold:
-    """Hold a lock as another process does, with a command that waits for it; then let it go on."""
+    """Hold a lock in another connection while a command waits for it, then release the lock."""
     values = connection.get_connection_params()
     address = {key: values[key] for key in ("host", "port", "user", "password", "dbname")}
 

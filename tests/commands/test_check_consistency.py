@@ -41,12 +41,12 @@ def run(command: str, *arguments: str) -> str:
 
 
 def faults(wait: float = 0) -> list[str]:
-    """Return the lines that it ends with 1 for; none when it ends with 0."""
+    """Return the reported faults, or an empty list if the command exits with 0."""
     output = StringIO()
     with suppress(CommandError):
         call_command("check_consistency", f"--wait={wait}", stdout=output)
     lines = output.getvalue().splitlines()
-    return [] if lines == ["rows and cluster agree"] else lines
+    return [] if lines == ["The database and the cluster are consistent."] else lines
 
 
 def the_stock() -> GpuUnit:
@@ -96,7 +96,7 @@ def a_unit_whose_stock_is_not_consumed(_: FakeCluster) -> None:
 
 
 def two_units_with_one_source(cluster: FakeCluster) -> None:
-    """Another unit of an operation of its own names the stock of the first."""
+    """A unit of another operation names the stock of the first unit."""
     [source] = GpuUnit.objects.filter(role=UnitRole.STOCK).exclude(consumed_by="")
     other = handed_over(cluster, name="b")
     unit = cluster.get(GPU_UNIT, other.name, namespace=NAMESPACE)
@@ -156,7 +156,7 @@ def test_each_kind_of_fault_is_printed_and_exits_with_1(
 
     meddle(cluster)
 
-    with pytest.raises(CommandError, match="faults") as caught:
+    with pytest.raises(CommandError, match="inconsistent objects") as caught:
         run("check_consistency", "--wait=0")
     assert caught.value.returncode == 1
     assert any(line.startswith(f"{word}: {name}") for line in faults()), faults()
@@ -230,7 +230,7 @@ def test_a_cluster_that_cannot_be_read_decides_nothing(cluster: FakeCluster, com
 
 
 @pytest.mark.parametrize("command", ["check_consistency", "reconcile_all"])
-def test_without_a_cluster_it_says_so(settings: Settings, command: str) -> None:
+def test_it_reports_a_missing_cluster(settings: Settings, command: str) -> None:
     settings.KUBE_MODE = "off"
 
     with pytest.raises(CommandError, match="KUBE_MODE"):
@@ -249,7 +249,7 @@ def test_a_dry_run_prints_what_would_be_done(cluster: FakeCluster) -> None:
     assert f"  create Deployment {STOCK_NAMESPACE}/unit-{stock.name}\n" in said
     assert "  status: Progressing StockNotReady\n" in said
     assert "StockPool default/p\n" in said
-    assert "2 differ; nothing was changed" in said
+    assert "2 resources differ." in said
     assert cluster.writes == []
     assert not GpuUnit.objects.exclude(due_at=None).exists()
 
@@ -258,7 +258,7 @@ def test_a_dry_run_over_what_is_settled_prints_nothing(cluster: FakeCluster) -> 
     stocked(cluster, 2)
     handed_over(cluster)
 
-    assert run("reconcile_all", "--dry-run") == ("0 differ; nothing was changed\n")
+    assert run("reconcile_all", "--dry-run") == "0 resources differ. Nothing was changed.\n"
 
 
 def test_a_real_run_marks_what_differs_and_hints_at_it(
@@ -268,7 +268,7 @@ def test_a_real_run_marks_what_differs_and_hints_at_it(
     cluster.put(GPU_UNIT, unit_resource("by-hand"))
     cluster.put(STOCK_POOL, pool_resource("by-hand"))
 
-    assert "1 pools and 1 units are due" in run("reconcile_all")
+    assert "Enqueued 1 pools and 1 units." in run("reconcile_all")
 
     assert broker.hints(Queue.RECONCILE) == 2
     assert GpuUnit.objects.get(name="by-hand").due_at is not None

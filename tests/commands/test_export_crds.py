@@ -1,4 +1,4 @@
-"""`export_crds` writes what the models say, and `--check` notices every difference."""
+"""`export_crds` writes the schemas of the models, and `--check` detects every difference."""
 
 from io import StringIO
 from pathlib import Path

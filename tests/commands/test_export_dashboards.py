@@ -1,4 +1,4 @@
-"""`export_dashboards` writes what the code declares, and `--check` notices a difference."""
+"""`export_dashboards` writes the declared dashboards, and `--check` detects differences."""
 
 from io import StringIO
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`export_rbac` writes the accounts that the code declares, and `--check` notices a difference."""
+"""`export_rbac` writes the declared accounts, and `--check` detects differences."""
 
 from io import StringIO
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_check_names_the_file_that_differs(tmp_path: Path) -> None:
     export("--directory", str(tmp_path))
     (tmp_path / "rbac" / "web.yaml").write_text("something else\n")
 
-    with pytest.raises(CommandError, match=r"web\.yaml differs .* 'make manifests'"):
+    with pytest.raises(CommandError, match=r"web\.yaml\. Run 'make manifests'"):
         export("--check", "--directory", str(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""The page about reasons and codes has every word that the platform gives."""
+"""The page of reasons and codes contains every value of the platform."""
 
 from io import StringIO
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from gpuplatform.api.exceptions import envelope
-from gpuplatform.management.reasons_page import http_errors
+from gpuplatform.errors import http_errors
 from gpuplatform.operations.phases import OperationPhase, OperationWait
 from inventory.phases import PoolPhase, PoolReason
 from serverless.phases import FailureClass, FunctionReason, FunctionWait, InvocationState

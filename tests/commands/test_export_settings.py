@@ -1,4 +1,4 @@
-"""The page about the settings is what the table says, and the commands print it."""
+"""The page of settings matches the table, and the commands print the effective values."""
 
 from io import StringIO
 from pathlib import Path

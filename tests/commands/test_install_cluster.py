@@ -1,4 +1,4 @@
-"""`install_cluster` brings what the platform needs, repeatably, and says what it cannot."""
+"""`install_cluster` installs the required objects, is idempotent, and reports errors."""
 
 from io import StringIO
 
@@ -26,7 +26,7 @@ def install(*arguments: str) -> str:
 
 
 def establish(cluster: FakeCluster) -> None:
-    """Serve each new kind at once, as an API server does in a moment."""
+    """Serve each new kind immediately."""
 
     def serve(verb: str, kind: object) -> None:
         if verb == "get" and kind is CUSTOM_RESOURCE_DEFINITION:
@@ -97,7 +97,7 @@ def test_a_rejection_of_the_cluster_is_a_command_error(
         install()
 
 
-def test_without_a_cluster_it_says_so(settings: Settings) -> None:
+def test_it_reports_a_missing_cluster(settings: Settings) -> None:
     settings.KUBE_MODE = "off"
 
     with pytest.raises(CommandError, match="KUBE_MODE"):

@@ -9,7 +9,7 @@ from pytest_django import Settings
 from gpuplatform.nats.keys import KeyKind, KeyPair
 
 
-def said(*arguments: str) -> str:
+def output(*arguments: str) -> str:
     """Return the output of the command."""
     out = StringIO()
     call_command("nats_accounts", *arguments, stdout=out)
@@ -17,7 +17,7 @@ def said(*arguments: str) -> str:
 
 
 def test_new_seed_is_account_seed() -> None:
-    pair = KeyPair.from_seed(said("--new-seed").strip(), KeyKind.ACCOUNT)
+    pair = KeyPair.from_seed(output("--new-seed").strip(), KeyKind.ACCOUNT)
 
     assert pair.public.startswith("A")
 
@@ -26,7 +26,7 @@ def test_configuration_has_both_accounts_and_no_secret(settings: Settings) -> No
     account = KeyPair.generate(KeyKind.ACCOUNT)
     settings.NATS_SEED = account.seed
 
-    text = said()
+    text = output()
 
     for pair in (account, account.derived("workers")):
         assert pair.public in text
@@ -37,4 +37,4 @@ def test_missing_seed_is_reported(settings: Settings) -> None:
     settings.NATS_SEED = ""
 
     with pytest.raises(CommandError, match="--new-seed"):
-        said()
+        output()

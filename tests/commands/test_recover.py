@@ -47,14 +47,14 @@ def lose_the_database() -> None:
 
 
 def made(**changes: Any) -> dict[str, Any]:
-    """Make a pool; return the body of its request."""
+    """Create a pool and return the body of its request."""
     body = create_body(**changes)
     driver.run(accept_create(**body).operation.id)
     return body
 
 
 def marked(**marks: str) -> Manifest:
-    """Return a pool that bears those marks."""
+    """Return a pool with these annotations."""
     full = {
         TENANT_ANNOTATION: "default",
         OPERATION_ID_ANNOTATION: "op-x",
@@ -65,7 +65,7 @@ def marked(**marks: str) -> Manifest:
 
 
 @pytest.mark.parametrize("part", Part)
-def test_it_refuses_while_any_part_runs(cluster: FakeCluster, part: Part) -> None:
+def test_it_rejects_while_any_part_runs(cluster: FakeCluster, part: Part) -> None:
     report_heartbeat(part)
 
     with pytest.raises(CommandError, match=str(part)):
@@ -84,7 +84,9 @@ def test_it_waits_for_another_recovery(cluster: FakeCluster, hold: Hold) -> None
     assert not epoch.compare(cluster)
 
 
-def test_a_lost_database_is_rebuilt_and_a_replay_answers_as_before(cluster: FakeCluster) -> None:
+def test_a_lost_database_is_rebuilt_and_a_replay_returns_the_same_response(
+    cluster: FakeCluster,
+) -> None:
     body = made(name="a", memory="16Gi")
     made(name="b")
     uid = cluster.get_pool("a")["metadata"]["uid"]
@@ -101,7 +103,7 @@ def test_a_lost_database_is_rebuilt_and_a_replay_answers_as_before(cluster: Fake
     assert StockPool.objects.get(name="a").operation == replay.operation
 
 
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(cluster: FakeCluster) -> None:
+def test_a_dry_run_prints_the_actions_and_changes_nothing(cluster: FakeCluster) -> None:
     made(name="a")
     lose_the_database()
     cluster.writes.clear()
@@ -109,7 +111,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(cluster: FakeCluster
     said = recover("--dry-run")
 
     assert "default/a" in said
-    assert "nothing was changed" in said
+    assert "Nothing was changed." in said
     assert not Operation.objects.exists()
     assert not StockPool.objects.exists()
     assert cluster.writes == []
@@ -118,7 +120,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(cluster: FakeCluster
 def test_a_dry_run_is_possible_while_processes_run(cluster: FakeCluster) -> None:
     report_heartbeat(Part.BEAT)
 
-    assert "nothing was changed" in recover("--dry-run")
+    assert "Nothing was changed." in recover("--dry-run")
 
 
 def test_pools_created_by_hand_are_imported_and_reported(cluster: FakeCluster) -> None:
@@ -155,7 +157,7 @@ def test_a_pool_that_the_cluster_does_not_have_is_closed_by_the_next_pass(
 def test_a_new_cluster_with_lower_versions_is_imported(
     cluster: FakeCluster,
 ) -> None:
-    """Versions of another cluster cannot be compared with those in the rows."""
+    """Resource versions of another cluster cannot be compared with the versions in the rows."""
     made(name="a")
     made(name="b")
     StockPool.objects.update(resource_version=1_000_000, phase="Ready")
@@ -265,7 +267,7 @@ def test_open_operations_of_the_backup_find_the_objects_that_they_created(
     assert accept_create(**body).is_replay
 
 
-def test_without_a_cluster_it_says_so(settings: Settings) -> None:
+def test_it_reports_a_missing_cluster(settings: Settings) -> None:
     settings.KUBE_MODE = "off"
 
     with pytest.raises(CommandError, match="KUBE_MODE"):

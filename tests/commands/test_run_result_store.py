@@ -49,7 +49,7 @@ class Processes:
         self._all: list[subprocess.Popen[bytes]] = []
 
     def start(self, **environment: str) -> subprocess.Popen[bytes]:
-        """Start one."""
+        """Start a process."""
         process = subprocess.Popen(
             [sys.executable, str(MANAGE), "run_result_store"],
             env={**self._environment, **environment},
@@ -96,12 +96,12 @@ class Serving(threading.Thread):
 
 
 def succeeded() -> int:
-    """Return the number of answered invocations."""
+    """Return the number of completed invocations."""
     return Invocation.objects.filter(state="Succeeded").count()
 
 
 def more_than(before: int) -> None:
-    """Wait until more are answered."""
+    """Wait until more invocations are completed."""
     assert wait_until(lambda: succeeded() > before, 40), states()
 
 
@@ -161,7 +161,7 @@ def test_stops_immediately_on_signal(processes: Processes, queue: Queue) -> None
 def test_missing_queue_is_reported(processes: Processes) -> None:
     process = processes.start(NATS_URL="", GPUPLATFORM_DATA="/nonexistent")
 
-    _, said = process.communicate(timeout=30)
+    _, output = process.communicate(timeout=30)
 
     assert process.returncode == 1
-    assert b"NATS_URL is not set" in said
+    assert b"NATS_URL is not set" in output

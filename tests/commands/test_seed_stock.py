@@ -57,8 +57,8 @@ def test_bad_input_names_the_field_and_leaves_nothing(arguments: list[str], said
     assert not GpuUnit.objects.exists()
 
 
-def test_another_request_under_the_same_id_is_refused() -> None:
+def test_another_request_under_the_same_id_is_rejected() -> None:
     _run("g1.1", "2", "--operation-id", "seed-1")
 
-    with pytest.raises(CommandError, match="another request"):
+    with pytest.raises(CommandError, match="a different request"):
         _run("g1.1", "3", "--operation-id", "seed-1")

@@ -12,10 +12,10 @@ pytestmark = pytest.mark.django_db
 
 
 def test_it_prints_the_secret_alone() -> None:
-    out, told = StringIO(), StringIO()
+    out, errors = StringIO(), StringIO()
 
     call_command(
-        "token_create", "ci", "--scope", "operator", "--days", "30", stdout=out, stderr=told
+        "token_create", "ci", "--scope", "operator", "--days", "30", stdout=out, stderr=errors
     )
 
     secret = out.getvalue().strip()
@@ -23,7 +23,7 @@ def test_it_prints_the_secret_alone() -> None:
     assert token is not None
     assert token.scopes == ["operator"]
     assert token.expires_at is not None
-    assert secret not in told.getvalue()
+    assert secret not in errors.getvalue()
 
 
 def test_without_a_scope_it_is_a_users() -> None:

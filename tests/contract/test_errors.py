@@ -1,4 +1,4 @@
-"""The catalogue of failures: each can be built, printed and sent, and programs can tell them."""
+"""The error catalogue: every error can be created, printed and sent, and has a code."""
 
 import json
 from collections import defaultdict
@@ -13,7 +13,7 @@ SHARED = {
     "invalid_request": {"RequestError", "InvalidSpec"},
     "internal_error": {"PlatformError", "InvariantBroken"},
 }
-"""Codes that more than one class has: the more special one says the same to a program."""
+"""Codes that more than one class has."""
 
 
 def _all(kind: type[PlatformError]) -> list[type[PlatformError]]:

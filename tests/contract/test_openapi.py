@@ -15,7 +15,7 @@ from jsonschema.validators import Draft202012Validator
 
 from gpuplatform import __version__
 from gpuplatform.api import document as served
-from gpuplatform.api.error_replies import http_errors
+from gpuplatform.errors import http_errors
 from gpuplatform.settings.environment import PROJECT_ROOT as ROOT
 
 Json = dict[str, Any]
@@ -59,7 +59,7 @@ def contents(document: Json) -> Iterator[tuple[str, Json]]:
 
 
 def resolved(document: Json, value: Json) -> Json:
-    """Return what a reference within the document stands for."""
+    """Return the target of a reference within the document."""
     while "$ref" in value:
         found: Any = document
         for step in value["$ref"].removeprefix("#/").split("/"):
@@ -130,7 +130,7 @@ def test_examples_of_fields_and_parameters_are_valid(document: Json) -> None:
     assert faults == []
 
 
-def test_schemas_use_words_of_json_schema_only(document: Json) -> None:
+def test_schemas_use_only_keywords_of_json_schema(document: Json) -> None:
     found = (key for schema in schemas(document) for key in schema)
     unknown = Counter(key for key in found if key not in JSON_SCHEMA_WORDS)
 

@@ -1,4 +1,4 @@
-"""What a contributor and a cluster find: commands, hosted checks, definitions, addresses."""
+"""The repository for contributors and clusters: commands, checks, definitions, paths."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def makefile() -> dict[str, str]:
-    """Return each target with what it needs."""
+    """Return each target with its prerequisites."""
     text = (ROOT / "Makefile").read_text()
     return dict(re.findall(r"^([a-z0-9-]+):([^#\n]*)", text, flags=re.MULTILINE))
 

@@ -1,4 +1,4 @@
-"""A setting that a file of the repository names exists: a wrong name would end a process."""
+"""Every setting in the files of the repository exists: an unknown name would stop a process."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""One value per process: shared by its threads, not by its children."""
+"""A value per process: threads share it, child processes do not."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Hints on a real broker."""
+"""Messages on a real broker."""
 
 from collections.abc import Iterator
 

@@ -1,27 +1,13 @@
-"""Actions on GPU units and stock in the admin, by the services of the API."""
+"""The admin actions on GPU units and stock, which call the services of the API."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Final
 
-from gpuplatform.adminkit.actions.action import (
-    Action,
-    ActionRequest,
-    ActionResult,
-    Creation,
-    Values,
-    counted,
-)
-from gpuplatform.adminkit.actions.forms import (
-    CPU_HELP,
-    MEMORY_HELP,
-    OPERATION_ID,
-    DeclaredForm,
-    Suggestions,
-)
+from gpuplatform.adminkit.actions.action import Action, Values
+from gpuplatform.adminkit.actions.forms import CPU_HELP, MEMORY_HELP, DeclaredForm, Suggestions
 from gpuplatform.adminkit.actions.mirrors import ending_obstacle, reconcile_action
-from gpuplatform.operations.admin_actions import result_of
-from gpuplatform.operations.services import Accepted
-from gpuplatform.tenancy.models import Tenant
+from gpuplatform.adminkit.display.text import counted
+from gpuplatform.operations.admin_actions import creation, service_call
 from gpuplatform.tenancy.selectors import tenant_by_name, tenant_of
 from gpuplatform.workloads.causes import UNPLACED
 from inventory.models import GpuSpec
@@ -36,7 +22,7 @@ from units.services.units import unit_request_deletion, unit_start, unit_stop
 
 
 class SeedForm(DeclaredForm):
-    """The form that seeds stock; the first stock of a new name also creates the GPU spec."""
+    """The form that seeds stock; seeding an unknown name also creates the GPU spec."""
 
     declaration = StockSeed
     field_names = ("specName", "replicas", "gpu", "cpu", "memory")
@@ -46,55 +32,43 @@ class SeedForm(DeclaredForm):
         "cpu": "CPU",
         "gpu": "GPUs",
     }
-    help_texts: ClassVar = {"gpu": "Request and limit.", "cpu": CPU_HELP, "memory": MEMORY_HELP}
+    help_texts: ClassVar = {
+        "gpu": "Number of GPUs of each unit, as request and limit.",
+        "cpu": CPU_HELP,
+        "memory": MEMORY_HELP,
+    }
     suggestions: ClassVar[Suggestions] = {"specName": spec_names}
 
 
-def _seed(operation_id: str, values: Values) -> tuple[ActionResult, GpuUnit]:
-    body = StockSeed.parse({**values, OPERATION_ID: operation_id})
-    accepted = stock_seed(tenant=tenant_by_name(), body=body)
-    return result_of(accepted), StockUnit.objects.get(pk=accepted.operation.object_row or 0)
+def _address(unit: GpuUnit) -> dict[str, Any]:
+    return {"tenant": unit.tenant or tenant_of(unit.namespace), "name": unit.name}
 
 
-def _by(service: Callable[..., Accepted]) -> Callable[[ActionRequest], ActionResult]:
-    """Return the function that calls a service for a unit on behalf of its tenant."""
-
-    def call(request: ActionRequest) -> ActionResult:
-        unit: GpuUnit = request.row
-        tenant: Tenant = unit.tenant or tenant_of(unit.namespace)
-        return result_of(service(tenant=tenant, name=unit.name, operation_id=request.operation_id))
-
-    return call
-
-
-def _remove(request: ActionRequest) -> ActionResult:
-    accepted = stock_remove_one(
-        tenant=tenant_by_name(), operation_id=request.operation_id, stock=request.row
-    )
-    return result_of(accepted)
+def _stock_address(stock: GpuUnit) -> dict[str, Any]:
+    return {"tenant": tenant_by_name(), "stock": stock}
 
 
 def _stop_obstacle(unit: GpuUnit) -> str:
-    return ending_obstacle(unit) or ("Already stopped." if unit.is_suspended else "")
+    return ending_obstacle(unit) or ("It is already stopped." if unit.is_suspended else "")
 
 
 def _start_obstacle(unit: GpuUnit) -> str:
-    return ending_obstacle(unit) or ("" if unit.is_suspended else "Not stopped.")
+    return ending_obstacle(unit) or ("" if unit.is_suspended else "It is not stopped.")
 
 
 def _remove_obstacle(stock: GpuUnit) -> str:
     if stock.consumed_by:
-        return "Consumed by a unit; delete that unit instead."
+        return "A unit has consumed it. Delete that unit instead."
     if stock.claimed_by_id and not stock.deletion_requested_at:
-        return "Claimed by an operation; cancel that operation, or wait until it ends."
+        return "An operation has claimed it. Cancel that operation, or wait until it ends."
     return ending_obstacle(stock)
 
 
 def _delete_consequence(units: Sequence[GpuUnit], _: Values) -> str:
     running = [unit for unit in units if unit.phase != UnitPhase.STOPPED]
     replaced = _replaced(running)
-    ends = " The workload is terminated, and its local data is lost." if running else ""
-    stock = f" {counted(replaced, 'stock unit', 'is', 'are')} created as replacement."
+    ends = " The workload is terminated and its local data is lost." if running else ""
+    stock = f" {counted(replaced, 'stock unit', 'is', 'are')} created as a replacement."
     return (
         f"Deletes {_of_tenants(units)} and releases {_released(running)}."
         f"{ends}{stock if replaced else ''} This cannot be undone."
@@ -104,7 +78,7 @@ def _delete_consequence(units: Sequence[GpuUnit], _: Values) -> str:
 def _stop_consequence(units: Sequence[GpuUnit], _: Values) -> str:
     return (
         f"Stops {_of_tenants(units)} and releases {_released(units)}. The workload is terminated."
-        " Names and settings are kept; a stopped unit can be started again when stock is"
+        " Names and settings are kept. A stopped unit can be started again when stock is"
         " available."
     )
 
@@ -119,7 +93,7 @@ def _start_consequence(units: Sequence[GpuUnit], _: Values) -> str:
     gpus = counted(sum(unit.gpu for unit in units), "GPU")
     return (
         f"Starts {_of_tenants(units)} and claims {gpus} of stock ({'; '.join(demand)}). Units"
-        " without available stock wait up to 10 minutes."
+        " without available stock wait for up to 10 minutes."
     )
 
 
@@ -141,7 +115,7 @@ def _remove_consequence(stock: Sequence[GpuUnit], _: Values) -> str:
 
 
 def _released(units: Iterable[GpuUnit]) -> str:
-    """Return the number of GPUs that become free; a unit without a node holds none."""
+    """Return the number of GPUs that become free; a unit without a node holds no GPUs."""
     holding = [unit for unit in units if unit.cause not in UNPLACED]
     return counted(sum(unit.gpu for unit in holding), "GPU")
 
@@ -152,7 +126,7 @@ def _of_tenants(units: Sequence[GpuUnit]) -> str:
 
 
 def _replaced(units: Sequence[GpuUnit]) -> int:
-    """Return for how many of these units the deletion creates a stock unit."""
+    """Return the number of stock units that the deletion of the units creates."""
     names = set(
         GpuSpec.objects.filter(
             name__in={unit.spec_name for unit in units}, restocks_on_delete=True, is_enabled=True
@@ -161,7 +135,7 @@ def _replaced(units: Sequence[GpuUnit]) -> int:
     return sum(1 for unit in units if unit.spec_name in names and unit.source_uid)
 
 
-SEED: Final = Creation(form=SeedForm, title="Seed stock", service=_seed)
+SEED: Final = creation("Seed stock", SeedForm, stock_seed, StockUnit.objects)
 _RECONCILE: Final = reconcile_action("unit", unit_reconcile_soon)
 UNIT_ACTIONS: Final = (
     Action(
@@ -169,14 +143,14 @@ UNIT_ACTIONS: Final = (
         label="Stop",
         consequence=_stop_consequence,
         obstacle=_stop_obstacle,
-        service=_by(unit_stop),
+        service=service_call(unit_stop, _address),
     ),
     Action(
         name="start",
         label="Start",
         consequence=_start_consequence,
         obstacle=_start_obstacle,
-        service=_by(unit_start),
+        service=service_call(unit_start, _address),
     ),
     _RECONCILE,
     Action(
@@ -184,7 +158,7 @@ UNIT_ACTIONS: Final = (
         label="Delete",
         consequence=_delete_consequence,
         obstacle=ending_obstacle,
-        service=_by(unit_request_deletion),
+        service=service_call(unit_request_deletion, _address),
         is_final=True,
     ),
 )
@@ -195,7 +169,7 @@ STOCK_ACTIONS: Final = (
         label="Remove",
         consequence=_remove_consequence,
         obstacle=_remove_obstacle,
-        service=_remove,
+        service=service_call(stock_remove_one, _stock_address),
         permission="delete",
         is_final=True,
     ),

@@ -1,4 +1,4 @@
-"""The changes of all units, newest first."""
+"""The list of the phase changes of all units."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -14,36 +14,32 @@ from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import phase_badge, phase_title
 from gpuplatform.adminkit.display.causes import message_of
 from gpuplatform.adminkit.display.text import operation_id_html
-from gpuplatform.adminkit.lists.filters import AgeFilter, RecentValuesFilter
-from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin
-from gpuplatform.operations.admin import operation_url
+from gpuplatform.adminkit.display.urls import page_url
+from gpuplatform.adminkit.lists.filters import AgeFilter, ChoiceFilter, RecentValuesFilter
+from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin, column
 from gpuplatform.operations.models import Operation
-from units.admin.detail import PERMISSIONS, unit_url
+from units.admin.detail import MODELS, unit_url
 from units.models import GpuUnit, UnitHistory
 from units.phases import UnitPhase, UnitRole
 
 MAX_MATCHES: Final = 1_000
-"""Maximum number of units, and of operations, that a search matches."""
+"""Maximum number of units, and of operations, that match a search."""
 
 
-class PhaseFilter(admin.SimpleListFilter):
-    """The new phase."""
+class PhaseFilter(ChoiceFilter):
+    """Filters by the new phase."""
 
     title = "phase"
     parameter_name = "phase"
-    template = "admin/choice_filter.html"
+    field = "phase"
 
     @override
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(phase.value, phase_title(phase.value)) for phase in UnitPhase]
 
-    @override
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(phase=self.value()) if self.value() else queryset
-
 
 class ReasonFilter(RecentValuesFilter):
-    """The reason of the change."""
+    """Filters by the reason of the change."""
 
     title = "reason"
     parameter_name = "reason"
@@ -52,14 +48,27 @@ class ReasonFilter(RecentValuesFilter):
 
 
 class ChangedFilter(AgeFilter):
-    """The time since the change."""
+    """Filters by the time since the change."""
 
     field = "at"
 
 
+def _unit_link(row: UnitHistory) -> SafeString:
+    link = '<a href="{}" title="{}"><b>{}</b></a>'
+    return format_html(link, unit_url(row.unit), row.unit, row.unit.name)
+
+
+def _operation_link(row: UnitHistory) -> SafeString | str:
+    operation = row.operation
+    if operation is None:
+        return ""
+    key = operation_id_html(operation.operation_id)
+    return format_html('<a href="{}">{}</a>', page_url(operation), key)
+
+
 @admin.register(UnitHistory)
 class UnitHistoryAdmin(ReadOnlyAdmin):
-    """Shows the changes of the roles whose units the user may view."""
+    """The list of the changes of the stock units and active units that the user may view."""
 
     list_display = ("phase_column", "unit_column", "operation_column", "why_column", "since")
     list_display_links = None
@@ -70,46 +79,15 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     empty_text = "No changes yet. Phase changes of units are retained for 30 days."
     sortable_by: ClassVar[tuple[str, ...]] = ()
 
-    @admin.display(description="Phase")
-    def phase_column(self, row: UnitHistory) -> SafeString:
-        """Return the badge."""
-        return phase_badge(row.phase)
-
-    @admin.display(description="Unit")
-    def unit_column(self, row: UnitHistory) -> SafeString:
-        """Return the unit as a link to its page."""
-        return format_html(
-            '<a href="{}" title="{}"><b>{}</b></a>',
-            unit_url(row.unit),
-            row.unit,
-            row.unit.name,
-        )
-
-    @admin.display(description="Operation")
-    def operation_column(self, row: UnitHistory) -> SafeString | str:
-        """Return the operation that caused the change."""
-        operation = row.operation
-        if operation is None:
-            return ""
-        return format_html(
-            '<a href="{}">{}</a>',
-            operation_url(operation),
-            operation_id_html(operation.operation_id),
-        )
-
-    @admin.display(description="Message", empty_value="")
-    def why_column(self, row: UnitHistory) -> SafeString:
-        """Return reason and message on one line."""
-        return message_of(row)
-
-    @admin.display(description="Age")
-    def since(self, row: UnitHistory) -> SafeString:
-        """Return the time since the change."""
-        return age_html(row.at)
+    phase_column = column("Phase", lambda row: phase_badge(row.phase))
+    unit_column = column("Unit", _unit_link)
+    operation_column = column("Operation", _operation_link)
+    why_column = column("Message", message_of, empty="")
+    since = column("Age", lambda row: age_html(row.at))
 
     @override
     def offered_permissions(self) -> Mapping[str, str]:
-        return {}  # The permissions of units and stock apply.
+        return {}  # The permissions for units and stock apply.
 
     @override
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -123,7 +101,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[UnitHistory]:
         rows: QuerySet[UnitHistory] = super().get_queryset(request)
         roles = _visible_roles(request)
-        if len(roles) < len(PERMISSIONS):
+        if len(roles) < len(MODELS):
             rows = rows.filter(unit__role__in=roles)
         return rows.select_related("unit", "operation")
 
@@ -131,7 +109,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Find the changes of units, and by operations, whose names contain the text."""
+        """Return the changes whose unit name or operationID contains the search term."""
         if not search_term:
             return queryset, False
         units = GpuUnit.objects.filter(name__icontains=search_term)
@@ -144,7 +122,7 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
 
     @override
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Redirect to the unit, whose page has its history."""
+        """Redirect to the page of the unit, which contains its history."""
         row = self.get_object(request, object_id)
         if row is None:
             raise Http404
@@ -152,4 +130,5 @@ class UnitHistoryAdmin(ReadOnlyAdmin):
 
 
 def _visible_roles(request: HttpRequest) -> list[UnitRole]:
-    return [role for role, permission in PERMISSIONS.items() if request.user.has_perm(permission)]
+    pages = {role: admin.site.get_model_admin(model) for role, model in MODELS.items()}
+    return [role for role, page in pages.items() if page.has_view_permission(request)]

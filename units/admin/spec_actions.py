@@ -1,19 +1,12 @@
-"""Actions on the catalogue in the admin, by the services of the API."""
+"""The admin actions on the catalogue, which call the services of the API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from gpuplatform.adminkit.actions.action import (
-    Action,
-    ActionRequest,
-    ActionResult,
-    Creation,
-    Values,
-    counted,
-)
-from gpuplatform.adminkit.actions.forms import OPERATION_ID, DeclaredForm
-from gpuplatform.adminkit.display.text import humanize
-from gpuplatform.operations.admin_actions import result_of
+from gpuplatform.adminkit.actions.action import Action, ActionRequest, ActionResult, Values
+from gpuplatform.adminkit.actions.forms import DeclaredForm
+from gpuplatform.adminkit.display.text import counted, humanize
+from gpuplatform.operations.admin_actions import creation, result_of, service_call
 from gpuplatform.samples.capacity import SpecCapacity
 from gpuplatform.tenancy.selectors import tenant_by_name
 from inventory.models import GpuSpec
@@ -33,9 +26,10 @@ LABELS: Final = {
     "replicas": "Stock units",
 }
 HELP_TEXTS: Final = {
-    "description": "Shown to users.",
-    "topUpPaused": "Pause automatic top-up.",
-    "enabled": "When off: no new claims or stock, existing stock is removed, units are kept.",
+    "description": "Description of the GPU spec for users.",
+    "topUpPaused": "Whether the automatic top-up is paused.",
+    "enabled": "Whether units can claim stock of the spec. Disabling it removes the stock and"
+    " keeps the units.",
 }
 _FIELDS: Final = (
     "description",
@@ -53,15 +47,15 @@ _FIELDS: Final = (
 
 
 class SpecForm(DeclaredForm):
-    """The form of a new GPU spec."""
+    """The form that creates a GPU spec."""
 
     declaration = GpuSpecCreate
     field_names = ("name", *_FIELDS)
     labels = LABELS
     help_texts: ClassVar[Mapping[str, str]] = {
         **HELP_TEXTS,
-        "name": "The name in requests: up to 63 letters, digits, '-', '_' and '.', beginning with"
-        " a lower-case letter or a digit.",
+        "name": "Name of the GPU spec: at most 63 letters, digits, '-', '_' and '.'; it begins"
+        " with a lowercase letter or a digit.",
     }
     defaults: ClassVar[Mapping[str, Any]] = {"mayPreempt": True, "enabled": True}
 
@@ -77,7 +71,7 @@ class EditForm(DeclaredForm):
 
 
 class TargetForm(DeclaredForm):
-    """The warm target."""
+    """The form that changes the warm target."""
 
     declaration = GpuSpecPatch
     field_names = ("warmTarget",)
@@ -85,7 +79,7 @@ class TargetForm(DeclaredForm):
 
 
 class CountForm(DeclaredForm):
-    """The number of stock units to seed."""
+    """The form for the number of stock units to seed."""
 
     declaration = StockSeed
     field_names = ("replicas",)
@@ -93,44 +87,31 @@ class CountForm(DeclaredForm):
     fixed_values: ClassVar[Mapping[str, Any]] = {"specName": "any"}
 
 
-def _create(operation_id: str, values: Values) -> tuple[ActionResult, GpuSpec]:
-    body = GpuSpecCreate.parse({**values, OPERATION_ID: operation_id})
-    accepted = gpu_spec_create(tenant=tenant_by_name(), body=body)
-    return result_of(accepted), GpuSpec.objects.get(pk=accepted.operation.object_row or 0)
+def _address(spec: GpuSpec) -> dict[str, Any]:
+    return {"tenant": tenant_by_name(), "name": spec.name}
 
 
-def _change(request: ActionRequest) -> ActionResult:
-    return _patch(request, request.values)
-
-
-def _pause(request: ActionRequest) -> ActionResult:
-    return _patch(request, {"topUpPaused": True})
-
-
-def _resume(request: ActionRequest) -> ActionResult:
-    return _patch(request, {"topUpPaused": False})
-
-
-def _patch(request: ActionRequest, values: Values) -> ActionResult:
-    body = GpuSpecPatch.parse({**values, OPERATION_ID: request.operation_id})
-    accepted = gpu_spec_update(tenant=tenant_by_name(), name=request.row.name, body=body)
+def _change(request: ActionRequest, **fixed: Any) -> ActionResult:
+    body = request.parse(GpuSpecPatch, **fixed)
+    accepted = gpu_spec_update(body=body, **_address(request.row))
     return result_of(accepted, "Changed by operation '{}'.")
 
 
+def _pause(request: ActionRequest) -> ActionResult:
+    return _change(request, topUpPaused=True)
+
+
+def _resume(request: ActionRequest) -> ActionResult:
+    return _change(request, topUpPaused=False)
+
+
 def _seed(request: ActionRequest) -> ActionResult:
-    body = {**request.values, "specName": request.row.name, OPERATION_ID: request.operation_id}
-    return result_of(stock_seed(tenant=tenant_by_name(), body=StockSeed.parse(body)))
-
-
-def _delete(request: ActionRequest) -> ActionResult:
-    accepted = gpu_spec_delete(
-        tenant=tenant_by_name(), name=request.row.name, operation_id=request.operation_id
-    )
-    return result_of(accepted, "Deleted by operation '{}'.")
+    body = request.parse(StockSeed, specName=request.row.name)
+    return result_of(stock_seed(tenant=tenant_by_name(), body=body))
 
 
 def _values(spec: GpuSpec) -> Values:
-    """Return the columns of a GPU spec by the API's names."""
+    """Return the values of a GPU spec by the field names of the API."""
     return {name: getattr(spec, column) for name, column in COLUMNS.items()}
 
 
@@ -152,7 +133,7 @@ def _target_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     gpus = sum(missing[spec.name] * spec.gpu for spec in topped_up)
     each = f" ({target} for each of {len(specs)} GPU specs)" if len(specs) > 1 else ""
     idle = len(specs) - len(topped_up)
-    skipped = f" {counted(idle, 'GPU spec', 'is', 'are')} disabled or paused and not topped up."
+    skipped = f" {counted(idle, 'GPU spec', 'is', 'are')} disabled or paused, and not topped up."
     return (
         f"Warm target: {before} → {target * len(specs)}{each}. The top-up creates"
         f" {counted(sum(missing.values()), 'stock unit')} with {counted(gpus, 'GPU')}; surplus"
@@ -164,7 +145,7 @@ def _pause_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
     ready = sum(one.ready for one in _counts(specs))
     target = sum(spec.warm_target for spec in specs)
     return (
-        f"Automatic top-up of {counted(len(specs), 'GPU spec')} stops until resumed."
+        f"Automatic top-up of {counted(len(specs), 'GPU spec')} stops until it is resumed."
         f" {counted(ready, 'stock unit', 'is', 'are')} ready; the warm target is {target}."
     )
 
@@ -181,7 +162,7 @@ def _delete_consequence(specs: Sequence[GpuSpec], _: Values) -> str:
     counts = _counts(specs)
     active, stock = sum(one.active for one in counts), sum(one.total for one in counts)
     return (
-        f"Deletes {counted(len(specs), 'GPU spec')} with the warm target."
+        f"Deletes {counted(len(specs), 'GPU spec')}, including the warm target."
         f" {counted(active, 'active unit')} and {counted(stock, 'stock unit')} are kept. This"
         " cannot be undone."
     )
@@ -196,15 +177,15 @@ def _edit_consequence(specs: Sequence[GpuSpec], values: Values) -> str:
     )
     (counts,) = _counts(specs) or [SpecCapacity(name=spec.name)]
     stock = counted(counts.total, "stock unit", "is", "are")
-    fate = "removed" if values.get("enabled") is False else "kept"
+    outcome = "removed" if values.get("enabled") is False else "kept"
     return (
-        f"Changes {counted(len(values), 'setting')} ({changes}). {stock} {fate};"
+        f"Changes {counted(len(values), 'setting')} ({changes}). {stock} {outcome};"
         f" {counted(counts.active, 'active unit', 'is', 'are')} not affected."
     )
 
 
 def _missing(specs: Sequence[GpuSpec], targets: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of stock units that each spec lacks to its target."""
+    """Return the number of stock units that are missing from the target of each spec."""
     held = {one.name: one.ready + one.starting for one in _counts(specs)}
     return {name: max(target - held.get(name, 0), 0) for name, target in targets.items()}
 
@@ -215,23 +196,23 @@ def _counts(specs: Sequence[GpuSpec]) -> list[SpecCapacity]:
 
 
 def _seed_obstacle(spec: GpuSpec) -> str:
-    return "" if spec.is_enabled else "Disabled. Enable the GPU spec first."
+    return "" if spec.is_enabled else "The GPU spec is disabled. Enable it first."
 
 
 def _pause_obstacle(spec: GpuSpec) -> str:
-    return "Top-up already paused." if spec.is_top_up_paused else ""
+    return "The top-up is already paused." if spec.is_top_up_paused else ""
 
 
 def _resume_obstacle(spec: GpuSpec) -> str:
-    return "" if spec.is_top_up_paused else "Top-up not paused."
+    return "" if spec.is_top_up_paused else "The top-up is not paused."
 
 
 def _delete_obstacle(spec: GpuSpec) -> str:
-    enabled = "Enabled. Disable the GPU spec first, which also removes its stock."
+    enabled = "The GPU spec is enabled. Disable it first; this also removes its stock."
     return enabled if spec.is_enabled else ""
 
 
-CREATE: Final = Creation(form=SpecForm, title="Create GPU spec", service=_create)
+CREATE: Final = creation("Create GPU spec", SpecForm, gpu_spec_create, GpuSpec.objects)
 SPEC_ACTIONS: Final = (
     Action(
         name="seed",
@@ -279,7 +260,7 @@ SPEC_ACTIONS: Final = (
         label="Delete",
         consequence=_delete_consequence,
         obstacle=_delete_obstacle,
-        service=_delete,
+        service=service_call(gpu_spec_delete, _address, "Deleted by operation '{}'."),
         is_final=True,
     ),
 )

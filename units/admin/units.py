@@ -1,4 +1,4 @@
-"""The lists of GPU units, stock and active, and their section of the overview."""
+"""The lists and pages of stock units and active units."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,45 +11,49 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.cluster_section import ClusterSectionAdmin
-from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
-from gpuplatform.adminkit.detail.links import ObjectPage, register_object_page
-from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
+from gpuplatform.adminkit.actions.resources import ResourceAdmin
+from gpuplatform.adminkit.detail.panels import Detail, Related, RelatedRow
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.display.causes import register_reasons
 from gpuplatform.adminkit.display.text import TITLE_LENGTH, operation_id_html, shortened
 from gpuplatform.adminkit.display.timeline import Step
+from gpuplatform.adminkit.display.urls import page_url
 from gpuplatform.adminkit.lists.filters import (
     AgeFilter,
+    ChoiceFilter,
     HistoryFilter,
-    NamespaceFilter,
     PhaseTabs,
     ReasonFilter,
     SpecFilter,
-    TenantFilter,
 )
-from gpuplatform.adminkit.lists.model_admin import ModelAdmin, Usage
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin, Usage, column
 from gpuplatform.adminkit.overview.failing import FailingRows
-from gpuplatform.operations.admin import operation_url
+from gpuplatform.kube.kinds import GPU_UNIT
+from gpuplatform.operations.admin import operations_of
+from gpuplatform.operations.admin_display import operation_steps
+from gpuplatform.planning.ownership import UNIT_LABEL
 from gpuplatform.reconciliation.inspection import Subject
 from units.admin.actions import SEED, STOCK_ACTIONS, UNIT_ACTIONS
 from units.admin.detail import (
     HEALTHY_PHASES,
-    PAGES,
-    PERMISSIONS,
-    unit_detail,
+    MODELS,
+    change_line,
+    counterparts,
+    hand_over,
+    unit_badge,
+    unit_comparisons,
+    unit_facts,
     unit_line,
     unit_steps,
-    unit_subject,
     unit_url,
 )
+from units.core.names import deployment_name
 from units.models import ActiveUnit, GpuUnit, ShortNode, StockUnit
 from units.phases import UNIT_REASONS, UnitPhase, UnitReason, UnitRole
-from units.selectors import StockState, stock_in, usage_by_tenant
-from units.services.names import UNIT_KIND
+from units.selectors import StockState, history_of, stock_in, usage_by_tenant
 
 MAX_SEEDED_UNITS: Final = 50
 """Maximum number of units on the page of a seeding."""
+SHOWN_HISTORY: Final = 20
 
 STATE_SHAPES: Final = {
     StockState.STARTING: Shape.PROGRESS,
@@ -60,18 +64,11 @@ STATE_SHAPES: Final = {
 }
 
 
-class UnitReasonFilter(ReasonFilter):
-    """The reason of the phase."""
-
-    reasons = UNIT_REASONS
-
-
-class StateFilter(admin.SimpleListFilter):
-    """The state of stock in the capacity."""
+class StateFilter(ChoiceFilter):
+    """Filters by the state of stock."""
 
     title = "state"
     parameter_name = "state"
-    template = "admin/choice_filter.html"
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
@@ -85,20 +82,23 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(pk__in=of_state.values("pk"))
 
 
-class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
-    """The common part of both lists and their pages."""
+class UnitAdmin(ResourceAdmin):
+    """The common part of the lists and pages of stock units and active units."""
 
     role: ClassVar[UnitRole]
+    related_title: ClassVar[str]
+    """The title of the table with the source stock, or with the unit that consumed the stock."""
+    resource_kind = GPU_UNIT
+    owner_label = UNIT_LABEL
     search_order = 1
     healthy_phases = HEALTHY_PHASES
-    list_display_links = ("name",)
+    reasons = UNIT_REASONS
     search_fields = ("name", "image", "uid")
-    sortable_by: ClassVar[tuple[str, ...]] = ("name", "spec_column", "since")
 
     @override
     def get_queryset(self, request: HttpRequest) -> QuerySet[GpuUnit]:
         rows: QuerySet[GpuUnit] = super().get_queryset(request)
-        return rows.filter(role=self.role).select_related("tenant", "operation", "claimed_by")
+        return rows.filter(role=self.role).select_related("claimed_by")
 
     @override
     def live_rows(self) -> QuerySet[GpuUnit]:
@@ -106,9 +106,9 @@ class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
 
     @override
     def failing(self) -> list[FailingRows]:
-        """Return units that failed or lost GPUs, and those in a transient phase."""
+        """Return the units that failed or lost GPUs, and the units in a transient phase."""
         failed, transient = super().failing()
-        # Without a short node the database reads no row for this.
+        # If no node lacks GPUs, the database reads no units for this condition.
         short = Exists(ShortNode.objects.all())
         on_lost_gpus = self.live_rows().filter(short, reason=UnitReason.GPUS_MISSING)
         others = transient.rows.exclude(reason=UnitReason.GPUS_MISSING)
@@ -124,25 +124,60 @@ class UnitAdmin(ClusterSectionAdmin, MirrorAdmin):
 
     @override
     def detail(self, row: GpuUnit) -> Detail:
-        return unit_detail(row)
+        others = counterparts(row)
+        detail = self.resource_detail(
+            row,
+            facts=unit_facts(row),
+            steps=(*operation_steps(row.operation), *hand_over(row, others), *unit_steps(row)),
+            comparisons=unit_comparisons(row),
+            related=[
+                Related(self.related_title, [unit_line(one) for one in others]),
+                operations_of(GPU_UNIT.kind, row.pk, row.operation_id, row.claimed_by_id),
+                Related("History", [change_line(one) for one in history_of(row)[:SHOWN_HISTORY]]),
+            ],
+        )
+        return replace(detail, badge=unit_badge(row))
 
     @override
-    def subject(self, request: HttpRequest, row: GpuUnit) -> Subject | None:
-        return unit_subject(row)
+    def deployment_of(self, row: GpuUnit) -> str:
+        return deployment_name(row.name)
+
+
+def _claim(row: GpuUnit) -> SafeString:
+    """Return the operation that claimed a stock unit, or a badge if a unit consumed it."""
+    if row.consumed_by:
+        return shape_badge(Shape.OFF if row.deleted_at else Shape.PROGRESS, "Consumed")
+    claim = row.claimed_by
+    if claim is None or row.deleted_at:
+        return SafeString("")
+    return format_html(
+        '{} <a href="{}">{}</a>',
+        shape_badge(Shape.WAITING, "Claimed"),
+        page_url(claim),
+        operation_id_html(claim.operation_id),
+    )
+
+
+def _image(row: GpuUnit) -> SafeString:
+    """Return the last two parts of the image's name, with the complete reference as tooltip."""
+    name = "/".join(row.image.split("/")[-2:]).removeprefix("library/")
+    title = shortened(row.image, TITLE_LENGTH)
+    return format_html('<span title="{}">{}</span>', title, shortened(name, 40))
 
 
 @admin.register(StockUnit)
 class StockUnitAdmin(UnitAdmin):
-    """Stock: which operation claimed it, and why it is not ready."""
+    """The list and the pages of stock units."""
 
     role = UnitRole.STOCK
+    related_title = "Consumed by"
     noun = "stock unit"
     sampled = UnitRole.STOCK
     row_actions = STOCK_ACTIONS
     search_order = 2
     empty_text = (
-        "No stock yet. Stock is capacity that is ready, so that units start within seconds: seed"
-        " stock, or set the warm target of a GPU spec."
+        "No stock yet. Units start within seconds if stock is ready. Seed stock, or set the warm"
+        " target of a GPU spec."
     )
     creation = SEED
     list_display = (
@@ -156,40 +191,30 @@ class StockUnitAdmin(UnitAdmin):
     list_filter = (
         StateFilter,
         SpecFilter,
-        UnitReasonFilter,
+        ReasonFilter,
         AgeFilter,
         HistoryFilter,
         PhaseTabs,
     )
     search_help_text = "name, operationID or UID"
+    sortable_by = ("name", "spec_column", "since")
 
-    @admin.display(description="Claimed by", empty_value="")
-    def claim_column(self, row: GpuUnit) -> SafeString:
-        """Return the operation that claimed it, or that a unit consumed it; empty otherwise."""
-        if row.consumed_by:
-            return shape_badge(Shape.OFF if row.deleted_at else Shape.PROGRESS, "Consumed")
-        claim = row.claimed_by
-        if claim is None or row.deleted_at:
-            return SafeString("")
-        return format_html(
-            '{} <a href="{}">{}</a>',
-            shape_badge(Shape.WAITING, "Claimed"),
-            operation_url(claim),
-            operation_id_html(claim.operation_id),
-        )
+    claim_column = column("Claimed by", _claim, empty="")
 
 
 @admin.register(ActiveUnit)
 class ActiveUnitAdmin(UnitAdmin):
-    """Active units: what users run."""
+    """The list and the pages of active units."""
 
     role = UnitRole.ACTIVE
+    related_title = "Source stock"
+    object_kind = GPU_UNIT.kind
     noun = "unit"
     sampled = UnitRole.ACTIVE
     row_actions = UNIT_ACTIONS
     empty_text = (
-        "No GPU units yet. Users create them through the API (POST /api/v1/gpu-units); each claims"
-        " one ready stock unit."
+        "No GPU units yet. Users create them through the API (POST /api/v1/gpu-units). Each unit"
+        " claims one ready stock unit."
     )
     list_display = (
         "phase_column",
@@ -200,24 +225,9 @@ class ActiveUnitAdmin(UnitAdmin):
         "why_column",
         "since",
     )
-    list_filter = (
-        SpecFilter,
-        UnitReasonFilter,
-        TenantFilter,
-        NamespaceFilter,
-        AgeFilter,
-        HistoryFilter,
-        PhaseTabs,
-    )
     search_help_text = "name, operationID, image or UID"
-    sortable_by = ("name", "namespace", "spec_column", "since")
 
-    @admin.display(description="Image")
-    def image_column(self, row: GpuUnit) -> SafeString:
-        """Return the image with its project, and the whole reference as tooltip."""
-        name = "/".join(row.image.split("/")[-2:]).removeprefix("library/")
-        title = shortened(row.image, TITLE_LENGTH)
-        return format_html('<span title="{}">{}</span>', title, shortened(name, 40))
+    image_column = column("Image", _image)
 
     @override
     def usage(self, tenants: Collection[int]) -> Mapping[int, Usage]:
@@ -226,7 +236,7 @@ class ActiveUnitAdmin(UnitAdmin):
 
     @override
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Answer with the page of a unit; links by kind lead here for stock, too: redirect it."""
+        """Return the page of a unit, or redirect to the page of stock, which has the same kind."""
         stock = self._stock(object_id)
         return HttpResponseRedirect(unit_url(stock)) if stock else super().page(request, object_id)
 
@@ -235,37 +245,33 @@ class ActiveUnitAdmin(UnitAdmin):
             return None
         return GpuUnit.objects.filter(pk=int(object_id), role=UnitRole.STOCK).first()
 
+    @override
+    def rows_of_object(self, row_id: int) -> Sequence[RelatedRow]:
+        """Return the unit or, for the first unit of a seeding, all of its units, failed first."""
+        failed_first = Case(When(phase=UnitPhase.FAILED, then=0), default=1)
+        units = GpuUnit.objects.filter(_of_object(row_id)).order_by(failed_first, "id")
+        return [unit_line(row) for row in units[:MAX_SEEDED_UNITS]]
 
-def _rows(row_id: int) -> Sequence[RelatedRow]:
-    """Return the unit of a row; for the first of a seeding, the whole seeding, failed first."""
-    failed_first = Case(When(phase=UnitPhase.FAILED, then=0), default=1)
-    units = GpuUnit.objects.filter(_of_object(row_id))
-    rows = units.order_by(failed_first, "id")[:MAX_SEEDED_UNITS]
-    return [unit_line(row) for row in rows]
+    @override
+    def steps_of_object(self, row_id: int) -> Sequence[Step]:
+        """Return the timeline of an active unit; the page of a seeding has progress instead."""
+        unit = GpuUnit.objects.filter(pk=row_id, role=UnitRole.ACTIVE).first()
+        return list(unit_steps(unit)) if unit else ()
+
+    @override
+    def subject_of_object(self, request: HttpRequest, row_id: int) -> Subject | None:
+        """Return the resource of the unit, or of the first unhealthy unit of a seeding."""
+        units = GpuUnit.objects.filter(_of_object(row_id), deleted_at__isnull=True).exclude(uid="")
+        healthy_last = Case(When(phase__in=HEALTHY_PHASES, then=1), default=0)
+        unit = units.order_by(healthy_last, "id").first()
+        if unit is None:
+            return None
+        page = self.admin_site.get_model_admin(MODELS[UnitRole(unit.role)])
+        return self.subject(request, unit) if page.has_view_permission(request) else None
 
 
 def _of_object(row_id: int) -> Q:
-    """Return the condition for an operation's units: the one it names, or all of its seeding."""
+    """Return the condition for the units of an operation: one unit, or all units of a seeding."""
     first = GpuUnit.objects.filter(pk=row_id, role=UnitRole.STOCK, operation__object_row=row_id)
     seeding = first.values_list("operation", flat=True).first()
     return Q(operation=seeding, role=UnitRole.STOCK) if seeding else Q(pk=row_id)
-
-
-def _steps(row_id: int) -> Sequence[Step]:
-    """Return the timeline of an active unit; the page of a seeding shows its progress instead."""
-    unit = GpuUnit.objects.filter(pk=row_id, role=UnitRole.ACTIVE).first()
-    return list(unit_steps(unit)) if unit else ()
-
-
-def _subject(request: HttpRequest, row_id: int) -> Subject | None:
-    """Return a unit's object in the cluster; for a seeding, that of its first unhealthy unit."""
-    units = GpuUnit.objects.filter(_of_object(row_id), deleted_at__isnull=True).exclude(uid="")
-    unhealthy_first = units.order_by(Case(When(phase__in=HEALTHY_PHASES, then=1), default=0), "id")
-    unit = unhealthy_first.first()
-    if unit is None or not request.user.has_perm(PERMISSIONS[UnitRole(unit.role)]):
-        return None
-    return unit_subject(unit)
-
-
-register_reasons(UNIT_REASONS)
-register_object_page(UNIT_KIND, ObjectPage(PAGES[UnitRole.ACTIVE], _rows, _steps, _subject))

@@ -1,1 +1,1 @@
-"""What operators do to rows: actions, their forms, and the pages that offer them."""
+"""Actions of operators on rows: declarations, forms and pages."""

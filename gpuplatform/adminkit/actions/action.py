@@ -1,71 +1,76 @@
-"""Declarations of what operators do to rows: actions and the creation of rows."""
+"""Declarations of the actions of operators on rows, and of the creation of rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from gpuplatform.adminkit.actions.forms import DeclaredForm
+from gpuplatform.adminkit.actions.forms import OPERATION_ID, DeclaredForm
+from gpuplatform.formats.model import SpecModel
 
 Values = Mapping[str, Any]
-"""The values of a form, by the API's field names."""
+"""The values of a form by the field names of the API."""
+
+Body = TypeVar("Body", bound=SpecModel)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """One row's part of a confirmed action."""
+    """The request to perform an action on one row, or to create a row."""
 
     row: Any
+    """The row; `None` for a creation."""
     operation_id: str
     values: Values
+
+    def parse(self, declaration: type[Body], **fixed: Any) -> Body:
+        """Return the body of the API request with the values, `fixed` and the operationID."""
+        return declaration.parse({**self.values, **fixed, OPERATION_ID: self.operation_id})
 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The result for one row."""
+    """The result of an action on one row."""
 
     text: str
     url: str = ""
-    """The page of the accepted operation; empty where the action is done."""
+    """The URL of the accepted operation, or an empty string if the action created none."""
     is_replay: bool = False
-    """Whether the same request was accepted before."""
+    """Whether the same request was already accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action of operators on rows."""
+    """An action that operators perform on rows."""
 
     name: str
     label: str
     consequence: Callable[[Sequence[Any], Values], str]
-    """Returns the effect on these rows, with numbers."""
+    """Returns a description of the effects on the rows, with numbers."""
     service: Callable[[ActionRequest], ActionResult]
-    """Performs the action; raises a `PlatformError` that explains a refusal."""
+    """Performs the action; raises a `PlatformError` if the action is rejected."""
     obstacle: Callable[[Any], str] = lambda _: ""
-    """Returns why the action is not possible for a row, as a sentence; empty where it is."""
+    """Returns a sentence with the reason that prevents the action on a row, or an empty string."""
     form: type[DeclaredForm] | None = None
     initial: Callable[[Any], Values] = lambda _: {}
     """Returns the initial values of the form for a row."""
     permission: str = ""
-    """The verb of the permission: `scale` on pools is `scale_stockpool`; empty: the name."""
+    """The verb of the required permission; the default is the name of the action.
+
+    The permission of the verb `scale` on pools is `scale_stockpool`.
+    """
     is_final: bool = False
-    """Whether it deletes something that cannot be restored."""
+    """Whether the action deletes something that cannot be restored."""
     is_of_one: bool = False
-    """Whether it applies to a single row only."""
+    """Whether the action applies to a single row only."""
     button: str = ""
-    """The label of the last button, where the action's label would be ambiguous."""
+    """The label of the confirmation button; the default is the label of the action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """The creation of rows."""
+    """The declaration of how operators create rows."""
 
     form: type[DeclaredForm]
     title: str
-    service: Callable[[str, Values], tuple[ActionResult, Any]]
-    """Takes the operationID and the values; returns the result and the (first) new row."""
-
-
-def counted(number: int, noun: str, singular: str = "", plural: str = "") -> str:
-    """Return a number with its noun and a verb: `1 GPU is`, `2 GPUs are`."""
-    name, verb = (noun, singular) if number == 1 else (f"{noun}s", plural)
-    return f"{number} {name} {verb}".rstrip()
+    service: Callable[[ActionRequest], tuple[ActionResult, Any]]
+    """Creates rows; returns the result and the first of them."""

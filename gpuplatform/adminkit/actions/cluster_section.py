@@ -1,5 +1,6 @@
-"""Pages with a section of live data: read from the cluster after the page, with a timeout."""
+"""Pages with a section of live data, which the browser loads after the page."""
 
+from abc import abstractmethod
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -13,23 +14,20 @@ from gpuplatform.adminkit.detail.cluster import ClusterSection, cluster_section
 from gpuplatform.reconciliation.inspection import Subject, inspect
 
 CLUSTER_URL = "../cluster/"
-"""Relative to an object's page."""
+"""The URL of the section, relative to an object's page."""
 
 
 class ClusterSectionAdmin(ActionAdmin):
-    """Rows whose page shows live data of an object in the cluster.
+    """Rows whose pages show live data of a resource in the cluster."""
 
-    A subclass returns that object from `subject`.
-    """
-
+    @abstractmethod
     def subject(self, request: HttpRequest, row: Any) -> Subject | None:
-        """Return the object of `row` in the cluster; None where it has none."""
-        raise NotImplementedError
+        """Return the resource of a row, or `None` if the cluster does not have it."""
 
     @override
     def get_urls(self) -> list[Any]:
         view = self.admin_site.admin_view(self.cluster_view)
-        name = self._url_name("cluster")
+        name = self.url_name("cluster")
         return [path("<int:row_id>/cluster/", view, name=name), *super().get_urls()]
 
     @override
@@ -37,7 +35,7 @@ class ClusterSectionAdmin(ActionAdmin):
         return {**super().page_context(request, row), "cluster_url": CLUSTER_URL}
 
     def cluster_view(self, request: HttpRequest, row_id: int) -> HttpResponse:
-        """Answer with the live data: as a section for htmx, otherwise as a separate page."""
+        """Return the live data: a fragment for htmx, otherwise a complete page."""
         if request.method not in {"GET", "HEAD"} or not self.has_view_permission(request):
             raise PermissionDenied
         row = self.get_object(request, str(row_id))

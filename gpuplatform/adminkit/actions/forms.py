@@ -1,7 +1,7 @@
-"""Forms from declarations: fields, help, examples and rules are those of the API.
+"""Forms that are generated from the declarations of the API.
 
-A form names its fields. The API's parser reads the values, and its errors are shown next to their
-fields.
+A form lists the names of its fields. The declaration provides labels, help texts, examples and
+validation; its errors are displayed next to the fields.
 """
 
 import json
@@ -28,14 +28,14 @@ _WHOLE: Final = re.compile("-?[0-9]{1,18}")
 
 
 class TextField(forms.CharField):
-    """A line of text."""
+    """A single line of text."""
 
     empty: ClassVar[Any] = ""
-    """The value of an empty input in a form that changes an object; None: unchanged."""
+    """The value of an empty input in a form that changes an object; `None` leaves it unchanged."""
 
 
 class DatalistInput(forms.TextInput):
-    """A text input with suggestions; other values are accepted too."""
+    """A text input with suggestions; it also accepts other values."""
 
     def __init__(self, values: Iterable[str], attrs: Mapping[str, Any]) -> None:
         super().__init__(dict(attrs))
@@ -52,7 +52,7 @@ class DatalistInput(forms.TextInput):
 
 
 class IntegerField(forms.CharField):
-    """An integer; other input is passed on, and the declaration refuses it."""
+    """An integer. Other input is returned as text, and the declaration rejects it."""
 
     empty: ClassVar[Any] = None
     widget = forms.NumberInput
@@ -64,7 +64,7 @@ class IntegerField(forms.CharField):
 
 
 class CheckboxField(forms.BooleanField):
-    """A check box."""
+    """A checkbox."""
 
     empty: ClassVar[Any] = None
 
@@ -86,7 +86,7 @@ class JsonField(forms.CharField):
             msg = f"Invalid JSON at line {error.lineno}, column {error.colno}: {error.msg}."
             raise forms.ValidationError(msg) from error
         except (ValueError, RecursionError) as error:
-            msg = "Invalid JSON: a key is repeated, or nesting or a number is too large."
+            msg = "Invalid JSON: a key is repeated, or a number or the nesting depth is too large."
             raise forms.ValidationError(msg) from error
 
     @override
@@ -103,24 +103,25 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class DeclaredForm(forms.Form):
-    """A form of some fields of a declaration, validated by the declaration's rules."""
+    """A form for some fields of a declaration, which also validates the values."""
 
     declaration: ClassVar[type[SpecModel]]
     field_names: ClassVar[Sequence[str]]
-    """The API's names of the fields, in order."""
+    """The names of the fields in the API, in the order of the form."""
     labels: ClassVar[Mapping[str, str]] = {}
     help_texts: ClassVar[Mapping[str, str]] = {}
-    """Help texts that replace those of the declaration, which are written for programs."""
+    """Help texts that replace the descriptions of the declaration."""
     fixed_values: ClassVar[Mapping[str, Any]] = {}
-    """Values of required fields of the declaration that the form does not show."""
+    """Values of required fields of the declaration that the form does not contain."""
     required_names: ClassVar[frozenset[str]] = frozenset()
-    """Fields that are required here though the declaration has defaults."""
+    """Fields that the form requires although the declaration has defaults for them."""
     suggestions: ClassVar[Suggestions] = {}
-    """Functions that return the suggestions of a text field."""
+    """Functions that return the suggestions for a text field, by field name."""
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """Initial values."""
+    """Initial values by field name."""
     is_change: ClassVar[bool] = False
-    """Whether it changes an object: unchanged values are left out, empty ones clear the field."""
+    """Whether the form changes an object: it omits unchanged values, and an empty input clears the
+    field."""
 
     use_required_attribute = False
 
@@ -138,7 +139,7 @@ class DeclaredForm(forms.Form):
 
     @property
     def entered(self) -> dict[str, Any]:
-        """The values of a valid form, by the API's field names."""
+        """The values of a valid form by the field names of the API."""
         found: dict[str, Any] = {}
         for name in self.field_names:
             value = self.cleaned_data.get(name, "")
@@ -161,28 +162,24 @@ class DeclaredForm(forms.Form):
         return data
 
     def add_errors(self, error: PlatformError) -> None:
-        """Add each detail of an error to its field; fields that have an error keep theirs."""
+        """Add each detail of an error to its field, unless the field already has an error."""
         invalid = frozenset(self.errors)
-        for fault in error.details:
-            name = re.split(r"[.\[]", fault.field, maxsplit=1)[0]
+        for detail in error.details:
+            name = re.split(r"[.\[]", detail.field, maxsplit=1)[0]
             if name in invalid or (invalid and not name):
                 continue
             has_field = name in self.fields
-            place = fault.field[len(name) :].lstrip(".") if has_field else fault.field
-            text = f"{place}: {fault.message}" if place else fault.message
+            place = detail.field[len(name) :].lstrip(".") if has_field else detail.field
+            text = f"{place}: {detail.message}" if place else detail.message
             self.add_error(name if has_field else None, text)
         if not error.details:
             self.add_error(None, str(error))
-
-    def as_hidden_inputs(self) -> list[SafeString]:
-        """Return the values as hidden inputs of the next step."""
-        return [self[name].as_hidden() for name in self.field_names]
 
 
 def declared_field(
     declaration: type[SpecModel], name: str, label: str = "", help_text: str = ""
 ) -> forms.Field:
-    """Return the form field of a declared field; label and help text replace the declared ones."""
+    """Return the form field for a declared field, whose label and help text can be overridden."""
     schema = _schema(declaration)
     declared = _described(schema, schema["properties"][name])
     example = _example(declared)
@@ -200,14 +197,14 @@ def declared_field(
 
 
 def datetime_field(help_text: str, **options: Any) -> forms.DateTimeField:
-    """Return an optional field for a time in UTC, to the minute; the browser draws the picker."""
+    """Return an optional field for a time in UTC, to the minute."""
     widget = forms.DateTimeInput({"type": "datetime-local", "step": 60}, format="%Y-%m-%dT%H:%M")
     text = f"{help_text} In UTC."
     return forms.DateTimeField(widget=widget, required=False, help_text=text, **options)
 
 
 def _with_suggestions(widget: forms.Widget, values: Iterable[str]) -> DatalistInput:
-    """Return the widget with suggestions; `autocomplete="off"` would hide them."""
+    """Return the widget with suggestions, without `autocomplete="off"`, which hides them."""
     attrs = {name: value for name, value in widget.attrs.items() if name != "autocomplete"}
     widget_with_list = DatalistInput(values, attrs)
     widget_with_list.is_required = widget.is_required
@@ -233,7 +230,7 @@ def _help(kind: type[forms.Field], text: str, example: Any) -> str:
 
 
 def _example(declared: Mapping[str, Any]) -> Any:
-    """Return the declared example; that of an object is composed from its fields."""
+    """Return the declared example; for an object, the examples of its fields."""
     if declared.get("examples"):
         return declared["examples"][0]
     fields = declared.get("properties", {})
@@ -241,7 +238,7 @@ def _example(declared: Mapping[str, Any]) -> Any:
 
 
 def _described(schema: Mapping[str, Any], declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a field merged over that of the model that it references."""
+    """Return the schema of a field, merged with the schema of the model that it references."""
     named = str(declared.get("$ref", "")).rpartition("/")[2]
     return {**schema.get("$defs", {}).get(named, {}), **declared}
 

@@ -1,4 +1,4 @@
-"""The common part of the pages of mirrored resources: columns, badge, panel, facts, actions."""
+"""Base class and parts of the pages of mirrored resources."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -7,140 +7,53 @@ from typing import Any, ClassVar, Final
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import (
-    Action,
-    ActionRequest,
-    ActionResult,
-    Values,
-    counted,
-)
+from gpuplatform.adminkit.actions.action import Action, ActionRequest, ActionResult, Values
 from gpuplatform.adminkit.actions.model_admin import ActionAdmin
-from gpuplatform.adminkit.detail.panels import Comparison, Copy, Fact, Panel, kubectl_copies
+from gpuplatform.adminkit.detail.panels import (
+    Panel,
+    RelatedRow,
+)
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
-from gpuplatform.adminkit.display.causes import cause_of, message_of, next_step_of, reason_html
-from gpuplatform.adminkit.display.text import visible
+from gpuplatform.adminkit.display.causes import (
+    cause_of,
+    message_of,
+    next_step_of,
+    reason_html,
+    register_reasons,
+)
+from gpuplatform.adminkit.display.text import counted, visible
+from gpuplatform.adminkit.display.urls import list_url, page_url
+from gpuplatform.adminkit.lists.filters import (
+    AgeFilter,
+    HistoryFilter,
+    NamespaceFilter,
+    PhaseTabs,
+    ReasonFilter,
+    SpecFilter,
+    TenantFilter,
+)
+from gpuplatform.adminkit.lists.model_admin import column
 from gpuplatform.adminkit.overview.failing import STUCK_AFTER, FailingRows
 from gpuplatform.adminkit.overview.sections import CountedRows, OverviewSection
 from gpuplatform.clock import now
-from gpuplatform.kube.fields import field, items, number
-from gpuplatform.kube.kinds import ResourceKind
+from gpuplatform.kube.fields import field
 from gpuplatform.lifecycle.conditions import DEGRADED
 from gpuplatform.lifecycle.explanations import Explanation
-from gpuplatform.reconciliation.inspection import Subject
 from gpuplatform.reconciliation.mirror import FAILED, TERMINATING
-from gpuplatform.reconciliation.models import MirrorRow
 
 MAX_WORDS = 4
-"""Maximum number of words of a search; further ones are ignored."""
+"""Maximum number of words of a search; the search ignores the others."""
 MAX_OPERATIONS = 1_000
 """Maximum number of operations that match a word of a search."""
 TRANSIENT_PHASES: Final = frozenset({"Pending", "Progressing", TERMINATING})
 """Phases that usually last less than a minute."""
 DELETED = "Deleted"
-"""Shown in place of the phase of a deleted resource's row."""
+"""Displayed instead of the phase in the row of a deleted resource."""
 LONGER_THAN_USUAL = "This takes longer than usual. See the pod, Events and log below."
-
-
-class MirrorAdmin(ActionAdmin):
-    """The columns of every list of mirrored resources.
-
-    A subclass defines the healthy phases, whose rows need no message, and the `noun` of a row.
-    """
-
-    healthy_phases: Collection[str] = ()
-    noun: ClassVar[str]
-    sampled: ClassVar[str] = ""
-    """The name of the rows in the samples."""
-    name_field: ClassVar[str] = "name"
-
-    def live_rows(self) -> QuerySet[Any]:
-        """Return the rows of existing resources."""
-        rows: QuerySet[Any] = self.model.objects.filter(deleted_at__isnull=True)
-        return rows
-
-    def failed_rows(self) -> QuerySet[Any]:
-        """Return the failed rows."""
-        return self.live_rows().filter(phase=FAILED)
-
-    @override
-    def overview_section(self) -> OverviewSection:
-        """Return the rows by phase, and the failing ones."""
-        title = str(self.opts.verbose_name_plural)
-        phases = [phase for phase, _label in self.opts.get_field("phase").choices]  # type: ignore[union-attr]  # a CharField
-        counted = CountedRows(
-            f"{title[:1].upper()}{title[1:]}",
-            self.live_rows(),
-            phases,
-            self._list_url(),
-            self.sampled,
-        )
-        return OverviewSection(counted=[counted], failing=self.failing())
-
-    def failing(self) -> list[FailingRows]:
-        """Return the failed rows, and those in a transient phase."""
-        page = f"admin:{self._url_name('change')}"
-        failed = FailingRows(
-            self.noun,
-            self.failed_rows(),
-            self._list_url(),
-            page,
-            cause="cause",
-            name=self.name_field,
-        )
-        transient = self.live_rows().filter(phase__in=TRANSIENT_PHASES)
-        return [failed, replace(failed, rows=transient, order="pk", waits=True)]
-
-    @admin.display(description="Phase")
-    def phase_column(self, row: Any) -> SafeString:
-        """Return the badge."""
-        return mirror_badge(row)
-
-    @admin.display(description="Spec", ordering="spec_name")
-    def spec_column(self, row: Any) -> str:
-        """Return the GPU spec."""
-        return visible(row.spec_name)
-
-    @admin.display(description="Message", empty_value="")
-    def why_column(self, row: Any) -> SafeString:
-        """Return reason and message on one line; empty for a healthy row."""
-        return SafeString("") if is_healthy(row, self.healthy_phases) else message_of(row)
-
-    @admin.display(description="Since", ordering="-phase_since")
-    def since(self, row: Any) -> SafeString:
-        """Return the time since the last change of phase or reason."""
-        return mirror_since(row)
-
-    @override
-    def get_queryset(self, request: Any) -> Any:
-        return super().get_queryset(request).select_related("tenant", "operation")
-
-    @override
-    def get_search_results(
-        self, request: Any, queryset: Any, search_term: str
-    ) -> tuple[Any, bool]:
-        """Find rows whose columns, or whose operationID, contain every word.
-
-        The operations are read first: a condition on both tables would scan both.
-        """
-        for word in search_term.split()[:MAX_WORDS]:
-            condition = Q(operation_id__in=self._operations_named(request, word))
-            for column in self.search_fields:
-                condition |= Q(**{f"{column}__icontains": word})
-            queryset = queryset.filter(condition)
-        return queryset, False
-
-    def _operations_named(self, request: Any, word: str) -> list[int]:
-        """Return the ids of operations whose operationID has a word, read once per request."""
-        known: dict[str, list[int]] = request.__dict__.setdefault("operations_named", {})
-        if word not in known:
-            # This package does not import the model of operations.
-            operations: Any = self.model._meta.get_field("operation").related_model  # noqa: SLF001
-            named = operations.objects.filter(operation_id__icontains=word).order_by("-id")
-            known[word] = list(named.values_list("pk", flat=True)[:MAX_OPERATIONS])
-        return known[word]
 
 
 def mirror_badge(row: Any) -> SafeString:
@@ -151,7 +64,7 @@ def mirror_badge(row: Any) -> SafeString:
 
 
 def is_degraded(row: Any) -> bool:
-    """Return whether a row has the condition Degraded; a row of another kind has none."""
+    """Return whether the condition Degraded of a row is true; not all kinds have conditions."""
     return any(
         field(one, "type") == DEGRADED and field(one, "status") == "True"
         for one in getattr(row, "conditions", ())
@@ -159,19 +72,24 @@ def is_degraded(row: Any) -> bool:
 
 
 def is_healthy(row: Any, healthy: Collection[str]) -> bool:
-    """Return whether a row needs no explanation; `healthy` are the healthy phases."""
+    """Return whether a row is in one of the phases `healthy` and is not degraded."""
     return row.phase in healthy and not is_degraded(row)
 
 
-def mirror_since(row: MirrorRow) -> SafeString:
-    """Return the time since the last change of phase."""
+def mirror_since(row: Any) -> SafeString:
+    """Return the time since the deletion or the last change of the phase of a row."""
     return age_html(row.deleted_at or row.phase_since)
+
+
+def mirror_line(row: Any, text: str) -> RelatedRow:
+    """Return a mirrored row as a line of a table on another page."""
+    return RelatedRow(mirror_badge(row), str(row), page_url(row), text, mirror_since(row))
 
 
 def mirror_panel(
     row: Any, reasons: Mapping[Any, Explanation], *, healthy: Collection[str]
 ) -> Panel | None:
-    """Return the explanation of an unhealthy row; None for a healthy one."""
+    """Return the explanation of an unhealthy row, or `None` if the row is healthy."""
     if row.deleted_at or is_healthy(row, healthy):
         return None
     is_late = now() - row.phase_since > STUCK_AFTER
@@ -196,90 +114,37 @@ def _late_deletion(row: Any) -> Panel:
     return Panel(
         shape=Shape.WAITING,
         title="Deleting",
-        text=visible(row.message) or "The deletion is still in progress in the cluster.",
+        text=visible(row.message) or "The deletion in the cluster is still in progress.",
         since=age_html(row.phase_since),
         next_step=LONGER_THAN_USUAL,
     )
 
 
-def mirror_subject(row: Any, kind: ResourceKind, *, label: str, dependents: str) -> Subject | None:
-    """Return a row's object in the cluster; None where it has none."""
-    if row.deleted_at or not row.uid:
-        return None
-    return Subject(kind, row.namespace, row.name, row.uid, label, dependents)
-
-
-def mirror_facts(row: Any) -> Sequence[Fact]:
-    """Return the facts of every mirrored row."""
-    return (
-        Fact("Namespace", row.namespace),
-        Fact("UID", row.uid),
-        Fact("Tenant", row.tenant.name if row.tenant else ""),
-        Fact.time("Requested", row.created_at),
-        Fact.time("Last synced", row.last_sync_at),
-        Fact.time("Deletion requested", row.deletion_requested_at),
-        Fact.time("Deleted", row.deleted_at),
-        Fact.time("Next check", row.due_at),
-        Fact("Failed attempts", str(row.failures) if row.failures else ""),
-    )
-
-
-def mirror_copies(row: Any, kind: str) -> Sequence[Copy]:
-    """Return the texts to copy: names and `kubectl` commands."""
-    ports = items(row.spec, "template", "ports")
-    port = number(ports[0], "port") if ports else None
-    copies = kubectl_copies(
-        row.namespace, row.name, kind=kind, service=row.service_name, port=port
-    )
-    if row.operation:
-        copies.insert(1, Copy("operationID", visible(row.operation.operation_id)))
-    return copies
-
-
-def generation_line(row: MirrorRow) -> Comparison:
-    """Return the comparison of the generations."""
-    return Comparison("Generation", str(row.generation), str(row.observed_generation))
-
-
-def service_line(row: Any) -> Comparison:
-    """Return the comparison of the Service, which a template with ports has."""
-    has_ports = bool(items(row.spec, "template", "ports"))
-    actual = visible(row.service_name) or "none"
-    is_equal = has_ports == bool(row.service_name)
-    return Comparison("Service", actual if is_equal else "yes" if has_ports else "none", actual)
-
-
-def comparison_note(row: MirrorRow) -> str:
-    """Return a note on the comparison of desired and actual values."""
-    if row.deleted_at:
-        return "Deleted: no desired state."
-    if not row.uid:
-        return "Not in the cluster yet."
-    if row.generation != row.observed_generation:
-        return "The latest change of the spec is not reconciled yet."
-    return ""
-
-
 def ending_obstacle(row: Any) -> str:
-    """Return why a row accepts no more changes; empty where it does."""
+    """Return a sentence if a row is deleted or is being deleted, otherwise an empty string."""
     if row.deleted_at:
-        return "Already deleted."
+        return "It is already deleted."
     is_ending = row.deletion_requested_at or row.phase == TERMINATING
-    return "Deletion in progress." if is_ending else ""
+    return "It is being deleted." if is_ending else ""
 
 
 def _missing_obstacle(row: Any) -> str:
     if row.deleted_at:
-        return "Already deleted."
-    return "" if row.uid else "Not in the cluster yet."
+        return "It is already deleted."
+    return "" if row.uid else "It is not in the cluster yet."
 
 
 def reconcile_action(noun: str, enqueue: Callable[[Any], object]) -> Action:
-    """Return the action that reconciles rows immediately; `enqueue` marks a row due."""
+    """Return the action that reconciles rows immediately.
+
+    Args:
+        noun: the singular noun of a row.
+        enqueue: marks a row due and sends its hint.
+    """
 
     def consequence(rows: Sequence[Any], _: Values) -> str:
         waiting = sum(1 for row in rows if row.failures)
-        retried = f" {waiting} of them would otherwise wait to retry." if waiting else ""
+        retried = f" {waiting} of them would otherwise wait for the next retry." if waiting else ""
         return f"Reconciles {counted(len(rows), noun)} immediately. No setting changes.{retried}"
 
     def reconcile(request: ActionRequest) -> ActionResult:
@@ -293,3 +158,108 @@ def reconcile_action(noun: str, enqueue: Callable[[Any], object]) -> Action:
         obstacle=_missing_obstacle,
         service=reconcile,
     )
+
+
+class MirrorAdmin(ActionAdmin):
+    """A list of mirrored resources."""
+
+    healthy_phases: ClassVar[Collection[str]]
+    """Phases that need no explanation."""
+    reasons: ClassVar[Mapping[Any, Explanation]]
+    """The explanations of the reasons of the phases."""
+    noun: ClassVar[str]
+    """The singular noun of a row, without the article."""
+    sampled: ClassVar[str] = ""
+    """The key of the rows in the samples."""
+    name_field: ClassVar[str] = "name"
+    list_display_links: Any = ("name",)
+    list_filter: ClassVar[Any] = (
+        SpecFilter,
+        ReasonFilter,
+        TenantFilter,
+        NamespaceFilter,
+        AgeFilter,
+        HistoryFilter,
+        PhaseTabs,
+    )
+    sortable_by: ClassVar[tuple[str, ...]] = ("name", "namespace", "spec_column", "since")
+
+    phase_column = column("Phase", mirror_badge)
+    spec_column = column("Spec", lambda row: visible(row.spec_name), ordering="spec_name")
+    since = column("Since", mirror_since, ordering="-phase_since")
+
+    def __init__(self, model: Any, admin_site: admin.AdminSite) -> None:
+        super().__init__(model, admin_site)
+        register_reasons(self.reasons)
+
+    @admin.display(description="Message", empty_value="")
+    def why_column(self, row: Any) -> SafeString:
+        """Return the reason and message of an unhealthy row on one line."""
+        return SafeString("") if is_healthy(row, self.healthy_phases) else message_of(row)
+
+    def live_rows(self) -> QuerySet[Any]:
+        """Return the rows whose resources exist."""
+        rows: QuerySet[Any] = self.model.objects.filter(deleted_at__isnull=True)
+        return rows
+
+    def failed_rows(self) -> QuerySet[Any]:
+        """Return the failed rows whose resources exist."""
+        return self.live_rows().filter(phase=FAILED)
+
+    @override
+    def overview_section(self) -> OverviewSection:
+        """Return the rows by phase, and the failing ones."""
+        phases = [phase for phase, _label in self.opts.get_field("phase").choices]  # type: ignore[union-attr]  # a CharField
+        counted_rows = CountedRows(
+            str(capfirst(self.opts.verbose_name_plural)),
+            self.live_rows(),
+            phases,
+            list_url(self.model),
+            self.sampled,
+        )
+        return OverviewSection(counted=[counted_rows], failing=self.failing())
+
+    def failing(self) -> list[FailingRows]:
+        """Return the failed rows and the rows in a transient phase."""
+        failed = FailingRows(
+            self.noun,
+            self.failed_rows(),
+            list_url(self.model),
+            f"admin:{self.url_name('change')}",
+            cause="cause",
+            name=self.name_field,
+        )
+        transient = self.live_rows().filter(phase__in=TRANSIENT_PHASES)
+        return [failed, replace(failed, rows=transient, order="pk", waits=True)]
+
+    @override
+    def get_queryset(self, request: Any) -> Any:
+        return super().get_queryset(request).select_related("tenant", "operation")
+
+    @override
+    def get_search_results(
+        self, request: Any, queryset: Any, search_term: str
+    ) -> tuple[Any, bool]:
+        """Return the rows that have every word in a search field or in the operationID.
+
+        A separate query reads the operations, because a condition on both tables scans both.
+        """
+        for word in search_term.split()[:MAX_WORDS]:
+            condition = Q(operation_id__in=self._operations_named(request, word))
+            for name in self.search_fields:
+                condition |= Q(**{f"{name}__icontains": word})
+            queryset = queryset.filter(condition)
+        return queryset, False
+
+    def _operations_named(self, request: Any, word: str) -> list[int]:
+        """Return the ids of the operations whose operationID contains a word.
+
+        The result is cached on the request.
+        """
+        known: dict[str, list[int]] = request.__dict__.setdefault("operations_named", {})
+        if word not in known:
+            # This package must not import the model of operations.
+            operations: Any = self.model._meta.get_field("operation").related_model  # noqa: SLF001
+            named = operations.objects.filter(operation_id__icontains=word).order_by("-id")
+            known[word] = list(named.values_list("pk", flat=True)[:MAX_OPERATIONS])
+        return known[word]

@@ -1,8 +1,9 @@
-"""The pages of actions: forms, confirmations with their consequence, and results.
+"""The pages of actions: forms, confirmations and results.
 
-An action has up to three steps: a form, a confirmation that states the effect in numbers, and the
-result for each row. It is performed by a service, never on rows. The confirmation carries the key
-of the operationIDs, so that sending it twice is one request; every action is in the admin log.
+An action has up to three steps: a form, a confirmation that states the effects in numbers, and the
+result for each row. A service performs it; the page itself changes no rows. The confirmation page
+contains the prefix of the operationIDs, so that submitting it twice results in one request. Every
+action is recorded in the admin log.
 """
 
 import re
@@ -23,6 +24,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from typing_extensions import override
 
 from gpuplatform.adminkit.actions.action import (
@@ -35,7 +37,8 @@ from gpuplatform.adminkit.actions.action import (
 from gpuplatform.adminkit.actions.forms import DeclaredForm
 from gpuplatform.adminkit.detail.panels import RelatedRow
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.lists.model_admin import ModelAdmin, ReadOnlyAdmin
+from gpuplatform.adminkit.display.urls import list_url
+from gpuplatform.adminkit.lists.model_admin import ModelAdmin, ObjectAdmin
 from gpuplatform.adminkit.overview.sections import OverviewSection
 from gpuplatform.errors import PlatformError
 
@@ -43,18 +46,18 @@ MAX_ROWS: Final = 100
 """Maximum number of rows of one action."""
 OPERATIONS_URL: Final = "admin:operations_operation_changelist"
 KEY: Final = "key"
-"""The POST parameter with the prefix of the operationIDs."""
+"""The POST parameter that contains the prefix of the operationIDs."""
 SUBMITTED: Final = "submitted"
-"""The POST parameter of a form that was filled in."""
+"""The POST parameter that marks a submitted form."""
 EDIT: Final = "edit"
-"""The POST parameter of the button that leads back to the form."""
+"""The POST parameter of the button that returns to the form."""
 _KEY: Final = re.compile("admin-[0-9a-f]{32}")
 _ID: Final = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """A row of the page of results."""
+    """A row of the results page."""
 
     row: Any
     line: RelatedRow
@@ -63,28 +66,25 @@ class RowResult:
 
     @property
     def badge(self) -> SafeString:
-        """Return whether the action was refused, accepted as an operation, or done."""
+        """The badge Rejected, Accepted (as an operation) or Done."""
         if not self.is_done:
-            return shape_badge(Shape.FAILED, "Refused")
+            return shape_badge(Shape.FAILED, "Rejected")
         return shape_badge(Shape.READY, "Accepted" if self.result.url else "Done")
 
 
-class ActionAdmin(ReadOnlyAdmin):
-    """Offers actions on the rows of a read-only list.
-
-    A subclass declares them, and returns the line of a row on their pages from `line`.
-    """
+class ActionAdmin(ObjectAdmin):
+    """A read-only list with actions, and pages of its rows with the same actions."""
 
     row_actions: ClassVar[tuple[Action, ...]] = ()
     creation: ClassVar[Creation | None] = None
     is_live_with_actions = True
 
     def overview_section(self) -> OverviewSection:
-        """Return what the overview shows of these rows; most show nothing."""
+        """Return the section of these rows on the overview. By default, it is empty."""
         return OverviewSection()
 
     def may(self, request: HttpRequest, action: Action) -> bool:
-        """Return whether the user has the permission of an action."""
+        """Return whether the user has the permission for an action."""
         codename = get_permission_codename(action.permission or action.name, self.opts)
         return bool(request.user.has_perm(f"{self.opts.app_label}.{codename}"))
 
@@ -108,7 +108,7 @@ class ActionAdmin(ReadOnlyAdmin):
     @override
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.action_view)
-        return [path("do/<slug:name>/", view, name=self._url_name("do")), *super().get_urls()]
+        return [path("do/<slug:name>/", view, name=self.url_name("do")), *super().get_urls()]
 
     @override
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class ActionAdmin(ReadOnlyAdmin):
         form, key = creation.form(request.POST), request.POST.get(KEY, "")
         if _KEY.fullmatch(key) and form.is_valid():
             try:
-                result, row = creation.service(key, form.entered)
+                result, row = creation.service(ActionRequest(None, key, form.entered))
             except PlatformError as error:
                 form.add_errors(error)
             else:
@@ -141,23 +141,23 @@ class ActionAdmin(ReadOnlyAdmin):
         return self._form_page(request, creation.title, form, creation)
 
     def action_view(self, request: HttpRequest, name: str) -> HttpResponse:
-        """Answer one step of an action on the selected rows."""
+        """Return the page of the next step of an action on the selected rows."""
         action = next((one for one in self.row_actions if one.name == name), None)
         if action is None:
             raise Http404
         if not self.may(request, action):
             raise PermissionDenied
         if request.method != "POST":
-            return HttpResponseRedirect(self._list_url())
+            return HttpResponseRedirect(list_url(self.model))
         ids = [one for one in request.POST.getlist(ACTION_CHECKBOX_NAME) if _ID.fullmatch(one)]
         return self.step(request, action, self.get_queryset(request).filter(pk__in=ids))
 
     def step(self, request: HttpRequest, action: Action, rows: QuerySet[Any]) -> HttpResponse:
-        """Answer with the form, the confirmation or the results, by what the request has."""
+        """Return the form, the confirmation or the results, depending on the request."""
         selected = list(rows.order_by("-pk")[: MAX_ROWS + 1])
         if error := _selection_error(action, selected):
             self.message_user(request, error, messages.ERROR)
-            return HttpResponseRedirect(self._list_url())
+            return HttpResponseRedirect(list_url(self.model))
         form = None
         if action.form is not None:
             data = request.POST if SUBMITTED in request.POST else None
@@ -200,10 +200,10 @@ class ActionAdmin(ReadOnlyAdmin):
     ) -> HttpResponse:
         obstacles = {row.pk: action.obstacle(row) for row in selected}
         possible = [row for row in selected if not obstacles[row.pk]]
-        refused: dict[str, list[RelatedRow]] = {}
+        impossible: dict[str, list[RelatedRow]] = {}
         for row in selected:
             if obstacle := obstacles[row.pk]:
-                refused.setdefault(obstacle, []).append(self.line(row))
+                impossible.setdefault(obstacle, []).append(self.line(row))
         values = form.entered if form is not None else {}
         context = {
             "title": f"{action.label}: {self._named(possible or selected)}",
@@ -213,8 +213,8 @@ class ActionAdmin(ReadOnlyAdmin):
             "key": f"admin-{uuid.uuid4().hex}",
             "consequence": action.consequence(possible, values) if possible else "",
             "lines": [(row.pk, self.line(row)) for row in possible],
-            "refused": list(refused.items()),
-            "refused_count": len(selected) - len(possible),
+            "impossible": list(impossible.items()),
+            "impossible_count": len(selected) - len(possible),
         }
         return self._page(request, "confirm", context)
 
@@ -232,9 +232,10 @@ class ActionAdmin(ReadOnlyAdmin):
     def _log(
         self, request: HttpRequest, text: str, row_request: ActionRequest, result: ActionResult
     ) -> None:
-        """Write a log entry, once; its text has the operation, or the operationID itself.
+        """Add an entry to the admin log, unless the same request already added it.
 
-        A repeated request has the same operationID, and with it exactly the same text.
+        The text names the operation or contains the operationID, so a repeated request has the
+        same text.
         """
         if result.is_replay:
             return
@@ -252,14 +253,14 @@ class ActionAdmin(ReadOnlyAdmin):
             (only,) = results
             self._report(request, only, action.label)
             exists = self.get_queryset(request).filter(pk=only.row.pk).exists()
-            return HttpResponseRedirect(only.line.url if exists else self._list_url())
+            return HttpResponseRedirect(only.line.url if exists else list_url(self.model))
         done = sum(one.is_done for one in results)
         has_operations = any(one.result.url for one in results)
         context = {
             "title": f"{action.label}: {self._named([one.row for one in results])}",
             "results": sorted(results, key=lambda one: one.is_done),
             "done": done,
-            "refused": len(results) - done,
+            "rejected": len(results) - done,
             "operations_url": (
                 f"{reverse(OPERATIONS_URL)}?{urlencode({'q': key})}" if has_operations else ""
             ),
@@ -274,12 +275,12 @@ class ActionAdmin(ReadOnlyAdmin):
         return HttpResponseRedirect(line.url)
 
     def _report(self, request: HttpRequest, done: RowResult, label: str) -> None:
-        """Show the result of a row; that of an accepted operation is on the operation's page."""
-        noun, text = str(self.opts.verbose_name), done.result.text
+        """Show the result of a row as a message, with a link to the operation if there is one."""
+        noun, text = capfirst(self.opts.verbose_name), done.result.text
         if done.result.url:
             link = '{} accepted. <a href="{}">View operation</a>'
             text = format_html(link, label, done.result.url)
-        text = format_html("{}{} {}: {}", noun[:1].upper(), noun[1:], done.line.name, text)
+        text = format_html("{} {}: {}", noun, done.line.name, text)
         self.message_user(request, text, messages.SUCCESS if done.is_done else messages.ERROR)
 
     def _page(self, request: HttpRequest, step: str, context: Mapping[str, Any]) -> HttpResponse:
@@ -291,20 +292,14 @@ class ActionAdmin(ReadOnlyAdmin):
             return self.line(selected[0]).name
         return f"{len(selected)} {self.opts.verbose_name_plural}"
 
-    def _url_name(self, view: str) -> str:
-        return f"{self.opts.app_label}_{self.opts.model_name}_{view}"
-
     def _url(self, action: Action) -> str:
-        return reverse(f"admin:{self._url_name('do')}", args=[action.name])
-
-    def _list_url(self) -> str:
-        return reverse(f"admin:{self._url_name('changelist')}")
+        return reverse(f"admin:{self.url_name('do')}", args=[action.name])
 
 
 def _list_action(
     action: Action,
 ) -> Callable[[ActionAdmin, HttpRequest, QuerySet[Any]], HttpResponse]:
-    """Return the action as Django's list calls it."""
+    """Return the function that Django's change list calls for the action."""
 
     def run(page: ActionAdmin, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse:
         return page.step(request, action, rows)
@@ -316,7 +311,7 @@ def _selection_error(action: Action, selected: Sequence[Any]) -> str:
     if not selected:
         return "The selected items no longer exist."
     if len(selected) > MAX_ROWS:
-        return f"Select up to {MAX_ROWS}."
+        return f"Select at most {MAX_ROWS} items."
     if action.is_of_one and len(selected) > 1:
-        return f"{action.label}: select one."
+        return f"Select one item for the action '{action.label}'."
     return ""

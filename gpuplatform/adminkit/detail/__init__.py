@@ -1,1 +1,1 @@
-"""The parts of an object's page: panels, live data of the cluster, links to other objects."""
+"""The parts of the page of an object: panels, facts, timelines and live data of the cluster."""

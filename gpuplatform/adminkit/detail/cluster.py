@@ -1,7 +1,7 @@
-"""Live data of the cluster about one object: a section that its page loads afterwards.
+"""The section of a page with live data of a resource from the cluster.
 
-`ClusterSectionAdmin` serves it and `admin/cluster.html` renders it. All text is written by others:
-control characters are escaped and lengths limited here, and the template escapes HTML.
+`ClusterSectionAdmin` serves the section and `admin/cluster.html` renders it. All text is
+untrusted: this module escapes control characters and limits lengths; the template escapes HTML.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from gpuplatform.adminkit.detail.sizes import ActualSizes, actual_sizes
 from gpuplatform.adminkit.display.age import timestamp_age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 from gpuplatform.adminkit.display.causes import reason_title_html
-from gpuplatform.adminkit.display.text import as_yaml, shortened, visible
+from gpuplatform.adminkit.display.text import as_yaml, counted, shortened, visible
 from gpuplatform.adminkit.display.timeline import TimelineLine, timeline
 from gpuplatform.kube.fields import condition, field, items, number
 from gpuplatform.kube.kinds import Manifest
@@ -23,12 +23,12 @@ from gpuplatform.reconciliation.inspection import Inspection, ObjectEvent, is_re
 
 MAX_LOG_CHARACTERS = 32_768
 MAX_TIMELINES = 3
-"""Maximum number of pods with a timeline; those that are not ready come first."""
+"""Maximum number of pods with a timeline; pods that are not ready come first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodTimeline:
-    """The start-up of a pod."""
+    """The timeline of the start of a pod."""
 
     name: str
     lines: Sequence[TimelineLine]
@@ -36,27 +36,28 @@ class PodTimeline:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSection:
-    """Owned objects, the start-up of their pods, Events, a log and the resource."""
+    """The owned objects, pod timelines, Events, log and YAML of a resource."""
 
     about: str
     objects: Sequence[RelatedRow]
     sizes: ActualSizes | None
-    """Desired and actual image and size."""
+    """The desired and the actual image and sizes."""
     pods: Sequence[PodTimeline]
     events: Sequence[RelatedRow]
     log: str
     log_of: str
     resource: str
-    faults: Sequence[str]
+    errors: Sequence[str]
+    """The errors of the requests to the cluster."""
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether nothing could be read, so that only the faults are shown."""
-        return bool(self.faults) and not (self.resource or self.objects or self.events)
+        """Whether every request failed, so that only the errors are displayed."""
+        return bool(self.errors) and not (self.resource or self.objects or self.events)
 
 
 def cluster_section(found: Inspection, about: str) -> ClusterSection:
-    """Return the section of what was found about an object."""
+    """Return the section for the result of an inspection; `about` names the resource."""
     return ClusterSection(
         about=visible(about),
         objects=list(_objects(found)),
@@ -66,7 +67,7 @@ def cluster_section(found: Inspection, about: str) -> ClusterSection:
         log=visible(found.log[-MAX_LOG_CHARACTERS:]),
         log_of=visible(found.log_of),
         resource=visible(as_yaml(found.resource)) if found.resource else "",
-        faults=[shortened(fault, 300) for fault in found.faults],
+        errors=[shortened(error, 300) for error in found.faults],
     )
 
 
@@ -119,7 +120,7 @@ def _pod(pod: Manifest) -> RelatedRow:
 
 
 def _pod_status(pod: Manifest) -> Iterator[str]:
-    """Yield the pod's phase, the obstacle of its start, its node and its restarts."""
+    """Yield the phase of a pod, what prevents its start, its node and its restarts."""
     if field(pod, "metadata", "deletionTimestamp"):
         yield "Terminating"
     yield str(field(pod, "status", "phase") or "Unknown")
@@ -135,7 +136,7 @@ def _pod_status(pod: Manifest) -> Iterator[str]:
         yield f"on {node}"
     statuses = items(pod, "status", "containerStatuses")
     if restarts := sum(number(one, "restartCount") for one in statuses):
-        yield "1 restart" if restarts == 1 else f"{restarts} restarts"
+        yield counted(restarts, "restart")
 
 
 def _container_status(details: Manifest) -> str:
@@ -146,7 +147,7 @@ def _container_status(details: Manifest) -> str:
 
 
 def _is_stuck(pod: Manifest) -> bool:
-    """Return whether an obstacle keeps the pod from starting, rather than the time it takes."""
+    """Return whether the pod cannot start without an intervention."""
     if field(pod, "status", "phase") == "Failed":
         return True
     if condition(pod, "PodScheduled").get("status") == "False":

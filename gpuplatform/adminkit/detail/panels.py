@@ -1,6 +1,5 @@
 """The parts of a detail page: an app's admin fills them, `admin/detail.html` renders them."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,11 +23,11 @@ from gpuplatform.lifecycle.conditions import DEGRADED
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The first part: what is wrong, the message of the cluster, since when, and the next step."""
+    """The first part of a page: the reason, the message, their age, and the next step."""
 
     shape: Shape
     title: str
-    """For people, with the reason code where there is one: see `reason_html`."""
+    """The title of the reason, with the reason code if there is one (see `reason_html`)."""
     text: str
     since: SafeString
     next_step: str = ""
@@ -36,7 +35,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A label and its value; left out when the value is empty. `url` makes the value a link."""
+    """A label and a value. Pages omit facts without a value; `url` makes the value a link."""
 
     label: str
     value: str
@@ -44,7 +43,7 @@ class Fact:
 
     @classmethod
     def time(cls, label: str, moment: datetime | None) -> "Fact":
-        """Return a fact whose value is a time."""
+        """Return a fact whose value is the age of a time."""
         return cls(label, "" if moment is None else ago_html(moment))
 
 
@@ -56,11 +55,11 @@ class Comparison:
     desired: str
     actual: str
     is_equal: bool = False
-    """Whether the two mean the same though their texts differ: `1` and `1000m`, a range."""
+    """Whether the values are equivalent although their texts differ, such as `1` and `1000m`."""
 
     @property
     def differs(self) -> bool:
-        """Whether the difference is marked."""
+        """Whether the page marks a difference."""
         return self.desired != self.actual and not self.is_equal
 
 
@@ -77,7 +76,7 @@ class ConditionLine:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A longer text, shown unchanged."""
+    """A preformatted text with a title."""
 
     title: str
     text: str
@@ -85,7 +84,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class RelatedRow:
-    """A row of another table; `url` is empty where it has no page."""
+    """A row of another table; `url` is empty if the row has no page."""
 
     badge: SafeString
     name: str
@@ -101,12 +100,12 @@ class Related:
     title: str
     rows: Sequence[RelatedRow] = ()
     url: str = ""
-    """The list of all of them."""
+    """The URL of the list of all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A text to copy: a name or a command."""
+    """A text that users can copy, such as a name or a command."""
 
     label: str
     text: str
@@ -134,31 +133,17 @@ class Detail:
 
     @property
     def begins_right(self) -> bool:
-        """Whether the first related rows are in the right column."""
+        """Whether the first table of related rows is in the right column."""
         return self.is_right_short or not (
             self.timeline or self.has_conditions or self.comparisons
         )
 
 
-def kubectl_copies(
-    namespace: str, name: str, *, kind: str, service: str = "", port: int | None = None
-) -> list[Copy]:
-    """Return a resource's name and the `kubectl` commands to describe it and forward its port."""
-    kubectl = f"kubectl -n {shlex.quote(namespace)}"
-    copies = [
-        Copy("Name", visible(name)),
-        Copy("Describe", visible(f"{kubectl} describe {kind} {shlex.quote(name)}")),
-    ]
-    if service and port:
-        command = f"{kubectl} port-forward service/{shlex.quote(service)} {port}:{port}"
-        copies.append(Copy("Port-forward", visible(command)))
-    return copies
-
-
 def secrets_fact(spec: Any) -> Fact:
-    """Return the variables that come from Secrets, with names and keys but no values.
+    """Return the environment variables that come from Secrets, with the names of their keys.
 
-    `spec` is that of a resource or function and can have any shape.
+    Args:
+        spec: the spec of a resource or a function, which can have any shape.
     """
     found = []
     for variable in items(spec, "template", "envs"):
@@ -173,12 +158,12 @@ def secrets_fact(spec: Any) -> Fact:
 
 
 def condition_lines(conditions: Any, *, failed: bool, cause: str = "") -> list[ConditionLine]:
-    """Return conditions as lines; entries of another shape are left out.
+    """Return conditions as lines of a table; entries of another shape are omitted.
 
     Args:
-        conditions: the column; a list of `{type, status, reason, message, lastTransitionTime}`.
-        failed: whether the object has failed, so that a `False` condition is the failure.
-        cause: the cause of the object, which explains a failed condition.
+        conditions: a list of `{type, status, reason, message, lastTransitionTime}`.
+        failed: whether the object has failed; a condition that is `False` is then a failure.
+        cause: the cause of the failure, for the title of a failed condition.
     """
     entries = conditions if isinstance(conditions, list) else []
     return [

@@ -1,7 +1,7 @@
-"""The start-up of a pod in steps: created, scheduled, image pull, started, ready.
+"""The steps of the start of a pod: created, scheduled, image pull, started, ready.
 
-Read from the pod's status and its Events. The last step is the one that has not happened yet, with
-its obstacle.
+They are derived from the status of the pod and its Events. The last step of a pod that is not
+ready has no time; its text names what prevents it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from gpuplatform.adminkit.display.badges import Shape
-from gpuplatform.adminkit.display.text import shortened
+from gpuplatform.adminkit.display.text import counted, shortened
 from gpuplatform.adminkit.display.timeline import Step
 from gpuplatform.clock import parse_rfc3339
 from gpuplatform.kube.fields import condition, field, items, number
@@ -24,13 +24,13 @@ _PULL_FAILURES: Final = frozenset(
 
 
 def waiting_reason(status: Manifest) -> str:
-    """Return the reason that a container waits for; empty while it starts normally."""
+    """Return the reason why a container waits, or an empty string while it starts normally."""
     reason = str(field(status, "state", "waiting", "reason") or "")
     return "" if reason in _STARTING else reason
 
 
 def pod_steps(pod: Manifest, events: Sequence[ObjectEvent]) -> Iterator[Step]:
-    """Yield the steps of a pod; `events` can be about other objects too."""
+    """Yield the steps of a pod; `events` may include Events of other objects."""
     name = field(pod, "metadata", "name")
     own = [one for one in events if one.object_kind == "Pod" and one.object_name == name]
     statuses = items(pod, "status", "containerStatuses")
@@ -65,14 +65,14 @@ def _image(status: Manifest, events: Sequence[ObjectEvent]) -> Iterator[Step]:
 
 
 def _container_runs(status: Manifest) -> Iterator[Step]:
-    """Yield the start of its container, and the end of the last run."""
+    """Yield the start of the container, and the start and end of its previous run."""
     last = field(status, "lastState", "terminated")
     ended = field(status, "state", "terminated") or last
     running = _time(field(status, "state", "running", "startedAt"))
     if ended:
         restarts = number(status, "restartCount")
         code = f"exit code {number(ended, 'exitCode')}"
-        again = f", {restarts} restart{'' if restarts == 1 else 's'}" if restarts else ""
+        again = f", {counted(restarts, 'restart')}" if restarts else ""
         text = f"{field(ended, 'reason') or 'Ended'}: {code}{again}"
         shape = Shape.FAILED if number(ended, "exitCode") else Shape.OFF
         yield Step("Started", _time(field(ended, "startedAt")), text="previous run")
@@ -88,7 +88,7 @@ def _ready(pod: Manifest, status: Manifest, events: Sequence[ObjectEvent]) -> St
     if field(status, "state", "running") is not None:
         unhealthy = [one.message for one in events if one.reason == "Unhealthy"]
         has_probe = any(field(one, "readinessProbe") for one in items(pod, "spec", "containers"))
-        obstacle = "its readiness probe fails" if has_probe else "not ready"
+        obstacle = "the readiness probe fails" if has_probe else "not ready"
         text = unhealthy[0] if unhealthy else f"running, but {obstacle}"
         return Step("Ready", None, Shape.WAITING, _not_yet(text))
     return Step("Ready", None, Shape.OFF, _not_yet(waiting_reason(status)))

@@ -1,7 +1,7 @@
-"""Desired and actual image and size, the actual ones from the pod or its Deployment.
+"""Comparison of the desired image and sizes with those of the pod or its Deployment.
 
-The mirror has no actual values, so they are part of the live data. A value that cannot be read is
-unknown, not empty.
+The mirror does not store the actual values, so they are part of the live data. A value that
+cannot be read is unknown, not empty.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,30 +19,30 @@ UNKNOWN: Final = "unknown"
 MISSING: Final = "not found"
 PLACEHOLDER_IMAGE: Final = "placeholder image"
 _GPU: Final = "/gpu"
-"""Suffix of the extended resource of GPUs of any vendor."""
+"""The suffix of the extended resource for GPUs of any vendor."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActualSizes:
-    """Desired and actual image and size."""
+    """The comparison of the desired and the actual image and sizes."""
 
     lines: Sequence[Comparison]
     source: str
-    """Where the actual values were read."""
+    """The object from which the actual values were read."""
 
 
 def actual_sizes(found: Inspection) -> ActualSizes | None:
-    """Return the desired sizes with the actual ones; None without the resource."""
+    """Return the comparison of the sizes, or `None` if the resource was not found."""
     spec = field(found.resource, "spec")
     if not isinstance(spec, dict):
         return None
     pods = [pod for pod in found.pods if not field(pod, "metadata", "deletionTimestamp")]
     if pods:
         named = shortened(str(field(pods[0], "metadata", "name")))
-        return ActualSizes(list(_lines(spec, field(pods[0], "spec"))), f"in the pod {named}")
+        return ActualSizes(list(_lines(spec, field(pods[0], "spec"))), f"in pod {named}")
     if found.deployment is not None:
         template = field(found.deployment, "spec", "template", "spec")
-        return ActualSizes(list(_lines(spec, template)), "in the Deployment; it has no pod")
+        return ActualSizes(list(_lines(spec, template)), "in the Deployment, which has no pods")
     missing, is_unknown = (UNKNOWN, True) if found.faults else (MISSING, False)
     lines = [
         Comparison(label, _desired_text(label, desired), missing, is_equal=is_unknown)
@@ -71,7 +71,7 @@ def _desired(spec: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _line(label: str, desired: str, actual: str) -> Comparison:
-    """Compare quantities by value; a spec without an image gets the placeholder image."""
+    """Return the comparison of two values. A spec without an image gets the placeholder image."""
     text = _desired_text(label, desired)
     is_equal = text == PLACEHOLDER_IMAGE or _value(desired) == _value(actual)
     return Comparison(label, text, _text(actual or "none"), is_equal=is_equal)
@@ -93,7 +93,7 @@ def _text(value: str) -> str:
 
 
 def _main(pod: object) -> Manifest:
-    """Return the container that has the GPUs; there can be a sidecar as well."""
+    """Return the container that has the GPUs; a pod can also contain a sidecar."""
     containers = items(pod, "containers")
     with_gpu = (one for one in containers if any(map(_is_gpu, _limits(one))))
     first: Manifest = containers[0] if containers else {}

@@ -1,1 +1,1 @@
-"""Rendering of single values: text, ages, badges, causes, charts, timelines."""
+"""Rendering of single values: text, ages, badges, causes, charts and timelines."""

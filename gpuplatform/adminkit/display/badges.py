@@ -1,6 +1,6 @@
-"""Badges: one of five shapes with a colour, always next to a text.
+"""Badges: a text next to one of five shapes, each with its own color.
 
-Pages call `phase_badge`. A test checks that `PHASE_SHAPES` has each phase of each state machine.
+A contract test checks that `PHASE_SHAPES` contains every phase of every state machine.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 
 class Shape(StrEnum):
-    """The meaning of a phase; the value is the CSS class."""
+    """The shape and color of a badge; the value is the CSS class."""
 
     READY = "ready"
     PROGRESS = "progress"
@@ -39,19 +39,19 @@ PHASE_SHAPES: Mapping[str, Shape] = MappingProxyType(
         "Deleted": Shape.OFF,
     }
 )
-"""The shape of each phase. `Deleted` is not a phase: it marks the row of a deleted resource."""
+"""The shape for each phase. `Deleted` is not a phase; it marks the row of a deleted resource."""
 
 PHASE_TITLES: Mapping[str, str] = MappingProxyType({"Progressing": "Starting"})
-"""Phases that people see under another name."""
+"""Display names of phases that differ from the phase."""
 
 CONDITION_SHAPES: Mapping[str, Shape] = MappingProxyType(
     {"True": Shape.READY, "False": Shape.WAITING, "Unknown": Shape.OFF}
 )
-"""The shape of each status of a condition; `False` is not always a failure."""
+"""The shape for each status of a condition; `False` is not always a failure."""
 DEGRADED_SHAPES: Mapping[str, Shape] = MappingProxyType(
     {"True": Shape.WAITING, "False": Shape.READY, "Unknown": Shape.OFF}
 )
-"""The shapes of the one condition whose `False` is good: Degraded."""
+"""The shapes for the condition Degraded, whose normal status is `False`."""
 
 _DRAWINGS: Mapping[Shape, str] = MappingProxyType(
     {
@@ -81,22 +81,22 @@ _DRAWINGS: Mapping[Shape, str] = MappingProxyType(
 
 
 def phase_shape(phase: str) -> Shape:
-    """Return the shape of a phase; an unknown phase looks like one that is off."""
+    """Return the shape for a phase; unknown phases get the shape `OFF`."""
     return PHASE_SHAPES.get(phase, Shape.OFF)
 
 
 def phase_title(phase: str) -> str:
-    """Return the name of a phase for people."""
+    """Return the display name of a phase."""
     return PHASE_TITLES.get(phase, phase)
 
 
 def phase_badge(phase: str, text: str = "") -> SafeString:
-    """Return the badge of a phase as HTML; `text` replaces its name."""
+    """Return the badge of a phase as HTML; `text` overrides the display name."""
     return shape_badge(phase_shape(phase), text or phase_title(phase))
 
 
 def shape_badge(shape: Shape, text: str) -> SafeString:
-    """Return a shape and a text as HTML."""
+    """Return a badge with a shape and a text as HTML."""
     drawing = SafeString(_DRAWINGS[shape])
     return format_html(
         '<span class="phase {}"><svg viewBox="0 0 12 12" aria-hidden="true">{}</svg>{}</span>',
@@ -104,3 +104,10 @@ def shape_badge(shape: Shape, text: str) -> SafeString:
         drawing,
         text,
     )
+
+
+def enabled_badge(*, is_enabled: bool) -> SafeString:
+    """Return the badge Enabled or Disabled as HTML."""
+    if is_enabled:
+        return shape_badge(Shape.READY, "Enabled")
+    return shape_badge(Shape.OFF, "Disabled")

@@ -1,7 +1,7 @@
-"""Charts as HTML and SVG: stacked bars, columns and lines over time, progress bars.
+"""Charts as HTML and SVG: stacked bars, columns and lines over time, and progress bars.
 
-Each has a text for screen readers. Colours are CSS classes, because of dark mode and the content
-security policy; widths stretch with the page.
+Each chart has a text for screen readers. Colors are CSS classes because of the dark mode and the
+Content Security Policy. Charts scale with the width of the page.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,13 +13,13 @@ from django.utils.safestring import SafeString
 
 WIDTH: Final = 1000
 _MIN_WIDTH: Final = 8
-"""Minimum width of a segment, so that a small one is visible."""
+"""The minimum width of a segment, so that small ones are visible."""
 _HEIGHT: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a bar; `kind` is the suffix of its CSS class."""
+    """A segment of a stacked bar; `kind` is the suffix of its CSS class."""
 
     kind: str
     number: int
@@ -28,7 +28,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column over time; None without data. `bad` is the failed part of it."""
+    """A column of a chart; `number` is `None` without data, and `bad` is its failed part."""
 
     number: float | None
     text: str = ""
@@ -36,7 +36,7 @@ class Column:
 
 
 def stacked_bar(segments: Sequence[Segment], label: str, *, mark: int | None = None) -> SafeString:
-    """Return a bar of the segments that are not empty, with a mark at the number `mark`."""
+    """Return a stacked bar of the segments that are not empty, with a mark at the value `mark`."""
     shown = [segment for segment in segments if segment.number > 0]
     total = max(sum(segment.number for segment in shown), mark or 0)
     widths = (
@@ -68,7 +68,7 @@ def stacked_bar(segments: Sequence[Segment], label: str, *, mark: int | None = N
 
 
 def columns(values: Sequence[Column], label: str) -> SafeString:
-    """Return columns over time; the highest fills the height."""
+    """Return a column chart; the highest column fills the height."""
     top = max((value.number or 0.0 for value in values), default=0.0)
     step = WIDTH / max(len(values), 1)
     rects = format_html_join(
@@ -78,7 +78,7 @@ def columns(values: Sequence[Column], label: str) -> SafeString:
 
 
 def lines(series: Sequence[tuple[str, Sequence[float | None]]], label: str) -> SafeString:
-    """Return one line for each series; it breaks where data is missing."""
+    """Return a line chart with one line per series; missing data interrupts a line."""
     known = [value for _, values in series for value in values if value is not None]
     top = max(known, default=0.0)
     drawn = format_html_join(
@@ -132,13 +132,13 @@ def _path(values: Iterable[float | None], top: float) -> str:
             height = round(_HEIGHT - _part(value, top), 1)
             points.append(f"{'L' if is_drawn else 'M'}{round(place * step, 1)} {height}")
             if not is_drawn:
-                points.append("h3")  # Makes a single value visible.
+                points.append("h3")  # A single value is visible only as a short line.
         is_drawn = value is not None
     return "".join(points)
 
 
 def progress_bar(done: int, total: int) -> SafeString:
-    """Return a progress bar with its numbers; nothing for a single object."""
+    """Return a progress bar with its numbers, or an empty string if `total` is at most 1."""
     if total <= 1:
         return SafeString("")
     return format_html(

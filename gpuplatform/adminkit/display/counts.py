@@ -1,4 +1,4 @@
-"""Counts of rows by phase that stop at a cap, so that large tables cost little."""
+"""Counts of rows that stop at a cap, so that their cost does not grow with the table."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,18 +9,18 @@ from django.db import connection
 from django.db.models import QuerySet
 
 COUNT_CAP = 5_000
-"""Maximum number of rows that are counted of each phase."""
+"""Maximum number of rows that are counted in a list or in a phase."""
 
 
 def phase_counts(rows: QuerySet[Any], phases: Iterable[str], field: str = "phase") -> Counter[str]:
-    """Return the number of `rows` in each of `phases`, at most the cap, in one query."""
+    """Return the number of rows in each phase, up to the cap, with one query."""
     names = list(phases)
     counts = capped_counts([rows.filter(**{field: phase}) for phase in names])
     return Counter(dict(zip(names, counts, strict=True)))
 
 
 def capped_counts(sets: Sequence[QuerySet[Any]], *, cap: int = COUNT_CAP) -> list[int]:
-    """Return the number of rows of each set, at most the cap, in one query."""
+    """Return the number of rows of each query set, up to the cap, with one query."""
     parts: list[str] = []
     values: list[Any] = []
     for place, rows in enumerate(sets):
@@ -28,7 +28,7 @@ def capped_counts(sets: Sequence[QuerySet[Any]], *, cap: int = COUNT_CAP) -> lis
         try:
             sql, params = limited.query.sql_with_params()
         except EmptyResultSet:
-            continue  # Django knows that it matches nothing.
+            continue  # The query set matches no rows.
         parts.append(f"SELECT {place}, count(*) FROM ({sql}) AS counted")  # noqa: S608 - Django's
         values += params
     if not parts:
@@ -40,5 +40,5 @@ def capped_counts(sets: Sequence[QuerySet[Any]], *, cap: int = COUNT_CAP) -> lis
 
 
 def capped(count: int, cap: int = COUNT_CAP) -> str:
-    """Return the count for people: `5,000+` where counting stopped."""
+    """Return a count for display, such as `5,000+` if counting stopped at the cap."""
     return f"{cap:,}+" if count >= cap else f"{count:,}"

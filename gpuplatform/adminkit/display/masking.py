@@ -1,7 +1,7 @@
-"""Masks values that may be secret: environment variables, headers, and Kubernetes' bookkeeping.
+"""Masking of values that can be secret: environment variables, headers and managed fields.
 
-A viewer of a page is not always the author of the template. Names of variables stay: they help to
-find a fault. Pure.
+The users who view a page are not always the authors of the template. The names of variables are
+kept, because they help with debugging. This module is pure.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any, Final
 MASK: Final = "(hidden)"
 _VARIABLES: Final = frozenset({"env", "envs"})
 _BOOKKEEPING: Final = frozenset(
-    # The annotation repeats the whole spec, with its values.
+    # The annotation contains a copy of the spec with all values.
     {"managedFields", "kubectl.kubernetes.io/last-applied-configuration"}
 )
 
@@ -23,14 +23,14 @@ _SECRET_HEADER: Final = re.compile(
 
 
 def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return headers with the values of credentials masked."""
+    """Return the headers with masked credentials."""
     return {
         name: MASK if _SECRET_HEADER.search(name) else value for name, value in headers.items()
     }
 
 
 def masked(document: Any) -> Any:
-    """Return a copy of a JSON document with the values of all environment variables masked."""
+    """Return a copy of a JSON document in which the values of environment variables are masked."""
     if isinstance(document, list):
         return [masked(one) for one in document]
     if not isinstance(document, Mapping):
@@ -43,7 +43,7 @@ def masked(document: Any) -> Any:
 
 
 def _variables(value: Any) -> Any:
-    """Return variables without their values: a list of `{name, value}`, or a mapping."""
+    """Return variables with masked values: a list of `{name, value}`, or a dict."""
     if isinstance(value, list):
         return [_variable(one) for one in value]
     if isinstance(value, Mapping):
@@ -54,4 +54,4 @@ def _variables(value: Any) -> Any:
 def _variable(one: Any) -> Any:
     if not isinstance(one, Mapping):
         return MASK
-    return {key: MASK if key == "value" else masked(held) for key, held in one.items()}
+    return {key: MASK if key == "value" else masked(field) for key, field in one.items()}

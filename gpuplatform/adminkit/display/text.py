@@ -1,7 +1,7 @@
-"""Display of text that others wrote: messages of the cluster, names in requests.
+"""Formatting of untrusted text, such as messages of the cluster and names in requests.
 
-Templates and `format_html` escape HTML. This module handles the rest: invisible characters, marks
-that change the reading direction, and length. Templates load the filters by `{% load adminkit %}`.
+Templates and `format_html` escape HTML. This module escapes invisible characters and direction
+marks, and limits the length. Templates load its filters with `{% load adminkit %}`.
 """
 
 import re
@@ -23,7 +23,7 @@ TITLE_LENGTH = 1000
 """Maximum number of characters of a message in a tooltip."""
 
 NONE: Final = SafeString('<span class="none">—</span>')
-"""Shown for an empty value; hidden on a phone."""
+"""Displayed for an empty value; hidden on small screens."""
 
 _KEY_LENGTH: Final = 18
 """Maximum number of characters of an operationID in a list."""
@@ -33,7 +33,7 @@ _PULL = re.compile(
     r'failed to pull and unpack image "([^"]+)": (?:failed to resolve reference "[^"]+": )?'
     r'(?:failed to do request: [A-Za-z]+ "[^"]+": )?'
 )
-"""What the container runtime wraps around the image and the reason."""
+"""Matches the text that the container runtime adds around the image and the reason."""
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
@@ -51,19 +51,20 @@ def shortened(text: str, length: int = LIST_LENGTH) -> str:
 
 
 def operation_id_html(key: str) -> SafeString:
-    """Return an operationID for a list: a long one without its middle, with the whole as tooltip.
+    """Return an operationID for a list; if it is long, its middle is omitted.
 
-    The operationIDs of one action differ at their end.
+    The tooltip contains the complete value. The end is kept because the operationIDs of one
+    action differ there.
     """
-    whole = visible(key)
-    if len(whole) <= _KEY_LENGTH:
-        return format_html("{}", whole)
-    cut = f"{whole[:7]}…{whole[-10:]}"
-    return format_html('<span title="{}">{}</span>', whole, cut)
+    full = visible(key)
+    if len(full) <= _KEY_LENGTH:
+        return format_html("{}", full)
+    cut = f"{full[:7]}…{full[-10:]}"
+    return format_html('<span title="{}">{}</span>', full, cut)
 
 
 def humanize(name: str) -> str:
-    """Return a name from code as words: `PodStartupFailed` → `Pod startup failed`."""
+    """Return an identifier as words: `PodStartupFailed` → `Pod startup failed`."""
     # An acronym can be plural: `GPUsMissing`.
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?:[A-Z_]|$))[a-z])", " ", name)
     words = spaced.replace("_", " ").split()
@@ -74,30 +75,30 @@ def humanize(name: str) -> str:
 def condense(message: str) -> str:
     """Return a message of the cluster without the pod and container that it begins with.
 
-    For one line about an object, whose page names the pod. The message of a failed pull keeps the
-    image and the reason.
+    It is for lists; the page of the object names the pod. The message of a failed image pull is
+    reduced to the image and the reason.
     """
     short = _PULL.sub(r"\1: ", _SOURCE.sub("", message, count=1), count=1)
     return short[:1].upper() + short[1:] if short.startswith("it ") else short
 
 
 def message_or_reason(reason: str, message: str) -> str:
-    """Return the message as one line; the reason if the message is empty."""
+    """Return the message on one line, or the reason as words if the message is empty."""
     return shortened(message) or humanize(reason)
 
 
 def message_html(
     reason: str, message: str, title: str = "", *, is_title_shown: bool = False
 ) -> SafeString:
-    """Return the message as one line of a list; the title of the reason if the message is empty.
+    """Return the message on one line, or the title of the reason if the message is empty.
 
-    The tooltip has the title, the reason code and more of the message.
+    The tooltip contains the title, the reason and up to `TITLE_LENGTH` characters of the message.
 
     Args:
         reason: the code, such as `PodStartupFailed`.
-        message: the sentence of the cluster or the platform.
-        title: a better title than the reason's own words.
-        is_title_shown: shows the title in place of the message.
+        message: the message from the cluster or the platform.
+        title: the title of the reason; the default is the reason as words.
+        is_title_shown: whether to display the title instead of the message.
     """
     if not reason and not message:
         return SafeString("")
@@ -109,6 +110,12 @@ def message_html(
         ": ".join(parts),
         heading if is_title_shown else shortened(condense(message)) or heading,
     )
+
+
+def counted(number: int, noun: str, singular: str = "", plural: str = "") -> str:
+    """Return a number with its noun and an optional verb: `1 GPU is`, `2 GPUs are`."""
+    name, verb = (noun, singular) if number == 1 else (f"{noun}s", plural)
+    return f"{number:,} {name} {verb}".rstrip()
 
 
 def as_yaml(document: Any) -> str:
@@ -124,6 +131,6 @@ def grouped(number: int) -> str:
 
 @register.filter
 def heading(text: object) -> str:
-    """Return a name as a heading; one that has a capital letter, such as `operationID`, stays."""
+    """Return a name with a capital first letter, unless it contains one, such as `operationID`."""
     name = str(text)
     return name if any(map(str.isupper, name)) else name[:1].upper() + name[1:]

@@ -1,7 +1,4 @@
-"""Timelines: steps in the order of their times, each with the time since the first.
-
-The module of a page yields the steps; a step without a time has not happened yet.
-"""
+"""Timelines: steps in chronological order, each with the time since the first step."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,12 +7,13 @@ from datetime import datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from gpuplatform.adminkit.display.age import span
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step; without a time it has not happened yet."""
+    """A step of a timeline; a step without a time has not happened yet."""
 
     name: str
     at: datetime | None
@@ -26,7 +24,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TimelineLine:
-    """A step, rendered."""
+    """A rendered step of a timeline."""
 
     badge: SafeString
     text: str
@@ -35,7 +33,10 @@ class TimelineLine:
 
 
 def timeline(steps: Iterable[Step]) -> Sequence[TimelineLine]:
-    """Return the steps in order: the first with its time, the others with the time since then."""
+    """Return the steps in chronological order, followed by the steps without a time.
+
+    The first one has its time of day, and the others have the time since the first one.
+    """
     known = list(steps)
     start = min((step.at for step in known if step.at is not None), default=None)
     done = sorted(
@@ -56,28 +57,5 @@ def _line(step: Step, when: SafeString) -> TimelineLine:
 def _when(at: datetime, start: datetime | None) -> SafeString:
     exact = at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
     since = 0.0 if start is None else (at - start).total_seconds()
-    shown = f"+ {_between(since)}" if since else at.strftime("%H:%M:%S")
+    shown = f"+ {span(since)}" if since else at.strftime("%H:%M:%S")
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), exact, shown)
-
-
-def _between(seconds: float) -> str:
-    """Return a duration; Kubernetes timestamps have whole seconds, which stay whole."""
-    return f"{seconds:.0f} s" if seconds < 10 and seconds.is_integer() else span(seconds)
-
-
-def span(seconds: float) -> str:
-    """Return a duration in seconds in at most two units: `0.04 s`, `12 s`, `3 min 5 s`."""
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    whole = round(seconds)
-    for unit, size, below, smaller in (
-        ("d", 86400, 3600, "h"),
-        ("h", 3600, 60, "min"),
-        ("min", 60, 1, "s"),
-    ):
-        if whole >= size:
-            rest = whole % size // below
-            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
-    return f"{whole} s"

@@ -1,1 +1,1 @@
-"""The lists: base classes of the pages, filters and the search over all lists."""
+"""Lists: base classes of the pages, filters and the global search."""

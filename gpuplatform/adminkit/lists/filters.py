@@ -1,6 +1,6 @@
-"""Filters of the lists: phases as tabs, values of recent rows, reasons, ages, history.
+"""Filters of the lists: phases as tabs, values of recent rows, reasons, ages and history.
 
-No filter counts or reads a whole table.
+No filter counts or reads all rows of a table.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from gpuplatform.clock import now
 from gpuplatform.lifecycle.explanations import Explanation
 
 RECENT_ROWS = 2_000
-"""Number of the newest rows whose values are the choices."""
+"""Number of the newest rows whose values are offered as choices."""
 
 _AGES: Final = {
     "15min": ("Last 15 minutes", 900),
@@ -33,19 +33,20 @@ _AGES: Final = {
     "over1h": ("Over 1 hour", -3_600),
     "over1d": ("Over 24 hours", -86_400),
 }
-"""Choices by parameter: label and seconds; negative: longer ago than that."""
+"""The label and the age in seconds of each choice; a negative age means "older than"."""
 
 INDENT: Final = "· "
-"""Prefix of a choice that is a part of the one above it."""
+"""The prefix of a choice that is a part of the choice above it."""
 
 Rows = QuerySet[Any]
 Choice = dict[str, Any]
 
 
 class PhaseTabs(admin.SimpleListFilter):
-    """The phases as tabs, each with its number of rows under the other filters.
+    """Tabs that filter by phase, each with the number of rows that match the other filters.
 
-    Must be the last of `list_filter`: it counts the rows that the others leave.
+    This filter must be the last one in `list_filter`, because it counts the rows that the others
+    select.
     """
 
     title = "phase"
@@ -99,13 +100,21 @@ class PhaseTabs(admin.SimpleListFilter):
             }
 
 
-class MultipleChoiceFilter(admin.SimpleListFilter):
-    """Accepts several values in one parameter, separated by commas; rows match any of them.
+class ChoiceFilter(admin.SimpleListFilter):
+    """A filter whose choices are displayed as a menu; it compares `field` with the value."""
 
-    A choice adds its value to the selection, or removes it.
+    field: ClassVar[str] = ""
+
+    @override
+    def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
+        return queryset.filter(**{self.field: self.value()}) if self.value() else queryset
+
+
+class MultipleChoiceFilter(ChoiceFilter):
+    """A filter that matches any of several values, separated by commas in one parameter.
+
+    Selecting a choice adds its value to the selection or removes it.
     """
-
-    template = "admin/choice_filter.html"
 
     def chosen(self) -> list[str]:
         """Return the selected values without duplicates."""
@@ -126,14 +135,11 @@ class MultipleChoiceFilter(admin.SimpleListFilter):
 
 
 class RecentValuesFilter(MultipleChoiceFilter):
-    """Offers the values of the newest rows in `fields`; any of the fields may match.
-
-    A subclass defines `title`, `parameter_name` and `fields`.
-    """
+    """A filter by the values of `fields` in the newest rows; one of the fields must match."""
 
     fields: ClassVar[tuple[str, ...]]
     are_reasons: ClassVar[bool] = False
-    """Whether the values are reason codes, which are shown as words."""
+    """Whether the values are reason codes, which are displayed as words."""
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
@@ -161,7 +167,7 @@ class RecentValuesFilter(MultipleChoiceFilter):
 
 
 def _reason_choices(values: Sequence[str]) -> list[tuple[str, str]]:
-    """Return reason codes with labels; equal labels get their code in brackets."""
+    """Return reason codes with labels; the labels of duplicates also contain the code."""
     labels = Counter(map(humanize, values))
     return [
         (value, f"{humanize(value)} ({value})" if labels[humanize(value)] > 1 else humanize(value))
@@ -170,7 +176,7 @@ def _reason_choices(values: Sequence[str]) -> list[tuple[str, str]]:
 
 
 class SpecFilter(RecentValuesFilter):
-    """The GPU spec."""
+    """Filters by GPU spec."""
 
     title = "spec"
     parameter_name = "spec"
@@ -178,7 +184,7 @@ class SpecFilter(RecentValuesFilter):
 
 
 class NamespaceFilter(RecentValuesFilter):
-    """The namespace."""
+    """Filters by namespace."""
 
     title = "namespace"
     parameter_name = "namespace"
@@ -186,20 +192,19 @@ class NamespaceFilter(RecentValuesFilter):
 
 
 class TenantFilter(RecentValuesFilter):
-    """The tenant."""
+    """Filters by tenant."""
 
     title = "tenant"
     parameter_name = "tenant"
     fields = ("tenant__name",)
 
 
-class AgeFilter(admin.SimpleListFilter):
-    """The age of the time in `field`: at most, or more than a number of minutes or hours."""
+class AgeFilter(ChoiceFilter):
+    """Filters by the age of the time in `field`."""
 
     title = "age"
     parameter_name = "age"
-    template = "admin/choice_filter.html"
-    field: ClassVar[str] = "phase_since"
+    field = "phase_since"
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
@@ -216,17 +221,22 @@ class AgeFilter(admin.SimpleListFilter):
 
 
 class CreatedFilter(AgeFilter):
-    """The time since the request."""
+    """Filters by the time since the request."""
 
     field = "created_at"
 
 
 class ReasonFilter(MultipleChoiceFilter):
-    """The reason of the phase. A subclass defines `reasons`."""
+    """Filters by the reason of the phase; the `reasons` of the page are the choices."""
 
     title = "reason"
     parameter_name = "reason"
-    reasons: ClassVar[Mapping[Any, Explanation]]
+
+    def __init__(
+        self, request: HttpRequest, params: dict[str, list[str]], model: type[Model], page: Any
+    ) -> None:
+        self.reasons: Mapping[Any, Explanation] = page.reasons
+        super().__init__(request, params, model, page)
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
@@ -242,7 +252,7 @@ class ReasonFilter(MultipleChoiceFilter):
         return queryset.filter(condition)
 
     def _offered(self) -> Iterator[tuple[str, str]]:
-        """Yield the reasons of faults, each followed by its causes."""
+        """Yield the reasons of failures as choices, each followed by its causes."""
         for reason, explanation in self.reasons.items():
             if explanation.is_well:
                 continue
@@ -251,12 +261,11 @@ class ReasonFilter(MultipleChoiceFilter):
                 yield key_of(reason, cause), f"{INDENT}{title_of(reason, cause)}"
 
 
-class YesNoFilter(admin.SimpleListFilter):
-    """A boolean column. A subclass defines the `field` and the labels of yes and no."""
+class YesNoFilter(ChoiceFilter):
+    """Filters by the boolean column `field`."""
 
-    template = "admin/choice_filter.html"
-    field: ClassVar[str]
     labels: ClassVar[tuple[str, str]]
+    """The labels of the choices yes and no."""
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:
@@ -269,12 +278,11 @@ class YesNoFilter(admin.SimpleListFilter):
         return queryset.filter(**{self.field: self.value() == "yes"})
 
 
-class HistoryFilter(admin.SimpleListFilter):
-    """Hides the rows of deleted resources unless they are selected."""
+class HistoryFilter(ChoiceFilter):
+    """Filters by whether the resource is deleted; by default, deleted ones are hidden."""
 
     title = "history"
     parameter_name = "history"
-    template = "admin/choice_filter.html"
 
     @override
     def lookups(self, request: HttpRequest, model_admin: ModelAdmin) -> list[tuple[str, str]]:

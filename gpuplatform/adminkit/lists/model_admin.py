@@ -1,6 +1,7 @@
-"""Base classes of the admin's pages: one for Django's forms, one for rows that are read-only."""
+"""Base classes of the admin pages: pages with forms, read-only lists, and pages of objects."""
 
-from collections.abc import Collection, Mapping, Sequence
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
@@ -13,11 +14,16 @@ from django.contrib.admin.views.main import ERROR_FLAG, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
+from django.forms.widgets import MediaDefiningClass
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
+from django.utils.text import capfirst
 from typing_extensions import override
 
 from gpuplatform.adminkit.detail.panels import Detail, RelatedRow
+from gpuplatform.adminkit.display.counts import COUNT_CAP
+from gpuplatform.adminkit.display.timeline import Step
+from gpuplatform.reconciliation.inspection import Subject
 
 # Django's classes are generic for the type checker only.
 if TYPE_CHECKING:
@@ -28,8 +34,6 @@ else:
     ModelAdmin, ModelForm, RowPaginator = admin.ModelAdmin, forms.ModelForm, Paginator
 
 NUL: Final = "\x00"
-COUNT_CAP: Final = 5_000
-"""Maximum number of rows that the pages of a list count."""
 REQUIRED: Final = "Required."
 UNKNOWN_FILTER: Final = "Unknown filter. All rows are shown."
 ONE_BUTTON: Final = {"show_save_and_add_another": False, "show_save_and_continue": False}
@@ -37,17 +41,17 @@ ONE_BUTTON: Final = {"show_save_and_add_another": False, "show_save_and_continue
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The confirmation before rows are deleted."""
+    """The content of the page that confirms the deletion of rows."""
 
     consequence: str
-    """What stops, what is lost, and the alternative."""
+    """The effects of the deletion, and the alternative to it."""
     lines: Sequence[tuple[str, str]]
-    """Name and description of each row."""
+    """The name and description of each row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A tenant's GPU units and the GPUs that they hold."""
+    """The number of GPU units of a tenant, and of the GPUs that they hold."""
 
     units: int = 0
     failed: int = 0
@@ -55,13 +59,36 @@ class Usage:
 
 
 def set_required_message(fields: Mapping[str, forms.Field]) -> None:
-    """Replace the message of Django's forms for an empty field by that of the platform's forms."""
+    """Replace Django's message for an empty required field."""
     for field in fields.values():
         field.error_messages["required"] = REQUIRED
 
 
+def column(
+    title: str,
+    value: Callable[[Any], object],
+    *,
+    ordering: str | None = None,
+    empty: str | None = None,
+) -> Callable[[Any, Any], object]:
+    """Return a column for `list_display` whose cell in each row is `value(row)`.
+
+    Args:
+        title: the heading of the column.
+        value: returns the content of a cell; it is escaped unless it is safe HTML.
+        ordering: the database column by which the list is sorted.
+        empty: the text of an empty cell, instead of a dash.
+    """
+
+    @admin.display(description=title, ordering=ordering, empty_value=empty)
+    def cell(_page: Any, row: Any) -> object:
+        return value(row)
+
+    return cell
+
+
 class CappedPaginator(RowPaginator):
-    """Stops counting at `COUNT_CAP`; a filter narrows the list."""
+    """A paginator that stops counting at `COUNT_CAP`."""
 
     object_list: QuerySet[Any]
 
@@ -76,12 +103,12 @@ class CappedPaginator(RowPaginator):
 
     @property
     def is_capped(self) -> bool:
-        """Whether there are more rows than were counted."""
+        """Whether the list has more rows than were counted."""
         return self._counted > COUNT_CAP
 
 
 class RowList(ChangeList):
-    """A page of a list whose rows get further data, from one query for all of them."""
+    """A change list whose page annotates the rows."""
 
     @override
     def get_results(self, request: HttpRequest) -> None:
@@ -92,26 +119,30 @@ class RowList(ChangeList):
 
 
 class PlatformModelAdmin(ModelAdmin):
-    """A list, a form with one save button, and deletions that state their consequence."""
+    """A list, a form with one save button, and deletions whose confirmation states the effects."""
 
     is_live_with_actions = False
-    """Whether the rows of a list with actions are refreshed while it is open."""
+    """Whether an open list is refreshed although its rows can be selected for actions."""
     empty_text: ClassVar[str] = ""
-    """Text of an empty list: what its rows are and how the first one is created."""
+    """The text of an empty list: what the rows are and how to create the first one."""
+
+    def url_name(self, view: str) -> str:
+        """Return the name of a view's URL, without the namespace `admin`."""
+        return f"{self.opts.app_label}_{self.opts.model_name}_{view}"
 
     def annotate_rows(self, request: HttpRequest, rows: Sequence[Any]) -> None:
-        """Set further attributes on the rows of one page of the list."""
+        """Set additional attributes on the rows of one page of the list."""
 
     @override
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RowList
 
     def deletion(self, rows: Sequence[Any]) -> Deletion:
-        """Return the confirmation before `rows` are deleted."""
+        """Return the content of the page that confirms the deletion of `rows`."""
         return Deletion("This cannot be undone.", [(str(row), "") for row in rows])
 
     def deletion_context(self, rows: Sequence[Any]) -> dict[str, Any]:
-        """Return the context of the page that confirms the deletion of `rows`."""
+        """Return the template context of the page that confirms the deletion of `rows`."""
         noun = self.opts.verbose_name if len(rows) == 1 else self.opts.verbose_name_plural
         found = self.deletion(rows)
         named = found.lines[0][0] if len(rows) == 1 else f"{len(rows)} {noun}"
@@ -153,61 +184,36 @@ class PlatformModelAdmin(ModelAdmin):
 def delete_selected_rows(
     page: ModelAdmin, request: HttpRequest, rows: QuerySet[Any]
 ) -> HttpResponse | None:
-    """Delete the selected rows after a confirmation that states the consequence."""
-    answer = delete_selected(page, request, rows)
-    if isinstance(answer, TemplateResponse) and isinstance(page, PlatformModelAdmin):
+    """Delete the selected rows after a confirmation page that states the effects."""
+    response = delete_selected(page, request, rows)
+    if isinstance(response, TemplateResponse) and isinstance(page, PlatformModelAdmin):
         deletion = page.deletion_context(list(rows))
-        answer.context_data = {**(answer.context_data or {}), "deletion": deletion}
-    return answer
+        response.context_data = {**(response.context_data or {}), "deletion": deletion}
+    return response
 
 
-class ReadOnlyAdmin(PlatformModelAdmin):
-    """Lists rows and shows one; does not add, change or delete.
+class AbstractPageType(ABCMeta, MediaDefiningClass):
+    """The metaclass of pages with abstract methods."""
 
-    A subclass returns the content of the page of a row from `detail`, and its further context from
-    `page_context`. Actions on a row go through the services of the row's app.
-    """
+
+class ReadOnlyAdmin(PlatformModelAdmin, metaclass=AbstractPageType):
+    """A list whose rows cannot be added, changed or deleted through Django's forms."""
 
     actions: Any = None
-    search_order: ClassVar[int | None] = None
-    """Position among the results of the search over all lists; None: not searched."""
     row_nouns: ClassVar[str] = ""
-    """Singular and plural of a row, with a comma between; empty: those of the model."""
+    """The singular and plural noun of a row, separated by a comma; by default the model's."""
     list_per_page = 50
     show_full_result_count = False
     paginator = CappedPaginator
     sortable_by: ClassVar[tuple[str, ...]] = ()
 
-    def offered_permissions(self) -> Mapping[str, str]:
-        """Return the verbs of the permissions that the pages check, each with a label."""
-        return {"view": "View"}
-
-    def detail(self, row: Any) -> Detail:
-        """Return the content of the page of `row`."""
-        raise NotImplementedError
-
-    def line(self, row: Any) -> RelatedRow:
-        """Return a row as a line of a table."""
-        raise NotImplementedError
-
-    def usage(self, tenants: Collection[int]) -> Mapping[int, Usage]:  # noqa: ARG002 - for overrides
-        """Return the usage of each tenant, by its id, that these rows count; most count none."""
-        return {}
-
-    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return the context of the page of `row`."""
-        detail = self.detail(row)
-        shared = self.admin_site.each_context(request)
-        return {**shared, "title": detail.title, "opts": self.opts, "detail": detail}
-
+    @abstractmethod
     def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Answer with the page of a row."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        row = self.get_object(request, unquote(object_id))
-        if row is None:
-            raise Http404
-        return TemplateResponse(request, "admin/detail.html", self.page_context(request, row))
+        """Return the response with the page of a row."""
+
+    def offered_permissions(self) -> Mapping[str, str]:
+        """Return a label for the verb of each permission that the pages check."""
+        return {"view": "View"}
 
     @override
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -225,9 +231,8 @@ class ReadOnlyAdmin(PlatformModelAdmin):
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Refuse; a page that creates rows overrides this."""
-        noun = str(self.opts.verbose_name_plural)
-        msg = f"{noun[:1].upper()}{noun[1:]} cannot be created here."
+        """Reject the request; pages that create rows override this method."""
+        msg = f"{capfirst(self.opts.verbose_name_plural)} cannot be created here."
         raise PermissionDenied(msg)
 
     @override
@@ -235,7 +240,7 @@ class ReadOnlyAdmin(PlatformModelAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         if any(NUL in value for values in request.GET.lists() for value in values[1]):
-            return HttpResponseRedirect(request.path)  # PostgreSQL does not accept it in a query.
+            return HttpResponseRedirect(request.path)  # PostgreSQL rejects it in a query.
         if ERROR_FLAG in request.GET:  # Django redirects here from an unknown filter.
             self.message_user(request, UNKNOWN_FILTER, messages.WARNING)
             return HttpResponseRedirect(request.path)
@@ -252,3 +257,58 @@ class ReadOnlyAdmin(PlatformModelAdmin):
         if request.method not in {"GET", "HEAD"}:
             raise PermissionDenied
         return self.page(request, object_id)
+
+
+class ObjectAdmin(ReadOnlyAdmin):
+    """A read-only list with a page for each row.
+
+    A subclass returns the content of a row's page from `detail` and adds to the template context
+    in `page_context`.
+    """
+
+    search_order: ClassVar[int | None] = None
+    """The position of the list in the results of the global search; `None` excludes it."""
+    object_kind: ClassVar[str] = ""
+    """The `object_kind` of the operations on these rows."""
+
+    @abstractmethod
+    def detail(self, row: Any) -> Detail:
+        """Return the content of the page of a row."""
+
+    @abstractmethod
+    def line(self, row: Any) -> RelatedRow:
+        """Return a row as a line of a table on another page."""
+
+    def rows_of_object(self, row_id: int) -> Sequence[RelatedRow]:
+        """Return the lines that represent an operation's object on the operation's page."""
+        return [self.line(row) for row in self.model._default_manager.filter(pk=row_id)]  # noqa: SLF001 - public API
+
+    def steps_of_object(self, row_id: int) -> Sequence[Step]:  # noqa: ARG002 - for overrides
+        """Return the timeline of an object for the page of the operation that created it."""
+        return ()
+
+    def subject_of_object(self, request: HttpRequest, row_id: int) -> Subject | None:  # noqa: ARG002 - as above
+        """Return the resource whose live data an operation's page shows.
+
+        Returns `None` if the resource does not exist or the user may not view it.
+        """
+        return None
+
+    def usage(self, tenants: Collection[int]) -> Mapping[int, Usage]:  # noqa: ARG002 - as above
+        """Return the usage of each tenant by its id. By default, rows use no GPUs."""
+        return {}
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        """Return the template context of the page of a row."""
+        detail = self.detail(row)
+        shared = self.admin_site.each_context(request)
+        return {**shared, "title": detail.title, "opts": self.opts, "detail": detail}
+
+    @override
+    def page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            raise Http404
+        return TemplateResponse(request, "admin/detail.html", self.page_context(request, row))

@@ -1,7 +1,7 @@
-"""The search over all lists: from a name, an operationID, an image or a UID to a row's page.
+"""The global search by name, operationID, image or UID.
 
-Runs the search of each list that takes part and returns its newest matches; lists that the user
-may not view are left out.
+It runs the search of each list that has a `search_order` and returns the newest matches. Lists
+that the user may not view are excluded.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,20 +11,20 @@ from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.urls import reverse
 
 from gpuplatform.adminkit.detail.panels import RelatedRow
-from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin
+from gpuplatform.adminkit.display.urls import list_url
+from gpuplatform.adminkit.lists.model_admin import ObjectAdmin
 
 MAX_RESULTS: Final = 6
-"""Maximum number of rows of each list."""
+"""Maximum number of results from each list."""
 MAX_LENGTH: Final = 200
-"""Maximum number of characters of a query; further ones are ignored."""
+"""Maximum number of characters of a query; the search ignores the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The matches of one list, and the address of the list with this query."""
+    """The matches in one list, and the URL of the list with the same query."""
 
     title: str
     rows: Sequence[RelatedRow]
@@ -33,15 +33,15 @@ class SearchResult:
 
 
 def search_query(request: HttpRequest) -> str:
-    """Return the query without NUL, which the database refuses."""
+    """Return the query of a request without NUL characters, which the database rejects."""
     return request.GET.get("q", "").replace("\x00", "").strip()[:MAX_LENGTH]
 
 
 def search_everything(
     request: HttpRequest, pages: Iterable[Any], text: str
 ) -> Iterator[SearchResult]:
-    """Yield the matches of each list that has any."""
-    searched = [page for page in pages if isinstance(page, ReadOnlyAdmin) and page.search_order]
+    """Yield the result of each list with matches."""
+    searched = [page for page in pages if isinstance(page, ObjectAdmin) and page.search_order]
     for page in sorted(searched, key=lambda one: one.search_order or 0):
         if text and page.has_view_permission(request):
             result = _search(request, page, text)
@@ -49,8 +49,8 @@ def search_everything(
                 yield result
 
 
-def _search(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> SearchResult:
-    """Return the newest matches, exact names first, from one query."""
+def _search(request: HttpRequest, page: ObjectAdmin, text: str) -> SearchResult:
+    """Return the newest matches in a list, exact names first, with one query."""
     rows = page.get_queryset(request)
     matching, _ = page.get_search_results(request, rows, text)
     name = page.search_fields[0]
@@ -58,12 +58,11 @@ def _search(request: HttpRequest, page: ReadOnlyAdmin, text: str) -> SearchResul
     both = _newest(matching, MAX_RESULTS + 1).union(_newest(exact, MAX_RESULTS))
     found = list(rows.filter(pk__in=both).order_by("-pk"))
     found.sort(key=lambda row: getattr(row, name).casefold() != text.casefold())
-    listed = reverse(f"admin:{page.opts.app_label}_{page.opts.model_name}_changelist")
     history = {"history": "all"} if hasattr(page.model, "deleted_at") else {}
     return SearchResult(
         title=str(page.opts.verbose_name_plural),
         rows=[page.line(row) for row in found[:MAX_RESULTS]],
-        url=f"{listed}?{urlencode({'q': text, **history})}",
+        url=f"{list_url(page.model)}?{urlencode({'q': text, **history})}",
         has_more=len(found) > MAX_RESULTS,
     )
 

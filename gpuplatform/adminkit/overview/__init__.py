@@ -1,1 +1,1 @@
-"""The first page of the admin: health, capacity, failures, latency."""
+"""The first page of the admin: health, failures, capacity, throughput and latency."""

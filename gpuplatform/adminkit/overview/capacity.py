@@ -1,4 +1,4 @@
-"""Capacity on the overview: a bar for each GPU spec and each GPU product, and the totals."""
+"""The capacity on the overview: a bar for each GPU spec and each GPU product, and the totals."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.display.charts import Segment, stacked_bar
-from gpuplatform.adminkit.display.text import visible
+from gpuplatform.adminkit.display.text import counted, visible
 from gpuplatform.samples.capacity import Capacity, ProductCapacity, SpecCapacity
 
 SHOWN_SPECS: Final = 12
@@ -23,7 +23,7 @@ USES: Final[Mapping[str, str]] = {
     "deleting": "terminating",
     "free": "free",
 }
-"""The uses of a GPU, in the order of the bars; starting stock is next to ready stock."""
+"""The labels of the uses of a GPU, in the order of the segments of a bar."""
 
 _BEFORE_READY: Final = ("held_by_pools", "active", "claimed")
 
@@ -41,7 +41,7 @@ class SpecBar:
     notes: str
     is_short: bool
     misfit: str
-    """Why it does not fit on any node; empty where it fits."""
+    """The reason why a unit does not fit on any node, or an empty string if it fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class CapacityView:
     further_products: int = 0
     total: str = "0"
     allocatable: str = ""
-    """Empty when all are allocatable."""
+    """The number of allocatable GPUs, or an empty string if all GPUs are allocatable."""
     gpu_sums: str = ""
     ready: str = "0"
     warm_target: int = 0
@@ -73,7 +73,7 @@ class CapacityView:
 
 
 def capacity_view(capacity: Capacity, spec_url: Callable[[str], str]) -> CapacityView:
-    """Return the cards; specs that lack the most stock are first."""
+    """Return the capacity cards; the specs that lack the most stock come first."""
     specs = sorted(capacity.specs, key=lambda spec: (-_lack(spec), spec.name))
     products = capacity.products or ()
     free = {product.name: product.free for product in products}
@@ -135,7 +135,7 @@ def _product_bar(product: ProductCapacity) -> ProductBar:
         segments.append(_segment("away", unavailable, "GPU", "not allocatable"))
     shown = ", ".join(segment.text for segment in segments if segment.number > 0)
     name = visible(product.name) or "Any product"
-    nodes = "1 node" if product.nodes == 1 else f"{product.nodes} nodes"
+    nodes = counted(product.nodes, "node")
     return ProductBar(
         name=name,
         about=f"{nodes}, {unavailable} not allocatable" if unavailable > 0 else nodes,
@@ -145,7 +145,7 @@ def _product_bar(product: ProductCapacity) -> ProductBar:
 
 
 def _segment(use: str, number: int, noun: str, label: str) -> Segment:
-    return Segment(use, number, f"{number} {noun}{'' if number == 1 else 's'} {label}")
+    return Segment(use, number, f"{counted(number, noun)} {label}")
 
 
 def _by_units(spec: SpecCapacity) -> dict[str, int]:
@@ -161,14 +161,17 @@ def _by_units(spec: SpecCapacity) -> dict[str, int]:
 
 
 def _lack(spec: SpecCapacity) -> int:
-    """Return how many stock units a spec lacks; one that fits on no node lacks one more."""
+    """Return the number of stock units that a spec lacks, for sorting.
+
+    A unit that does not fit on any node counts as one more.
+    """
     return _missing(spec) + spec.failed + bool(spec.misfit and spec.is_enabled)
 
 
 def _missing(spec: SpecCapacity) -> int:
-    """Return how many ready units are missing to the warm target."""
-    is_kept = spec.is_enabled and not spec.is_top_up_paused
-    return max(spec.warm_target - spec.ready, 0) if is_kept else 0
+    """Return the number of ready units that are missing from the warm target."""
+    is_topped_up = spec.is_enabled and not spec.is_top_up_paused
+    return max(spec.warm_target - spec.ready, 0) if is_topped_up else 0
 
 
 def _about(spec: SpecCapacity) -> str:
@@ -209,6 +212,6 @@ def _stock_sums(specs: Sequence[SpecCapacity]) -> str:
 
 
 def _hours(gpu_seconds: int) -> str:
-    """Return GPU-seconds as GPU-hours."""
+    """Return GPU-seconds as a text in GPU-hours."""
     hours = gpu_seconds / 3600
     return f"{hours:,.0f} GPU-h" if hours >= 10 else f"{hours:.1f} GPU-h"

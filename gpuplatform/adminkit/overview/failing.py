@@ -1,9 +1,10 @@
-"""Present failures and long waits of all apps, grouped by reason and cause, from one query.
+"""Current failures and long waits of all apps, grouped by reason and cause, from one query.
 
-The number of rows of each kind is limited, so that the cost does not depend on the number of
-failures: to the newest failed rows and to the oldest waiting rows.
+The query reads a limited number of rows of each kind: the newest failed rows and the oldest
+waiting rows. Its cost does not depend on the number of failures.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,42 +26,42 @@ SHOWN_GROUPS = 40
 MAX_ROWS = 1_000
 """Maximum number of rows of each kind."""
 STUCK_AFTER: Final = timedelta(minutes=15)
-"""The wait after which a row counts as stuck; an image pull can take minutes."""
+"""The duration after which a waiting row counts as stuck; an image pull can take minutes."""
 SAME_TIME: Final = timedelta(minutes=1)
-"""Failures that began within this time of each other count as simultaneous."""
+"""The maximum duration between failures that count as simultaneous."""
 STUCK_QUERY: Final = {"age": "over15min"}
-"""The same as a filter of the lists."""
+"""The query parameters of a list that select the rows older than `STUCK_AFTER`."""
 
 _MESSAGE_LENGTH = 400
 
 
 @dataclass(frozen=True, slots=True)
 class FailingRows:
-    """Failed or waiting rows of an app, and the addresses of their list and pages."""
+    """The failed or waiting rows of a model, and the URLs of their list and pages."""
 
     noun: str
-    """The name of one row: `unit`."""
+    """The singular noun of a row, such as `unit`."""
     rows: QuerySet[Any]
     list_url: str
     page: str
-    """The URL name of one row's page."""
+    """The name of the URL of a row's page."""
     reason: str = "reason"
     message: str = "message"
     cause: str = ""
-    """The column of the cause; empty where the kind has none."""
+    """The column with the cause, or an empty string if the model has none."""
     since: str = "phase_since"
     name: str = "name"
     order: str = "-pk"
-    """The order of an index; the first `MAX_ROWS` in this order are read."""
+    """An order with an index; the query reads the first `MAX_ROWS` rows in this order."""
     waits: bool = False
-    """Whether they wait: only stuck ones are shown."""
+    """Whether the rows are waiting rather than failed; only stuck ones are displayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailingGroup:
-    """Rows of one kind that fail, or wait, for the same reason and cause.
+    """Rows of one kind that failed or are stuck with the same reason and cause.
 
-    Name and message are those of the newest failure, or of the longest wait.
+    The name and the message belong to the newest failure or to the longest wait.
     """
 
     badge: SafeString
@@ -75,33 +76,34 @@ class FailingGroup:
     count: int
     moment: datetime
     others: str = ""
-    """The number of further rows; empty for none."""
+    """The number of other rows in the group, or an empty string if there are none."""
     first: SafeString = SafeString("")  # noqa: RUF009 - a string
-    """The age of the first failure, if it is much older."""
+    """The age of the first failure, or an empty string if the failures are simultaneous."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """The failing groups, newest first, and their sums by noun; waiting rows are not failures."""
+    """The groups of failures, newest first, with their totals, and the groups of stuck rows."""
 
     groups: Sequence[FailingGroup] = ()
     further: int = 0
     waiting: Sequence[FailingGroup] = ()
-    """The longest waits first."""
+    """The groups of stuck rows, longest wait first."""
     waiting_total: str = "0"
     sums: Sequence[tuple[str, str]] = ()
-    """The number of rows of each kind with noun, and the address of their list."""
+    """The number of failed rows with their noun, and the URL of their list, for each kind."""
     total: str = "0"
-    """The number of failed rows; `1,000+` where the limit was reached."""
+    """The number of failed rows, such as `1,000+` if the limit was reached."""
 
 
 def failing_now(kinds: Sequence[FailingRows]) -> Failing:
-    """Return failures and long waits, from one query."""
+    """Return the failures and the long waits of all kinds, with one query."""
     if not kinds:
         return Failing()
     first, *others = [_groups_of(place, kind) for place, kind in enumerate(kinds)]
     found = list(first.union(*others, all=True)) if others else list(first)
-    groups = sorted((_group(kinds[place], *line) for place, *line in found), key=_moment)
+    groups = [_group(kinds[place], *line) for place, *line in found]
+    groups.sort(key=lambda group: group.moment)
     failed = [group for group in reversed(groups) if not group.kind.waits]
     waiting = [group for group in groups if group.kind.waits]
     sums = _sums(failed)
@@ -174,15 +176,11 @@ def _group(kind: FailingRows, *line: Any) -> FailingGroup:
     )
 
 
-def _moment(group: FailingGroup) -> datetime:
-    return group.moment
-
-
-def _sums(groups: Sequence[FailingGroup]) -> dict[str, int]:
-    """Return the number of rows by noun."""
-    sums: dict[str, int] = {}
+def _sums(groups: Sequence[FailingGroup]) -> Counter[str]:
+    """Return the number of rows in the groups by noun."""
+    sums: Counter[str] = Counter()
     for group in groups:
-        sums[group.kind.noun] = sums.get(group.kind.noun, 0) + group.count
+        sums[group.kind.noun] += group.count
     return sums
 
 
@@ -192,7 +190,7 @@ def _total(sums: Mapping[str, int]) -> str:
 
 
 def _url_of(noun: str, groups: Sequence[FailingGroup]) -> str:
-    """Return the address of the list of a noun, filtered by phase if all rows have the same."""
+    """Return the URL of the list for a noun, filtered by phase if all its groups share one."""
     found = [group for group in groups if group.kind.noun == noun]
     phases = {group.phase for group in found}
     query = f"?{urlencode({'phase': phases.pop()})}" if len(phases) == 1 else ""

@@ -1,4 +1,4 @@
-"""How the overview, and the head of each page, display the health of the platform's parts."""
+"""The health of the parts of the platform on the overview and in the header of each page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.display.text import humanize, shortened
+from gpuplatform.adminkit.display.text import counted, humanize, shortened
 from gpuplatform.health import (
     HealthCode,
     PartHealth,
@@ -35,12 +35,12 @@ _SHAPES: Final[Mapping[HealthCode, Shape]] = MappingProxyType(
         HealthCode.WAITING_FOR_CLUSTER: Shape.WAITING,
     }
 )
-"""The shape of each code; every other code is a failure."""
+"""The shape for each code; all other codes are failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthLine:
-    """One part of the platform as a line of the page."""
+    """A part of the platform as a line of a table."""
 
     name: str
     badge: SafeString
@@ -48,13 +48,13 @@ class HealthLine:
     text: str
     since: SafeString
     detail: str
-    """The error, where there is one; empty otherwise."""
+    """The error, or an empty string if the part is healthy."""
 
 
 def platform_health(sample: PlatformSample | None, now: datetime) -> list[HealthLine]:
-    """Return every part: first what all processes need, then the processes.
+    """Return the health of every part: first the servers, then the processes.
 
-    The broker is probed; the cluster is not, its state is read from its row.
+    The broker is probed. The state of the cluster is read from its row.
     """
     cluster = recorded_cluster_health()
     parts = [
@@ -68,12 +68,10 @@ def platform_health(sample: PlatformSample | None, now: datetime) -> list[Health
 
 
 def health_summary(health: Sequence[HealthLine]) -> SafeString:
-    """Return one badge for all parts."""
+    """Return a badge that summarizes the health of all parts."""
     failed = sum(line.shape is Shape.FAILED for line in health)
     if failed:
-        return shape_badge(
-            Shape.FAILED, f"{failed} {'part' if failed == 1 else 'parts'} unhealthy"
-        )
+        return shape_badge(Shape.FAILED, f"{counted(failed, 'part')} unhealthy")
     if any(line.shape is Shape.WAITING for line in health):
         return shape_badge(Shape.WAITING, "Not all parts are running")
     return shape_badge(Shape.READY, "Healthy")

@@ -1,4 +1,4 @@
-"""Operations per minute and the time from claim to ready, for the last hour and day."""
+"""Charts of the operations per minute and of the time from claim to ready."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from django.utils.safestring import SafeString
 
 from gpuplatform.adminkit.display.age import duration
 from gpuplatform.adminkit.display.charts import Column, columns, lines
+from gpuplatform.adminkit.display.text import counted
 from gpuplatform.samples.models import PlatformSample
 from gpuplatform.samples.selectors import DAY, DAY_STEP, HOUR, HOUR_STEP, Bucket
 
@@ -17,7 +18,7 @@ NOTHING: Final = "—"
 
 @dataclass(frozen=True, slots=True)
 class OperationsChart:
-    """The operations per minute in a period."""
+    """The chart of the operations per minute in a period."""
 
     title: str
     begin: str
@@ -28,35 +29,54 @@ class OperationsChart:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimTimes:
+    """The time from claim to ready in a period: median, 95th percentile and number of units."""
+
+    title: str
+    p50: str
+    p95: str
+    count: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pace:
-    """The cards of operations and of claims."""
+    """The charts and numbers of operations and claims."""
 
     operations: Sequence[OperationsChart]
-    claims: Sequence[tuple[str, str, str, str]]
-    """Lines for the hour and the day: title, median, 95th percentile, number of units."""
+    claims: Sequence[ClaimTimes]
+    recent_claims: ClaimTimes | None
+    """The times of the last hour or, if it has no claims, of the last 24 hours."""
     claims_top: str
     claims_drawing: SafeString
     is_known: bool
 
 
 def pace(buckets: Sequence[Bucket], sample: PlatformSample | None, now: datetime) -> Pace:
-    """Return the cards from the samples."""
+    """Return the charts and numbers for the last day.
+
+    Args:
+        buckets: the samples of the last day, aggregated.
+        sample: the newest sample, which contains the percentiles of claims.
+        now: the end of the period.
+    """
     by_hour = _places([one for one in buckets if one.at > now - HOUR], now, HOUR, HOUR_STEP)
     by_day = _places(buckets, now, DAY, DAY_STEP)
     known = [value for one in by_day for value in (one.p50, one.p95) if value is not None]
     top = duration(max(known)) if known else ""
+    claims = _claims(sample) if sample else []
     return Pace(
         operations=(
             _operations_chart("Last hour", "1 h ago", by_hour),
-            _operations_chart("Last day", "24 h ago", by_day),
+            _operations_chart("Last 24 hours", "24 h ago", by_day),
         ),
-        claims=_claims(sample),
+        claims=claims,
+        recent_claims=claims[0 if sample.hour_claims else 1] if sample else None,
         claims_top=top,
         claims_drawing=lines(
             [("p95", [one.p95 for one in by_day]), ("p50", [one.p50 for one in by_day])],
-            f"Seconds from claim to ready in the last day, at most {top}."
+            f"Time from claim to ready in the last 24 hours, at most {top}."
             if top
-            else "No claims in the last day.",
+            else "No claims in the last 24 hours.",
         ),
         is_known=bool(buckets),
     )
@@ -65,7 +85,10 @@ def pace(buckets: Sequence[Bucket], sample: PlatformSample | None, now: datetime
 def _places(
     buckets: Sequence[Bucket], now: datetime, span: timedelta, step: timedelta
 ) -> list[Bucket]:
-    """Return a bucket for each step of the span, oldest first; empty ones without data."""
+    """Return a bucket for each step of the period before `now`, oldest first.
+
+    The bucket of a step without data is empty.
+    """
     number = round(span / step)
     sums = [Bucket(now - span + step * place) for place in range(number)]
     for one in buckets:
@@ -104,21 +127,18 @@ def _column(one: Bucket) -> Column:
     return Column(max(one.rate, bad), text, bad)
 
 
-def _claims(sample: PlatformSample | None) -> Sequence[tuple[str, str, str, str]]:
-    if sample is None:
-        return ()
+def _claims(sample: PlatformSample) -> list[ClaimTimes]:
     spans = (
         ("Last hour", sample.hour_p50, sample.hour_p95, sample.hour_claims),
-        ("Last day", sample.day_p50, sample.day_p95, sample.day_claims),
+        ("Last 24 hours", sample.day_p50, sample.day_p95, sample.day_claims),
     )
     return [
-        (title, seconds_text(p50), seconds_text(p95), f"{count:,} unit{'' if count == 1 else 's'}")
+        ClaimTimes(title, _seconds(p50), _seconds(p95), counted(count, "unit"))
         for title, p50, p95, count in spans
     ]
 
 
-def seconds_text(seconds: float | None) -> str:
-    """Return a duration for people; a dash where it is unknown."""
+def _seconds(seconds: float | None) -> str:
     return NOTHING if seconds is None else duration(seconds)
 
 

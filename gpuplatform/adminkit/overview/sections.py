@@ -1,7 +1,7 @@
-"""The context of the overview: health, failures, capacity, pace and counts.
+"""The template context of the overview: health, failures, capacity, charts and counts.
 
-Each page of the admin adds a section of its rows. The number of queries does not depend on the
-number of rows: large tables are counted up to a cap, samples have the rest.
+Each page of the admin contributes a section about its rows. The number of queries does not depend
+on the number of rows: large tables are counted up to a cap, and samples provide higher counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,27 +13,27 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from gpuplatform.adminkit.detail.panels import RelatedRow
 from gpuplatform.adminkit.display.age import age_html
 from gpuplatform.adminkit.display.badges import Shape, phase_badge
 from gpuplatform.adminkit.display.counts import capped_counts
 from gpuplatform.adminkit.overview.capacity import USES, capacity_view
 from gpuplatform.adminkit.overview.failing import FailingRows, failing_now
 from gpuplatform.adminkit.overview.health import health_summary, platform_health
-from gpuplatform.adminkit.overview.pace import pace, seconds_text
+from gpuplatform.adminkit.overview.pace import pace
 from gpuplatform.clock import now
 from gpuplatform.samples.capacity import Capacity
 from gpuplatform.samples.selectors import buckets_of_a_day, latest_capacity, latest_sample
 
 LIVE_CAP = 1_000
-"""Maximum number of rows that the page counts; for more it uses the samples."""
+"""Maximum number of rows that the page counts; samples provide higher counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedRows:
-    """An app's rows, counted by phase; `sampled` is their name in the samples."""
+    """Rows to count by phase; `sampled` is their key in the samples."""
 
     title: str
     rows: QuerySet[Any]
@@ -44,7 +44,7 @@ class CountedRows:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """The number of rows in a phase."""
+    """The number of rows in a phase, and the URL of their list."""
 
     badge: SafeString
     number: str
@@ -53,7 +53,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Rows by phase."""
+    """The numbers of rows of a model in each phase."""
 
     title: str
     url: str
@@ -61,23 +61,12 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A recent change."""
-
-    badge: SafeString
-    name: str
-    url: str
-    text: str
-    since: SafeString
-
-
-@dataclass(frozen=True, slots=True)
 class OverviewSection:
-    """What a page adds to the overview."""
+    """The contribution of a page to the overview."""
 
     counted: Sequence[CountedRows] = ()
     failing: Sequence[FailingRows] = ()
-    latest: Sequence[Line] = ()
+    latest: Sequence[RelatedRow] = ()
 
 
 _SPEC_PERMISSION = "inventory.view_gpuspec"
@@ -87,7 +76,7 @@ _STOCK_PERMISSION = "units.view_stockunit"
 
 
 def overview_context(request: HttpRequest, sections: Sequence[OverviewSection]) -> dict[str, Any]:
-    """Return the context of `admin/index.html`."""
+    """Return the template context of `admin/index.html`."""
     moment, sample = now(), latest_sample()
     at, capacity = latest_capacity()
     health = platform_health(sample, moment)
@@ -117,7 +106,7 @@ def _tallies(counted: Sequence[CountedRows], capacity: Capacity | None) -> list[
 
 def _tally(one: CountedRows, numbers: dict[str, int], sampled: Mapping[str, int]) -> Tally:
     def text(phase: str) -> str:
-        """Return the live count; beyond its cap, the count of the samples."""
+        """Return the live count or, if it reached the cap, the count of the samples."""
         if numbers[phase] < LIVE_CAP:
             return str(numbers[phase])
         known = sampled.get(phase, 0)
@@ -156,20 +145,12 @@ def _capacity(
 
 def _pace(request: HttpRequest, sample: Any, moment: datetime) -> dict[str, Any]:
     shows_operations, shows_claims = (
-        request.user.has_perm(r) for r in (_OPERATION_PERMISSION, _UNIT_PERMISSION)
+        request.user.has_perm(one) for one in (_OPERATION_PERMISSION, _UNIT_PERMISSION)
     )
     if not shows_operations and not shows_claims:
         return {}
-    found = pace(buckets_of_a_day(), sample, moment)
-    within_hour = sample is not None and sample.hour_claims > 0
-    span = "hour" if within_hour else "day"
     return {
-        "pace": found,
+        "pace": pace(buckets_of_a_day(), sample, moment),
         "shows_operations": shows_operations,
         "shows_claims": shows_claims,
-        "claim_p50": seconds_text(getattr(sample, f"{span}_p50", None)),
-        "claim_p95": seconds_text(getattr(sample, f"{span}_p95", None)),
-        "claim_count": format_html(
-            "{} in the last {}", f"{getattr(sample, f'{span}_claims', 0):,}", span
-        ),
     }

@@ -1,1 +1,1 @@
-"""The pages of the periodic tasks and their runs."""
+"""The pages of periodic tasks and their schedules."""

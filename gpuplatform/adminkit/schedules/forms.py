@@ -1,4 +1,4 @@
-"""The forms of periodic tasks, intervals and crontabs."""
+"""The forms for periodic tasks, intervals and crontabs."""
 
 import json
 from datetime import timedelta
@@ -20,7 +20,7 @@ else:
 PARTS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 """The fields of a crontab."""
 MIN_SECONDS: Final = 5
-"""The shortest interval; a shorter one would overtake its own runs."""
+"""The minimum interval; with a shorter one, a run could start before the previous run ends."""
 
 
 def registered_tasks() -> list[tuple[str, str]]:
@@ -29,7 +29,7 @@ def registered_tasks() -> list[tuple[str, str]]:
 
 
 class TimingField(ModelChoiceField):
-    """A choice of intervals or crontabs, as text."""
+    """A choice of an interval or a crontab."""
 
     @override
     def label_from_instance(self, obj: Any) -> str:
@@ -37,11 +37,11 @@ class TimingField(ModelChoiceField):
 
 
 class ScheduleForm(ModelForm):
-    """A periodic task: a registered task, and either an interval or a crontab."""
+    """The form for a periodic task: a registered task with either an interval or a crontab."""
 
-    task = forms.ChoiceField(choices=registered_tasks, help_text="Celery task.")
+    task = forms.ChoiceField(choices=registered_tasks, help_text="Celery task to run.")
     start_time = datetime_field(
-        "First possible run. Leave empty to start immediately.", label="Not before"
+        "Earliest time of the first run. Leave empty to start immediately.", label="Not before"
     )
 
     class Meta:
@@ -72,14 +72,14 @@ class ScheduleForm(ModelForm):
         help_texts: ClassVar[dict[str, str]] = {
             "interval": "Select either an interval or a crontab.",
             "crontab": "Select either an interval or a crontab.",
-            "name": "A unique name.",
-            "enabled": "Clear to pause the task.",
+            "name": "Unique name of the periodic task.",
+            "enabled": "Whether the task runs on its schedule.",
             "description": "Purpose of the task.",
-            "one_off": "Disable after the first run.",
+            "one_off": "Disable the task after its first run.",
             "args": "Positional arguments, as a JSON list.",
             "kwargs": "Keyword arguments, as a JSON object.",
-            "queue": "Leave empty for the queue of periodic tasks.",
-            "expire_seconds": "Discarded if no worker starts it within this time.",
+            "queue": "Celery queue. Leave empty to use the queue for periodic tasks.",
+            "expire_seconds": "A run is discarded if no worker starts it within this time.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -93,7 +93,7 @@ class ScheduleForm(ModelForm):
         self.fields["task"].choices = known  # type: ignore[attr-defined]  # fields are untyped
 
     def clean_interval(self) -> IntervalSchedule | None:
-        """Refuse an interval that is too short."""
+        """Reject an interval that is too short."""
         interval: IntervalSchedule | None = self.cleaned_data["interval"]
         if interval is not None:
             _check_interval(interval.every, interval.period)
@@ -101,7 +101,7 @@ class ScheduleForm(ModelForm):
 
     @override
     def validate_unique(self) -> None:
-        """Require an interval or a crontab; the model allows two more kinds."""
+        """Require either an interval or a crontab; the model supports more kinds of schedule."""
         chosen = [self.cleaned_data.get(kind) for kind in ("interval", "crontab")]
         if chosen.count(None) == 1:
             super().validate_unique()
@@ -123,7 +123,7 @@ class ScheduleForm(ModelForm):
         except ValueError:
             value = None
         if not isinstance(value, kind):
-            msg = f"Must be {expected}."
+            msg = f"Enter {expected}."
             raise forms.ValidationError(msg)
         return text
 
@@ -131,19 +131,19 @@ class ScheduleForm(ModelForm):
 def _check_interval(every: int, period: str) -> None:
     seconds = timedelta(**{period: every}).total_seconds()
     if seconds < MIN_SECONDS:
-        msg = f"Must be at least {MIN_SECONDS} seconds."
+        msg = f"The interval must be at least {MIN_SECONDS} seconds."
         raise forms.ValidationError(msg)
 
 
 class IntervalForm(ModelForm):
-    """An interval; a change affects every periodic task that uses it."""
+    """The form for an interval."""
 
     class Meta:
         model = IntervalSchedule
         fields = ("every", "period")
         labels: ClassVar[dict[str, str]] = {"every": "Every", "period": "Unit"}
         help_texts: ClassVar[dict[str, str]] = {
-            "every": f"At least {MIN_SECONDS} seconds. A change affects every task that uses it.",
+            "every": f"At least {MIN_SECONDS} seconds. A change affects all tasks that use it.",
             "period": "",
         }
 
@@ -154,7 +154,7 @@ class IntervalForm(ModelForm):
 
     @override
     def clean(self) -> dict[str, Any]:
-        """Check both fields together; an error is shown at the number."""
+        """Validate both fields together; the field `every` displays the error."""
         data: dict[str, Any] = super().clean() or self.cleaned_data
         if "every" in data and "period" in data:
             try:
@@ -165,7 +165,7 @@ class IntervalForm(ModelForm):
 
 
 class CrontabForm(ModelForm):
-    """A crontab; a change affects every periodic task that uses it."""
+    """The form for a crontab."""
 
     class Meta:
         model = CrontabSchedule
@@ -189,22 +189,21 @@ class CrontabForm(ModelForm):
 
     @override
     def clean(self) -> dict[str, Any]:
-        """Refuse each part that beat cannot read, with the allowed values."""
+        """Reject each part that beat cannot parse; the error states the allowed values."""
         data: dict[str, Any] = super().clean() or self.cleaned_data
         for name in {*PARTS} & data.keys():
             column = CrontabSchedule._meta.get_field(name)  # noqa: SLF001 - the documented accessor
             try:
                 column.run_validators(data[name])
-                _ = CrontabSchedule(
-                    **{name: data[name]}
-                ).schedule  # Beat refuses more than they do.
+                # Beat rejects more values than the validators.
+                _ = CrontabSchedule(**{name: data[name]}).schedule
             except (forms.ValidationError, ValueError):
-                self.add_error(name, f"Must be {self.fields[name].help_text}")
+                self.add_error(name, f"Allowed values: {self.fields[name].help_text}")
         return data
 
 
 def _every(time: timedelta) -> str:
-    """Return an interval in its largest whole unit; empty for seconds."""
+    """Return an interval in its largest whole unit, or an empty string if that is the second."""
     for name, unit in (
         ("days", timedelta(days=1)),
         ("hours", timedelta(hours=1)),
@@ -217,7 +216,7 @@ def _every(time: timedelta) -> str:
 
 
 def timing_text(timing: Any) -> str:
-    """Return an interval, or a crontab in its usual notation with its time zone."""
+    """Return an interval as words, or a crontab in cron notation with its time zone."""
     if not isinstance(timing, CrontabSchedule):
         return _every(timedelta(**{timing.period: timing.every})) or str(timing)
     days = (timing.day_of_month, timing.month_of_year, timing.day_of_week)

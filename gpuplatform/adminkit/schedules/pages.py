@@ -1,7 +1,7 @@
-"""The pages of the periodic tasks (django-celery-beat), their runs, intervals and crontabs.
+"""The pages of periodic tasks, intervals and crontabs of django-celery-beat.
 
-They replace the pages that the library registers, which need inline scripts and offer kinds of
-schedule that the platform does not use. The library's change marker makes beat reload.
+They replace the pages of the library, which require inline scripts and offer kinds of schedule
+that the platform does not use. `PeriodicTasks.update_changed` makes beat reload the schedules.
 """
 
 import json
@@ -12,7 +12,6 @@ from django.contrib import admin, messages
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
-from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django_celery_beat.models import (
@@ -25,11 +24,11 @@ from django_celery_beat.models import (
 )
 from typing_extensions import override
 
-from gpuplatform.adminkit.actions.action import counted
 from gpuplatform.adminkit.display.age import age_html, ago_html
-from gpuplatform.adminkit.display.badges import Shape, shape_badge
-from gpuplatform.adminkit.display.text import NONE, shortened, visible
-from gpuplatform.adminkit.lists.model_admin import Deletion, PlatformModelAdmin
+from gpuplatform.adminkit.display.badges import enabled_badge
+from gpuplatform.adminkit.display.text import NONE, counted, shortened, visible
+from gpuplatform.adminkit.display.urls import page_url
+from gpuplatform.adminkit.lists.model_admin import Deletion, PlatformModelAdmin, column
 from gpuplatform.adminkit.schedules.forms import (
     CrontabForm,
     IntervalForm,
@@ -50,11 +49,27 @@ from gpuplatform.samples.models import TaskRun
 from gpuplatform.samples.selectors import runs_of
 
 SHOWN_RUNS: Final = 5
-"""Number of runs that a page shows before a click."""
+"""Number of runs that the page of a task displays initially; users can expand the others."""
+
+
+def _latest(row: Any) -> TaskRun | None:
+    return row.latest_runs[0] if row.latest_runs else None
+
+
+def _schedule_text(row: PeriodicTask) -> str:
+    timing = row.interval or row.crontab
+    return timing_text(timing) if timing else str(row.solar or row.clocked or NONE)
+
+
+def _last_run(row: Any) -> SafeString:
+    """Return the age of the last start by a worker or, before the first one, by beat."""
+    run = _latest(row)
+    moment = run.started_at if run else row.last_run_at
+    return age_html(moment) if moment else SafeString('<span class="none">never</span>')
 
 
 class ScheduleAdmin(PlatformModelAdmin):
-    """The periodic tasks, their schedules and their runs."""
+    """Periodic tasks with their schedules and runs."""
 
     form = ScheduleForm
     is_live_with_actions = True
@@ -87,7 +102,7 @@ class ScheduleAdmin(PlatformModelAdmin):
     @override
     def get_fieldsets(self, request: HttpRequest, obj: PeriodicTask | None = None) -> Any:
         first, runs, *rest = super().get_fieldsets(request, obj)
-        return [first, runs, *rest] if obj else [first, *rest]  # A new one has no runs.
+        return [first, runs, *rest] if obj else [first, *rest]  # A new task has no runs.
 
     @override
     def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
@@ -98,49 +113,17 @@ class ScheduleAdmin(PlatformModelAdmin):
             field.widget.can_change_related = field.widget.can_view_related = False
         return field
 
-    @admin.display(description="State")
-    def state(self, row: PeriodicTask) -> SafeString:
-        """Return whether it is enabled."""
-        if row.enabled:
-            return shape_badge(Shape.READY, "Enabled")
-        return shape_badge(Shape.OFF, "Disabled")
-
-    @admin.display(description="Schedule")
-    def schedule_text(self, row: PeriodicTask) -> str:
-        """Return its interval or crontab."""
-        timing = row.interval or row.crontab
-        return timing_text(timing) if timing else str(row.solar or row.clocked or NONE)
-
-    @admin.display(description="Next run")
-    def next(self, row: PeriodicTask) -> SafeString:
-        """Return when beat sends it next."""
-        return age_html(next_run(row, now()))
-
-    @admin.display(description="Last run")
-    def last_run(self, row: Any) -> SafeString:
-        """Return when a worker last started it; before the first start, when beat sent it."""
-        run = _latest(row)
-        moment = run.started_at if run else row.last_run_at
-        return age_html(moment) if moment else SafeString('<span class="none">never</span>')
-
-    @admin.display(description="Duration")
-    def duration(self, row: Any) -> str:
-        """Return the duration of the last run."""
-        return run_time(_latest(row))
-
-    @admin.display(description="Result")
-    def result(self, row: Any) -> SafeString:
-        """Return the outcome of the last run."""
-        return run_badge(_latest(row))
-
-    @admin.display(description="Latest runs")
-    def recent(self, row: Any) -> SafeString:
-        """Return the latest runs as bars."""
-        return runs_strip(row.latest_runs)
+    state = column("State", lambda row: enabled_badge(is_enabled=row.enabled))
+    schedule_text = column("Schedule", _schedule_text)
+    next = column("Next run", lambda row: age_html(next_run(row, now())))
+    last_run = column("Last run", _last_run)
+    duration = column("Duration", lambda row: run_time(_latest(row)))
+    result = column("Result", lambda row: run_badge(_latest(row)))
+    recent = column("Latest runs", lambda row: runs_strip(row.latest_runs))
 
     @admin.display(description="Latest runs")
     def latest(self, row: PeriodicTask) -> SafeString:
-        """Return the latest runs as bars and as a table, most of them folded."""
+        """Return the latest runs as bars and as a table, which is partly collapsed."""
         runs = runs_of([row.name]).get(row.name, ())
         if not runs:
             return SafeString("None yet.")
@@ -153,7 +136,7 @@ class ScheduleAdmin(PlatformModelAdmin):
 
     @admin.display(description="Sent")
     def run_count(self, row: PeriodicTask) -> SafeString:
-        """Return how often beat sent it, and when beat last stored the count."""
+        """Return the number of times that beat sent the task, and when beat stored the number."""
         if row.last_run_at is None:
             return SafeString("never")
         times = counted(row.total_run_count, "time")
@@ -175,11 +158,13 @@ class ScheduleAdmin(PlatformModelAdmin):
         others = PeriodicTask.objects.filter(task__in=[row.task for row in rows], enabled=True)
         kept = set(others.exclude(pk__in=[row.pk for row in rows]).values_list("task", flat=True))
         stopped = [visible(row.name) for row in rows if row.task not in kept]
-        work = f" No other schedule does the work of {', '.join(stopped)}." if stopped else ""
-        it, its = ("It", "It is") if len(rows) == 1 else ("They", "They are")
+        no_other = f" No other schedule runs {', '.join(stopped)}." if stopped else ""
+        it, is_not, task = (
+            ("It", "It is", "task") if len(rows) == 1 else ("They", "They are", "tasks")
+        )
         return Deletion(
-            f"{it} will no longer run.{work} {its} not recreated, not even on restart. To pause"
-            " the work, disable the task instead.",
+            f"{it} will no longer run.{no_other} {is_not} not recreated, not even on restart. To"
+            f" pause the {task}, disable the {task} instead.",
             [(row.name, visible(row.description)) for row in rows],
         )
 
@@ -192,7 +177,7 @@ class ScheduleAdmin(PlatformModelAdmin):
     def run_now(
         self, request: HttpRequest, rows: QuerySet[PeriodicTask]
     ) -> HttpResponseRedirect | None:
-        """Send them immediately, in addition to their schedules, also the disabled ones."""
+        """Send the tasks immediately, even the disabled ones, in addition to their schedules."""
         for row in rows:
             if self._send(row):
                 self.log_change(request, row, "Run now.")
@@ -202,9 +187,7 @@ class ScheduleAdmin(PlatformModelAdmin):
             self.message_user(request, f"Periodic task {visible(row.name)}: {text}", level)
         if "from_page" not in request.POST:
             return None
-        (row,) = rows[:1]
-        page = reverse("admin:django_celery_beat_periodictask_change", args=[row.pk])
-        return HttpResponseRedirect(page)
+        return HttpResponseRedirect(page_url(rows[0]))
 
     @staticmethod
     def _send(row: PeriodicTask) -> bool:
@@ -218,13 +201,13 @@ class ScheduleAdmin(PlatformModelAdmin):
 
     @admin.action(description="Enable", permissions=["change"])
     def enable(self, request: HttpRequest, rows: QuerySet[PeriodicTask]) -> None:
-        """Resume their schedules."""
+        """Resume the schedules of the tasks."""
         names = self._switch(rows, enabled=True)
         self.message_user(request, f"Enabled: {names}.", messages.SUCCESS)
 
     @admin.action(description="Disable", permissions=["change"])
     def disable(self, request: HttpRequest, rows: QuerySet[PeriodicTask]) -> None:
-        """Pause their schedules."""
+        """Pause the schedules of the tasks."""
         names = self._switch(rows, enabled=False)
         text = f"Disabled: {names}. Disabled tasks do not run until they are enabled."
         self.message_user(request, text, messages.WARNING)
@@ -237,12 +220,8 @@ class ScheduleAdmin(PlatformModelAdmin):
         return names
 
 
-def _latest(row: Any) -> TaskRun | None:
-    return row.latest_runs[0] if row.latest_runs else None
-
-
 class TimingAdmin(PlatformModelAdmin):
-    """Intervals or crontabs, which periodic tasks share."""
+    """The common part of the pages of intervals and crontabs, which periodic tasks share."""
 
     is_live_with_actions = True
     list_display = ("timing", "used_by")
@@ -250,25 +229,22 @@ class TimingAdmin(PlatformModelAdmin):
 
     @override
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        return super().get_readonly_fields(request, obj) if obj else ()  # A new one is unused.
+        return super().get_readonly_fields(request, obj) if obj else ()  # No task uses a new one.
 
-    @admin.display(description="Schedule")
-    def timing(self, row: Any) -> str:
-        """Return the interval or crontab as text."""
-        return timing_text(row)
+    timing = column("Schedule", timing_text)
 
     @admin.display(description="Used by")
     def used_by(self, row: IntervalSchedule | CrontabSchedule) -> str:
-        """Return the names of its periodic tasks; while it has any, it cannot be deleted."""
+        """Return the names of the periodic tasks that use the schedule."""
         return ", ".join(sorted(task.name for task in row.periodictask_set.all())) or NONE
 
     @override
     def deletion(self, rows: Sequence[IntervalSchedule | CrontabSchedule]) -> Deletion:
-        return Deletion("No periodic task uses it.", [(timing_text(row), "") for row in rows])
+        return Deletion("No periodic task is affected.", [(timing_text(row), "") for row in rows])
 
     @override
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Refuse those in use: their periodic tasks would be deleted with them."""
+        """Protect schedules in use, because their periodic tasks would be deleted with them."""
         deleted, counts, lacking, _ = super().get_deleted_objects(objs, request)
         using = [task.name for row in objs for task in row.periodictask_set.all()]
         return deleted, counts, lacking, sorted(using)
@@ -279,24 +255,24 @@ class TimingAdmin(PlatformModelAdmin):
 
 
 class IntervalAdmin(TimingAdmin):
-    """The intervals."""
+    """The list of intervals and their form."""
 
     form = IntervalForm
-    empty_text = "No intervals yet. Periodic tasks share intervals: create one for each."
+    empty_text = "No intervals yet. Create an interval, then select it in periodic tasks."
 
 
 class CrontabAdmin(TimingAdmin):
-    """The crontabs."""
+    """The list of crontabs and their form."""
 
     form = CrontabForm
     empty_text = (
-        "No crontabs yet. Periodic tasks that run at fixed times share crontabs: create one, then"
-        " select it on the page of the task."
+        "No crontabs yet. For tasks that run at fixed times, create a crontab, then select it in"
+        " periodic tasks."
     )
 
 
 def register_schedules() -> None:
-    """Replace the library's pages; called when the library has registered them."""
+    """Replace the pages that the library has registered."""
     admin.site.unregister(
         [PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule]
     )

@@ -1,4 +1,4 @@
-"""The runs of a periodic task: the next one, and the latest as badge, bars and table."""
+"""The runs of a periodic task: the time of the next run, and badges, bars and tables of runs."""
 
 import math
 from collections.abc import Sequence
@@ -11,19 +11,20 @@ from django_celery_beat.models import PeriodicTask
 
 from gpuplatform.adminkit.display.age import age_html, duration
 from gpuplatform.adminkit.display.badges import Shape, phase_badge, phase_shape, shape_badge
-from gpuplatform.adminkit.display.text import NONE, shortened
+from gpuplatform.adminkit.display.text import NONE, counted, shortened
 from gpuplatform.clock import now
 from gpuplatform.samples.models import KEPT_RUNS, RunOutcome, TaskRun
 
 _BAR, _STEP, _HEIGHT = 4, 5, 18
 _SHORTEST, _LONGEST = 0.001, 60.0
-"""The durations in seconds of the lowest and the highest bar; the scale is logarithmic."""
+"""The durations in seconds of the shortest and the tallest bar; the scale is logarithmic."""
 
 
 def next_run(row: PeriodicTask, at: datetime) -> datetime | None:
-    """Return the next time after `at` that beat sends it; None for a disabled one.
+    """Return the time after `at` at which beat sends the task next, or `None` if it is disabled.
 
-    Beat stores the time of the last run only every few minutes; an interval is counted from there.
+    Beat stores the time of the last run only every few minutes, so an interval can have elapsed
+    several times since the stored time.
     """
     if not row.enabled:
         return None
@@ -42,12 +43,12 @@ def next_run(row: PeriodicTask, at: datetime) -> datetime | None:
 
 
 def run_time(run: TaskRun | None) -> str:
-    """Return the duration of a run; of a running one, the time since its start."""
+    """Return the duration of a run, or the time since its start if it is still running."""
     return NONE if run is None else duration(_seconds(run))
 
 
 def run_badge(run: TaskRun | None) -> SafeString:
-    """Return the outcome of a run, with its error as tooltip."""
+    """Return the outcome of a run as a badge, with the error as tooltip."""
     if run is None:
         return NONE
     if run.outcome:
@@ -60,7 +61,7 @@ def run_badge(run: TaskRun | None) -> SafeString:
 
 
 def runs_strip(runs: Sequence[TaskRun]) -> SafeString:
-    """Return the runs as bars, oldest first: the height is the duration, failures are marked."""
+    """Return the runs as bars, oldest first; the height represents the duration."""
     if not runs:
         return NONE
     bars = [_bar(place, run) for place, run in enumerate(reversed(runs), KEPT_RUNS - len(runs))]
@@ -116,4 +117,4 @@ def _summary(runs: Sequence[TaskRun]) -> str:
     failed = sum(run.outcome == RunOutcome.FAILED for run in runs)
     seconds = [_seconds(run) for run in runs]
     span = f"{duration(min(seconds))} to {duration(max(seconds))}"
-    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}, {failed} failed, {span}"
+    return f"{counted(len(runs), 'run')}, {failed} failed, {span}"

@@ -1,7 +1,7 @@
-"""Error pages, and the middleware for queries of the admin that cannot be read.
+"""Error pages, and the middleware for invalid queries of admin pages.
 
-In the admin the navigation stays on error pages. Django calls the views for every address that is
-not below `/api/`; they query the database only for users of the admin.
+Error pages of the admin contain the navigation. Django calls the views for every URL that does not
+begin with `/api/`; they query the database only for users of the admin.
 """
 
 import logging
@@ -18,32 +18,34 @@ from django.utils.text import get_text_list
 
 logger = logging.getLogger(__name__)
 
-ASK_FOR_ACCESS = "Ask an administrator for access."
+ASK_FOR_ACCESS = "Ask an administrator for permission."
 _PREFIX = "/admin/"
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 403 with the reason, and with the user's groups where a permission is missing."""
+    """Return a 403 page with the reason, or with the user's groups if a permission is missing."""
     if not _is_in_admin(request):
         return render(request, "403.html", status=403)
     if str(exception):
-        return _page(request, 403, "Not allowed", [str(exception)])
+        return _page(request, 403, "Permission denied", [str(exception)])
     user = request.user
     if not isinstance(user, User) or user.is_superuser:
-        return _page(request, 403, "Not allowed", ["This object is read-only."])
+        return _page(request, 403, "Permission denied", ["This object is read-only."])
     groups = get_text_list([group.name for group in user.groups.all()], "and")
     account = f"You are logged in as '{user.username}', a member of {groups or 'no group'}."
-    return _page(request, 403, "You don't have permission", [account, ASK_FOR_ACCESS])
+    return _page(request, 403, "Permission denied", [account, ASK_FOR_ACCESS])
 
 
 def not_found(
     request: HttpRequest,
     exception: Exception,  # noqa: ARG001 - Django passes it
 ) -> HttpResponse:
-    """Answer 404."""
+    """Return a 404 page."""
     if not _is_in_admin(request):
         return render(request, "404.html", status=404)
-    return _page(request, 404, "Page not found", ["It may have been deleted."])
+    return _page(
+        request, 404, "Page not found", ["The page does not exist, or its object was deleted."]
+    )
 
 
 def _is_in_admin(request: HttpRequest) -> bool:
@@ -56,17 +58,17 @@ def _page(request: HttpRequest, status: int, title: str, texts: Sequence[str]) -
 
 
 class InvalidQueryMiddleware:
-    """Redirects to the page without its query when filters or a selection are invalid."""
+    """Middleware that redirects to the page without its query if the query is invalid."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Pass the request on."""
+        """Return the response of the view."""
         return self._get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Answer for values that the database refuses; the traceback is in the log."""
+        """Redirect after an exception from an invalid value; the log contains the traceback."""
         is_invalid = isinstance(exception, (DataError, OverflowError, ValueError))
         if not is_invalid or not request.path.startswith(_PREFIX):
             return None

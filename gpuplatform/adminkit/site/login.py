@@ -1,4 +1,4 @@
-"""The forms of the log-in and of the user's password."""
+"""The forms for the log-in and for the change of the user's own password."""
 
 from typing import Any
 
@@ -8,17 +8,17 @@ from gpuplatform.adminkit.lists.model_admin import set_required_message
 
 
 class LogInForm(AdminAuthenticationForm):
-    """Asks for name and password; the error does not reveal which of the two is wrong."""
+    """The log-in form; its error does not reveal whether the name or the password is wrong."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.label_suffix = ""
-        wrong = "Name or password is wrong, or the account has no access to the admin."
+        wrong = "The name or password is incorrect, or the account has no access to the admin."
         self.error_messages = {**self.error_messages, "invalid_login": wrong}
 
 
 class OwnPasswordForm(AdminPasswordChangeForm):
-    """Asks for the old password, and twice for the new one."""
+    """The form for the change of the user's own password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

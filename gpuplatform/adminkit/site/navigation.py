@@ -1,4 +1,4 @@
-"""The left navigation: groups by subject, which do not follow the Python packages."""
+"""The navigation: links to lists, grouped by subject rather than by Python package."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.text import capfirst
 
 from gpuplatform.adminkit.actions.mirrors import MirrorAdmin
 from gpuplatform.adminkit.display.counts import capped, capped_counts
@@ -33,18 +34,18 @@ _GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class NavigationLink:
-    """One line of the navigation."""
+    """A link of the navigation."""
 
     name: str
     url: str
     is_here: bool
     failed: str = ""
-    """The number of its failed rows; empty for none."""
+    """The number of failed rows in the list, or an empty string if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class NavigationGroup:
-    """A heading and its lines."""
+    """A heading with its links."""
 
     name: str
     links: tuple[NavigationLink, ...]
@@ -53,9 +54,12 @@ class NavigationGroup:
 def navigation(
     apps: Iterable[dict[str, Any]], path: str, failed: Mapping[str, str]
 ) -> list[NavigationGroup]:
-    """Return the models of Django's app list in groups; unknown ones under their app's name.
+    """Return the groups of links; models without a group are listed under their app.
 
-    `failed` has the number of failed rows by the label of the model.
+    Args:
+        apps: the app list of Django's admin site.
+        path: the path of the current page.
+        failed: the number of failed rows by the label of the model.
     """
     home = reverse("admin:index")
     models = {
@@ -73,9 +77,9 @@ def navigation(
 
 
 def failed_rows(request: HttpRequest, pages: Iterable[ModelAdmin]) -> dict[str, str]:
-    """Return the number of failed rows by the label of the model, from one query.
+    """Return the number of failed rows by the label of the model, with one query.
 
-    Runs on every page: it counts up to `FAILED_CAP` rows of an index.
+    It runs for every page; for each model, it counts at most `FAILED_CAP` rows with an index.
     """
     counted = [
         page
@@ -90,7 +94,7 @@ def failed_rows(request: HttpRequest, pages: Iterable[ModelAdmin]) -> dict[str, 
 
 
 def place_of(label: str) -> int:
-    """Return the position of a model (`auth.user`) in the navigation; unknown ones are last."""
+    """Return the position in the navigation of a model, such as `auth.user`, for sorting."""
     known = [one for _name, labels in _GROUPS for one in labels]
     return known.index(label) if label in known else len(known)
 
@@ -101,7 +105,5 @@ def _label(app: dict[str, Any], model: dict[str, Any]) -> str:
 
 def _link(model: dict[str, Any], path: str, failed: str = "") -> NavigationLink:
     url = str(model.get("admin_url") or model.get("add_url") or "")
-    name = str(model["name"])
-    return NavigationLink(
-        name[:1].upper() + name[1:], url, bool(url) and path.startswith(url), failed
-    )
+    is_here = bool(url) and path.startswith(url)
+    return NavigationLink(capfirst(model["name"]), url, is_here, failed)

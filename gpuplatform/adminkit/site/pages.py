@@ -1,4 +1,4 @@
-"""The admin site: Django's, with the platform's navigation, notices, search and overview."""
+"""The admin site: Django's site with the navigation, notices, search and overview."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -26,11 +26,11 @@ from gpuplatform.adminkit.site.navigation import failed_rows, navigation, place_
 from gpuplatform.clock import now
 from gpuplatform.samples.selectors import latest_sample
 
-DEVELOPMENT_NOTICE = "Development mode: the API is open on this machine only."
+DEVELOPMENT_NOTICE = "Development mode: the API requires no token and accepts only local requests."
 
 
 class PlatformAdminSite(AdminSite):
-    """The platform's admin; it is Django's default site."""
+    """The admin site of the platform; it is Django's default site."""
 
     site_header = "GPU platform"
     site_title = "GPU platform"
@@ -69,14 +69,14 @@ class PlatformAdminSite(AdminSite):
         ]
 
     def search(self, request: HttpRequest) -> TemplateResponse:
-        """Answer with the matches of all lists."""
+        """Return the results of the global search."""
         text = search_query(request)
         found = list(search_everything(request, self._registry.values(), text))
         context = {**self.each_context(request), "title": "Search", "text": text, "found": found}
         return TemplateResponse(request, "admin/search.html", context)
 
     def health(self, request: HttpRequest) -> TemplateResponse:
-        """Answer with the badge of the header, and a banner while the cluster is unavailable."""
+        """Return the badge of the header, and a banner if the cluster is unavailable."""
         health = platform_health(latest_sample(), now())
         cluster = next(part for part in health if part.name == "cluster")
         context = {
@@ -113,7 +113,10 @@ class PlatformAdminSite(AdminSite):
 def _checking_action(
     page: ModelAdmin, view: Callable[..., HttpResponse]
 ) -> Callable[..., HttpResponse]:
-    """Return the view with a 403 for forbidden actions, where Django would show the list."""
+    """Return the view, which responds with 403 to forbidden actions.
+
+    Without it, Django would ignore the action and display the list.
+    """
 
     @wraps(view)
     def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

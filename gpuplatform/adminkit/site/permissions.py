@@ -1,4 +1,4 @@
-"""A field of permissions: one check box for each, grouped by model."""
+"""A form field for permissions: a checkbox for each permission, grouped by model."""
 
 from collections.abc import Iterator
 from functools import reduce
@@ -10,6 +10,7 @@ from django.contrib.admin import site
 from django.contrib.auth.models import Permission
 from django.db.models import Q, QuerySet
 from django.forms.models import ModelChoiceIterator
+from django.utils.text import capfirst
 from typing_extensions import override
 
 from gpuplatform.adminkit.lists.model_admin import ReadOnlyAdmin
@@ -21,11 +22,11 @@ else:
     MultipleModelChoiceField = forms.ModelMultipleChoiceField
 
 _FORM_VERBS = {"view": "View", "add": "Create", "change": "Change", "delete": "Delete"}
-"""The permissions of pages with Django's forms."""
+"""The labels of the permissions on pages with Django's forms."""
 
 
 class _ByModel(ModelChoiceIterator):  # type: ignore[type-arg]  # generic for the type checker only
-    """The permissions in groups, one for each model, in the order of the navigation."""
+    """Permissions in groups, one for each model, in the order of the navigation."""
 
     @override
     def __iter__(self) -> Iterator[Any]:
@@ -37,7 +38,7 @@ class _ByModel(ModelChoiceIterator):  # type: ignore[type-arg]  # generic for th
 
 
 class PermissionsField(MultipleModelChoiceField):
-    """Permissions as check boxes; those that no page checks are hidden and kept."""
+    """A checkbox for each permission that a page checks; other permissions remain unchanged."""
 
     iterator = _ByModel
     widget = forms.CheckboxSelectMultiple
@@ -46,7 +47,7 @@ class PermissionsField(MultipleModelChoiceField):
         super().__init__(Permission.objects.none(), required=False, **options)
 
     def offer(self, held: QuerySet[Permission] | None) -> None:
-        """Set the choices to the permissions that pages check; `held` are the present ones."""
+        """Offer the permissions that pages check; `held` are the current permissions."""
         conditions = [_of_model(label, verbs) for label, (_, verbs) in _offered().items()]
         offered = Permission.objects.filter(reduce(or_, conditions)).select_related("content_type")
         self.queryset = offered
@@ -63,12 +64,12 @@ class PermissionsField(MultipleModelChoiceField):
 
 
 def _offered() -> dict[str, tuple[str, dict[str, str]]]:
-    """Return by model its plural name, and the labels of its permissions by verb."""
+    """Return the plural noun and the permission labels by verb, for the label of each model."""
     found = {}
     for page in site._registry.values():  # noqa: SLF001 - Django has no public accessor
         labels = page.offered_permissions() if isinstance(page, ReadOnlyAdmin) else _FORM_VERBS
-        title = str(page.opts.verbose_name_plural)
-        found[page.opts.label_lower] = (title[:1].upper() + title[1:], dict(labels))
+        title = str(capfirst(page.opts.verbose_name_plural))
+        found[page.opts.label_lower] = (title, dict(labels))
     return found
 
 

@@ -1,1 +1,1 @@
-"""The commands: parse arguments, call a service, print."""
+"""The management commands. Each parses its arguments, calls a service and prints the result."""

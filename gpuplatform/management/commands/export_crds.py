@@ -16,9 +16,9 @@ HEADER = (
 
 
 class Command(GeneratedFilesCommand):
-    """One file for each definition."""
+    """Writes one file for each CustomResourceDefinition."""
 
-    help = "Write the CustomResourceDefinitions as YAML."
+    help = "Writes the CustomResourceDefinitions as YAML."
     source = "the models"
     directory = PROJECT_ROOT / "deploy" / "crd"
 

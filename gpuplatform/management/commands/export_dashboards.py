@@ -11,9 +11,9 @@ from gpuplatform.settings.environment import PROJECT_ROOT
 
 
 class Command(GeneratedFilesCommand):
-    """One file for each dashboard."""
+    """Writes one file for each dashboard."""
 
-    help = "Write the Grafana dashboards of the declared metrics as JSON."
+    help = "Writes the Grafana dashboards of the declared metrics as JSON."
     source = "gpuplatform/deployment/dashboards.py"
     directory = PROJECT_ROOT / "deploy" / "monitoring" / "dashboards"
 

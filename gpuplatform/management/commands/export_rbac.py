@@ -1,4 +1,4 @@
-"""`manage.py export_rbac`: write the accounts and permissions of the processes to `deploy/`."""
+"""`manage.py export_rbac`: write the RBAC manifests of the processes to `deploy/`."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,13 +15,13 @@ HEADER = (
     " Do not edit.\n"
 )
 SYSTEM_NAMESPACE = "gpu-platform"
-"""The namespace of the processes in `deploy/`."""
+"""The namespace of the processes in the manifests."""
 
 
 class Command(GeneratedFilesCommand):
-    """One file for each process, and the bindings of one more namespace."""
+    """Writes one file for each process, and the bindings for an additional namespace."""
 
-    help = "Write the ServiceAccounts, roles and bindings of the processes as YAML."
+    help = "Writes the ServiceAccounts, roles and bindings of the processes as YAML."
     source = "gpuplatform/deployment/permissions.py"
     directory = PROJECT_ROOT / "deploy"
 

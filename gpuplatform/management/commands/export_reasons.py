@@ -1,4 +1,4 @@
-"""`manage.py export_reasons`: write docs/reasons.md."""
+"""`manage.py export_reasons`: write `docs/reasons.md`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +11,9 @@ from gpuplatform.settings.environment import PROJECT_ROOT
 
 
 class Command(GeneratedFilesCommand):
-    """The page of every phase, reason, cause and code."""
+    """Writes the page of all phases, reasons, causes and codes."""
 
-    help = "Write the page of every phase, reason, cause and code."
+    help = "Writes the page of all phases, reasons, causes and codes."
     source = "the declared phases, reasons and errors"
     directory = PROJECT_ROOT / "docs"
     make_target = "make docs"

@@ -1,4 +1,4 @@
-"""`manage.py nats_accounts`: print the part of a NATS server's configuration with the accounts."""
+"""`manage.py nats_accounts`: print the accounts section of the NATS server configuration."""
 
 from typing import Any
 
@@ -11,16 +11,16 @@ from serverless.queue.credentials import server_configuration
 
 
 class Command(BaseCommand):
-    """Print the accounts, or a new seed."""
+    """The command `nats_accounts`."""
 
-    help = "Prints the accounts for a NATS server's configuration; they contain no secret."
+    help = "Prints the accounts section of the NATS server configuration. It contains no secret."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--new-seed",
             action="store_true",
-            help="Print only a new seed for GPUPLATFORM_NATS_SEED.",
+            help="Print a new seed for GPUPLATFORM_NATS_SEED instead.",
         )
 
     @override
@@ -31,8 +31,9 @@ class Command(BaseCommand):
         try:
             account = KeyPair.from_seed(settings.NATS_SEED, KeyKind.ACCOUNT)
         except BadKey as error:
-            why = (
-                f"GPUPLATFORM_NATS_SEED {error}; 'manage.py nats_accounts --new-seed' prints one."
+            msg = (
+                f"GPUPLATFORM_NATS_SEED {error}. Create a seed with"
+                " 'manage.py nats_accounts --new-seed'."
             )
-            raise CommandError(why) from error
+            raise CommandError(msg) from error
         self.stdout.write(server_configuration(account))

@@ -1,7 +1,7 @@
-"""`manage.py prepare_database`: apply the migrations and bring in the beat schedules.
+"""`manage.py prepare_database`: apply the migrations and update the beat schedules.
 
-Runs at each start, in any number of processes at the same time: a lock in the database lets one
-process do the work; the others wait and then find it done.
+Any number of processes can run it at the same time. A lock in the database ensures that one
+process does the work while the others wait.
 """
 
 from typing import Any
@@ -15,9 +15,9 @@ from gpuplatform.schedules.sync import sync_schedules
 
 
 class Command(BaseCommand):
-    """Idempotent."""
+    """The command `prepare_database`. Idempotent."""
 
-    help = "Migrates the database and brings in the beat schedules, under a lock."
+    help = "Applies the migrations and updates the beat schedules while it holds a lock."
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:

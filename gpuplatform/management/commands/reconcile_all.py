@@ -1,4 +1,4 @@
-"""`manage.py reconcile_all`: compare everything in the cluster with rows and specs, now."""
+"""`manage.py reconcile_all`: reconcile all resources whose state differs from their specs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
-from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.kube.client import Cluster
 from gpuplatform.kube.kinds import Manifest
 from gpuplatform.kube.modes import get_cluster
+from gpuplatform.management.required import cluster_errors
 from gpuplatform.operations.consistency import full_name
 from gpuplatform.planning.plan import Action, Apply, Create, Delete, Patch, Plan
 from gpuplatform.queueing import Queue, enqueue_missed
@@ -24,27 +24,24 @@ from units.services.names import UnitTask
 
 
 class Command(BaseCommand):
-    """Mark what differs due, or print what would be done."""
+    """The command `reconcile_all`."""
 
-    help = "Compares the cluster with rows and specs; workers reconcile what differs."
+    help = "Compares the cluster with rows and specs, and enqueues the resources that differ."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--dry-run", action="store_true", help="Print what would be done; change nothing."
+            "--dry-run", action="store_true", help="Print the actions without executing them."
         )
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
+        with cluster_errors("The cluster could not be read"):
             cluster = get_cluster()
             if options["dry_run"]:
                 self._print_plans(cluster)
             else:
-                self._mark(cluster)
-        except (ClusterError, OperatorUnavailable) as error:
-            msg = f"The cluster could not be read: {error}"
-            raise CommandError(msg) from error
+                self._enqueue(cluster)
 
     def _print_plans(self, cluster: Cluster) -> None:
         found = 0
@@ -53,16 +50,18 @@ class Command(BaseCommand):
             self.stdout.write(f"{resource['kind']} {full_name(resource)}")
             for line in _lines(resource, plan):
                 self.stdout.write(f"  {line}")
-        self.stdout.write(f"{found} differ; nothing was changed")
+        self.stdout.write(f"{found} resources differ. Nothing was changed.")
 
-    def _mark(self, cluster: Cluster) -> None:
+    def _enqueue(self, cluster: Cluster) -> None:
         if gate.cluster_state().recovery_reason or not epoch.matches():
-            msg = "The epochs of cluster and database differ. Run 'manage.py recover' first."
+            msg = (
+                "The epochs of the cluster and the database differ. Run 'manage.py recover' first."
+            )
             raise CommandError(msg)
         pools, units = set(compare_pools(cluster)), set(compare_units(cluster))
         enqueue_missed(InventoryTask.RECONCILE_POOL, sorted(pools), queue=Queue.RECONCILE)
         enqueue_missed(UnitTask.RECONCILE_UNIT, sorted(units), queue=Queue.RECONCILE)
-        self.stdout.write(f"{len(pools)} pools and {len(units)} units are due")
+        self.stdout.write(f"Enqueued {len(pools)} pools and {len(units)} units.")
 
 
 def _lines(resource: Manifest, plan: Plan) -> Iterator[str]:

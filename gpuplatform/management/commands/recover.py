@@ -1,14 +1,14 @@
-"""`manage.py recover`: import the cluster's state, and begin a new epoch."""
+"""`manage.py recover`: import the state of the cluster and start a new epoch."""
 
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from typing_extensions import override
 
-from gpuplatform.errors import ClusterError, OperatorUnavailable
 from gpuplatform.kube.kinds import GPU_UNIT, STOCK_POOL
 from gpuplatform.kube.modes import get_cluster
 from gpuplatform.locks import Lock, advisory_lock
+from gpuplatform.management.required import cluster_errors
 from gpuplatform.operations.provenance import applied_operation
 from gpuplatform.reconciliation import epoch
 from gpuplatform.reconciliation.heartbeats import FRESH_SECONDS, alive_parts
@@ -18,17 +18,17 @@ from units.recovery import recover_units
 
 
 class Command(BaseCommand):
-    """Import what the cluster has, report what cannot be explained, begin a new epoch."""
+    """The command `recover`."""
 
     help = (
-        "Imports the state of the cluster after the database was restored or replaced, and begins"
+        "Imports the state of the cluster after the database was restored or replaced, and starts"
         " a new epoch. Stop every process of the platform first."
     )
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--dry-run", action="store_true", help="Print what would be done; change nothing."
+            "--dry-run", action="store_true", help="Print the actions without executing them."
         )
 
         parser.add_argument(
@@ -40,20 +40,18 @@ class Command(BaseCommand):
         running = sorted(alive_parts())
         if running and not options["dry_run"] and not options["stopped"]:
             msg = (
-                f"These parts of the platform run: {', '.join(running)}. Stop every process, wait"
-                f" {FRESH_SECONDS} seconds and run this again; in development 'make recover' does"
-                " it all."
+                f"These parts of the platform are running: {', '.join(running)}. Stop every"
+                f" process, wait {FRESH_SECONDS} seconds and run the command again. In"
+                " development, run 'make recover' instead."
             )
             raise CommandError(msg)
-        try:
-            # Two concurrent runs could write different epochs to cluster and database.
-            with advisory_lock(Lock.RECOVERY):
-                self._recover(dry_run=options["dry_run"])
-        except (ClusterError, OperatorUnavailable) as error:
-            msg = f"Nothing was decided, since the cluster could not be read: {error}"
-            raise CommandError(msg) from error
+        # Two concurrent runs could write different epochs to the cluster and the database.
+        with cluster_errors("The recovery failed"), advisory_lock(Lock.RECOVERY):
+            self._recover(dry_run=options["dry_run"])
         self.stdout.write(
-            "nothing was changed" if options["dry_run"] else "recovered: start the platform again"
+            "Nothing was changed."
+            if options["dry_run"]
+            else "The recovery is complete. Start the platform again."
         )
 
     def _recover(self, *, dry_run: bool) -> None:

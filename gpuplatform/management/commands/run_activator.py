@@ -1,4 +1,4 @@
-"""`manage.py run_activator`: the process that starts and stops the workers of functions."""
+"""`manage.py run_activator`: run the process that starts and stops workers of functions."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from serverless.loops.activator import Activator
 
 
 class Command(BaseCommand):
-    """Run until SIGTERM or SIGINT; then release the lease and exit."""
+    """The command `run_activator`. On SIGTERM or SIGINT, it releases the lease and exits."""
 
-    help = "Starts workers for waiting invocations and stops idle ones; one replica is active."
+    help = "Starts workers for queued invocations and stops idle workers. One replica is active."
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py run_controller`: the process that watches the cluster."""
+"""`manage.py run_controller`: run the process that watches the cluster."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from gpuplatform.processes.process import own_identity, stop_on_signals
 
 
 class Command(BaseCommand):
-    """Run until SIGTERM or SIGINT; then release the lease and exit."""
+    """The command `run_controller`. On SIGTERM or SIGINT, it releases the lease and exits."""
 
-    help = "Watches the cluster, fills the mirror and marks rows due; one replica is active."
+    help = "Watches the cluster, updates the mirror and marks rows due. One replica is active."
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:

@@ -21,15 +21,15 @@ HEARTBEAT_SECONDS: Final = FRESH_SECONDS / 8
 
 
 class Command(BaseCommand):
-    """Run until SIGTERM or SIGINT; another process finishes what is left."""
+    """The command `run_result_store`. It exits on SIGTERM or SIGINT."""
 
-    help = "Relays invocations to the queue and stores their results; replicas share the work."
+    help = "Publishes invocations to the queue and stores their results. Replicas share the work."
 
     @override
     def handle(self, *args: Any, **options: Any) -> None:
         stop = stop_on_signals()
         queue = required_queue()
-        serve(lambda: bytes)  # An empty page; /livez is what counts.
+        serve(lambda: bytes)  # Only /livez is used, so /metrics is empty.
         sweep = Sweep(queue)
 
         def sweep_once() -> None:
@@ -54,11 +54,13 @@ class Command(BaseCommand):
             loop.join()
         queue.close()
         if failed := [loop.name for loop in loops if not loop.has_ended]:
-            raise CommandError(f"Unexpected errors ended: {', '.join(failed)}. See the log above.")
+            raise CommandError(
+                f"Unexpected errors stopped: {', '.join(failed)}. See the log for the causes."
+            )
 
 
 class _Loop(threading.Thread):
-    """One loop of the process; an unexpected error in one loop ends all of them."""
+    """A loop of the process. An unexpected error in a loop stops all loops."""
 
     def __init__(self, name: str, step: Callable[[], object], stop: threading.Event) -> None:
         super().__init__(name=name)

@@ -1,4 +1,4 @@
-"""`manage.py seed_stock`: seed stock as the route for operators does."""
+"""`manage.py seed_stock`: seed stock, like the API."""
 
 import time
 import uuid
@@ -20,27 +20,27 @@ PAUSE_SECONDS = 0.5
 
 
 class Command(BaseCommand):
-    """Idempotent with the same operationID."""
+    """The command `seed_stock`. Idempotent if the operationID is given."""
 
-    help = "Seed stock of a GPU spec. Workers create it; --wait waits for the end."
+    help = "Seeds stock of a GPU spec. The stock units are created in the background; see --wait."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("spec", help="The GPU spec.")
+        parser.add_argument("spec", help="Name of the GPU spec.")
         parser.add_argument("number", type=int, help="Number of stock units to create.")
-        parser.add_argument("--cpu", help="CPU of one unit: a Kubernetes quantity.")
-        parser.add_argument("--memory", help="Memory of one unit: a Kubernetes quantity.")
-        parser.add_argument("--gpu", type=int, help="GPUs of one unit.")
+        parser.add_argument("--cpu", help="CPU of each unit as a Kubernetes quantity.")
+        parser.add_argument("--memory", help="Memory of each unit as a Kubernetes quantity.")
+        parser.add_argument("--gpu", type=int, help="Number of GPUs of each unit.")
         parser.add_argument(
             "--operation-id",
-            help="Identifies the request; the default is a new one, which is printed.",
+            help="Idempotency key of the request. By default, a new one is generated and printed.",
         )
         parser.add_argument(
             "--wait",
             type=seconds,
             default=0.0,
             metavar="SECONDS",
-            help="Maximum time to wait for the end of the operation.",
+            help="Maximum time to wait until the operation has ended (default: 0).",
         )
 
     @override
@@ -72,7 +72,7 @@ class Command(BaseCommand):
 
 
 def _ended(operation: Operation, seconds: float) -> Operation:
-    """Return the operation when it has ended, or its state after `seconds`."""
+    """Wait at most `seconds` until the operation has ended, and return its current state."""
     until = time.monotonic() + seconds
     while operation.phase not in ENDED_PHASES and time.monotonic() < until:
         time.sleep(PAUSE_SECONDS)

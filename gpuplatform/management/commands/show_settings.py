@@ -9,9 +9,9 @@ from gpuplatform.settings.reading import effective_settings
 
 
 class Command(BaseCommand):
-    """Needs neither a database nor a cluster. Passwords and keys are masked."""
+    """The command `show_settings`. It requires neither a database nor a cluster."""
 
-    help = "Print the effective settings and the origin of each; secrets are masked."
+    help = "Prints the effective value and the origin of each setting. Secrets are masked."
     requires_system_checks = ()
 
     @override

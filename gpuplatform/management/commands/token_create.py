@@ -16,24 +16,26 @@ MAX_DAYS = 3650
 
 
 class Command(BaseCommand):
-    """Prints only the secret on standard output, so that a script can store it."""
+    """The command `token_create`. Only the secret is printed to stdout, for use in scripts."""
 
-    help = "Create an API token and print it. It cannot be displayed again."
+    help = "Creates an API token and prints it. It cannot be displayed again."
 
     @override
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="Name of the token.")
-        parser.add_argument("--tenant", default=DEFAULT_TENANT_NAME)
+        parser.add_argument(
+            "--tenant", default=DEFAULT_TENANT_NAME, help="Name of the tenant (default: default)."
+        )
         parser.add_argument(
             "--scope",
             action="append",
             choices=Scope.values,
-            help="Scope of the token; can be repeated. The default is user.",
+            help="Scope of the token. Can be repeated (default: user).",
         )
         parser.add_argument(
             "--days",
             type=int,
-            help="Number of days until the token expires; the default is never.",
+            help="Number of days until the token expires (default: never).",
         )
 
     @override
@@ -54,6 +56,6 @@ class Command(BaseCommand):
             )
         except (NameConflict, NotFound) as error:
             raise CommandError(str(error)) from error
-        may = ", ".join(token.scopes)
-        self.stderr.write(f"token '{token}' of the tenant '{token.tenant}' ({may}):")
+        scopes = ", ".join(token.scopes)
+        self.stderr.write(f"Token '{token}' of the tenant '{token.tenant}' ({scopes}):")
         self.stdout.write(secret)

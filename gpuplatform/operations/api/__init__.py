@@ -1,1 +1,1 @@
-"""The jobs API, and the reply that every accepted write gives."""
+"""The API of operations, and the response to every accepted write."""

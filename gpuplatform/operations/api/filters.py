@@ -1,4 +1,4 @@
-"""Query parameters of the operations' routes."""
+"""Query parameters of the routes of operations."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -26,52 +26,56 @@ _Kind = Annotated[str, AfterValidator(_known_kind), Field(json_schema_extra=with
 
 
 class TenantQuery(Query):
-    """The tenant whose operations are meant; for operators."""
+    """The tenant of the operations, for operators."""
 
     tenant: str | None = Field(
         default=None,
         max_length=63,
-        description="Tenant of the operation; by default the caller's own.",
+        description="Name of the tenant that owns the operation. Defaults to the caller's tenant.",
         examples=["default"],
     )
 
 
 class OperationsQuery(PageQuery):
-    """Filters of the lists of operations."""
+    """Filters of a list of operations."""
 
     kind: Several[_Kind] = Field(
-        default=(), description="Only these kinds.", examples=[["stockpool.create"]]
+        default=(),
+        description="Return only operations of these kinds.",
+        examples=[["stockpool.create"]],
     )
-    phase: Several[OperationPhase] = Field(default=(), description="Only these phases.")
+    phase: Several[OperationPhase] = Field(
+        default=(), description="Return only operations in these phases."
+    )
     object_kind: str | None = Field(
         default=None,
         alias="objectKind",
         max_length=32,
-        description="Only operations on objects of this kind.",
+        description="Return only operations on objects of this kind.",
         examples=["GPUUnit"],
     )
     object_name: str | None = Field(
         default=None,
         alias="objectName",
         max_length=253,
-        description="Only operations on objects with exactly this name.",
+        description="Return only operations on objects with exactly this name.",
         examples=["trainer"],
     )
     max_age_seconds: Annotated[int, Field(ge=1, le=10**9), WholeNumber] | None = Field(
         default=None,
         alias="maxAgeSeconds",
-        description="Only operations accepted within this number of seconds.",
+        description="Return only operations that were accepted within this number of seconds.",
         examples=[3600],
     )
     search: str | None = Field(
         default=None,
         max_length=128,
-        description="Only operations with this text in the operationID or the object's name,"
-        f" ignoring case, among the newest {MAX_SEARCHED:,}.",
+        description="Return only operations whose operationID or object name contains this text,"
+        f" ignoring case. Searches the newest {MAX_SEARCHED:,} operations.",
     )
 
     def applied_to(self, rows: QuerySet[Operation]) -> QuerySet[Operation]:
-        """Return the rows that the filters select."""
+        """Return the rows that match the filters."""
         wanted = {
             "kind__in": self.kind,
             "phase__in": self.phase,
@@ -85,4 +89,4 @@ class OperationsQuery(PageQuery):
 
 
 class JobsQuery(TenantQuery, OperationsQuery):
-    """Filters of the operators' list."""
+    """Filters of the list of a tenant's operations, for operators."""

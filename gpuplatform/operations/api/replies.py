@@ -1,4 +1,4 @@
-"""The reply to an accepted write, and its declaration."""
+"""The response to an accepted write, and its declaration."""
 
 from typing import Any
 
@@ -20,10 +20,10 @@ OWN_OPERATIONS = "/api/v1/operations"
 def accepted(
     kind: str, object_kind: str, name: str, *, namespace: str = "", href: str = "", total: int = 1
 ) -> dict[int, Sample]:
-    """Return the replies of an endpoint that accepts operations: 202, and 200 for a replay.
+    """Declare the responses of an endpoint that accepts operations: 202, and 200 for a replay.
 
-    The arguments are those of the example: the operation's kind, its object and the address of
-    that one (by default the address of the object's kind), and the total of its progress.
+    The arguments describe the operation in the examples: its kind, its object, and the total of
+    its progress. `href` is the URL of the object; the default is the URL for `object_kind`.
     """
     address = href or ADDRESSES[object_kind].format(
         name=name, namespace=namespace, tenant="default"
@@ -43,15 +43,16 @@ def accepted(
 
 
 def accepted_reply(request: Request, result: Accepted) -> Response:
-    """Return 202 for a new operation, 200 and its current state for a replay.
+    """Return the response: 202 for a new operation, 200 with its current state for a replay.
 
-    `Location` is an address that the caller may read: a user's token does not open the operators'
-    jobs.
+    `Location` is a URL that the caller has the scope to read.
     """
     operation = result.operation
     jobs = OPERATOR_JOBS if scope_of(request.path_info) == Scope.OPERATOR else OWN_OPERATIONS
     location = f"{jobs}/{operation.operation_id}"
-    if "tenant" in request.query_params:  # An operator's request about another tenant's job.
+    if (
+        "tenant" in request.query_params
+    ):  # An operator's request about an operation of another tenant.
         location += f"?tenant={operation.tenant.name}"
     headers = {"Location": location}
     if result.is_replay:

@@ -1,4 +1,4 @@
-"""Replies about operations."""
+"""Response models of operations."""
 
 from datetime import datetime
 from typing import Any, Final, Self
@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 from pydantic import Field
 
 from gpuplatform.api.schema import Reply
-from gpuplatform.errors import PlatformError
+from gpuplatform.errors import error_classes
 from gpuplatform.operations.models import Operation
 from gpuplatform.operations.phases import OperationPhase
 from gpuplatform.operations.registry import kind_names
@@ -14,52 +14,50 @@ from gpuplatform.operations.registry import kind_names
 _UID_EXAMPLE: Final = "9b2f6a0e-5f0d-4c56-9d0a-7f6a4a2f3c11"
 
 
-def _codes(kind: type[PlatformError] = PlatformError) -> set[str]:
-    return {kind.code}.union(*(_codes(child) for child in kind.__subclasses__()))
-
-
 def with_kinds(schema: dict[str, Any]) -> None:
-    """Add the registered kinds, which are complete when the apps are ready."""
+    """Add the registered kinds of operation to a schema. The apps must be ready."""
     schema["enum"] = [str(name) for name in kind_names()]
 
 
 class Progress(Reply):
-    """How many of the operation's objects are done."""
+    """Progress of an operation."""
 
-    done: int = Field(description="Objects that are done.", examples=[1])
-    total: int = Field(description="Objects of the operation.", examples=[1])
+    done: int = Field(description="Number of objects that are processed.", examples=[1])
+    total: int = Field(description="Total number of objects of the operation.", examples=[1])
 
 
 class ObjectReference(Reply):
-    """The object of an operation."""
+    """Reference to the object of an operation."""
 
     kind: str = Field(description="Kind of the object.", examples=["StockPool"])
     namespace: str = Field(
-        description="Namespace of the object; empty for an object without one.",
+        description="Namespace of the object. Empty for objects without a namespace.",
         examples=["default"],
     )
     name: str = Field(description="Name of the object.", examples=["h100"])
     uid: str | None = Field(
-        description="UID of the resource; null until the operation has succeeded.",
+        description="UID of the Kubernetes resource. Null until the operation has succeeded.",
         examples=[_UID_EXAMPLE],
     )
     href: str = Field(
-        description="Address of the object in this API.",
+        description="URL of the object in this API.",
         examples=["/api/v1/operator/stockpools/h100?namespace=default"],
     )
 
 
 class OperationError(Reply):
-    """Why an operation failed."""
+    """Error of a failed operation."""
 
     code: str = Field(
-        description="Stable code for programs.",
+        description="Stable, machine-readable code of the error.",
         examples=["name_conflict"],
-        json_schema_extra={"enum": [*sorted(_codes())]},
+        json_schema_extra={"enum": [*sorted({kind.code for kind in error_classes()})]},
     )
     message: str = Field(
-        description="What happened and what to do.",
-        examples=["The name 'h100' is in use in the namespace 'default'. Choose another name."],
+        description="Human-readable description of the error and of the next step.",
+        examples=[
+            "The name 'h100' is already in use in the namespace 'default'. Choose another name."
+        ],
     )
     retryable: bool = Field(
         description="Whether the same request with a new operationID can succeed.",
@@ -71,7 +69,8 @@ class OperationReply(Reply):
     """An accepted request and its outcome. `Succeeded` means stored in the cluster, not ready."""
 
     operation_id: str = Field(
-        description="The caller's idempotency key.", examples=["create-stock-pool-1"]
+        description="Idempotency key of the request, chosen by the caller.",
+        examples=["create-stock-pool-1"],
     )
     kind: str = Field(
         description="Kind of the operation.",
@@ -83,7 +82,7 @@ class OperationReply(Reply):
     )
     progress: Progress
     object: ObjectReference | None = Field(
-        description="The object of the operation.",
+        description="Object that the operation creates, changes or deletes.",
         examples=[
             {
                 "kind": "StockPool",
@@ -94,18 +93,20 @@ class OperationReply(Reply):
             }
         ],
     )
-    error: OperationError | None = Field(description="Why it failed; null unless it did.")
-    created_at: datetime = Field(description="When it was accepted.")
-    updated_at: datetime = Field(description="When it last changed.")
+    error: OperationError | None = Field(
+        description="Error of the operation. Null unless the operation has failed."
+    )
+    created_at: datetime = Field(description="Time at which the operation was accepted.")
+    updated_at: datetime = Field(description="Time at which the operation last changed.")
     trace_id: str | None = Field(
-        description="The traceID of the HTTP request that was accepted; null for an operation that"
-        " the platform created automatically.",
+        description="ID of the accepted HTTP request in the platform's log. Null if the platform"
+        " created the operation itself.",
         examples=["0f6c1d2e3b4a59687766554433221100"],
     )
 
     @classmethod
     def of(cls, operation: Operation) -> Self:
-        """Return the reply for a row."""
+        """Return the response for an operation."""
         failed = operation.phase == OperationPhase.FAILED
         return cls(
             operation_id=operation.operation_id,
@@ -138,7 +139,7 @@ STOCK_ADDRESS: Final = "/api/v1/operator/stock-units"
 
 
 def _address(operation: Operation) -> str:
-    """Return the address of the object; for stock the list that contains its units."""
+    """Return the URL of the object, or of the list of stock units that contains it."""
     namespace, name = operation.object_namespace, operation.object_name
     match operation.kind:
         case "stock.seed":

@@ -1,4 +1,4 @@
-"""Addresses of the operations' routes."""
+"""URLs of the API of operations."""
 
 from django.urls import path
 

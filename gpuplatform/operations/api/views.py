@@ -1,4 +1,4 @@
-"""Routes of the operations: `/operator/jobs` for operators, `/operations` for users."""
+"""Views of operations: `/operator/jobs` for operators, `/operations` for users."""
 
 from pydantic import Field
 from rest_framework.request import Request
@@ -35,13 +35,13 @@ _OWN = "Operations"
 
 
 class JobAction(SpecModel):
-    """Cancels or retries an operation."""
+    """Request body that cancels or retries an operation."""
 
     operation_id: OperationID = Field(alias="operationID")
 
 
 class Jobs(ApiView):
-    """All operations of a tenant."""
+    """The operations of any tenant."""
 
     @Endpoint(
         id="listJobs",
@@ -53,12 +53,11 @@ class Jobs(ApiView):
     )
     def get(self, request: Request, *, query: JobsQuery) -> Response:
         """Return one page of operations."""
-        page = paginate(query.applied_to(operations_of(_tenant(request, query))), query)
-        return Response(mapped(page, [OperationReply.of(row) for row in page.rows]))
+        return _page(_tenant(request, query), query)
 
 
 class Job(ApiView):
-    """One operation of a tenant."""
+    """An operation of any tenant."""
 
     @Endpoint(
         id="getJob",
@@ -69,16 +68,16 @@ class Job(ApiView):
         errors=[NotFound],
     )
     def get(self, request: Request, *, operation_id: str, query: TenantQuery) -> Response:
-        """Return the operation in its current state."""
+        """Return the current state of the operation."""
         return Response(OperationReply.of(operation_get(_tenant(request, query), operation_id)))
 
 
 class JobCancel(ApiView):
-    """Cancellation of an operation."""
+    """The cancellation of an operation."""
 
     @Endpoint(
         id="cancelJob",
-        summary="Cancel an operation that waits, or the rest of a seeding",
+        summary="Cancel a waiting operation or a seeding in progress",
         tag=_JOBS,
         body=JobAction,
         query=TenantQuery,
@@ -88,14 +87,14 @@ class JobCancel(ApiView):
     def post(
         self, request: Request, *, operation_id: str, body: JobAction, query: TenantQuery
     ) -> Response:
-        """Accept the cancellation. Objects that already exist stay."""
+        """Accept the cancellation. Objects that already exist are not deleted."""
         job = operation_get(_tenant(request, query), operation_id)
         result = operation_cancel(operation=job, operation_id=body.operation_id)
         return accepted_reply(request, result)
 
 
 class JobRetry(ApiView):
-    """Retry of a failed operation."""
+    """The retry of a failed operation."""
 
     @Endpoint(
         id="retryJob",
@@ -109,7 +108,7 @@ class JobRetry(ApiView):
     def post(
         self, request: Request, *, operation_id: str, body: JobAction, query: TenantQuery
     ) -> Response:
-        """Accept the same request, or the rest of it, as a new operation."""
+        """Accept the request of the failed operation, or its rest, as a new operation."""
         job = operation_get(_tenant(request, query), operation_id)
         result = operation_retry(operation=job, operation_id=body.operation_id)
         return accepted_reply(request, result)
@@ -127,12 +126,11 @@ class OwnOperations(ApiView):
     )
     def get(self, request: Request, *, query: OperationsQuery) -> Response:
         """Return one page of operations."""
-        page = paginate(query.applied_to(operations_of(caller_of(request).tenant)), query)
-        return Response(mapped(page, [OperationReply.of(row) for row in page.rows]))
+        return _page(caller_of(request).tenant, query)
 
 
 class OwnOperation(ApiView):
-    """One operation of the caller's tenant."""
+    """An operation of the caller's tenant."""
 
     @Endpoint(
         id="getOperation",
@@ -142,8 +140,13 @@ class OwnOperation(ApiView):
         errors=[NotFound],
     )
     def get(self, request: Request, *, operation_id: str) -> Response:
-        """Return the operation in its current state."""
+        """Return the current state of the operation."""
         return Response(OperationReply.of(operation_get(caller_of(request).tenant, operation_id)))
+
+
+def _page(tenant: Tenant, query: OperationsQuery) -> Response:
+    page = paginate(query.applied_to(operations_of(tenant)), query)
+    return Response(mapped(page, [OperationReply.of(row) for row in page.rows]))
 
 
 def _tenant(request: Request, query: TenantQuery) -> Tenant:

@@ -1,4 +1,4 @@
-"""A client of the toy API that sees a 500 as a caller would."""
+"""A client of the toy API that receives a 500 response instead of the exception."""
 
 import pytest
 from django.test import Client

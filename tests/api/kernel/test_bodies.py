@@ -1,4 +1,4 @@
-"""What a body may be, over HTTP: 400, 413 or 415 with words; never a 5xx."""
+"""Invalid request bodies are rejected with 400, 413 or 415 and a message, never with a 5xx."""
 
 import gzip
 import json
@@ -100,7 +100,7 @@ def test_a_bad_body_is_a_400_with_the_field(api: Client, body: bytes, field: str
     )
 
 
-def test_a_write_refuses_an_unknown_parameter(api: Client) -> None:
+def test_a_write_rejects_an_unknown_parameter(api: Client) -> None:
     response = api.generic("POST", "/api/v1/things?dryRun=1", VALID, "application/json")
 
     assert response.status_code == 400

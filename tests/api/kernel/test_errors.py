@@ -1,4 +1,4 @@
-"""Every failure below /api/ is the one envelope: right status, safe words, a request id."""
+"""Every error below /api/ is an envelope with a status, a safe message and a request ID."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a caller gets back: the envelope, pages, HTML for browsers, and the documents."""
+"""Responses: the envelope, pagination, HTML for browsers, and the OpenAPI document."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def test_a_browser_gets_a_form_with_a_valid_body(api: Client) -> None:
     assert "data-override" in page
 
 
-def test_head_and_options_are_answered(api: Client) -> None:
+def test_head_and_options_are_supported(api: Client) -> None:
     assert api.head("/api/v1/things").status_code == 200
     assert api.options("/api/v1/things").status_code == 200
 

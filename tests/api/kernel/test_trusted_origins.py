@@ -1,4 +1,4 @@
-"""Behind something that ends TLS, the admin's forms are taken from the hosts that are allowed."""
+"""Behind a TLS proxy, the admin accepts forms from the allowed hosts."""
 
 import pytest
 from django.test import Client

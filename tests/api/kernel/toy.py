@@ -1,4 +1,4 @@
-"""A small API of its own, so that the kernel is tested without any app."""
+"""A small API for tests of gpuplatform.api without any app."""
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
@@ -40,18 +40,18 @@ RAISED: dict[str, Exception] = {
 
 
 class ToyReply(Reply):
-    """What the toy answers."""
+    """The response of the toy API."""
 
     name: str = Field(examples=["a"])
     operation_id: str | None = Field(default=None, examples=["op-1"])
 
 
 class Things(ApiView):
-    """A list and a create."""
+    """A list route and a create route."""
 
     @Endpoint(id="listThings", summary="List", tag="Toy", replies={200: ToyReply}, query=PageQuery)
     def get(self, _request: Request, *, query: PageQuery) -> Response:
-        """Return as many rows as were asked for."""
+        """Return as many rows as requested."""
         return Response(Page([ToyReply(name=str(n)) for n in range(query.limit)], "next"))
 
     @Endpoint(
@@ -69,7 +69,7 @@ class Things(ApiView):
 
 
 class Raising(ApiView):
-    """Fails as it is told."""
+    """Raises the exception that the path names."""
 
     @Endpoint(
         id="raise", summary="Raise", tag="Toy", replies={200: ToyReply}, errors=[errors.NotFound]
@@ -80,13 +80,13 @@ class Raising(ApiView):
 
 
 def plain(_request: HttpRequest, which: str) -> HttpResponse:
-    """Fail outside DRF."""
+    """Raise an exception outside of DRF."""
     raise RAISED[which]
 
 
 @require_GET
 def readable(_request: HttpRequest) -> HttpResponse:
-    """Take GET only, as Django refuses the rest."""
+    """Accept only GET. Django rejects other methods."""
     return HttpResponse("ok")
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def failed(cluster: FakeCluster) -> Operation:
-    """A create that can succeed the next time, though nothing was made."""
+    """A failed create that can be retried."""
     operation = accept_create(name="a", operationID="first").operation
     operation.stock_pools.update(deleted_at=Now())
     Operation.objects.filter(pk=operation.pk).update(
@@ -129,7 +129,7 @@ def test_an_operation_of_another_tenant_is_addressed_with_the_tenant(
 
 
 @pytest.mark.parametrize("verb", ["cancel", "retry"])
-def test_operator_routes_refuse_users(settings: Settings, cluster: FakeCluster, verb: str) -> None:
+def test_operator_routes_reject_users(settings: Settings, cluster: FakeCluster, verb: str) -> None:
     operation = accept_create(operationID="op").operation
     settings.GPUPLATFORM_DEV = False
     settings.ALLOWED_HOSTS = ["testserver"]

@@ -1,4 +1,4 @@
-"""Outside development mode every call needs a token, with the scope of its address."""
+"""Outside development mode, every request requires a token with the scope of its path."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,7 +15,7 @@ from gpuplatform.tenancy.services import token_create, token_revoke, token_used
 
 JOBS = "/api/v1/operator/jobs"
 OPEN = {"/api/v1/", "/api/v1/health", "/api/v1/schema"}
-"""Health answers without the database, which has the tokens; root and document have no secrets."""
+"""Paths without a token: health must work without the database; root and document are public."""
 SIGNED = "/api/v1/serverless/invocations/1/result"
 """A link that is valid for ten minutes; its signature replaces a token."""
 FOR_OPERATORS = ("/api/v1/operator/", "/api/v1/serverless/invocations/1/replay")
@@ -73,7 +73,7 @@ def test_the_walk_finds_the_routes() -> None:
 @pytest.mark.usefixtures("guarded")
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize("path", GUARDED)
-def test_no_route_answers_without_a_token(client: Client, path: str, method: str) -> None:
+def test_every_route_requires_a_token(client: Client, path: str, method: str) -> None:
     answer = client.generic(method, path, b"{}", "application/json")
 
     assert answer.status_code == 401
@@ -164,8 +164,8 @@ def test_a_token_sees_its_own_tenant(client: Client) -> None:
 
     assert client.get(f"{JOBS}/op-1", headers=_bearer(here)).status_code == 200
     assert client.get(f"{JOBS}/op-1", headers=_bearer(there)).status_code == 404
-    asked = client.get(f"{JOBS}/op-1", {"tenant": "default"}, headers=_bearer(there))
-    assert asked.status_code == 200
+    requested = client.get(f"{JOBS}/op-1", {"tenant": "default"}, headers=_bearer(there))
+    assert requested.status_code == 200
 
 
 @pytest.mark.django_db

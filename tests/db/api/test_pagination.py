@@ -1,4 +1,4 @@
-"""A walk through the pages loses and repeats nothing while rows come and go."""
+"""Pagination skips and repeats no row while rows are inserted and deleted."""
 
 import pytest
 from django.contrib.auth.models import Group

@@ -212,7 +212,7 @@ def test_of_two_concurrent_payloads_with_one_id_one_is_accepted(cluster: FakeClu
 def test_two_concurrent_changes_are_both_applied_in_any_commit_order(
     cluster: FakeCluster,
 ) -> None:
-    """The number of an operation is taken before it is committed: it must still be its order."""
+    """The id is assigned before the commit, but must be in the order of the commits."""
     created = accept_create(name="a").operation
     driver.run(created.id)
     has_number, may_commit = threading.Event(), threading.Event()

@@ -207,8 +207,8 @@ def test_a_wait_does_not_count_as_a_failure(
 def test_reason_since_changes_only_with_the_reason(
     cluster: FakeCluster, kinds: Callable[..., Operation]
 ) -> None:
-    said = {"reason": "One"}
-    operation = kinds(lambda cluster, operation: Waiting(said["reason"], "Wait.", 1))
+    wait = {"reason": "One"}
+    operation = kinds(lambda cluster, operation: Waiting(wait["reason"], "Wait.", 1))
     driver.run(operation.pk)
     first = state(operation).reason_since
     past = Now() - timedelta(hours=1)
@@ -218,7 +218,7 @@ def test_reason_since_changes_only_with_the_reason(
     free(operation)
     driver.run(operation.pk)
     assert state(operation).reason_since == since
-    said["reason"] = "Another"
+    wait["reason"] = "Another"
     free(operation)
     driver.run(operation.pk)
 

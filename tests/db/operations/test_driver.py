@@ -47,7 +47,7 @@ def state(operation: Operation) -> Operation:
 
 
 def lease_is_over(operation: Operation) -> None:
-    """Let the lease of a dead worker run out."""
+    """Let the lease of a dead worker expire."""
     Operation.objects.filter(pk=operation.pk).update(lease_expires_at=Now() - timedelta(seconds=1))
 
 
@@ -56,7 +56,7 @@ def is_due(operation: Operation) -> None:
 
 
 def opened() -> None:
-    """Open the gate, as a sweep does once the cluster answers."""
+    """Open the gate, as a sweep does when the cluster responds."""
     ClusterState.objects.update(failures=0, closed_until=None)
 
 
@@ -262,7 +262,7 @@ def test_after_a_worker_is_killed_at_a_change_another_finishes_it(
         assert cluster.names(STOCK_POOL) == []
 
 
-def test_a_create_whose_answer_was_lost_does_not_conflict_with_itself(
+def test_a_create_whose_response_was_lost_does_not_conflict_with_itself(
     cluster: FakeCluster,
 ) -> None:
     operation = accept_create(name="a").operation

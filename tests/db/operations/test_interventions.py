@@ -52,7 +52,7 @@ def run(operation: Operation) -> Operation:
 
 
 def failed(cluster: FakeCluster, error: ClusterRejected = NO_NAMESPACE) -> Operation:
-    """Return a create that ended Failed."""
+    """Return a failed create operation."""
     operation = accept_create(**create_body(name="a", operationID="first")).operation
     cluster.fail("create", STOCK_POOL, error)
     ended = run(operation)
@@ -95,7 +95,7 @@ def test_a_cancelled_operation_is_never_claimed(cluster: FakeCluster) -> None:
 
 
 @ONE
-def test_a_create_whose_answer_was_lost_leaves_a_leftover_when_cancelled(
+def test_a_create_whose_response_was_lost_leaves_a_leftover_when_cancelled(
     cluster: FakeCluster,
 ) -> None:
     operation = accept_create(name="a").operation
@@ -184,7 +184,7 @@ def _of_another_release(cluster: FakeCluster) -> Operation:
         pytest.param(_of_another_release, id="unknown kind"),
     ],
 )
-def test_an_operation_that_cannot_be_cancelled_stays_as_it_is(
+def test_an_operation_that_cannot_be_cancelled_is_unchanged(
     cluster: FakeCluster, make: Callable[[FakeCluster], Operation]
 ) -> None:
     operation = make(cluster)
@@ -305,7 +305,7 @@ def test_a_permanent_failure_is_not_retried(cluster: FakeCluster) -> None:
 
 @ONE
 def test_an_operation_that_has_not_failed_is_not_retried(cluster: FakeCluster) -> None:
-    with pytest.raises(PhaseConflict, match="has not failed: it is Pending"):
+    with pytest.raises(PhaseConflict, match="has not failed; its phase is Pending"):
         retry(accept_create(name="a").operation)
 
 

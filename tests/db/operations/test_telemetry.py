@@ -29,7 +29,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def logged(lines: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, Any]]]:
-    """Return message and fields of each line."""
+    """Return the message and the fields of each log line."""
     return [
         (record.getMessage(), vars(record))
         for record in lines.records

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def work_off(number: str, headers: Mapping[str, str], fault: OSError | None = None) -> None:
-    """Tell what a worker tells about a message, before and after it works on it."""
+    """Call the hooks of a worker before and after a task."""
     prune_samples.push_request(**headers)
     record_begin(prune_samples, number)
     record_end(prune_samples, number, fault)

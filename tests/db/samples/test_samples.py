@@ -108,10 +108,10 @@ def test_only_a_spec_that_no_node_can_hold_has_a_misfit(cluster: FakeCluster) ->
 
     _, seen = latest_capacity()
     assert seen is not None
-    said = {spec.name: spec.misfit for spec in seen.specs}
-    assert said["g1.1"] == ""
-    assert {"16", "8"} <= set(re.findall(r"[0-9]+", said["huge"]))
-    assert "nvidia.com/gpu.product=H200" in said["elsewhere"]
+    misfits = {spec.name: spec.misfit for spec in seen.specs}
+    assert misfits["g1.1"] == ""
+    assert {"16", "8"} <= set(re.findall(r"[0-9]+", misfits["huge"]))
+    assert "nvidia.com/gpu.product=H200" in misfits["elsewhere"]
 
 
 def test_unschedulable_specs_do_not_reduce_free_gpus(cluster: FakeCluster) -> None:
@@ -132,7 +132,7 @@ def test_unschedulable_specs_do_not_reduce_free_gpus(cluster: FakeCluster) -> No
     assert {spec.name: spec.gpus["starting"] for spec in seen.specs} == {"g1.1": 1, "huge": 64}
 
 
-def test_without_an_answer_of_the_cluster_the_products_are_unknown(cluster: FakeCluster) -> None:
+def test_without_a_response_of_the_cluster_the_products_are_unknown(cluster: FakeCluster) -> None:
     cluster.fail("list", NODE, ClusterUnavailable.example())
     spec_row()
 

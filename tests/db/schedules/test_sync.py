@@ -1,4 +1,4 @@
-"""What `sync_schedules` does with a new database, edits, deletions and changes of the table."""
+"""`sync_schedules` with a new database, edits, deletions and changes of the table."""
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -77,7 +77,7 @@ def test_an_unedited_schedule_follows_the_table(release: Release) -> None:
     assert schedule().description == "Sweeps more."
 
 
-def test_an_edited_field_stays_and_the_others_follow(release: Release) -> None:
+def test_an_edited_field_is_kept_and_the_others_are_updated(release: Release) -> None:
     release([SWEEP])
     PeriodicTask.objects.filter(name=SWEEP.name).update(expire_seconds=7)
 
@@ -88,7 +88,7 @@ def test_an_edited_field_stays_and_the_others_follow(release: Release) -> None:
     assert schedule().description == "Sweeps more."
 
 
-def test_an_edited_interval_stays_also_when_the_table_changes_twice(release: Release) -> None:
+def test_an_edited_interval_is_kept_even_if_the_table_changes_twice(release: Release) -> None:
     release([SWEEP])
     interval = IntervalSchedule.objects.create(every=5, period="seconds")
     PeriodicTask.objects.filter(name=SWEEP.name).update(interval=interval)
@@ -99,7 +99,7 @@ def test_an_edited_interval_stays_also_when_the_table_changes_twice(release: Rel
     assert schedule().interval.every == 5
 
 
-def test_a_time_of_day_in_place_of_the_interval_stays(release: Release) -> None:
+def test_a_time_of_day_instead_of_the_interval_is_kept(release: Release) -> None:
     release([SWEEP])
     crontab = CrontabSchedule.objects.create(hour="3")
     PeriodicTask.objects.filter(name=SWEEP.name).update(interval=None, crontab=crontab)
@@ -110,7 +110,7 @@ def test_a_time_of_day_in_place_of_the_interval_stays(release: Release) -> None:
     assert schedule().crontab == crontab
 
 
-def test_a_disabled_schedule_stays_disabled(release: Release) -> None:
+def test_a_disabled_schedule_remains_disabled(release: Release) -> None:
     release([SWEEP])
     PeriodicTask.objects.filter(name=SWEEP.name).update(enabled=False)
 
@@ -149,7 +149,7 @@ def test_a_schedule_of_an_operator_is_left_alone(release: Release) -> None:
 
 
 class Editor:
-    """What a migration gets as its schema editor."""
+    """The schema editor of a migration."""
 
     connection = connection
 

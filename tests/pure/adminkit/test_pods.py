@@ -1,4 +1,4 @@
-"""The start-up of a pod, from a status and Events of any content."""
+"""The steps of the start of a pod, for a status and Events of any shape."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def pod(state: dict[str, Any], *, ready: str = "False", **status: Any) -> dict[s
 
 
 def steps_of(found: dict[str, Any], *events: ObjectEvent) -> list[tuple[str, bool, Shape, str]]:
-    """Return each step's name, whether it has happened, its shape and its text."""
+    """Return the name, whether it has happened, the shape and the text of each step."""
     return [
         (step.name, step.at is not None, step.shape, step.text)
         for step in pod_steps(found, events)

@@ -1,11 +1,12 @@
-"""Timelines are in order, with durations that a person reads at a glance."""
+"""Timelines are in chronological order and have short durations."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from gpuplatform.adminkit.display.age import span
 from gpuplatform.adminkit.display.masking import MASK, masked, masked_headers
-from gpuplatform.adminkit.display.timeline import Step, span, timeline
+from gpuplatform.adminkit.display.timeline import Step, timeline
 
 BEGIN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""A body without a length reaches Django with one, and a flood is cut."""
+"""A chunked body gets a length, and a body that is too large is truncated."""
 
 from io import BytesIO
 from typing import Any
@@ -10,7 +10,7 @@ from gpuplatform.api.parsers import MAX_BODY_BYTES
 
 
 class Seen:
-    """A WSGI application that keeps what it was given."""
+    """A WSGI application that stores the requests that it received."""
 
     def __call__(self, environ: dict[str, Any], _start: Any) -> list[bytes]:
         self.environ = environ

@@ -69,7 +69,7 @@ def test_given_values_replace_those_of_the_fields() -> None:
     assert request_example(Body, flag=True)["flag"] is True
 
 
-def test_a_value_of_an_unknown_field_is_refused() -> None:
+def test_a_value_of_an_unknown_field_is_rejected() -> None:
     with pytest.raises(ValueError, match="size"):
         reply_example(Answer, size=1)
 

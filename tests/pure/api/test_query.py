@@ -1,4 +1,4 @@
-"""Query parameters are as strict as bodies; a cursor is ours or refused."""
+"""Query parameters are as strict as bodies, and invalid cursors are rejected."""
 
 import base64
 
@@ -39,7 +39,7 @@ def fields_of(text: str) -> list[str]:
         ("format=json", "format"),
     ],
 )
-def test_refused_with_the_name(text: str, field: str) -> None:
+def test_rejected_with_the_name(text: str, field: str) -> None:
     assert fields_of(text) == [field]
 
 
@@ -50,7 +50,7 @@ def test_what_is_declared_is_read() -> None:
     assert Sample.parse(QueryDict("", encoding="utf-8")).limit == 50
 
 
-def test_a_route_without_parameters_refuses_them() -> None:
+def test_a_route_without_parameters_rejects_them() -> None:
     with pytest.raises(InvalidSpec, match="page: Is not a known field"):
         NoQuery.parse(QueryDict("page=2", encoding="utf-8"))
 
@@ -68,6 +68,6 @@ def test_a_cursor_is_read_back(number: int) -> None:
         for text in (b"2.5", b"1.-5", b"1.0", b"1.1e5", b"1." + b"9" * 30, b"1.5 ", b"\xff")
     ],
 )
-def test_an_invalid_cursor_is_refused(cursor: str) -> None:
+def test_an_invalid_cursor_is_rejected(cursor: str) -> None:
     with pytest.raises(InvalidSpec, match="cursor"):
         decode_cursor(cursor)

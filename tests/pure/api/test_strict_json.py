@@ -1,4 +1,4 @@
-"""JSON that is almost right is refused, with the path where there is one."""
+"""JSON that is almost valid is rejected, with the path of the error."""
 
 import time
 
@@ -31,7 +31,7 @@ def refused(body: bytes) -> RequestError:
         (b'{"a":{"\\udfff":1}}', "a"),
     ],
 )
-def test_refused_with_its_path(body: bytes, field: str) -> None:
+def test_rejected_with_its_path(body: bytes, field: str) -> None:
     assert [one.field for one in refused(body).details] == [field]
 
 
@@ -57,7 +57,7 @@ def test_refused_with_its_path(body: bytes, field: str) -> None:
         b"[" * (MAX_DEPTH + 2) + b"]" * (MAX_DEPTH + 2),
     ],
 )
-def test_refused_as_a_whole(body: bytes) -> None:
+def test_rejected_as_a_whole(body: bytes) -> None:
     started = time.monotonic()
 
     assert refused(body).details == ()

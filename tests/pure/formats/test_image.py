@@ -1,4 +1,4 @@
-"""An image passes here exactly when the kubelet can read it and no reading of it is a surprise."""
+"""An image reference is valid exactly if the kubelet parses it and its meaning is unambiguous."""
 
 import pytest
 from hypothesis import given
@@ -91,7 +91,7 @@ def test_valid_references_pass_unchanged(text: str) -> None:
         "x" * 2000,
     ],
 )
-def test_invalid_references_are_refused(text: str) -> None:
+def test_invalid_references_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
         image_reference(text)
 

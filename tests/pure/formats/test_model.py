@@ -1,4 +1,4 @@
-"""Every fault has a path and a sentence in words; a hostile payload gets a short reply."""
+"""Every error has a path and a message; a hostile payload gets a short response."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field
 
 from gpuplatform.errors import InvalidSpec
-from gpuplatform.formats.model import MAX_FAULTS, SpecModel, json_path
+from gpuplatform.formats.model import MAX_ERRORS, SpecModel, json_path
 
 
 class Inner(SpecModel):
@@ -55,14 +55,14 @@ def faults(raw: object) -> list[tuple[str, str]]:
         ({"text": "1234"}, "text"),
     ],
 )
-def test_a_fault_has_its_path(raw: object, field: str) -> None:
+def test_an_error_has_its_path(raw: object, field: str) -> None:
     [(path, message)] = faults(raw)
 
     assert path == field
     assert message.endswith(".")
 
 
-def test_the_message_states_the_first_fault() -> None:
+def test_the_message_contains_the_first_error() -> None:
     with pytest.raises(InvalidSpec) as caught:
         Outer.parse({"innerOne": {}, "typo": 1})
 
@@ -71,8 +71,8 @@ def test_the_message_states_the_first_fault() -> None:
     assert second.message not in caught.value.message
 
 
-def test_a_body_of_faults_gets_a_short_reply() -> None:
-    assert len(faults({f"key{n}": n for n in range(5000)})) == MAX_FAULTS
+def test_a_body_with_many_errors_gets_a_short_response() -> None:
+    assert len(faults({f"key{n}": n for n in range(5000)})) == MAX_ERRORS
 
 
 def test_the_canonical_form_has_no_defaults() -> None:

@@ -1,4 +1,4 @@
-"""Quantities mean what Kubernetes means, have one text a value, and no input costs time."""
+"""Quantities have the meaning of Kubernetes and one canonical form, and are parsed quickly."""
 
 import re
 import time
@@ -113,7 +113,7 @@ def test_each_value_has_one_text(text: str, expected: str) -> None:
         "not-a-quantity",
     ],
 )
-def test_text_that_kubernetes_refuses_or_misreads_is_refused(text: str) -> None:
+def test_text_that_kubernetes_rejects_or_misreads_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
         canonical(text)
 
@@ -139,7 +139,7 @@ def test_text_that_kubernetes_refuses_or_misreads_is_refused(text: str) -> None:
         "0.30000000000000004",
     ],
 )
-def test_expensive_and_silently_changed_values_are_refused_quickly(text: str) -> None:
+def test_expensive_and_silently_changed_values_are_rejected_quickly(text: str) -> None:
     started = time.monotonic()
 
     with pytest.raises(ValueError, match=r"\.$"):
@@ -226,6 +226,6 @@ def test_cpu_is_in_whole_thousandths(text: str, expected: str) -> None:
         "",
     ],
 )
-def test_cpu_out_of_range_is_refused(text: str) -> None:
+def test_cpu_out_of_range_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
         cpu(text)

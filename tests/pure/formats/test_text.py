@@ -1,4 +1,4 @@
-"""Text that passes arrives in the container as it was sent."""
+"""Valid text reaches the container unchanged."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_ordinary_text_passes(text: str) -> None:
         "\ud800",
     ],
 )
-def test_unsafe_characters_are_refused_by_code_point(char: str) -> None:
+def test_unsafe_characters_are_rejected_by_code_point(char: str) -> None:
     with pytest.raises(ValueError, match=f"U\\+{ord(char):04X}"):
         container_text(f"a{char}b")
 
@@ -41,7 +41,7 @@ def test_the_limit_counts_bytes() -> None:
         container_text("ü" * 16385)
 
 
-def test_half_a_surrogate_pair_is_refused() -> None:
+def test_a_lone_surrogate_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"U\+DC00"):
         no_surrogates("a\udc00")
 

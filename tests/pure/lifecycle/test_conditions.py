@@ -1,4 +1,4 @@
-"""Conditions follow the API conventions: above all, times move only with a status."""
+"""Conditions follow the API conventions: a transition time changes only with the status."""
 
 from datetime import UTC, datetime
 from typing import Any

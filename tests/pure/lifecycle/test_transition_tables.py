@@ -1,4 +1,4 @@
-"""What is derived from a table of phases."""
+"""Values that are derived from a phase table."""
 
 from gpuplatform.lifecycle.transition import open_phases, previous_phases, terminal_phases
 

@@ -1,4 +1,4 @@
-"""The fingerprint of a request never changes for the same request, not even in a later release."""
+"""The hash of a request never changes, not even in a later release."""
 
 import pytest
 
@@ -12,7 +12,7 @@ PAYLOAD = {
     "template": {"envs": [{"name": "Ä", "value": "\u2028"}], "args": ["b", "a"]},
 }
 GOLDEN = {1: "ff91e22d29b5bd95a7e6c3690d7ae2cf53f291081e8f8e7d5a5ca684c0814115"}
-"""Written down once a version: rows and annotations with it are out there."""
+"""Recorded once per version: existing rows and annotations contain these hashes."""
 
 
 @pytest.mark.parametrize("version", GOLDEN)
@@ -58,10 +58,10 @@ def test_kind_name_and_payload_cannot_be_mistaken_for_each_other() -> None:
     ],
 )
 def test_two_spellings_are_one_payload(one: dict[str, object], other: dict[str, object]) -> None:
-    asked = {"operationID": "a", "specName": "g", "replicas": 1}
+    requested = {"operationID": "a", "specName": "g", "replicas": 1}
 
     payloads = [
-        StockPoolCreate.parse({**asked, **spelling}).payload() for spelling in (one, other)
+        StockPoolCreate.parse({**requested, **spelling}).payload() for spelling in (one, other)
     ]
 
     assert request_hash("k", "n", payloads[0]) == request_hash("k", "n", payloads[1])

@@ -1,4 +1,4 @@
-"""The file says names and values, and whatever else is in it is named with its place."""
+"""The file contains names and values. Everything else is an error with its line."""
 
 import os
 from pathlib import Path
@@ -14,10 +14,10 @@ from gpuplatform.configfile import (
 
 
 def read(path: Path, text: str | bytes) -> tuple[dict[str, str], str]:
-    """Return the values and the faults of a file with that text."""
+    """Return the values and the errors of a file with this text."""
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     file = read_config_file({CONFIG_VARIABLE: str(path)})
-    return dict(file.values), "\n".join(file.faults).replace(str(path), "FILE")
+    return dict(file.values), "\n".join(file.errors).replace(str(path), "FILE")
 
 
 @pytest.mark.parametrize(
@@ -38,24 +38,24 @@ def test_a_value_is_the_text_in_the_file(tmp_path: Path, text: str, value: str) 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        pytest.param("A: 1\nB: 2\nA: 3", "A (FILE:3): given twice", id="twice"),
-        pytest.param("A: [1]", "A (FILE:1): must be one name with one value", id="a list"),
-        pytest.param("A: {b: 1}", "A (FILE:1): must be one name with one value", id="a map"),
-        pytest.param("? [A]\n: 1", "the key (FILE:1): must be one", id="a list as a name"),
-        pytest.param("- A", "FILE: must consist of names with values", id="no map"),
-        pytest.param("A: 'x", "FILE: not YAML: found unexpected end of stream", id="torn"),
-        pytest.param(b"A: \xff", "FILE: not UTF-8", id="bytes"),
-        pytest.param("A: " + "x" * 2**20, "FILE: larger than 1 MiB", id="large"),
+        pytest.param("A: 1\nB: 2\nA: 3", "A (FILE:3): is duplicated", id="twice"),
+        pytest.param("A: [1]", "A (FILE:1): must be a name with a single value", id="a list"),
+        pytest.param("A: {b: 1}", "A (FILE:1): must be a name with a single value", id="a map"),
+        pytest.param("? [A]\n: 1", "the key (FILE:1): must be a name", id="a list as a name"),
+        pytest.param("- A", "FILE: must map names to values", id="no map"),
+        pytest.param("A: 'x", "FILE: is not YAML: found unexpected end of stream", id="torn"),
+        pytest.param(b"A: \xff", "FILE: is not UTF-8", id="bytes"),
+        pytest.param("A: " + "x" * 2**20, "FILE: is larger than 1 MiB", id="large"),
     ],
 )
-def test_a_fault_is_named_with_its_line(tmp_path: Path, text: str | bytes, fault: str) -> None:
+def test_an_error_has_its_line(tmp_path: Path, text: str | bytes, fault: str) -> None:
     assert fault in read(tmp_path / "file", text)[1]
 
 
-def test_a_missing_file_is_a_fault(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     file = read_config_file({CONFIG_VARIABLE: str(tmp_path / "none")})
 
-    assert file.faults == (f"{tmp_path / 'none'}: cannot be read: No such file or directory",)
+    assert file.errors == (f"{tmp_path / 'none'}: cannot be read: No such file or directory",)
 
 
 def test_an_empty_file_and_no_file_have_no_values(tmp_path: Path) -> None:
@@ -100,5 +100,5 @@ def test_arguments_after_two_dashes_are_unchanged(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("arguments", [["run", "--config"], ["run", "--config="]])
 def test_the_option_without_a_file_is_rejected(arguments: list[str]) -> None:
-    with pytest.raises(SystemExit, match="--config needs the path"):
+    with pytest.raises(SystemExit, match="--config requires the path"):
         take_config_option(arguments)

@@ -1,4 +1,4 @@
-"""Every fault of the settings at once, and where each value came from."""
+"""All errors of the settings are reported together, and the origin of each value is known."""
 
 import json
 import os
@@ -25,13 +25,13 @@ SOUND = {
 
 
 class Process:
-    """A process about to read its settings."""
+    """A process that reads its settings."""
 
     def __init__(self, patch: pytest.MonkeyPatch, directory: Path) -> None:
         self._patch = patch
         self.file = directory / "settings.yaml"
 
-    def told(self, environment: Mapping[str, str], file: str = "") -> None:
+    def configure(self, environment: Mapping[str, str], file: str = "") -> None:
         for name in list(os.environ):
             if name.startswith(("GPUPLATFORM_", "KUBE", "DATABASE_URL", "REDIS_URL", "PORT")):
                 self._patch.delenv(name)
@@ -49,21 +49,21 @@ def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Process:
     return Process(monkeypatch, tmp_path)
 
 
-def faults() -> str:
+def errors() -> str:
     with pytest.raises(SystemExit) as ended:
         load_environment()
     return str(ended.value)
 
 
-def test_all_faults_are_reported_together(process: Process) -> None:
-    process.told(
+def test_all_errors_are_reported_together(process: Process) -> None:
+    process.configure(
         {"GPUPLATFORM_LEASE_SECONDS": "1", "GPUPLATFORM_LOGLEVEL": "INFO", "PORT": "x"},
         "KUBE_MODE: simulated\nDATABASE_URL: mysql://me:geheim@db/app\nNOTHING: 1\n",
     )
 
-    told = faults()
+    output = errors()
 
-    assert told.startswith("The settings are wrong:\n")
+    assert output.startswith("The settings are invalid:\n")
     for expected in (
         "GPUPLATFORM_LEASE_SECONDS: Input should be greater than or equal to 3",
         "GPUPLATFORM_LOGLEVEL (environment): unknown setting",
@@ -72,12 +72,12 @@ def test_all_faults_are_reported_together(process: Process) -> None:
         "DATABASE_URL: must have the form postgres://user:password@host:port/name",
         f"NOTHING ({process.file}): unknown setting",
         "KUBE_MODE: the simulated cluster is available in development mode only",
-        "GPUPLATFORM_SECRET_KEY: missing.",
-        "GPUPLATFORM_ALLOWED_HOSTS: missing.",
-        "REDIS_URL: missing.",
+        "GPUPLATFORM_SECRET_KEY: is missing.",
+        "GPUPLATFORM_ALLOWED_HOSTS: is missing.",
+        "REDIS_URL: is missing.",
     ):
-        assert expected in told, told
-    assert "geheim" not in told
+        assert expected in output, output
+    assert "geheim" not in output
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,15 @@ def test_all_faults_are_reported_together(process: Process) -> None:
         "geheim",
     ],
 )
-def test_the_fault_of_a_wrong_address_does_not_show_it(process: Process, url: str) -> None:
-    process.told({**SOUND, "DATABASE_URL": url})
+def test_the_error_about_an_invalid_address_does_not_contain_it(
+    process: Process, url: str
+) -> None:
+    process.configure({**SOUND, "DATABASE_URL": url})
 
-    told = faults()
+    output = errors()
 
-    assert "DATABASE_URL: must have the form" in told
-    assert "heim" not in told
+    assert "DATABASE_URL: must have the form" in output
+    assert "heim" not in output
 
 
 @pytest.mark.parametrize(
@@ -111,22 +113,22 @@ def test_the_fault_of_a_wrong_address_does_not_show_it(process: Process, url: st
         pytest.param("GPUPLATFORM_RUN", "abc", id="of the runner"),
     ],
 )
-def test_variables_of_others_are_not_faults(process: Process, name: str, value: str) -> None:
-    process.told({**SOUND, name: value})
+def test_variables_of_others_are_not_errors(process: Process, name: str, value: str) -> None:
+    process.configure({**SOUND, name: value})
 
     assert load_environment().allowed_hosts == ["a.example", "b.example"]
 
 
 def test_a_wrong_port_is_not_mistaken_for_one_of_kubernetes(process: Process) -> None:
-    process.told({**SOUND, "GPUPLATFORM_API_PORT": "80"})
+    process.configure({**SOUND, "GPUPLATFORM_API_PORT": "80"})
 
-    assert "GPUPLATFORM_API_PORT (environment): unknown setting" in faults()
+    assert "GPUPLATFORM_API_PORT (environment): unknown setting" in errors()
 
 
-def test_the_environment_overrides_the_file_and_the_file_the_defaults(
+def test_the_environment_overrides_the_file_which_overrides_the_defaults(
     process: Process,
 ) -> None:
-    process.told(
+    process.configure(
         {**SOUND, "GPUPLATFORM_LOG_LEVEL": "ERROR", "KUBE_MODE": ""},
         "GPUPLATFORM_LOG_LEVEL: DEBUG\nKUBE_MODE: off\nPORT: 81\n",
     )
@@ -149,7 +151,7 @@ def test_the_environment_overrides_the_file_and_the_file_the_defaults(
 def test_development_mode_is_the_origin_of_the_values_that_it_sets(
     process: Process, tmp_path: Path
 ) -> None:
-    process.told({"GPUPLATFORM_DEV": "1", "GPUPLATFORM_DATA": str(tmp_path)})
+    process.configure({"GPUPLATFORM_DEV": "1", "GPUPLATFORM_DATA": str(tmp_path)})
 
     shown = {row.name: (row.value, row.origin) for row in effective_settings()}
 
@@ -172,20 +174,20 @@ ADDRESSES = {
 
 @pytest.fixture
 def running(tmp_path: Path) -> Path:
-    """The data directory of a platform that runs."""
+    """The data directory of a running platform."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "addresses.json").write_text(json.dumps(ADDRESSES))
     return tmp_path
 
 
 def test_a_command_joins_the_running_platform(process: Process, running: Path) -> None:
-    process.told({"GPUPLATFORM_DATA": str(running)})
+    process.configure({"GPUPLATFORM_DATA": str(running)})
 
     settings = load_environment()
     shown = {row.name: (row.value, row.origin) for row in effective_settings()}
 
     assert settings.gpuplatform_dev
-    assert settings.effective_database_url() == ADDRESSES["DATABASE_URL"]
+    assert settings.effective_url("DATABASE_URL") == ADDRESSES["DATABASE_URL"]
     assert shown["GPUPLATFORM_DEV"] == ("True", RUNNING)
     for name in ("REDIS_URL", "NATS_URL", "KUBE_MODE", "KUBECONFIG", "PORT"):
         assert shown[name] == (ADDRESSES[name], RUNNING)
@@ -194,7 +196,7 @@ def test_a_command_joins_the_running_platform(process: Process, running: Path) -
 
 
 def test_given_values_override_the_running_platform(process: Process, running: Path) -> None:
-    process.told(
+    process.configure(
         {"GPUPLATFORM_DATA": str(running), "GPUPLATFORM_DEV": "1", "PORT": "8080"},
         "KUBE_MODE: off\n",
     )
@@ -209,15 +211,15 @@ def test_given_values_override_the_running_platform(process: Process, running: P
 def test_an_exported_kubeconfig_is_not_used_with_the_mode_of_another(
     process: Process, running: Path
 ) -> None:
-    process.told({"GPUPLATFORM_DATA": str(running), "KUBECONFIG": "/mine/config"})
+    process.configure({"GPUPLATFORM_DATA": str(running), "KUBECONFIG": "/mine/config"})
 
     assert load_environment().effective_kubeconfig() == ADDRESSES["KUBECONFIG"]
 
 
 def test_a_command_reports_that_no_platform_runs(process: Process) -> None:
-    process.told({})
+    process.configure({})
 
-    assert "GPUPLATFORM_DEV: not set" in faults()
+    assert "GPUPLATFORM_DEV: is not set" in errors()
 
 
 @pytest.mark.parametrize(
@@ -232,9 +234,9 @@ def test_a_command_reports_that_no_platform_runs(process: Process) -> None:
 def test_no_process_of_production_joins_it(
     process: Process, running: Path, given: Mapping[str, str]
 ) -> None:
-    process.told({"GPUPLATFORM_DATA": str(running), **given})
+    process.configure({"GPUPLATFORM_DATA": str(running), **given})
 
-    assert "missing" in faults()
+    assert "missing" in errors()
 
 
 @pytest.mark.parametrize(
@@ -259,20 +261,20 @@ def test_passwords_in_addresses_are_masked(text: str, shown: str) -> None:
     [("Required", "required"), (" OFF ", "off"), ("auto", "auto"), ("  ", "auto")],
 )
 def test_case_and_blanks_of_a_mode_are_ignored(process: Process, given: str, mode: str) -> None:
-    process.told({**SOUND, "KUBE_MODE": given})
+    process.configure({**SOUND, "KUBE_MODE": given})
     assert load_environment().effective_kube_mode() == mode
 
-    process.told(SOUND, f"KUBE_MODE: '{given}'\n")
+    process.configure(SOUND, f"KUBE_MODE: '{given}'\n")
     assert load_environment().effective_kube_mode() == mode
 
 
 def test_no_spelling_allows_the_simulated_cluster_in_production(process: Process) -> None:
-    process.told({**SOUND, "KUBE_MODE": " Simulated"})
+    process.configure({**SOUND, "KUBE_MODE": " Simulated"})
 
-    assert "available in development mode only" in faults()
+    assert "available in development mode only" in errors()
 
 
 def test_an_unknown_mode_is_rejected_with_the_known_ones(process: Process) -> None:
-    process.told({**SOUND, "KUBE_MODE": "of f"})
+    process.configure({**SOUND, "KUBE_MODE": "of f"})
 
-    assert "KUBE_MODE: Input should be 'auto', 'required', 'off' or 'simulated'" in faults()
+    assert "KUBE_MODE: Input should be 'auto', 'required', 'off' or 'simulated'" in errors()

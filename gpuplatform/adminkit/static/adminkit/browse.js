@@ -1,20 +1,20 @@
-/* The browsable API: sends the API token with every request of a page, and shows the reply in place.
-   Without a script the pages can only be read, and only where no token is required. */
+/* The browsable API: sends the API token with each request and displays the response on the page. Without
+   scripts, pages are read-only and work only if no token is required. */
 "use strict";
 (() => {
   const KEY = "gpuplatform-api-token";
   const HTML = "text/html, */*;q=0.1";
   const isApi = (url) => url.origin === location.origin && url.pathname.startsWith("/api/v1/");
-  /* A signed link needs no token and is a download. */
+  /* A signed link requires no token and starts a download. */
   const isDownload = (url) => url.searchParams.has("sig");
 
   const token = () => sessionStorage.getItem(KEY) || "";
   const authorization = () => (token() ? { Authorization: `Bearer ${token()}` } : {});
 
   const showText = (text, status) => {
-    const reply = document.querySelector("pre");
-    reply.textContent = `${status}\n\n${text}`;
-    reply.scrollIntoView();
+    const response = document.querySelector("pre");
+    response.textContent = `${status}\n\n${text}`;
+    response.scrollIntoView();
   };
 
   const showPage = (html) => {
@@ -54,8 +54,8 @@
     const box = document.querySelector("[data-token]");
     box.hidden = false;
     box.querySelector("[data-token-state]").textContent = token()
-      ? "Requests of this tab carry a token."
-      : "Required outside of development mode. It is kept in this tab only.";
+      ? "Requests from this tab include the token."
+      : "Required unless the platform runs in development mode. Stored in this tab only.";
     box.querySelector("[data-token-forget]").hidden = !token();
   };
 

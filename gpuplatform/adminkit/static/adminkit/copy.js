@@ -1,10 +1,10 @@
-/* Buttons with data-copy copy the text before them to the clipboard; without scripts they stay hidden. */
+/* Buttons with data-copy copy the text before them to the clipboard. Without scripts, they remain hidden. */
 "use strict";
 (() => {
   const CONFIRMATION_MS = 1500;
 
   const copy = async (source) => {
-    // navigator.clipboard needs TLS or localhost; execCommand works elsewhere.
+    // navigator.clipboard requires TLS or localhost; execCommand does not.
     if (navigator.clipboard) return navigator.clipboard.writeText(source.textContent);
     const selection = document.getSelection();
     selection.selectAllChildren(source);

@@ -1,5 +1,6 @@
-/* The header of each page: the choice of light or dark, stored in the browser, and the health badge, which
-   pauses while the tab is hidden. Loaded before the page is rendered, so that the scheme does not flash. */
+/* The header of each page: the color scheme, stored in the browser, and the health badge, which is not
+   refreshed while the tab is hidden. The script runs before the page is rendered, so that the scheme does
+   not flicker. */
 "use strict";
 (() => {
   const KEY = "gpu-platform-scheme";
@@ -18,7 +19,7 @@
   if (["light", "dark"].includes(stored())) root.dataset.scheme = stored();
 
   document.addEventListener("DOMContentLoaded", () => {
-    // On a phone the navigation is a strip: scroll it to the present page.
+    // On small screens, the navigation scrolls horizontally: scroll it to the current page.
     const nav = document.querySelector(".nav");
     const here = nav && nav.querySelector(".on");
     if (here) nav.scrollLeft = here.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
@@ -41,7 +42,7 @@
     });
   });
 
-  // Browsers leave a focused textarea half outside of the window: scroll it into view.
+  // Browsers can leave a focused textarea partly outside of the window: scroll it into view.
   document.addEventListener("focusin", ({ target }) => {
     if (target.matches("textarea")) target.scrollIntoView({ block: "nearest" });
   });

@@ -1,6 +1,6 @@
-/* Additions to htmx, which polls the page and swaps its live regions: pauses while the tab is hidden; keeps
-   regions that are unchanged or have the focus or a selection; shows a banner when the server does not
-   answer, and when the page is gone (logged out, deleted). */
+/* Extensions of htmx, which polls the page and replaces its live regions. Polling pauses while the tab is
+   hidden. Regions that are unchanged, focused or selected are not replaced. A banner appears if the server
+   does not respond, if the user is logged out, or if the object no longer exists. */
 "use strict";
 (() => {
   const poller = document.getElementById("live");
@@ -33,7 +33,7 @@
   const banner = document.createElement("p");
   banner.className = "stale";
   banner.setAttribute("role", "status");
-  let answeredAt = new Date();
+  let respondedAt = new Date();
 
   const warn = (text) => {
     if (banner.textContent !== text) banner.textContent = text;
@@ -41,7 +41,7 @@
   };
 
   const LOGGED_OUT = "You are logged out.";
-  const GONE = { 403: "You no longer have access to this page.", 404: "This object no longer exists." };
+  const UNAVAILABLE = { 403: "You no longer have access to this page.", 404: "This object no longer exists." };
 
   poller.addEventListener("htmx:beforeRequest", (event) => {
     if (document.hidden) event.preventDefault();
@@ -49,20 +49,20 @@
 
   poller.addEventListener("htmx:afterRequest", ({ detail: { xhr, successful } }) => {
     const isElsewhere = successful && new URL(xhr.responseURL).pathname !== location.pathname;
-    const gone = isElsewhere ? LOGGED_OUT : GONE[xhr.status];
-    const then = `Showing data from ${answeredAt.toLocaleTimeString()}.`;
-    if (gone) {
-      warn(`${gone} ${then}`);
+    const unavailable = isElsewhere ? LOGGED_OUT : UNAVAILABLE[xhr.status];
+    const age = `The data is from ${respondedAt.toLocaleTimeString()}.`;
+    if (unavailable) {
+      warn(`${unavailable} ${age}`);
       poller.remove();
     } else if (successful) {
-      answeredAt = new Date();
+      respondedAt = new Date();
       banner.remove();
     } else {
-      warn(`The server isn't responding. ${then} Retrying automatically.`);
+      warn(`The server is not responding. ${age} Retrying automatically.`);
     }
   });
 
-  // Django's script handles only the check boxes of the page as it was loaded.
+  // Django's script handles only the checkboxes that exist when the page loads.
   document.addEventListener("change", (event) => {
     const rows = [...document.querySelectorAll("input.action-select")];
     if (event.target.id === "action-toggle") rows.forEach((row) => { row.checked = event.target.checked; });

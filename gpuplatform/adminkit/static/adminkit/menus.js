@@ -1,4 +1,4 @@
-/* The menus of filters: Escape closes one and focuses its button; one that loses the focus closes. */
+/* The menus of filters: Escape closes a menu and focuses its button; a menu that loses the focus closes. */
 "use strict";
 (() => {
   const opened = () => document.querySelector("details.chip[open]");

@@ -1,4 +1,4 @@
-/* The key "/" focuses the search, except in a field. */
+/* The key "/" focuses the search field, except while another field has the focus. */
 "use strict";
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -39,7 +39,7 @@ def _refuse_other_databases() -> None:
         raise CommandError("Demo rows are for development only; GPUPLATFORM_DEV=1 is not set.")
     where = Path(settings.GPUPLATFORM_DATA)
     password = where / "postgres-password"
-    if not password.exists() or not settings.ENVIRONMENT.effective_database_url():
+    if not password.exists() or not settings.ENVIRONMENT.effective_url("DATABASE_URL"):
         raise CommandError(f"No platform runs on {where}. Start one with 'make run'.")
     if settings.DATABASES["default"]["PASSWORD"] != password.read_text().strip():
         raise CommandError(
